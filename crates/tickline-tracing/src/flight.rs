@@ -98,7 +98,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
@@ -107,11 +107,12 @@ use std::thread;
 use crate::sink::{Hooks, Sink};
 use crate::trace;
 use crate::trace::fields;
-use crate::trace::file::Left;
-use crate::trace::json::{self, Json};
-use crate::trace::record::{Kind, Record, Records, Word};
-use crate::trace::recorder::{Recorder, Settings, TraceSummary, Tracks, WhenFull, settings};
-use crate::trace::ring::Ring;
+use crate::trace::file;
+use crate::trace::json::Trace;
+use crate::trace::record::{Kind, Record, Records};
+use crate::trace::recorder::{
+    OpenRequests, Recorder, Settings, Snapshot, ThreadSnapshot, TraceSummary, Tracks, WhenFull, settings,
+};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
@@ -192,7 +193,7 @@ impl Builder {
 /// or has longer names of a callsite than a recorder writes; the first error of a write. Damaged
 /// records are left out, and counted by [`TraceSummary::damaged`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
-    FlightRecorder::of(Recorder::read(file)?).write_to(output)
+    write_since(&file::read(file)?, output, 0)
 }
 
 impl FlightRecorder {
@@ -270,7 +271,7 @@ impl FlightRecorder {
     fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<TraceSummary> {
         let beside = trace::beside(path);
         let file = File::options().write(true).create_new(true).open(&beside);
-        let written = file.and_then(|file| self.write_since(BufWriter::new(file), since_ns));
+        let written = file.and_then(|file| self.write_since(file, since_ns));
         let moved = written.and_then(|summary| fs::rename(&beside, path).map(|()| summary));
         if moved.is_err() {
             let _ = fs::remove_file(&beside);
@@ -278,51 +279,35 @@ impl FlightRecorder {
         moved
     }
 
-    fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
-        let recorder = &self.recorder;
-        let overwritten = recorder.dropped();
+    fn write_since(&self, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
         let locked = || io::Error::other("a thread of the parent process has the records locked");
-        let rings = recorder.rings().ok_or_else(locked)?;
-        let copies: Vec<_> = rings.iter().map(|ring| (ring, ring.records(), ring.snapshot())).collect();
-        let mut kept = Kept { overwritten, ..Kept::default() };
-        for (ring, written, words) in &copies {
-            kept.add(ring, *written, words);
-        }
-        kept.end(recorder.left.as_ref());
-        // Later than the records: a request that ends meanwhile is left out, not shown as open.
-        kept.drop_before(since_ns, recorder.open_requests());
-        let (mut text, mut json) = (json::head(recorder), Json::new(recorder));
-        for thread in &kept.threads {
-            if !thread.name.is_empty() {
-                json.write_name(thread.number, &thread.name, &mut text);
-            }
-            let first_ns = thread.first_ns.unwrap_or(kept.end_ns);
-            if thread.overwritten > 0 && first_ns >= since_ns {
-                let what = ["older records overwritten", "overwritten"];
-                json.write_mark(thread.number, first_ns, thread.overwritten, what, &mut text);
-            }
-        }
-        let mut summary = TraceSummary::default();
-        summary.complete_since_ns = kept.complete_since_ns();
-        for item in kept.items.iter().filter(|item| item.is_wanted) {
-            summary.count(item.record.kind);
-            json.write(kept.threads[item.thread].number, &item.record, &mut text);
-            if text.len() >= 1 << 16 {
-                output.write_all(text.as_bytes())?;
-                text.clear();
-            }
-        }
-        if let Some(left) = recorder.left.as_ref().filter(|left| left.outside > 0) {
-            let what = ["threads had no ring in the file", "threads"];
-            json.write_mark(0, kept.end_ns, left.outside, what, &mut text);
-        }
-        text.push_str("\n]\n");
-        output.write_all(text.as_bytes())?;
-        output.flush()?;
-        (summary.dropped, summary.damaged) = (kept.overwritten, kept.damaged);
-        summary.undecided = kept.undecided;
-        Ok(summary)
+        write_since(&self.recorder.snapshot().ok_or_else(locked)?, output, since_ns)
     }
+}
+
+fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
+    let mut kept = Kept::of(snapshot);
+    kept.drop_before(since_ns, snapshot.open_requests.clone());
+    let mut trace = Trace::begin(output, (snapshot.process, &snapshot.name), snapshot.has_locations)?;
+    for (of, lost) in snapshot.threads.iter().zip(&kept.lost) {
+        if !of.name.is_empty() {
+            trace.write_name(of.number, &of.name)?;
+        }
+        if lost.records > 0 && lost.before_ns >= since_ns {
+            let what = ["older records overwritten", "overwritten"];
+            trace.write_mark(of.number, lost.before_ns, lost.records, what)?;
+        }
+    }
+    trace.summary = kept.summary;
+    for item in kept.items.iter().filter(|item| item.is_wanted) {
+        let number = snapshot.threads[item.thread].number;
+        trace.write(number, &item.record, |address| snapshot.callsites.get(&address).cloned())?;
+    }
+    if snapshot.outside > 0 {
+        let what = ["threads had no ring in the file", "threads"];
+        trace.write_mark(0, snapshot.end_ns, snapshot.outside, what)?;
+    }
+    trace.finish()
 }
 
 fn as_ns(time: Duration) -> u64 {
@@ -334,13 +319,11 @@ fn since(last: Duration) -> u64 {
     tickline::now_ns().saturating_sub(as_ns(last))
 }
 
-struct Thread {
-    number: u64,
-    name: String,
-    /// Records that its ring lost.
-    overwritten: u64,
-    /// The time of the first record that its ring still has.
-    first_ns: Option<u64>,
+/// What a ring lost.
+struct Lost {
+    records: u64,
+    /// The time of the first record that the ring still has, or when it was copied.
+    before_ns: u64,
 }
 
 /// A record of one of the threads.
@@ -350,94 +333,77 @@ struct Item<'a> {
     is_wanted: bool,
 }
 
-/// What the rings had.
+/// The records of a snapshot that are to be written.
 #[derive(Default)]
 struct Kept<'a> {
-    threads: Vec<Thread>,
     items: Vec<Item<'a>>,
-    overwritten: u64,
-    damaged: u64,
-    /// Beginnings that were dropped although nobody knows whether their ends are gone.
-    undecided: u64,
-    /// When the rings were copied, or the process that left them ended.
-    end_ns: u64,
-    /// As [`Left`] says.
+    /// By thread.
+    lost: Vec<Lost>,
+    summary: TraceSummary,
+    /// Ends before this time may be gone.
     ends_gone_before_ns: u64,
 }
 
 impl<'a> Kept<'a> {
-    /// Adds what a thread's ring had. `written` records were written before it was copied.
-    fn add(&mut self, ring: &Ring, written: u64, words: &'a [Word]) {
-        let thread = self.threads.len();
-        let mut records = Records::new(words, 0);
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let mut kept = Self::default();
+        kept.summary.dropped = snapshot.gone;
+        snapshot.threads.iter().for_each(|thread| kept.add(thread, snapshot.end_ns));
+        let lossy = kept.lost.iter().filter(|lost| lost.records > 0);
+        kept.summary.complete_since_ns = lossy.map(|lost| lost.before_ns).max();
+        let complete_since_ns = kept.summary.complete_since_ns.unwrap_or(0);
+        kept.ends_gone_before_ns = snapshot.ends_gone_before_ns.max(complete_since_ns);
+        // A request may run on several threads: all records are put in order of time. The sort is
+        // stable, so those of a thread stay in order.
+        kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
+        kept
+    }
+
+    /// Adds what a thread's ring had.
+    fn add(&mut self, snapshot: &'a ThreadSnapshot, end_ns: u64) {
+        let thread = self.lost.len();
+        let mut records = Records::new(&snapshot.words, 0);
         // The thread may have overwritten all words while they were copied.
-        let mut overwritten = if words.is_empty() { written } else { 0 };
+        let mut lost = if snapshot.words.is_empty() { snapshot.written } else { 0 };
         let (mut blocks, mut first_ns) = (0, None);
-        for record in &mut records {
+        for mut record in &mut records {
             if !fields::is_text(record.kind == Kind::Instant, record.text) {
-                self.damaged += 1;
+                self.summary.damaged += 1;
                 continue;
             }
             match record.kind {
-                Kind::Rest | Kind::Name => {}
+                Kind::Rest | Kind::Name => continue,
                 Kind::Block => {
                     if blocks == 0 {
-                        overwritten = record.ns;
+                        lost = record.ns;
                     }
                     blocks += 1;
+                    continue;
                 }
                 // In the first block these spans began earlier, so their beginnings are
                 // written; later blocks repeat beginnings that are there.
-                Kind::Inside if blocks > 1 => {}
-                Kind::Inside => {
-                    let record = Record { kind: Kind::Begin, ..record };
-                    self.items.push(Item { thread, record, is_wanted: true });
-                }
-                _ => {
-                    first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns));
-                    self.items.push(Item { thread, record, is_wanted: true });
-                }
+                Kind::Inside if blocks > 1 => continue,
+                Kind::Inside => record.kind = Kind::Begin,
+                _ => first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns)),
             }
+            self.items.push(Item { thread, record, is_wanted: true });
         }
-        self.damaged += records.damaged;
-        self.overwritten = self.overwritten.saturating_add(overwritten);
-        let (number, name) = (ring.number(), ring.name());
-        self.threads.push(Thread { number, name, overwritten, first_ns });
-    }
-
-    /// All rings were copied, of this process or of one that has left them.
-    fn end(&mut self, left: Option<&Left>) {
-        self.end_ns = match left {
-            Some(left) => {
-                self.ends_gone_before_ns = left.ends_gone_before_ns;
-                self.items.iter().map(|item| item.record.ns).max().unwrap_or(0)
-            }
-            None => tickline::now_ns(),
-        };
-        // A request may run on several threads: all records are put in order of time. The sort is
-        // stable, so those of a thread stay in order.
-        self.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
-    }
-
-    /// Since when nothing was overwritten; `None` if nothing was at all.
-    fn complete_since_ns(&self) -> Option<u64> {
-        let lossy = self.threads.iter().filter(|thread| thread.overwritten > 0);
-        lossy.map(|thread| thread.first_ns.unwrap_or(self.end_ns)).max()
+        self.summary.damaged += records.damaged;
+        self.summary.dropped = self.summary.dropped.saturating_add(lost);
+        self.lost.push(Lost { records: lost, before_ns: first_ns.unwrap_or(end_ns) });
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. `still_open` is [`Recorder::open_requests`]. Where nobody
-    /// knows that, these are the beginnings from before `ends_gone_before_ns`, or from before
-    /// something was overwritten.
-    fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
+    /// of requests whose ends are gone. Where nobody knows what is `still_open`, these are the
+    /// beginnings from before `ends_gone_before_ns`.
+    fn drop_before(&mut self, since_ns: u64, mut still_open: Option<OpenRequests>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
-        let mut inside: Vec<Vec<usize>> = self.threads.iter().map(|_| Vec::new()).collect();
-        let mut open: HashMap<(u64, usize), Vec<usize>> = HashMap::new();
+        let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
         for place in 0..self.items.len() {
             let Item { thread, record: Record { kind, ns, callsite, id, .. }, .. } = self.items[place];
             let begins = match kind {
-                Kind::Begin | Kind::End => &mut inside[thread],
+                Kind::Begin | Kind::End => inside.entry(thread).or_default(),
                 Kind::Open | Kind::Close => open.entry((id, callsite)).or_default(),
                 _ => {
                     self.items[place].is_wanted = ns >= since_ns;
@@ -453,21 +419,16 @@ impl<'a> Kept<'a> {
                 }
                 continue;
             }
-            match begins.pop() {
-                Some(_) if ns >= since_ns => {}
-                Some(begin) => {
-                    self.items[begin].is_wanted = false;
-                    self.items[place].is_wanted = false;
-                }
-                None => self.items[place].is_wanted = false,
+            let begin = begins.pop();
+            if begin.is_none() || ns < since_ns {
+                begin.into_iter().chain([place]).for_each(|place| self.items[place].is_wanted = false);
             }
         }
-        let gone_before_ns = self.complete_since_ns().unwrap_or(0).max(self.ends_gone_before_ns);
         for begin in open.into_values().flatten() {
             let item = &mut self.items[begin];
-            let is_undecided = still_open.is_none() && item.record.ns < gone_before_ns;
+            let is_undecided = still_open.is_none() && item.record.ns < self.ends_gone_before_ns;
             item.is_wanted &= still_open.is_none() && !is_undecided;
-            self.undecided += u64::from(is_undecided);
+            self.summary.undecided += u64::from(is_undecided);
         }
     }
 }
@@ -475,6 +436,7 @@ impl<'a> Kept<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::ring::Ring;
 
     /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of
     /// blocks, or for nothing. Then the file said that it is complete, or since the end of time.
@@ -485,11 +447,11 @@ mod tests {
         (0..8).for_each(|_| ring.begin_block(7, 0));
         for words in [ring.snapshot(), Vec::new()] {
             let before_ns = tickline::now_ns();
-            let mut kept = Kept::default();
-            kept.add(&ring, ring.records(), &words);
-            kept.end(None);
-            assert_eq!((kept.overwritten, kept.items.len()), (1, 0));
-            assert!((before_ns..=tickline::now_ns()).contains(&kept.complete_since_ns().unwrap()));
+            let mut snapshot = FlightRecorder::builder().build().recorder.snapshot().unwrap();
+            snapshot.threads.push(ThreadSnapshot { words, ..ThreadSnapshot::of(&ring) });
+            let kept = Kept::of(&snapshot);
+            assert_eq!((kept.summary.dropped, kept.items.len()), (1, 0));
+            assert!((before_ns..=tickline::now_ns()).contains(&kept.summary.complete_since_ns.unwrap()));
         }
     }
 

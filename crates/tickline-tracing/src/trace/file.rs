@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records};
-use super::recorder::{Callsite, Callsites};
+use super::recorder::{Callsite, Callsites, Snapshot, ThreadSnapshot};
 use super::ring::{self, HEAD_WORDS, Ring};
 
 /// `ticklfr1`, as a little-endian machine stores it.
@@ -148,22 +148,8 @@ impl Drop for RingFile {
     }
 }
 
-/// What a process has left in a file.
-#[derive(Debug)]
-pub(crate) struct Left {
-    pub(crate) process: u32,
-    pub(crate) name: String,
-    pub(crate) has_locations: bool,
-    pub(crate) gone: u64,
-    /// Ends before this time, ns of `CLOCK_MONOTONIC`, may be gone, beside those that a ring says
-    /// that it lost.
-    pub(crate) ends_gone_before_ns: u64,
-    /// Threads for which there was no ring.
-    pub(crate) outside: u64,
-}
-
 /// Reads a file. It may have any content.
-pub(crate) fn read(mut input: impl Read) -> io::Result<(Left, Vec<Arc<Ring>>, Callsites)> {
+pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut magic = [0; 8];
     let is_ours = input.read_exact(&mut magic).is_ok() && u64::from_ne_bytes(magic) == MAGIC;
@@ -191,22 +177,28 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<(Left, Vec<Arc<Ring>>, Ca
             callsites.insert(record.callsite, Arc::new(Callsite::from_text(record.text)));
         }
     }
-    let mut rings = Vec::new();
+    let mut threads = Vec::new();
     for _ in 0..number(Word::Threads) {
         let ring = next_ring()?;
         if ring.is_in_use() {
-            rings.push(Arc::new(ring));
+            threads.push(ThreadSnapshot::of(&ring));
         }
     }
-    let left = Left {
+    let words = threads.iter().flat_map(|thread| Records::new(&thread.words, 0));
+    let times = words.filter(|record| !matches!(record.kind, Kind::Block)).map(|record| record.ns);
+    let end_ns = times.max().unwrap_or(0);
+    Ok(Snapshot {
         process: u32::try_from(number(Word::Process)).unwrap_or(0),
         name: ring::load_text(&head.words()[NAME]),
         has_locations: number(Word::HasLocations) == 1,
+        callsites,
+        end_ns,
+        threads,
         gone: number(Word::Gone),
         ends_gone_before_ns: number(Word::EndsGoneBefore),
         outside: number(Word::Outside),
-    };
-    Ok((left, rings, callsites))
+        ..Snapshot::default()
+    })
 }
 
 /// The next words of a file, as memory.

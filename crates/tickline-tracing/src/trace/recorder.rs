@@ -12,9 +12,9 @@ use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
 use super::fields::{SpanFields, event_text, members};
-use super::file::{self, Left, RingFile};
+use super::file::RingFile;
 use super::local;
-use super::record::{Kind, Record};
+use super::record::{Kind, Record, Word};
 use super::ring::Ring;
 use crate::open_spans::{OpenSpans, patiently};
 use crate::sink::{Find, Found, Hooks, Span};
@@ -155,18 +155,16 @@ pub struct TraceSummary {
 }
 
 impl TraceSummary {
-    /// Counts a record. Returns whether it counts: not if it only repeats another, or begins a
-    /// block.
-    pub(crate) const fn count(&mut self, kind: Kind) -> bool {
+    /// Counts a record, unless it only repeats another, or begins a block.
+    pub(crate) const fn count(&mut self, kind: Kind) {
         match kind {
             Kind::Begin | Kind::Open => self.written += 1,
             Kind::End | Kind::Close => self.ended += 1,
             Kind::Instant => self.events += 1,
-            Kind::Rest | Kind::Block | Kind::Inside | Kind::Name => return false,
+            Kind::Rest | Kind::Block | Kind::Inside | Kind::Name => {}
         }
         // The end of a request's span may come first, if it was on another thread.
         self.open = self.written.saturating_sub(self.ended);
-        true
     }
 }
 
@@ -200,6 +198,47 @@ impl Callsite {
 /// By the address of their metadata.
 pub(crate) type Callsites = HashMap<usize, Arc<Callsite>>;
 
+/// How many spans of requests are open that were created at a time, by time and address of the
+/// callsite.
+pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
+
+/// What a recorder had at one moment, or what a process has left in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) process: u32,
+    pub(crate) name: String,
+    pub(crate) has_locations: bool,
+    pub(crate) callsites: Callsites,
+    pub(crate) threads: Vec<ThreadSnapshot>,
+    /// Records that were in rings that are gone.
+    pub(crate) gone: u64,
+    /// When the rings were copied, or the last record that was left, ns of `CLOCK_MONOTONIC`.
+    pub(crate) end_ns: u64,
+    /// `None` if there are no requests, or not all are known.
+    pub(crate) open_requests: Option<OpenRequests>,
+    /// Ends before this time, ns of `CLOCK_MONOTONIC`, may be gone, beside those that a ring says
+    /// that it lost.
+    pub(crate) ends_gone_before_ns: u64,
+    /// Threads for which there was no ring in the file.
+    pub(crate) outside: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct ThreadSnapshot {
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    /// Records that were written before the ring was copied, those that are overwritten included.
+    pub(crate) written: u64,
+    pub(crate) words: Vec<Word>,
+}
+
+impl ThreadSnapshot {
+    pub(crate) fn of(ring: &Ring) -> Self {
+        let written = ring.records();
+        Self { number: ring.number(), name: ring.name(), written, words: ring.snapshot() }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
@@ -219,8 +258,6 @@ pub(crate) struct Recorder {
     process: u32,
     /// Where the rings are, unless they are in memory alone.
     file: Option<RingFile>,
-    /// If this was read from a file: by whom it was left.
-    pub(crate) left: Option<Left>,
 }
 
 /// The extension of a span that belongs to a request, for all recorders.
@@ -246,7 +283,6 @@ impl Recorder {
             open_spans: Mutex::default(),
             process: process::id(),
             file: None,
-            left: None,
         }
     }
 
@@ -255,25 +291,6 @@ impl Recorder {
         let sizes = [threads, settings.bytes_per_thread];
         let file = RingFile::create(path, sizes, settings.has_locations, &own_name())?;
         Ok(Self { file: Some(file), ..Self::new(settings) })
-    }
-
-    /// What a process has left in a file.
-    pub(crate) fn read(file: impl io::Read) -> io::Result<Self> {
-        let (left, rings, callsites) = file::read(file)?;
-        let settings = Settings { has_locations: left.has_locations, ..Settings::new(WhenFull::Overwrite) };
-        Ok(Self {
-            rings: Mutex::new(rings),
-            gone: AtomicU64::new(left.gone),
-            callsites: Mutex::new(callsites),
-            left: Some(left),
-            ..Self::new(settings)
-        })
-    }
-
-    /// Number and name of the process whose records these are; in a forked child, the child's.
-    pub(crate) fn process(&self) -> (u32, String) {
-        let left = self.left.as_ref().map(|left| (left.process, left.name.clone()));
-        left.unwrap_or_else(|| (process::id(), own_name()))
     }
 
     fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
@@ -378,6 +395,27 @@ impl Recorder {
         self.lock(&self.rings).map(|rings| rings.clone())
     }
 
+    /// What all rings have now; `None` as for [`rings`](Self::rings).
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        let rings = self.lock(&self.rings)?;
+        // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
+        let (rings, gone) = (rings.clone(), self.gone.load(Ordering::Relaxed));
+        let threads = rings.iter().map(|ring| ThreadSnapshot::of(ring)).collect();
+        let callsites = self.lock(&self.callsites).map(|callsites| callsites.clone());
+        Some(Snapshot {
+            process: process::id(),
+            name: own_name(),
+            has_locations: self.settings.has_locations,
+            callsites: callsites.unwrap_or_default(),
+            threads,
+            gone,
+            end_ns: tickline::now_ns(),
+            // Later than the records: a request that ends meanwhile is left out, not shown as open.
+            open_requests: self.open_requests(),
+            ..Snapshot::default()
+        })
+    }
+
     /// Forgets a ring whose thread has ended, and whose records were taken.
     pub(crate) fn forget(&self, ring: &Arc<Ring>) {
         // ORDERING: Relaxed, a count of its own.
@@ -417,15 +455,14 @@ impl Recorder {
         process::id() != self.process
     }
 
-    /// How many spans of requests are open that were created at that time, by time and address of
-    /// the callsite; `None` if there are no requests, or not all are known. The spans of a layer
-    /// that is gone end unseen, so they do not count.
-    pub(crate) fn open_requests(&self) -> Option<HashMap<(u64, usize), u64>> {
-        if self.left.is_some() || !self.settings.tracks.has_requests() {
+    /// `None` if there are no requests, or not all are known. The spans of a layer that is gone end
+    /// unseen, so they do not count.
+    fn open_requests(&self) -> Option<OpenRequests> {
+        if !self.settings.tracks.has_requests() {
             return None;
         }
         let tables: Vec<_> = self.lock(&self.open_spans)?.iter().filter_map(Weak::upgrade).collect();
-        let mut open = HashMap::new();
+        let mut open = OpenRequests::new();
         for table in tables {
             for open_span in table.all()? {
                 let callsite = core::ptr::from_ref(open_span.metadata()).addr();
@@ -443,7 +480,7 @@ impl Recorder {
 }
 
 /// The name of this process: that of its program.
-fn own_name() -> String {
+pub(crate) fn own_name() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
@@ -596,7 +633,7 @@ mod tests {
         let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };
         let recorder = Recorder { process: 0, ..Recorder::new(settings) };
         core::mem::forget((recorder.rings.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
-        assert!(recorder.join().is_none() && recorder.rings().is_none());
+        assert!(recorder.join().is_none() && recorder.snapshot().is_none());
         assert!(recorder.callsite(7).is_none() && recorder.open_requests().is_none());
     }
 }
