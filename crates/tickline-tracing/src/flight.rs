@@ -105,6 +105,7 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::sink::{Hooks, Sink};
+use crate::timing::as_ns;
 use crate::trace;
 use crate::trace::fields;
 use crate::trace::file;
@@ -308,10 +309,6 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
         trace.write_mark(0, snapshot.end_ns, snapshot.outside, what)?;
     }
     trace.finish()
-}
-
-fn as_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// `CLOCK_MONOTONIC` at the time `last` ago, ns.

@@ -365,21 +365,4 @@ mod tests {
         spans.slots.get(first).unwrap().span.store(FREE, Ordering::Relaxed);
         assert!(goes_elsewhere(), "free, and locked");
     }
-
-    #[test]
-    fn one_waits_for_another() {
-        let spans = OpenSpans::new();
-        spans.insert(7, OpenSpan::of_a_callsite(0));
-        std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..10_000 {
-                        assert!(spans.change(7, |open_span| open_span.enter(|| 0)).is_some());
-                    }
-                });
-            }
-        });
-        let enters = spans.remove(7, |open_span| open_span.close(0, || 0).enters());
-        assert_eq!(enters, Some(40_000));
-    }
 }

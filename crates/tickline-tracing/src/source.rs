@@ -5,10 +5,11 @@
 //! is for measurements of the same layer over `std`.
 
 use core::fmt;
-use core::time::Duration;
 use std::time::{Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
 use tickline::{Anchor, Instant};
+
+use crate::timing::as_ns;
 
 /// A clock.
 pub trait TimeSource: fmt::Debug + Send + Sync + 'static {
@@ -59,17 +60,12 @@ impl StdClock {
 impl TimeSource for StdClock {
     #[inline]
     fn now_ns(&self) -> u64 {
-        whole_ns(self.start.elapsed())
+        as_ns(self.start.elapsed())
     }
 
     /// By one reading of each clock. If the thread is preempted in between, it is off by as much.
     fn unix_offset_ns(&self) -> i64 {
-        let unix_ns = whole_ns(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let unix_ns = as_ns(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         unix_ns.wrapping_sub(self.now_ns()).cast_signed()
     }
-}
-
-#[inline]
-fn whole_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -6,6 +6,12 @@ use tickline::UnixTime;
 use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
+/// A time in ns; the longest that fits, if it is longer.
+#[inline]
+pub(crate) fn as_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// What is known of a span that is open.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenSpan {
@@ -235,6 +241,14 @@ mod tests {
         open_span.exit(1_600);
         let times = open_span.close(2_000, || 0);
         assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));
+    }
+
+    /// The layer was not there at the exit: the interval goes on until the span is closed, no longer.
+    #[test]
+    fn a_missed_exit_ends_with_the_span() {
+        let mut open_span = OpenSpan::of_a_callsite(0);
+        open_span.enter(|| 10);
+        assert_eq!(open_span.close(110, || 0).busy().as_nanos(), 100);
     }
 
     /// Readings of two threads may cross by nanoseconds.

@@ -85,7 +85,7 @@ impl Hooks for Counting {
             Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
             #[cfg(all(unix, feature = "running"))]
             Measure::Running => match span.found.with(crate::running::of).flatten() {
-                Some(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+                Some(time) => crate::timing::as_ns(time),
                 None => return,
             },
         };

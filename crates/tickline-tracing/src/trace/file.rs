@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records};
-use super::recorder::{Callsite, Callsites, Snapshot, ThreadSnapshot};
+use super::recorder::{Callsites, Snapshot, ThreadSnapshot};
 use super::ring::{self, HEAD_WORDS, Ring};
 
 /// `ticklfr1`, as a little-endian machine stores it.
@@ -125,12 +125,11 @@ impl RingFile {
     }
 
     /// Adds the names of a callsite, if there is room. The caller's lock keeps others out.
-    pub(crate) fn add_name(&self, address: usize, callsite: &Callsite) {
-        let text = callsite.to_text();
-        if text.len() > MAX_NAMES {
+    pub(crate) fn add_names(&self, address: usize, names: &str) {
+        if names.len() > MAX_NAMES {
             return self.names.count_dropped();
         }
-        let record = Record { callsite: address, text: &text, ..Record::new(Kind::Name, 0) };
+        let record = Record { callsite: address, text: names, ..Record::new(Kind::Name, 0) };
         if record.words() > self.names.left() {
             if self.names.head() + 2 * BLOCK > self.names.capacity() {
                 return self.names.count_dropped();
@@ -174,7 +173,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
             if record.text.len() > MAX_NAMES {
                 return Err(wrong("the names of a callsite take more than 1,024 bytes"));
             }
-            callsites.insert(record.callsite, Arc::new(Callsite::from_text(record.text)));
+            callsites.insert(record.callsite, record.text.into());
         }
     }
     let mut threads = Vec::new();

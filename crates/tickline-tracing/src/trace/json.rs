@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::fields::{BEHIND_NAME, push_string};
 use super::record::{Kind, Record};
-use super::recorder::{Callsite, TraceSummary};
+use super::recorder::TraceSummary;
 
 /// Bytes of events that are written at once. A buffer of std is written before it would have to
 /// split what is added, so each part ends with a whole event.
@@ -58,13 +58,13 @@ impl<W: Write> Trace<W> {
         self.output.write_all(text.as_bytes())
     }
 
-    /// Writes a thread's `record`; nothing for records that viewers do not need. `callsite` finds
-    /// what an address is called.
+    /// Writes a thread's `record`; nothing for records that viewers do not need. `names` finds
+    /// those of a callsite.
     pub(crate) fn write(
         &mut self,
         thread: u64,
         record: &Record<'_>,
-        callsite: impl FnOnce(usize) -> Option<Arc<Callsite>>,
+        names: impl FnOnce(usize) -> Option<Arc<str>>,
     ) -> io::Result<()> {
         let Self { process, has_locations, callsites, text, .. } = self;
         text.clear();
@@ -75,7 +75,7 @@ impl<W: Write> Trace<W> {
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let new = || of_callsite(phase, callsite(record.callsite).as_deref(), *has_locations);
+                let new = || of_callsite(phase, names(record.callsite).as_deref(), *has_locations);
                 let [begin, place] = &*callsites.entry((phase, record.callsite)).or_insert_with(new);
                 text.push_str(begin);
                 source = place;
@@ -160,23 +160,23 @@ const fn phase(kind: Kind, id: u64) -> char {
 
 /// The beginning of a callsite's events in this phase, and the argument `source`, if they have one.
 /// The name of a `tracing` event is in its record instead.
-fn of_callsite(phase: char, callsite: Option<&Callsite>, has_locations: bool) -> [String; 2] {
+fn of_callsite(phase: char, names: Option<&str>, has_locations: bool) -> [String; 2] {
+    let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
+    let [name, target, place] = [(); 3].map(|()| names.next().unwrap_or_default());
     let (mut begin, mut source) = (",\n{".to_owned(), String::new());
     if !matches!(phase, 'i' | 'n') {
         begin.push_str("\"name\":");
-        push_string(&mut begin, callsite.map_or("?", |callsite| &callsite.name));
+        push_string(&mut begin, name);
         begin.push(',');
     }
     // Viewers group the events of a request by number and category, so all of them have the same
     // category.
     begin.push_str("\"cat\":");
-    let target = callsite.map_or("?", |callsite| &callsite.target);
     push_string(&mut begin, if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
     begin.push_str(",\"ph\":\"");
     begin.push(phase);
     begin.push_str(if phase == 'i' { "\",\"s\":\"t\"," } else { "\"," });
-    let place = callsite.and_then(|callsite| callsite.place.as_deref());
-    if let Some(place) = place.filter(|_| has_locations && phase != 'e') {
+    if has_locations && phase != 'e' && !place.is_empty() {
         source.push_str("\"source\":");
         push_string(&mut source, place);
     }

@@ -147,10 +147,9 @@ impl Local {
             entered.depth += 1;
             return;
         }
-        let mut record = Record::new(Kind::Begin, ns);
-        record.callsite = self.callsite(recorder, metadata);
-        record.text = text.as_deref().unwrap_or_default();
-        let is_begun = self.write(recorder, &record);
+        let callsite = self.callsite(recorder, metadata);
+        let record = Record { callsite, ..Record::new(Kind::Begin, ns) };
+        let is_begun = self.write(recorder, &Record { text: text.as_deref().unwrap_or_default(), ..record });
         let span = span.clone();
         self.entered.push(Entered { span, metadata, ns, depth: 1, is_begun, is_changed: false, text });
     }
@@ -172,8 +171,8 @@ impl Local {
         self.end(recorder, place, ns, &text);
         for later in place..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
-            let mut record = Record::new(Kind::Begin, ns);
-            record.callsite = core::ptr::from_ref(self.entered[later].metadata).addr();
+            let callsite = core::ptr::from_ref(self.entered[later].metadata).addr();
+            let record = Record { callsite, ..Record::new(Kind::Begin, ns) };
             self.entered[later].is_begun = self.write(recorder, &record);
         }
         self.entered.pop();
@@ -184,9 +183,7 @@ impl Local {
     #[inline]
     fn end(&mut self, recorder: &Recorder, place: usize, ns: u64, text: &str) {
         if self.entered[place].is_begun {
-            let mut record = Record::new(Kind::End, ns);
-            record.text = text;
-            self.write(recorder, &record);
+            self.write(recorder, &Record { text, ..Record::new(Kind::End, ns) });
             self.entered[place].is_begun = false;
         }
     }

@@ -40,16 +40,6 @@ pub enum Tracks {
     ThreadsAndRequests,
 }
 
-impl Tracks {
-    const fn has_threads(self) -> bool {
-        matches!(self, Self::Threads | Self::ThreadsAndRequests)
-    }
-
-    const fn has_requests(self) -> bool {
-        matches!(self, Self::Requests | Self::ThreadsAndRequests)
-    }
-}
-
 /// What happens to a record for which a ring has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenFull {
@@ -168,35 +158,14 @@ impl TraceSummary {
     }
 }
 
-/// What a callsite is called.
-#[derive(Debug)]
-pub(crate) struct Callsite {
-    pub(crate) name: String,
-    pub(crate) target: String,
-    /// The place in the source, such as `src/main.rs:7`.
-    pub(crate) place: Option<String>,
+/// What callsites are called, by the address of their metadata: name, target, and the place in the
+/// source, such as `src/main.rs:7`, with a NUL between them.
+pub(crate) type Callsites = HashMap<usize, Arc<str>>;
+
+fn names(metadata: &Metadata<'_>) -> String {
+    let place = metadata.file().zip(metadata.line()).map(|(file, line)| format!("{file}:{line}"));
+    [metadata.name(), metadata.target(), &place.unwrap_or_default()].join("\0")
 }
-
-impl Callsite {
-    fn of(metadata: &Metadata<'_>) -> Self {
-        let place = metadata.file().zip(metadata.line()).map(|(file, line)| format!("{file}:{line}"));
-        Self { name: metadata.name().to_owned(), target: metadata.target().to_owned(), place }
-    }
-
-    /// As a file has it.
-    pub(crate) fn to_text(&self) -> String {
-        [&self.name, &self.target, self.place.as_deref().unwrap_or_default()].join("\0")
-    }
-
-    pub(crate) fn from_text(text: &str) -> Self {
-        let mut parts = text.splitn(3, '\0').map(str::to_owned);
-        let mut part = || parts.next().unwrap_or_default();
-        Self { name: part(), target: part(), place: Some(part()).filter(|place| !place.is_empty()) }
-    }
-}
-
-/// By the address of their metadata.
-pub(crate) type Callsites = HashMap<usize, Arc<Callsite>>;
 
 /// How many spans of requests are open that were created at a time, by time and address of the
 /// callsite.
@@ -293,13 +262,17 @@ impl Recorder {
         Ok(Self { file: Some(file), ..Self::new(settings) })
     }
 
+    fn has_requests(&self) -> bool {
+        self.settings.tracks != Tracks::Threads
+    }
+
     fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
     /// Whether the spans of this callsite have anything in the registry's extensions.
     fn has_extensions(&self, metadata: &Metadata<'_>) -> bool {
-        self.settings.tracks.has_requests() || self.has_fields(metadata)
+        self.has_requests() || self.has_fields(metadata)
     }
 
     /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
@@ -318,15 +291,15 @@ impl Recorder {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(place) = callsites.entry(address)
         {
-            let callsite = place.insert(Arc::new(Callsite::of(metadata)));
+            let names = place.insert(names(metadata).into());
             if let Some(file) = &self.file {
-                file.add_name(address, callsite);
+                file.add_names(address, names);
             }
         }
     }
 
-    /// The callsite whose metadata is at this address.
-    pub(crate) fn callsite(&self, address: usize) -> Option<Arc<Callsite>> {
+    /// The names of the callsite whose metadata is at this address.
+    pub(crate) fn callsite(&self, address: usize) -> Option<Arc<str>> {
         self.lock(&self.callsites)?.get(&address).cloned()
     }
 
@@ -458,7 +431,7 @@ impl Recorder {
     /// `None` if there are no requests, or not all are known. The spans of a layer that is gone end
     /// unseen, so they do not count.
     fn open_requests(&self) -> Option<OpenRequests> {
-        if !self.settings.tracks.has_requests() {
+        if !self.has_requests() {
             return None;
         }
         let tables: Vec<_> = self.lock(&self.open_spans)?.iter().filter_map(Weak::upgrade).collect();
@@ -527,7 +500,7 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn wants_enters(&self) -> bool {
-        self.settings.tracks.has_threads()
+        self.settings.tracks != Tracks::Requests
     }
 
     fn wants_events(&self) -> bool {
@@ -546,7 +519,7 @@ impl Hooks for Arc<Recorder> {
                 text = fields.text();
                 found.extensions().replace(fields);
             }
-            if self.settings.tracks.has_requests() {
+            if self.has_requests() {
                 let mut id = request(found);
                 if id.is_none() {
                     found.parent(&mut |parent| id = request(parent));
@@ -555,9 +528,8 @@ impl Hooks for Arc<Recorder> {
                     // ORDERING: Relaxed, the number alone counts.
                     NEXT_REQUEST.fetch_add(1, Ordering::Relaxed)
                 });
-                let mut record = Record::new(Kind::Open, ns);
-                record.id = id;
-                record.text = text.as_deref().unwrap_or_default();
+                let text = text.as_deref().unwrap_or_default();
+                let record = Record { id, text, ..Record::new(Kind::Open, ns) };
                 let is_open = local::record(self, span.metadata, record);
                 found.extensions().replace(Request { id, is_open });
             }
@@ -596,17 +568,13 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn event(&self, event: &Event<'_>, around: &Find<'_>, ns: u64) {
-        let text = event_text(event);
-        let mut record = Record::new(Kind::Instant, ns);
-        record.text = &text;
-        if self.settings.tracks.has_requests() {
-            record.id = around.with(request).flatten().unwrap_or(0);
-        }
-        local::record(self, event.metadata(), record);
+        let text = &event_text(event);
+        let id = if self.has_requests() { around.with(request).flatten().unwrap_or(0) } else { 0 };
+        local::record(self, event.metadata(), Record { id, text, ..Record::new(Kind::Instant, ns) });
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        if !self.settings.tracks.has_requests() {
+        if !self.has_requests() {
             return;
         }
         let request = |found: &dyn Found| {
@@ -614,11 +582,8 @@ impl Hooks for Arc<Recorder> {
             extensions.get_mut::<Request>().filter(|request| request.is_open).map(|request| request.id)
         };
         let Some(id) = span.found.with(request).flatten() else { return };
-        let text = later(span);
-        let mut record = Record::new(Kind::Close, times.closed_monotonic_ns());
-        record.id = id;
-        record.text = &text;
-        local::record(self, span.metadata, record);
+        let text = &later(span);
+        local::record(self, span.metadata, Record { id, text, ..Record::new(Kind::Close, times.closed_ns) });
     }
 }
 

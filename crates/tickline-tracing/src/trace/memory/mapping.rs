@@ -194,16 +194,13 @@ mod tests {
     /// file of another one that has come first meanwhile.
     #[test]
     fn a_file_that_another_recorder_has_moved_is_not_locked() {
-        let folder = std::env::temp_dir().join(format!("tickline-moved-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
-        let path = folder.join("box");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("box");
         fs::write(&path, "old").unwrap();
         let opened = File::open(&path).unwrap();
         lock_at(&opened, &path).unwrap();
         fs::rename(&path, with(&path, ".old")).unwrap();
         fs::write(&path, "new").unwrap();
-        let refused = lock_at(&opened, &path).unwrap_err();
-        fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(lock_at(&opened, &path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
     }
 }
