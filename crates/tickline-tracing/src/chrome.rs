@@ -158,7 +158,8 @@ impl Builder {
         let (recorded, asked) = (Arc::clone(&recorder), Arc::clone(&requests));
         let write = move || writer::run(output, &recorded, &asked, self.flush_every);
         let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(write)?;
-        recorder.set_reader(thread.thread().clone());
+        // A recorder has one reader.
+        let _ = recorder.reader.set(thread.thread().clone());
         let flusher = Flusher { requests, writer: thread.thread().clone(), process: process::id() };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {

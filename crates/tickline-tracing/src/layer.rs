@@ -145,7 +145,7 @@ where
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
-        let Some(metadata) = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata()) else {
+        let Some(metadata) = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata) else {
             return;
         };
         let span = span!(ctx, id, metadata);
@@ -164,7 +164,7 @@ where
     #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
         let entered = self.open_spans.change(id.into_u64(), |open_span| {
-            (open_span.metadata(), open_span.enter(|| self.source.now_ns()))
+            (open_span.metadata, open_span.enter(|| self.source.now_ns()))
         });
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
@@ -179,7 +179,7 @@ where
         let now_ns = self.source.now_ns();
         let exit = |open_span: &mut OpenSpan| {
             open_span.exit(now_ns);
-            open_span.metadata()
+            open_span.metadata
         };
         let exited = self.open_spans.change(id.into_u64(), exit);
         if self.wants_enters {

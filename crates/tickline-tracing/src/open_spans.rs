@@ -279,7 +279,7 @@ mod tests {
     const SAME_SLOT: [u64; 2] = [1, 1 + (1 << (PLACE_BITS + THREADS.ilog2()))];
 
     fn created(spans: &OpenSpans, span: u64) -> Option<u64> {
-        spans.remove(span, |open_span| open_span.created_ns())
+        spans.remove(span, |open_span| open_span.created_ns)
     }
 
     fn is_elsewhere(spans: &OpenSpans, span: u64) -> bool {

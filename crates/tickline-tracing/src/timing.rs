@@ -15,8 +15,9 @@ pub(crate) fn as_ns(time: Duration) -> u64 {
 /// What is known of a span that is open.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenSpan {
-    metadata: &'static Metadata<'static>,
-    created_ns: u64,
+    pub(crate) metadata: &'static Metadata<'static>,
+    /// `CLOCK_MONOTONIC`, ns.
+    pub(crate) created_ns: u64,
     /// The start of the present or last busy interval. `busy_ns` has the earlier ones.
     entered_ns: u64,
     /// The latest exit in the present or last busy interval. A re-entry before any exit sets it to
@@ -31,16 +32,6 @@ pub(crate) struct OpenSpan {
 impl OpenSpan {
     pub(crate) const fn new(metadata: &'static Metadata<'static>, created_ns: u64) -> Self {
         Self { metadata, created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, enters: 0 }
-    }
-
-    /// `CLOCK_MONOTONIC`, ns.
-    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
-    pub(crate) const fn created_ns(&self) -> u64 {
-        self.created_ns
-    }
-
-    pub(crate) const fn metadata(&self) -> &'static Metadata<'static> {
-        self.metadata
     }
 
     /// Returns the time of the enter, ns; `None` for a re-entry, which takes no reading.

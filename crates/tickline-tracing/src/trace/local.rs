@@ -49,21 +49,17 @@ pub(crate) struct Local {
     entered: Vec<Entered>,
 }
 
-/// This thread's state for each recorder. It ends with the thread.
-struct Locals(Vec<Local>);
-
-impl Drop for Locals {
+impl Drop for Local {
     fn drop(&mut self) {
-        for local in &self.0 {
-            if let Some(recorder) = local.recorder.upgrade() {
-                recorder.leave(&local.ring);
-            }
+        if let Some(recorder) = self.recorder.upgrade() {
+            recorder.leave(&self.ring);
         }
     }
 }
 
 thread_local! {
-    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals(Vec::new())) };
+    /// This thread's state for each recorder. It ends with the thread.
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
     static IS_READER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -79,12 +75,12 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Re
     LOCALS
         .try_with(|locals| {
             let mut locals = locals.try_borrow_mut().ok()?;
-            let known = locals.0.iter().position(|local| local.recorder.as_ptr() == Arc::as_ptr(recorder));
+            let known = locals.iter().position(|local| local.recorder.as_ptr() == Arc::as_ptr(recorder));
             let place = match known {
                 Some(place) => place,
                 None => join(&mut locals, recorder)?,
             };
-            locals.0.get_mut(place).map(|local| run(local, recorder))
+            locals.get_mut(place).map(|local| run(local, recorder))
         })
         .ok()
         .flatten()
@@ -105,19 +101,19 @@ pub(crate) fn record(
 }
 
 #[cold]
-fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
+fn join(locals: &mut Vec<Local>, recorder: &Arc<Recorder>) -> Option<usize> {
     if IS_READER.get() {
         return None;
     }
-    locals.0.retain(|local| local.recorder.strong_count() > 0);
-    locals.0.push(Local {
+    locals.retain(|local| local.recorder.strong_count() > 0);
+    locals.push(Local {
         recorder: Arc::downgrade(recorder),
         ring: recorder.join()?,
         taken: 0,
         known: [0; 64],
         entered: Vec::new(),
     });
-    Some(locals.0.len() - 1)
+    Some(locals.len() - 1)
 }
 
 impl Local {

@@ -46,18 +46,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const fn from_byte(byte: u8) -> Self {
-        match byte {
-            1 => Self::Block,
-            2 => Self::Begin,
-            3 => Self::End,
-            4 => Self::Inside,
-            5 => Self::Instant,
-            6 => Self::Open,
-            7 => Self::Close,
-            8 => Self::Name,
-            _ => Self::Rest,
-        }
+    /// The kind of this number. Other numbers, which only a damaged file has, are a block's rest.
+    fn of(number: u64) -> Self {
+        use Kind::{Begin, Block, Close, End, Inside, Instant, Name, Open, Rest};
+        let kinds = [Rest, Block, Begin, End, Inside, Instant, Open, Close, Name];
+        kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or(Rest)
     }
 
     /// Words before the text: the head and the time; the callsite; the request.
@@ -131,7 +124,7 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Record<'a>> {
         loop {
             let head = u64::from_le_bytes(*self.words.first()?);
-            let kind = Kind::from_byte((head & 0xFF) as u8);
+            let kind = Kind::of(head & 0xFF);
             let (head_words, text_len) = (kind.head_words(), head >> 8);
             let words = head_words + text_len.div_ceil(8);
             let in_block = BLOCK - self.in_block;

@@ -218,7 +218,7 @@ pub(crate) struct Recorder {
     gone: AtomicU64,
     has_ended: AtomicBool,
     /// The thread that takes the records.
-    reader: OnceLock<Thread>,
+    pub(crate) reader: OnceLock<Thread>,
     /// Records store the addresses.
     callsites: Mutex<Callsites>,
     /// The open spans of the layers that this is a sink of.
@@ -370,9 +370,11 @@ impl Recorder {
 
     /// What all rings have now; `None` as for [`rings`](Self::rings).
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
-        let rings = self.lock(&self.rings)?;
-        // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
-        let (rings, gone) = (rings.clone(), self.gone.load(Ordering::Relaxed));
+        let (rings, gone) = {
+            let rings = self.lock(&self.rings)?;
+            // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
+            (rings.clone(), self.gone.load(Ordering::Relaxed))
+        };
         let threads = rings.iter().map(|ring| ThreadSnapshot::of(ring)).collect();
         let callsites = self.lock(&self.callsites).map(|callsites| callsites.clone());
         Some(Snapshot {
@@ -406,11 +408,6 @@ impl Recorder {
         dropped.fold(self.gone.load(Ordering::Relaxed), u64::saturating_add)
     }
 
-    pub(crate) fn set_reader(&self, reader: Thread) {
-        // A recorder has one reader.
-        let _ = self.reader.set(reader);
-    }
-
     pub(crate) fn wake_reader(&self) {
         if let Some(reader) = self.reader.get() {
             reader.unpark();
@@ -438,8 +435,8 @@ impl Recorder {
         let mut open = OpenRequests::new();
         for table in tables {
             for open_span in table.all()? {
-                let callsite = core::ptr::from_ref(open_span.metadata()).addr();
-                *open.entry((open_span.created_ns(), callsite)).or_default() += 1;
+                let callsite = core::ptr::from_ref(open_span.metadata).addr();
+                *open.entry((open_span.created_ns, callsite)).or_default() += 1;
             }
         }
         Some(open)

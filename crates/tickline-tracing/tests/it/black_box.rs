@@ -91,23 +91,23 @@ fn a_file_says_what_it_has_not() {
         assert_eq!((left().0.open, left().0.events, left().0.undecided), (1, 1, 0));
         assert!(left().1.iter().any(|event| event["args"]["name"] == "a thread"));
         // The second thread takes the ring of the first, which has ended; the third has none.
-        let [joined, recorded] = [(); 2].map(|()| Barrier::new(2));
+        let together = Barrier::new(2);
         let second = || {
             info!("two");
-            joined.wait();
-            recorded.wait();
+            together.wait();
+            together.wait();
         };
         let dispatch = dispatcher::get_default(Dispatch::clone);
         thread::scope(|scope| {
             scope.spawn(|| dispatcher::with_default(&dispatch, second));
-            joined.wait();
+            together.wait();
             let (summary, events) = left();
             assert_eq!((summary.events, summary.dropped), (1, 1));
             // The end of the request could have been in the ring that is gone.
             assert_eq!((summary.open, summary.undecided), (0, 1));
             assert!(events.iter().any(|event| event["name"] == "two"));
             on_thread(|| info!("three"));
-            recorded.wait();
+            together.wait();
         });
         let events = left().1;
         assert!(!events.iter().any(|event| event["name"] == "three"));

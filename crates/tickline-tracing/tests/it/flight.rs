@@ -192,29 +192,23 @@ fn the_last_moments_alone() {
 fn the_eight_threads_that_ended_last_are_kept() {
     const BRIEF: u64 = 100;
     let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1));
-    let [brief_may_end, long_may_end, recorded] = [101, 2, 102].map(Barrier::new);
-    let works = |record: fn(), may_end: &Barrier| {
-        dispatcher::with_default(&dispatch, record);
-        recorded.wait();
-        may_end.wait();
+    let together = Barrier::new(101);
+    let brief = || {
+        dispatcher::with_default(&dispatch, || info_span!("brief").in_scope(|| ()));
+        together.wait();
+        together.wait();
     };
-    let spans = || written(&recorder).0.written;
-    let of_running = thread::scope(|scope| {
-        let long = scope.spawn(|| works(|| info_span!("long").in_scope(|| ()), &long_may_end));
-        while spans() == 0 {
-            thread::yield_now();
-        }
-        let brief = || works(|| info_span!("brief").in_scope(|| ()), &brief_may_end);
-        let all: Vec<_> = (0..BRIEF).map(|_| scope.spawn(brief)).collect();
-        recorded.wait();
-        let of_running = spans();
-        brief_may_end.wait();
-        all.into_iter().for_each(|thread| thread.join().unwrap());
-        long_may_end.wait();
-        long.join().unwrap();
-        of_running
-    });
-    assert_eq!(of_running, BRIEF + 1, "rings of threads that run");
+    let long = || {
+        info_span!("long").in_scope(|| ());
+        thread::scope(|scope| {
+            let all: Vec<_> = (0..BRIEF).map(|_| scope.spawn(brief)).collect();
+            together.wait();
+            assert_eq!(written(&recorder).0.written, BRIEF + 1, "rings of threads that run");
+            together.wait();
+            all.into_iter().for_each(|thread| thread.join().unwrap());
+        });
+    };
+    dispatcher::with_default(&dispatch, || on_thread(long));
     let (summary, events) = written(&recorder);
     assert_eq!((summary.written, summary.dropped), (8, 2 * (BRIEF + 1 - 8)));
     let mut names = names(&events, "B");

@@ -78,21 +78,21 @@ fn busy_intervals_of_threads_that_overlap_count_once() {
         let here = info_span!("work").entered();
         let other = tracing::Span::clone(&here);
         hand.advance_ns(10);
-        let (inside, leave) = (Barrier::new(2), Barrier::new(2));
+        let together = Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let other = other;
                 other.in_scope(|| {
-                    inside.wait();
-                    leave.wait();
+                    together.wait();
+                    together.wait();
                 });
                 hand.advance_ns(40_000);
             });
-            inside.wait();
+            together.wait();
             hand.advance_ns(200);
             drop(here);
             hand.advance_ns(3_000);
-            leave.wait();
+            together.wait();
         });
     });
     assert_eq!(times, (3_210, 40_000, 2));
