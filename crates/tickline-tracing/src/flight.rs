@@ -290,14 +290,12 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
     let mut kept = Kept::of(snapshot);
     kept.drop_before(since_ns, snapshot.open_requests.clone());
     let mut trace = Trace::begin(output, (snapshot.process, &snapshot.name), snapshot.has_locations)?;
-    for (of, lost) in snapshot.threads.iter().zip(&kept.lost) {
-        if !of.name.is_empty() {
-            trace.write_name(of.number, &of.name)?;
-        }
-        if lost.records > 0 && lost.before_ns >= since_ns {
-            let what = ["older records overwritten", "overwritten"];
-            trace.write_mark(of.number, lost.before_ns, lost.records, what)?;
-        }
+    for thread in snapshot.threads.iter().filter(|thread| !thread.name.is_empty()) {
+        trace.write_name(thread.number, &thread.name)?;
+    }
+    for (thread, before_ns, lost) in kept.lost.iter().filter(|(_, before_ns, _)| *before_ns >= since_ns) {
+        let what = ["older records overwritten", "overwritten"];
+        trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, what)?;
     }
     trace.summary = kept.summary;
     for item in kept.items.iter().filter(|item| item.is_wanted) {
@@ -316,13 +314,6 @@ fn since(last: Duration) -> u64 {
     tickline::now_ns().saturating_sub(as_ns(last))
 }
 
-/// What a ring lost.
-struct Lost {
-    records: u64,
-    /// The time of the first record that the ring still has, or when it was copied.
-    before_ns: u64,
-}
-
 /// A record of one of the threads.
 struct Item<'a> {
     thread: usize,
@@ -334,8 +325,9 @@ struct Item<'a> {
 #[derive(Default)]
 struct Kept<'a> {
     items: Vec<Item<'a>>,
-    /// By thread.
-    lost: Vec<Lost>,
+    /// The threads whose rings lost records; the time of the first record that the ring still has,
+    /// or when it was copied; how many are lost.
+    lost: Vec<(usize, u64, u64)>,
     summary: TraceSummary,
     /// Ends before this time may be gone.
     ends_gone_before_ns: u64,
@@ -345,9 +337,10 @@ impl<'a> Kept<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
         let mut kept = Self::default();
         kept.summary.dropped = snapshot.gone;
-        snapshot.threads.iter().for_each(|thread| kept.add(thread, snapshot.end_ns));
-        let lossy = kept.lost.iter().filter(|lost| lost.records > 0);
-        kept.summary.complete_since_ns = lossy.map(|lost| lost.before_ns).max();
+        for (place, thread) in snapshot.threads.iter().enumerate() {
+            kept.add(place, thread, snapshot.end_ns);
+        }
+        kept.summary.complete_since_ns = kept.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
         let complete_since_ns = kept.summary.complete_since_ns.unwrap_or(0);
         kept.ends_gone_before_ns = snapshot.ends_gone_before_ns.max(complete_since_ns);
         // A request may run on several threads: all records are put in order of time. The sort is
@@ -357,8 +350,7 @@ impl<'a> Kept<'a> {
     }
 
     /// Adds what a thread's ring had.
-    fn add(&mut self, snapshot: &'a ThreadSnapshot, end_ns: u64) {
-        let thread = self.lost.len();
+    fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot, end_ns: u64) {
         let mut records = Records::new(&snapshot.words, 0);
         // The thread may have overwritten all words while they were copied.
         let mut lost = if snapshot.words.is_empty() { snapshot.written } else { 0 };
@@ -387,7 +379,9 @@ impl<'a> Kept<'a> {
         }
         self.summary.damaged += records.damaged;
         self.summary.dropped = self.summary.dropped.saturating_add(lost);
-        self.lost.push(Lost { records: lost, before_ns: first_ns.unwrap_or(end_ns) });
+        if lost > 0 {
+            self.lost.push((thread, first_ns.unwrap_or(end_ns), lost));
+        }
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings

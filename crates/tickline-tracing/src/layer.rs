@@ -22,9 +22,8 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
 use crate::sink::{Find, Hooks, Sink, Span};
-use crate::source::{GlobalClock, TimeSource};
+use crate::source::{GlobalClock, TimeSource, UnixOffset};
 use crate::timing::{OpenSpan, SpanTiming};
-use crate::unix_offset::UnixOffset;
 
 /// Times every span. The layer puts the times into the span's extensions
 /// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks.

@@ -119,7 +119,6 @@ pub mod source;
 mod timing;
 #[cfg(feature = "chrome")]
 mod trace;
-mod unix_offset;
 #[cfg(feature = "utc")]
 pub mod utc;
 

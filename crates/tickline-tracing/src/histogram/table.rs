@@ -19,7 +19,7 @@ use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 
 use super::series::{OwnCounts, Series};
-use super::{NAME, TARGET, is_field};
+use super::{NAME, TARGET};
 
 /// The most series, without that for all others.
 const MAX_SERIES: usize = 1_000;
@@ -48,8 +48,7 @@ pub(super) struct Table {
 /// What a thread knows of a table.
 #[derive(Debug, Default)]
 pub(super) struct Local {
-    /// The table's address. No other has it as long as this refers to the table.
-    address: usize,
+    /// No other table has its address as long as this refers to it.
     table: Weak<Table>,
     callsites: Vec<Callsite>,
     /// Their places, by the address of the metadata; `None` if the callsite lacks a field.
@@ -58,13 +57,12 @@ pub(super) struct Local {
     last: (usize, usize),
     /// By the series' index.
     counts: Box<[Option<OwnCounts>]>,
-    next: Option<Box<Local>>,
 }
 
 /// What a thread knows of a callsite, and of the last span that it made there. Takes a span's
 /// values.
 #[derive(Debug)]
-struct Callsite {
+pub(super) struct Callsite {
     /// By field. The name and the target follow.
     values: Vec<Known>,
     /// The place there of each label's value.
@@ -88,9 +86,9 @@ struct Known {
 }
 
 thread_local! {
-    /// A list, the last table first. It is empty while it is used. A value's `Debug`, or the
-    /// allocator, may close spans meanwhile. These begin anew, and have counts of their own.
-    static LOCALS: Cell<Option<Box<Local>>> = const { Cell::new(None) };
+    /// The last table first. It is empty while it is used. A value's `Debug`, or the allocator, may
+    /// close spans meanwhile. These begin anew, and have counts of their own.
+    static LOCALS: Cell<Vec<Local>> = const { Cell::new(Vec::new()) };
 }
 
 impl Table {
@@ -107,12 +105,12 @@ impl Table {
     pub(super) fn with<R>(self: &Arc<Self>, run: impl FnOnce(&mut Local) -> Option<R>) -> Option<R> {
         LOCALS
             .try_with(|locals| {
-                let mut local = match locals.take() {
-                    Some(local) if local.address == Arc::as_ptr(self).addr() => local,
-                    others => self.put_first(others),
-                };
-                let result = run(&mut local);
-                locals.set(Some(local));
+                let mut all = locals.take();
+                if all.first().is_none_or(|local| local.table.as_ptr() != Arc::as_ptr(self)) {
+                    self.put_first(&mut all);
+                }
+                let result = run(&mut all[0]);
+                locals.set(all);
                 result
             })
             .ok()?
@@ -120,25 +118,16 @@ impl Table {
 
     /// Puts what the thread knows of this table first.
     #[inline(never)]
-    fn put_first(self: &Arc<Self>, locals: Option<Box<Local>>) -> Box<Local> {
-        let address = Arc::as_ptr(self).addr();
-        let (mut rest, mut others, mut found) = (locals, None, None);
-        while let Some(mut local) = rest {
-            rest = local.next.take();
-            if local.address == address {
-                found = Some(local);
-            } else if local.table.strong_count() > 0 {
-                local.next = others;
-                others = Some(local);
-            }
-        }
-        let new = || {
-            let counts = (0..PLACES).map(|_| None).collect();
-            Box::new(Local { address, table: Arc::downgrade(self), counts, ..Local::default() })
-        };
-        let mut local = found.unwrap_or_else(new);
-        local.next = others;
-        local
+    fn put_first(self: &Arc<Self>, all: &mut Vec<Local>) {
+        all.retain(|local| local.table.strong_count() > 0);
+        let place =
+            all.iter().position(|local| local.table.as_ptr() == Arc::as_ptr(self)).unwrap_or_else(|| {
+                let counts = (0..PLACES).map(|_| None).collect();
+                let table = Arc::downgrade(self);
+                all.push(Local { table, counts, ..Local::default() });
+                all.len() - 1
+            });
+        all.swap(0, place);
     }
 
     /// The series that were met so far, by their values in alphabetical order.
@@ -146,11 +135,6 @@ impl Table {
         let mut all: Vec<_> = self.places.iter().filter_map(OnceLock::get).map(Box::as_ref).collect();
         all.sort_by_key(|series| &series.values);
         all
-    }
-
-    /// Whether spans of a callsite have all fields.
-    pub(super) fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
-        self.labels.iter().all(|label| !is_field(label) || metadata.fields().field(*label).is_some())
     }
 
     /// Finds the series with these values, or adds it if there are not too many.
@@ -276,8 +260,13 @@ impl Visit for Callsite {
 }
 
 impl Local {
+    /// What is known of a callsite; `None` if it lacks a field.
     #[inline]
-    fn callsite(&mut self, table: &Table, metadata: &'static Metadata<'static>) -> Option<&mut Callsite> {
+    pub(super) fn callsite(
+        &mut self,
+        table: &Table,
+        metadata: &'static Metadata<'static>,
+    ) -> Option<&mut Callsite> {
         if self.last.0 != ptr::from_ref(metadata).addr() {
             self.last = self.find(table, metadata)?;
         }

@@ -27,7 +27,7 @@ const WAIT: Duration = Duration::from_micros(50);
 #[derive(Debug)]
 struct Entered {
     span: Id,
-    metadata: &'static Metadata<'static>,
+    callsite: usize,
     ns: u64,
     /// Enters by this thread without an exit. They are one busy interval.
     depth: u32,
@@ -139,21 +139,21 @@ impl Local {
         ns: u64,
         text: Option<Arc<str>>,
     ) {
-        if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
-            entered.depth += 1;
+        if let Some(place) = self.find(span) {
+            self.entered[place].depth += 1;
             return;
         }
         let callsite = self.callsite(recorder, metadata);
         let record = Record { callsite, ..Record::new(Kind::Begin, ns) };
         let is_begun = self.write(recorder, &Record { text: text.as_deref().unwrap_or_default(), ..record });
         let span = span.clone();
-        self.entered.push(Entered { span, metadata, ns, depth: 1, is_begun, is_changed: false, text });
+        self.entered.push(Entered { span, callsite, ns, depth: 1, is_begun, is_changed: false, text });
     }
 
     /// Calls `text` only if values of the span's fields were recorded since the enter.
     pub(crate) fn exit(&mut self, recorder: &Recorder, span: &Id, ns: u64, text: impl FnOnce() -> String) {
         let Some(place) = self.find(span) else { return };
-        let Some(entered) = self.entered.get_mut(place) else { return };
+        let entered = &mut self.entered[place];
         entered.depth -= 1;
         if entered.depth > 0 {
             return;
@@ -165,13 +165,11 @@ impl Local {
             self.end(recorder, later, ns, "");
         }
         self.end(recorder, place, ns, &text);
-        for later in place..self.entered.len() - 1 {
-            self.entered.swap(later, later + 1);
-            let callsite = core::ptr::from_ref(self.entered[later].metadata).addr();
-            let record = Record { callsite, ..Record::new(Kind::Begin, ns) };
+        self.entered.remove(place);
+        for later in place..self.entered.len() {
+            let record = Record { callsite: self.entered[later].callsite, ..Record::new(Kind::Begin, ns) };
             self.entered[later].is_begun = self.write(recorder, &record);
         }
-        self.entered.pop();
     }
 
     /// Records the end of the span at `place` of the list. The span must still count as begun: if
@@ -186,8 +184,8 @@ impl Local {
 
     /// Remembers that values of a span's fields changed.
     pub(crate) fn change(&mut self, span: &Id) {
-        if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
-            entered.is_changed = true;
+        if let Some(place) = self.find(span) {
+            self.entered[place].is_changed = true;
         }
     }
 
@@ -244,9 +242,9 @@ impl Local {
         // A reader that begins at this block needs the spans that the thread is in.
         let mut words = 0;
         for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
-            let mut record = Record::new(Kind::Inside, entered.ns);
-            record.callsite = core::ptr::from_ref(entered.metadata).addr();
-            record.text = entered.text.as_deref().unwrap_or_default();
+            let text = entered.text.as_deref().unwrap_or_default();
+            let callsite = entered.callsite;
+            let mut record = Record { callsite, text, ..Record::new(Kind::Inside, entered.ns) };
             if words + record.words() > BLOCK / 4 {
                 record.text = "";
             }

@@ -458,7 +458,9 @@ pub(crate) fn own_name() -> String {
 /// Number and name of the present thread, as viewers show it. The number is the system's, which
 /// `ps` and `perf` show. Where `/proc` does not have it, the recorder counts threads itself.
 fn present_thread() -> (u64, String) {
-    let number = system_number().unwrap_or_else(|| {
+    // The target on Linux is `PROCESS/task/THREAD`.
+    let link = fs::read_link("/proc/thread-self").ok();
+    let number = link.and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or_else(|| {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         // ORDERING: Relaxed, the number alone counts.
         NEXT.fetch_add(1, Ordering::Relaxed)
@@ -470,11 +472,6 @@ fn present_thread() -> (u64, String) {
         Some(name.trim_end().to_owned())
     });
     (number, name.unwrap_or_else(|| format!("thread {number}")))
-}
-
-/// Reads the link `/proc/thread-self`. Its target on Linux is `PROCESS/task/THREAD`.
-fn system_number() -> Option<u64> {
-    fs::read_link("/proc/thread-self").ok()?.file_name()?.to_str()?.parse().ok()
 }
 
 /// The number of the request that a span belongs to.
