@@ -128,11 +128,9 @@ impl Hooks for Callback {
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        if self.fields.is_empty() {
-            return (self.call)(&ClosedSpan { span, times, fields: None });
-        }
         // Taken out, so that no lock is held: the callback may use the extensions.
-        let fields = span.found.with(|found| found.extensions().remove::<Texts>()).flatten();
+        let kept = || span.found.with(|found| found.extensions().remove::<Texts>()).flatten();
+        let fields = if self.fields.is_empty() { None } else { kept() };
         (self.call)(&ClosedSpan { span, times, fields: fields.as_ref() });
         if let Some(fields) = fields {
             span.found.with(|found| found.extensions().replace(fields));

@@ -2,8 +2,8 @@
 //!
 //! Each thread writes its records ([`record`]) to a [`ring`] of its own, without a lock. [`local`]
 //! has the rest of a thread's state. A [`Recorder`](recorder::Recorder) knows the rings of all
-//! threads. [`crate::chrome`] takes records out while the program runs; [`crate::flight`] copies
-//! them on request, or reads what another process has left in a [`file`].
+//! threads. [`crate::chrome`] takes records out while the program runs. [`crate::flight`] copies
+//! them on request, or reads what another process has left in a [`file`]. [`json`] makes the text.
 
 pub(crate) mod fields;
 pub(crate) mod file;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records};
-use super::recorder::{Callsites, Snapshot, ThreadSnapshot};
+use super::recorder::{Snapshot, ThreadSnapshot};
 use super::ring::{self, HEAD_WORDS, Ring};
 
 /// `ticklfr1`, as a little-endian machine stores it.
@@ -166,16 +166,12 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
         let words = HEAD_WORDS + capacity;
         Ok::<_, io::Error>(Ring::within(Arc::new(memory(&mut input, words)?), 0..words))
     };
-    let mut callsites = Callsites::new();
     let words = next_ring()?.snapshot();
-    for record in Records::new(&words, 0) {
-        if record.kind == Kind::Name {
-            if record.text.len() > MAX_NAMES {
-                return Err(wrong("the names of a callsite take more than 1,024 bytes"));
-            }
-            callsites.insert(record.callsite, record.text.into());
-        }
+    let names = || Records::new(&words, 0).filter(|record| record.kind == Kind::Name);
+    if names().any(|record| record.text.len() > MAX_NAMES) {
+        return Err(wrong("the names of a callsite take more than 1,024 bytes"));
     }
+    let callsites = names().map(|record| (record.callsite, record.text.into())).collect();
     let mut threads = Vec::new();
     for _ in 0..number(Word::Threads) {
         let ring = next_ring()?;

@@ -113,6 +113,8 @@ impl Mapping {
         // SAFETY: so many bytes are mapped, from the beginning of a page, until `drop`; `words` of
         // this type lends them no longer. Any bytes are atomics.
         let words = unsafe { slice::from_raw_parts(start.cast(), words) };
+        // This may allocate. An allocator that locks itself at a fork does so behind `before_fork`,
+        // because it was there before, and the last handler comes first.
         files.push((words, file));
         Ok(Self { words })
     }
