@@ -94,7 +94,7 @@
 //! for ever in a span that it was in at the fork, if another thread was just entering or exiting
 //! that, or reading whether it is open.)
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -120,9 +120,6 @@ use crate::trace::recorder::{
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
     recorder: Arc<Recorder>,
-    /// The process that writes in the background, or 0. It is the parent's in a child that was
-    /// forked meanwhile, which has no such thread.
-    writing: Arc<AtomicU32>,
 }
 
 impl Sink for FlightRecorder {
@@ -199,7 +196,7 @@ pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> 
 
 impl FlightRecorder {
     fn of(recorder: Recorder) -> Self {
-        Self { recorder: Arc::new(recorder), writing: Arc::default() }
+        Self { recorder: Arc::new(recorder) }
     }
 
     /// Settings for a recorder.
@@ -236,19 +233,19 @@ impl FlightRecorder {
     /// system's, if no thread could be started.
     pub fn write_last_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> io::Result<()> {
         // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
-        if self.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
+        if self.recorder.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "an earlier call is still writing"));
         }
         let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
         let write = move || {
             let _ = recorder.write_file(&path, since_ns);
             // ORDERING: Relaxed, a flag on its own.
-            recorder.writing.store(0, Ordering::Relaxed);
+            recorder.recorder.writing.store(0, Ordering::Relaxed);
         };
         let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
         if thread.is_err() {
             // ORDERING: Relaxed, nothing was written.
-            self.writing.store(0, Ordering::Relaxed);
+            self.recorder.writing.store(0, Ordering::Relaxed);
         }
         thread.map(drop)
     }
@@ -453,7 +450,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tickline-tracing-child-{}", process::id()));
         let writes = |writing| {
             // ORDERING: Relaxed, one thread.
-            recorder.writing.store(writing, Ordering::Relaxed);
+            recorder.recorder.writing.store(writing, Ordering::Relaxed);
             recorder.write_last_in_background(path.join("none"), Duration::MAX)
         };
         assert_eq!(writes(process::id()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);

@@ -165,11 +165,13 @@ impl Local {
             self.end(recorder, later, ns, "");
         }
         self.end(recorder, place, ns, &text);
-        self.entered.remove(place);
-        for later in place..self.entered.len() {
+        // Not by `remove`, which cost 30 instructions a span, by callgrind.
+        for later in place..self.entered.len() - 1 {
+            self.entered.swap(later, later + 1);
             let record = Record { callsite: self.entered[later].callsite, ..Record::new(Kind::Begin, ns) };
             self.entered[later].is_begun = self.write(recorder, &record);
         }
+        self.entered.pop();
     }
 
     /// Records the end of the span at `place` of the list. The span must still count as begun: if

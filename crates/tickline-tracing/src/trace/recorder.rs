@@ -1,6 +1,6 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::path::Path;
@@ -227,6 +227,9 @@ pub(crate) struct Recorder {
     process: u32,
     /// Where the rings are, unless they are in memory alone.
     file: Option<RingFile>,
+    /// The process that writes in the background, or 0. It is the parent's in a child that was
+    /// forked meanwhile, which has no such thread.
+    pub(crate) writing: AtomicU32,
 }
 
 /// The extension of a span that belongs to a request, for all recorders.
@@ -252,6 +255,7 @@ impl Recorder {
             open_spans: Mutex::default(),
             process: process::id(),
             file: None,
+            writing: AtomicU32::new(0),
         }
     }
 
