@@ -60,12 +60,12 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
 use crate::sink::{Hooks, Sink};
-use crate::trace;
-use crate::trace::recorder::{Recorder, Settings, WhenFull, settings};
+use crate::trace::recorder::Recorder;
+use crate::trace::{self, Settings, WhenFull, settings};
 
 mod writer;
 
-pub use crate::trace::recorder::{TraceSummary, Tracks};
+pub use crate::trace::{TraceSummary, Tracks};
 use writer::Requests;
 
 /// How long an event may wait before it is written, by default: a compromise between losing

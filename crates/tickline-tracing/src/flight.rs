@@ -106,14 +106,10 @@ use std::thread;
 
 use crate::sink::{Hooks, Sink};
 use crate::timing::as_ns;
-use crate::trace;
-use crate::trace::fields;
-use crate::trace::file;
 use crate::trace::json::Trace;
 use crate::trace::record::{Kind, Record, Records};
-use crate::trace::recorder::{
-    OpenRequests, Recorder, Settings, Snapshot, ThreadSnapshot, TraceSummary, Tracks, WhenFull, settings,
-};
+use crate::trace::recorder::{OpenRequests, Recorder, Snapshot, ThreadSnapshot};
+use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, file, settings};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
+use super::TraceSummary;
 use super::fields::{BEHIND_NAME, push_string};
 use super::record::{Kind, Record};
-use super::recorder::TraceSummary;
 
 /// Bytes of events that are written at once. A buffer of std is written before it would have to
 /// split what is added, so each part ends with a whole event.

@@ -8,9 +8,10 @@ use std::thread;
 use tracing_core::Metadata;
 use tracing_core::span::Id;
 
+use super::WhenFull;
 use super::fields::BEHIND_NAME;
 use super::record::{BLOCK, Kind, MAX_TEXT, Record};
-use super::recorder::{Recorder, WhenFull};
+use super::recorder::Recorder;
 use super::ring::Ring;
 
 /// The most spans that a new block repeats: the outermost ones that the thread is in.
