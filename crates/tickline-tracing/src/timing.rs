@@ -216,7 +216,8 @@ mod tests {
 
     /// Symptom: a thread was preempted between its reading of the clock and its change to the
     /// span. That reading ended the busy interval, and the later work of other threads in the
-    /// span counted as idle time.
+    /// span counted as idle time. (Also tracing-subscriber's pull request 2944: an inner re-entry
+    /// ended the outer one.)
     #[test]
     fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
         let mut open_span = OpenSpan::of_a_callsite(0);

@@ -53,24 +53,6 @@ fn busy_and_idle_are_exact() {
     assert_eq!(lived(never_entered), (0, 40, 0));
 }
 
-/// tracing-subscriber's pull request 2944: an inner re-entry ended the outer one.
-#[test]
-fn re_entries_are_one_busy_interval() {
-    let times = lived(|hand| {
-        let span = info_span!("work");
-        let outer = span.enter();
-        hand.advance_ns(1);
-        span.in_scope(|| {
-            hand.advance_ns(20);
-            span.in_scope(|| hand.advance_ns(300));
-        });
-        hand.advance_ns(4_000);
-        drop(outer);
-        hand.advance_ns(50_000);
-    });
-    assert_eq!(times, (4_321, 50_000, 3));
-}
-
 /// Two threads in one span: the time during which any of them was there. The second one closes it.
 #[test]
 fn busy_intervals_of_threads_that_overlap_count_once() {
