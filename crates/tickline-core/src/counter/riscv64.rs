@@ -29,7 +29,7 @@ impl HardwareCounter {
     /// What an ordered read is called.
     pub const NAME_ORDERED: &'static str = "fence; rdtime";
 
-    /// What a kernel keeps time with that uses this counter.
+    /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Riscv;
 
     /// The counter, assumed readable (point 5 of the [contract](super)), where an operating

@@ -66,7 +66,7 @@ impl Counter for HardwareCounter {
 pub(super) struct Rdtscp(());
 
 impl Rdtscp {
-    /// If CPUID 8000_0001h EDX bit 27 says so.
+    /// The proof, if CPUID 8000_0001h EDX bit 27 is set.
     pub(super) fn detect() -> Option<Self> {
         const EXTENDED_FEATURES: u32 = 0x8000_0001;
         let known = cpuid(0x8000_0000, 0).eax >= EXTENDED_FEATURES;
@@ -90,7 +90,7 @@ impl Rdtscp {
 pub(super) struct Rdpid(());
 
 impl Rdpid {
-    /// If CPUID 7 ECX bit 22 says so.
+    /// The proof, if CPUID 7 ECX bit 22 is set.
     pub(super) fn detect() -> Option<Self> {
         (cpuid(0, 0).eax >= 7 && cpuid(7, 0).ecx & (1 << 22) != 0).then_some(Self(()))
     }
@@ -120,7 +120,7 @@ pub struct HardwareCpuCounter {
 }
 
 impl HardwareCpuCounter {
-    /// If the processor has the instructions.
+    /// The counter, if the processor has the instructions.
     #[must_use]
     pub fn detect() -> Option<Self> {
         Some(Self { rdtscp: Rdtscp::detect()?, rdpid: Rdpid::detect() })
