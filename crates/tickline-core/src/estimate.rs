@@ -32,7 +32,7 @@
 use crate::cell::Bounds;
 use crate::line::Slope;
 use crate::sample::{Point, Sample};
-use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
+use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between, ticks_since};
 
 /// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri
 /// gets fewer, because it takes long to compare all with all.
@@ -218,8 +218,7 @@ impl History {
     /// contradicts the newest one. `slope` serves to compare widths; it need not be exact.
     pub(crate) fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
-        let age =
-            |other: &Sample| ticks_between(other.lower.ticks, newest.lower.ticks).max(0).cast_unsigned();
+        let age = |other: &Sample| ticks_since(other.lower.ticks, newest.lower.ticks);
         let max_age = slope.ticks_in(MAX_AGE_NS);
         // In place, because another history would take most of a signal handler's stack. A sample
         // that is kept is written at or before the place from which it was read.

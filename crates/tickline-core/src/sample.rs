@@ -47,7 +47,7 @@
 
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::units::{FixedNs, ticks_between};
+use crate::units::{FixedNs, ticks_between, ticks_since};
 
 pub use crate::units::ns_of_counts_floor;
 
@@ -258,7 +258,7 @@ impl ReadTime {
             return counter.now_ordered();
         }
         let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
-        let apart_ticks = ticks_between(first_ticks, second_ticks).max(0).cast_unsigned();
+        let apart_ticks = ticks_since(first_ticks, second_ticks);
         self.least_ticks = self.least_ticks.min(apart_ticks);
         second_ticks
     }

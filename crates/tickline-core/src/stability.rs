@@ -21,7 +21,7 @@ use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Sample};
 use crate::shared::events::{Event, Events};
-use crate::units::{FixedNs, NS_PER_S, ticks_between};
+use crate::units::{FixedNs, NS_PER_S, ticks_between, ticks_since};
 use dither::{Departure, Dither};
 
 /// Consistent samples that a first line needs. Two samples always agree, and their slope may be
@@ -192,7 +192,7 @@ impl StabilityMonitor {
             self.forget(sample.lower.ticks);
             return false;
         }
-        let stable_ticks = ticks_between(self.stable_since_ticks, sample.lower.ticks).max(0).cast_unsigned();
+        let stable_ticks = ticks_since(self.stable_since_ticks, sample.lower.ticks);
         if stable_ticks >= slope.ticks_in(interval_ns) {
             self.rate_change_ppb = (self.rate_change_ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
@@ -211,7 +211,7 @@ impl StabilityMonitor {
             self.stable_since_ticks = now_ticks;
             self.dither.forget();
             let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
-            if ticks_between(self.since_ticks, now_ticks).max(0).cast_unsigned() > short {
+            if ticks_since(self.since_ticks, now_ticks) > short {
                 self.since_ticks = now_ticks.wrapping_sub(short);
             }
         }
@@ -236,8 +236,8 @@ impl StabilityMonitor {
     /// watched.
     fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
         let Some(last) = self.history.samples().last() else { return false };
-        let gap_ticks = ticks_between(last.lower.ticks, ticks).max(0).cast_unsigned();
-        let watched_ticks = ticks_between(self.since_ticks, ticks).max(0).cast_unsigned();
+        let gap_ticks = ticks_since(last.lower.ticks, ticks);
+        let watched_ticks = ticks_since(self.since_ticks, ticks);
         // If samples have come for less than a kernel's tick, they show no dither, only the
         // uncertainty of the slope.
         watched_ticks >= slope.ticks_in(DITHER_AFTER_NS) && gap_ticks <= watched_ticks >> 4
@@ -343,7 +343,7 @@ impl StabilityMonitor {
     /// newest sample's width.
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
-        let watched_ticks = ticks_between(self.since_ticks, newest.lower.ticks).max(0).cast_unsigned();
+        let watched_ticks = ticks_since(self.since_ticks, newest.lower.ticks);
         let watched_ns =
             fit.slope_min.over((watched_ticks >> 1).cast_signed()).round_ns().max(0).cast_unsigned();
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();

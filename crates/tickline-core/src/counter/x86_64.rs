@@ -15,16 +15,16 @@ use crate::gate::Clocksource;
 /// shorter; but there are counters below 1 GHz (Intel N100: 806 MHz), and hypervisors scale them.
 pub(crate) const SHIFT: u32 = 4;
 
-/// The time-stamp counter. Making one reads nothing; reading may fault where the process has been
-/// denied it.
+/// The time-stamp counter. Making a value reads nothing. A read may fault if the process has been
+/// denied the counter.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called.
+    /// The name of a plain read.
     pub const NAME: &'static str = "rdtsc";
 
-    /// What an ordered read is called.
+    /// The name of an ordered read.
     pub const NAME_ORDERED: &'static str = "lfence; rdtsc";
 
     /// The clocksource of a kernel that keeps time with this counter.

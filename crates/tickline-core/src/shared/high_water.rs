@@ -47,7 +47,7 @@ use crate::cell::{CellLine, Evidence, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
-use crate::units::{NS_PER_S, ticks_between};
+use crate::units::{NS_PER_S, ticks_between, ticks_since};
 
 /// By how much the reference's rate may have fallen unnoticed since it was sampled, ppb of that
 /// rate: 36.9 %, from the fastest slew to the slowest.
@@ -78,11 +78,6 @@ fn margin_ticks(line: &CellLine) -> u64 {
     line.slope().ticks_in(MEETING_MARGIN_NS)
 }
 
-/// Ticks from the line's start to `ticks`; 0 before the start.
-fn since_start(line: &CellLine, ticks: u64) -> u64 {
-    ticks_between(line.start_ticks, ticks).max(0).cast_unsigned()
-}
-
 /// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
 /// the state that ended it.
 fn unlimited_delta(line: &CellLine, ticks: u64) -> u64 {
@@ -100,7 +95,7 @@ fn reached_delta(line: &CellLine, since: Point, slowest: Slope, reference_ns: i6
     // The result is at least two margins after the start. The meeting point with the previous line
     // is one margin after the start, and a reader of that line may have read the counter another
     // margin later. No reading of that line exceeds this line there.
-    since_start(line, reached).max(margin_ticks(line).saturating_mul(2))
+    ticks_since(line.start_ticks, reached).max(margin_ticks(line).saturating_mul(2))
 }
 
 /// Whether the reference says that there was no suspend since the samples of a line. False if the
@@ -156,7 +151,7 @@ impl<S: StateCell> SharedClock<S> {
                 ticks_between(line.start_ticks, ticks) < 0 && was_not_suspended(&evidence, reference);
             let reference_ns = reference.monotonic_ns();
             let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
-            last = last.min(since_start(line, vouched).max(line.window_ticks));
+            last = last.min(ticks_since(line.start_ticks, vouched).max(line.window_ticks));
             if unsuspended {
                 // The newest point, unless it is from before the reset.
                 let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);

@@ -41,7 +41,7 @@
 //! | A range of dither by the processor's frequency | no fact says how long a kernel goes without a tick |
 
 use crate::line::Slope;
-use crate::units::{FixedNs, NS_PER_S, ticks_between};
+use crate::units::{FixedNs, NS_PER_S, ticks_since};
 
 /// How far the rate may be from the intended one between two ticks, ppb: one step of the
 /// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as
@@ -154,7 +154,7 @@ impl Dither {
         block.samples = block.samples.saturating_add(1);
         block.clear = block.clear.saturating_add(u32::from(departure.is_clear(narrowest)));
         block.largest = block.largest.max(departure.without_noise(narrowest));
-        let spans_ticks = ticks_between(block.since_ticks, departure.ticks).max(0).cast_unsigned();
+        let spans_ticks = ticks_since(block.since_ticks, departure.ticks);
         if block.clear >= BLOCK_SAMPLES && spans_ticks >= slope.ticks_in(BLOCK_NS) {
             self.previous = Some(block.largest);
             self.current = None;
