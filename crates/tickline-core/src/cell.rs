@@ -1,10 +1,10 @@
 //! The cell: the memory in which a writer publishes lines, and from which readers take them.
 //!
 //! The [`LineState`] is the line itself: 128 bits that are loaded and swapped as one. Next to it
-//! are two slots, of which the state names one. A slot holds what belongs to a line and does not
-//! fit into the state: from which tick on and for how many ticks the line may be used, its base in
-//! Unix time, and its bounds. Only the writer stores to a slot, and never to the one that the state
-//! names.
+//! are two slots, of which the state names one. A slot holds the parts of a line for which the
+//! state has no room: the first tick and the number of ticks for which the line may be used, its
+//! base in Unix time, and its bounds. Only the writer stores to a slot, and never to the one that
+//! the state names.
 //!
 //! A reader loads the state, takes what it needs from the slot, reads the counter, and looks at the
 //! state again. The second look proves that the line was current when the counter was read. Order
@@ -17,7 +17,7 @@
 //!
 //! | access | ordering | pairs with |
 //! |---|---|---|
-//! | reader: first load of the state | acquire | the writer's swap: the slot's contents are seen |
+//! | reader: first load of the state | acquire | the writer's swap: the reader sees the slot's contents |
 //! | reader: loads from the slot | relaxed | ordered by the first load before them and the second look behind them |
 //! | reader: second look at the state | behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
 //! | writer: stores to the slot | release | the reader's fence |
@@ -33,10 +33,10 @@ use crate::units::ticks_between;
 pub use crate::line::{Line, Slope};
 pub use crate::units::FixedNs;
 
-/// A line as a cell holds it: the state, and for which ticks its line may be used.
+/// A line as a cell holds it: the state, and the ticks for which its line may be used.
 ///
-/// What a reader loads from a slot is only a claim, until a second look has confirmed the state or
-/// a swap from this state has succeeded.
+/// What a reader has loaded from a slot does not count until a second look has confirmed the state,
+/// or a swap from this state has succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellLine {
     /// The line, and what the clock may do.
@@ -124,7 +124,7 @@ impl Bounds {
         }
     }
 
-    /// Where both are at `start_ticks`, ns, rounded outwards. If the newest sample is later
+    /// Where both bounds are at `start_ticks`, ns, rounded outwards. If the newest sample is later
     /// than that, the bounds widen towards the past by the difference of their rates, because the
     /// reference's rate was between the two.
     fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
@@ -162,7 +162,7 @@ pub trait StateCell {
     /// What the slot of this state holds.
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
-    /// The state, and for which ticks its line may be used, whatever the phase.
+    /// The state, and the ticks for which its line may be used, whatever the phase.
     fn snapshot(&self) -> CellLine {
         let state = self.load();
         let (start_ticks, window_ticks) = self.slot(state).window();
@@ -179,8 +179,8 @@ pub trait StateCell {
     fn publish(&self, from: LineState, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
 }
 
-/// The cell. `SHIFT` is that of the counter whose lines it holds: 4 on x86_64, 7 elsewhere, unless
-/// you say so. [`StateCell`] has what it does.
+/// The cell; [`StateCell`] has its functions. `SHIFT` is the shift of the counter whose lines the
+/// cell holds. The default is that of the target's own counter: 4 on x86_64, 7 elsewhere.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {
@@ -189,13 +189,14 @@ pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {
     bounds: [BoundsWords; 2],
 }
 
-/// What belongs to the lines, in two slots. A reader indexes without a branch.
+/// What a reading without bounds takes from the two slots. A reader indexes without a branch.
 #[derive(Debug)]
 #[repr(C)]
 struct Slots {
     start_ticks: [AtomicU64; 2],
     window_ticks: [AtomicU64; 2],
-    /// What takes the place of `b` for Unix time: a reading in it costs no more than another.
+    /// What takes the place of `b` for Unix time. So a reading of Unix time costs no more than
+    /// another.
     unix_b: [AtomicI64; 2],
 }
 
@@ -221,8 +222,8 @@ const _: () = assert!(
 /// Stands for a reference that does not say how long the machine was suspended.
 const UNKNOWN: i64 = i64::MIN;
 
-// ORDERING for loads from a slot: Relaxed. The first load of the state acquires, which keeps them
-// behind it; the fence of the second look keeps them before that.
+// ORDERING for loads from a slot: Relaxed. The first load of the state acquires, which keeps the
+// loads behind it. The fence of the second look keeps them before that look.
 const SLOT: Ordering = Ordering::Relaxed;
 
 /// What one slot holds.
@@ -238,8 +239,8 @@ pub struct SlotView<'a> {
     reason = "0 or 1 of two; a match would compile to a branch in the hot path"
 )]
 impl SlotView<'_> {
-    /// The first tick at which the line may be used, and for how many ticks from there the inlined
-    /// path uses it.
+    /// The first tick at which the line may be used, and the number of ticks for which the inlined
+    /// path uses it from there on.
     #[inline(always)]
     #[must_use]
     pub fn window(&self) -> (u64, u64) {
@@ -291,9 +292,9 @@ impl SlotView<'_> {
         let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
         let slot = self.slot as usize;
         let words = &self.bounds[slot];
-        // ORDERING: Release for all, pairs with the fence of the second look: a reader of the
-        // slot's earlier line that has seen one of these values also sees the swap that had taken
-        // that line out of use, and its second look differs.
+        // ORDERING: Release for all, pairs with the fence of the second look: if a reader of the
+        // slot's earlier line has seen one of these values, it also sees the swap that took that
+        // line out of use, and its second look differs.
         let order = Ordering::Release;
         self.slots.start_ticks[slot].store(line.start_ticks, order);
         self.slots.window_ticks[slot].store(line.window_ticks, order);

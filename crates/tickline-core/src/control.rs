@@ -11,9 +11,9 @@
 //! no line: no line -> first publication; ask the reference -> published, valid for 150 us   (rule 7)
 //! ```
 //!
-//! After a recovery the caller runs a second iteration at once, which settles slope and window.
-//! The writer publishes slower and faster lines alike through `Replacing`, so there is one path to
-//! prove.
+//! After a recovery the caller runs a second iteration at once. Its line has a slope that is proven
+//! and a full window. The writer publishes slower and faster lines alike through `Replacing`, so
+//! there is one path to prove.
 //!
 //! Start-up and a change of rate are one case: the interval is half of the time for which the
 //! control loop has watched the reference without a break, from 50 us up to the configured
@@ -26,7 +26,7 @@ use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{BurstSize, Reference, Resolutions, UnixTrack, burst};
 use crate::shared::{Event, SharedClock};
-use crate::stability::{SampleOutcome, StabilityMonitor};
+use crate::stability::StabilityMonitor;
 use crate::state::{Phase, is_supported};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
@@ -37,18 +37,17 @@ pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
 use publish::Plan;
 use schedule::RecentTimes;
 
-/// The shortest interval, ns: 30 ns of bracket over 50 us is 600 ppm, good enough for another 50
-/// us.
+/// The shortest interval, ns. Brackets of 30 ns that are 50 us apart leave the rate uncertain by
+/// 600 ppm, which is good enough for another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
 
 /// The smallest and the largest interval that may be configured, ns.
 pub const INTERVAL_RANGE_NS: core::ops::RangeInclusive<u64> = 1_000_000..=10 * NS_PER_S;
 
-/// Brackets in a burst at the least, some 1.5 us. What counts is the shortest half of a bracket
-/// on either side: with halves of 7 to 22 ns the bound of a steady reference is 17 ns at its
-/// widest with 16 brackets, 15 with 32 (`tickline-sim`, `tests/limits.rs`). Each read is a step
-/// in a model by loom, where one bracket must do; Miri, which takes a thousand times as long,
-/// gets four.
+/// The fewest brackets in a burst (1.5 us). A sample keeps the shortest half-bracket of each side.
+/// With 16 brackets the bound of a steady reference reaches 17 ns, with 32 it reaches 15
+/// (`tickline-sim`, `tests/limits.rs`). In loom's models each read is a step, so a burst there has
+/// one bracket. Miri takes a thousand times as long, so it gets four.
 const BRACKETS: u32 = if cfg!(loom) {
     1
 } else if cfg!(miri) {
@@ -58,70 +57,77 @@ const BRACKETS: u32 = if cfg!(loom) {
 };
 
 /// The most brackets in a burst. A counter that moves by 10 ns at a time shows the shortest
-/// half of a bracket in 1 of 16 only (AMD Zen 5 under KVM), so that 32 brackets miss it in every
-/// seventh burst, and the middle of such a sample is off by 5 ns.
+/// half-bracket in 1 bracket of 16 (AMD Zen 5 under KVM). So 32 brackets miss it in every seventh
+/// burst, and the middle of such a sample is off by 5 ns.
 const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
 
-/// Where the first 32 brackets have taken longer than this, ns, a burst has no more: the reference
-/// is slow.
+/// If the first 32 brackets have taken longer than this, ns, the reference is slow, and the burst
+/// ends.
 const SLOW_BURST_NS: u64 = 10_000;
 
-/// Every eighth burst takes all its brackets, however narrow its sample is. All of them may have
-/// missed the short sides: on AMD Zen 5 with busy neighbours the narrowest of them stayed at 40
-/// ns for minutes, where a burst of 128 brackets finds 20 to 30.
+/// Every eighth burst takes all its brackets, however narrow its sample is, because all samples so
+/// far may have missed the short sides. On AMD Zen 5 with busy neighbours the narrowest sample
+/// stayed at 40 ns for minutes; a burst of 128 brackets finds 20 to 30.
 const FULL_BURST_EVERY: u32 = 8;
 
-/// A burst goes on while its sample is wider than the narrowest one by more than this, ns: what
-/// the rounding of the reference does.
-const SPARE_WIDTH_NS: i64 = 1;
+/// A burst continues while its sample is wider than the narrowest one by more than this, ns. The
+/// reference's rounding alone can cause that much.
+const WIDTH_TOLERANCE_NS: i64 = 1;
 
-/// Stands for a slope that is not known yet: 16 GHz, faster than any counter, so that a time in
-/// ns is never converted to too few ticks.
+/// Stands for a slope that is not known yet: 16 GHz. No counter is faster, so a time in ns is never
+/// converted to too few ticks.
 const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 
-/// A sample older than this when it is used is taken again, ns: the writer was preempted.
+/// If a sample is older than this, ns, when it is used, the writer was preempted, and takes
+/// another.
 const FRESH_NS: u64 = 100_000;
 
-/// A first line waits for the reference if the high-water mark is ahead of it by less than this,
-/// ns. This is one and a half times the sum of two margins: the margin of the mark, and the time by
-/// which a line starts before its publication.
+/// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
+/// the reference has passed the mark. This is one and a half times the sum of two margins: the
+/// margin of the mark, and the time by which a line starts before its publication.
 const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
 
-/// An offset below this, or below twice the newest sample's width, does not shorten the interval,
-/// ns.
+/// An offset shortens the interval if it is larger than this and twice the newest sample's width
+/// together, ns.
 const USUAL_OFFSET_NS: i64 = 50;
 
-/// A thread must be allowed to come so late, ns: a tick of a kernel at 250 Hz. With 62 us to 1 ms
-/// instead, a thread that always came 5 ms late left the clock without a line for up to 74 % of
-/// the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
+/// The lateness that a thread may have without losing its line, ns: a tick of a kernel at 250 Hz.
+/// With 62 us to 1 ms instead, a thread that always came 5 ms late left the clock without a line
+/// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const LATENESS_NS: u64 = 4_000_000;
 
-/// After this many iterations without a line they come less often.
-const PATIENT_ITERATIONS: u32 = 16;
+/// After this many iterations without a line, the next ones come less often.
+const QUICK_RETRIES: u32 = 16;
 
-/// Iterations of sampling before a preempted writer gives up until the next interval.
+/// The most samples that one iteration takes. A writer that was preempted after each of them gives
+/// up until the next iteration.
 const ATTEMPTS: u32 = 4;
 
-/// The longest window, ticks: a line is valid for twice that, half of what
-/// [`Line::at`](crate::line::Line::at) converts exactly for its bounds.
+/// The longest window, ticks. A line is valid for twice that, which is half of the range in which
+/// [`Line::at`](crate::line::Line::at) converts its bounds exactly.
 const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS);
 
-/// Who runs the iterations of a control loop. Decides how long a line's window lasts.
+/// Who runs the iterations of a control loop. The lines differ in three ways:
+///
+/// | | window, intervals | starts | may be short to keep the bound narrow |
+/// |---|---|---|---|
+/// | `Timer` | 2 | 5 us before its publication | yes |
+/// | `PinnedThread` | 4 | with its publication | yes |
+/// | `Readers` | 1 | 5 us before its publication | until the range of the kernel's dither is known |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrivenBy {
-    /// A thread, a timer or the program, which comes by itself before the window ends: the window
-    /// lasts for 2 intervals.
+    /// A thread, a timer or the program, which comes by itself before the window ends.
     Timer,
-    /// A thread that must first get onto a certain CPU, which may be busy: the window lasts for 4
-    /// intervals.
+    /// A thread that must first get onto a certain CPU, which may be busy. That CPU has a line of
+    /// its own.
     PinnedThread,
-    /// A reader that finds the window passed: the window lasts for 1 interval.
+    /// A reader that finds the window passed.
     Readers,
 }
 
-/// What a control loop needs to know from outside.
+/// The settings of a control loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// The interval in the steady state, ns. Within [`INTERVAL_RANGE_NS`].
@@ -142,7 +148,8 @@ pub enum Iteration {
     Recovered,
     /// No line yet: the samples say too little.
     Learning,
-    /// No line: the state changed under the writer, or it was preempted too often. Try again soon.
+    /// No line, for a reason that passes soon: another thread changed the state, the writer was
+    /// preempted too often, or the reference has not passed the high-water mark. Try again soon.
     Lost,
     /// No line: a gate is closed.
     GateClosed,
@@ -170,15 +177,15 @@ pub struct Control {
     unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
-    /// How long sampling took of late.
+    /// How long the last samples took.
     sampling: RecentTimes,
-    /// Whether the present line's slope has proven itself: it came from samples, and not straight
-    /// after a recovery.
-    settled: bool,
+    /// Whether the slope of the present line is proven: it comes from samples, and the line is not
+    /// the first one after a recovery.
+    slope_is_proven: bool,
     /// Iterations in a row without a line.
-    fruitless: u32,
+    iterations_without_line: u32,
     /// Bursts so far.
-    bursts: u32,
+    burst_count: u32,
     /// How long the machine had been suspended before the newest sample, ns.
     suspended_ns: Option<i64>,
     /// Whether the reference or the counter jumped, and the line has not reached its target
@@ -190,15 +197,15 @@ pub struct Control {
 
 /// Why a line could not be published.
 enum Refusal {
-    /// The samples were taken too long ago: take others.
-    Stale,
-    /// The state changed.
+    /// The samples are too old: take others.
+    SamplesTooOld,
+    /// Another thread changed the state.
     Lost,
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
     /// ([`wrap_mask`](crate::state::wrap_mask)): try again later.
     Early,
     /// The counter is too slow for the cell's `SHIFT`.
-    OutOfRange,
+    CounterTooSlow,
 }
 
 impl Control {
@@ -212,9 +219,9 @@ impl Control {
             unix: UnixTrack::new(),
             slope: None,
             sampling: RecentTimes::NONE,
-            settled: false,
-            fruitless: 0,
-            bursts: 0,
+            slope_is_proven: false,
+            iterations_without_line: 0,
+            burst_count: 0,
             suspended_ns: None,
             disrupted: false,
             plan: None,
@@ -231,8 +238,8 @@ impl Control {
         self.unix = UnixTrack::new();
         self.slope = None;
         self.sampling = RecentTimes::NONE;
-        (self.settled, self.disrupted) = (false, false);
-        (self.fruitless, self.bursts) = (0, 0);
+        (self.slope_is_proven, self.disrupted) = (false, false);
+        (self.iterations_without_line, self.burst_count) = (0, 0);
         self.suspended_ns = None;
     }
 
@@ -252,8 +259,8 @@ impl Control {
         reference: &impl Reference,
     ) -> Outcome {
         let (iteration, next_in_ns) = self.iterate(shared, counter, reference);
-        self.fruitless = if matches!(iteration, Iteration::Learning | Iteration::Lost) {
-            self.fruitless.saturating_add(1)
+        self.iterations_without_line = if matches!(iteration, Iteration::Learning | Iteration::Lost) {
+            self.iterations_without_line.saturating_add(1)
         } else {
             0
         };
@@ -266,17 +273,17 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> (Iteration, u64) {
-        let mut is_stale = false;
+        let mut samples_too_old = false;
         for _ in 0..ATTEMPTS {
             let begin_ticks = counter.now_ordered();
-            let Some(outcome) = self.take_sample(shared, counter, reference) else { continue };
+            let Some(is_consistent) = self.take_sample(shared, counter, reference) else { continue };
             let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
 
             let line = shared.cell.snapshot();
             let result = match line.state.phase() {
-                // This thread holds the lock, so the writer is gone: it was in the process that
-                // forked this one, or it closes a gate.
+                // This thread holds the lock, so no writer will finish this: it was in the process
+                // that forked this one. Or a thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
                     shared.help(&line, counter, reference);
                     continue;
@@ -285,9 +292,7 @@ impl Control {
                 _ if line.state.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
-                Phase::Published
-                    if self.slope.is_none() || outcome == SampleOutcome::Void && !self.settled =>
-                {
+                Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
                     end_line(&line, shared, counter, reference);
                     return (Iteration::Learning, MIN_INTERVAL_NS);
                 }
@@ -302,67 +307,68 @@ impl Control {
                             Err(refusal) => Err(refusal),
                         }
                     }
-                    _ => return (Iteration::Learning, self.patience_ns()),
+                    _ => return (Iteration::Learning, self.retry_interval_ns()),
                 },
             };
-            is_stale = matches!(result, Err(Refusal::Stale));
+            samples_too_old = matches!(result, Err(Refusal::SamplesTooOld));
             match result {
                 Ok(done) => return done,
-                Err(Refusal::Stale) => {}
+                Err(Refusal::SamplesTooOld) => {}
                 Err(Refusal::Lost) if shared.cell.load().phase() == Phase::NoLine => {}
                 Err(Refusal::Lost) => return (Iteration::Lost, MIN_INTERVAL_NS),
                 Err(Refusal::Early) => {
-                    // Not for want of samples: the next iterations need not come less often.
-                    self.fruitless = 0;
+                    // The samples are good enough, so the next iterations need not come less often.
+                    self.iterations_without_line = 0;
                     return (Iteration::Lost, MIN_INTERVAL_NS);
                 }
-                Err(Refusal::OutOfRange) => {
-                    shared.gauges.show_out_of_range();
+                Err(Refusal::CounterTooSlow) => {
+                    shared.gauges.show_counter_too_slow();
                     return (Iteration::Learning, self.config.interval_ns);
                 }
             }
         }
-        if is_stale {
-            shared.gauges.count_stale_iteration();
+        if samples_too_old {
+            shared.gauges.count_samples_too_old();
         }
-        (Iteration::Lost, self.patience_ns())
+        (Iteration::Lost, self.retry_interval_ns())
     }
 
-    /// Takes a burst, and notes what it says.
+    /// Takes a burst, and adds its sample to what is known. Returns whether the sample is
+    /// consistent with that; `None` if the counter ran backwards in all brackets.
     #[inline(never)]
     fn take_sample<S>(
         &mut self,
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Option<SampleOutcome> {
-        // Before the samples: a suspend after this one is seen as one by the thread that ends the
-        // line.
+    ) -> Option<bool> {
+        // Asked before the sample is taken. The thread that ends the line asks again, and so
+        // notices each suspend since.
         self.suspended_ns = reference.suspended_ns();
         let size = self.burst_size();
-        self.bursts = self.bursts.wrapping_add(1);
+        self.burst_count = self.burst_count.wrapping_add(1);
         let sample = burst(counter, reference, self.config.resolutions, size, self.slope)?;
         let slope = self.slope.unwrap_or(UNKNOWN_SLOPE);
         let steering_ppb = reference.steering_ppb();
-        let outcome =
+        let is_consistent =
             self.stability.add_sample(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
-        if outcome == SampleOutcome::Void {
+        if !is_consistent {
             self.unix = UnixTrack::new();
             self.disrupted = true;
         }
         if self.unix.update(reference) {
             shared.events.count(Event::UnixStep);
         }
-        Some(outcome)
+        Some(is_consistent)
     }
 
-    /// How many brackets the next burst has: as many as it takes for a sample as narrow as the
-    /// narrowest, within limits.
+    /// How many brackets the next burst has. It goes on until its sample is as narrow as the
+    /// narrowest one, within limits.
     fn burst_size(&self) -> BurstSize {
         let narrowest = self.slope.and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
         let Some((slope, narrowest)) = narrowest else { return BurstSize::fixed(BRACKETS) };
-        let is_full = self.bursts % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
-        let enough = narrowest.plus(FixedNs::from_ns(SPARE_WIDTH_NS));
+        let is_full = self.burst_count % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
+        let enough = narrowest.plus(FixedNs::from_ns(WIDTH_TOLERANCE_NS));
         BurstSize {
             least_brackets: BRACKETS,
             wanted_width: if is_full { FixedNs::ZERO } else { enough },
@@ -372,8 +378,7 @@ impl Control {
     }
 }
 
-/// Ends a line of whose slope nothing is known any more. Readers get the OS clock until there is
-/// another line.
+/// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
 #[inline(never)]
 fn end_line<S: StateCell>(
     line: &CellLine,

@@ -24,8 +24,8 @@
 //! the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and `Rdpid`), the target,
 //! if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`), or the operating system's
 //! promise (`rdtime`). An instruction that a process is *denied* raises a defined exception,
-//! SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5, and the program,
-//! but no rule of the language: reading a counter needs no `unsafe`.
+//! SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5 and ends the
+//! program, but breaks no rule of the language. So reading a counter needs no `unsafe`.
 //!
 //! [`Extended`] makes a counter of a register of fewer than 64 bits.
 //!

@@ -19,10 +19,10 @@ use crate::line::Slope;
 use crate::state::LineState;
 use crate::units::{FixedNs, NS_PER_S};
 
-/// How much later than the writer's read of the counter a reader of the old line may have read
-/// it, ns. The CPU may execute the second look at the state a little before the read of the
-/// counter. Out-of-order windows end within a microsecond; 5 us leave room for a cache miss.
-/// Raising the meeting point by this costs 0.5 ns at 100 ppm.
+/// A reader of the old line may have read the counter later than the writer by this much, ns. The
+/// CPU may execute the second look at the state a little before the read of the counter.
+/// Out-of-order windows end within a microsecond; 5 us leave room for a cache miss. Raising the
+/// meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
 /// Offsets above this share of the window are stepped forward instead of slewed, ppb: 250 us
@@ -30,8 +30,8 @@ pub const MEETING_MARGIN_NS: u64 = 5_000;
 /// `include/linux/timex.h`).
 pub(crate) const STEP_PPB: i64 = 500_000;
 
-/// From this offset on something has disrupted line or reference, ns. An NTP daemon's slew of 500
-/// ppm, which goes unnoticed until the next iteration, makes up to 0.5 ms in a window.
+/// An offset above this shows that the line or the reference was disrupted, ns. An NTP daemon's
+/// slew of 500 ppm goes unnoticed until the next iteration, and makes up to 0.5 ms in a window.
 pub const DISRUPTED_OFFSET_NS: i64 = 1_000_000;
 
 /// Where the next line goes.
@@ -63,8 +63,8 @@ pub(crate) fn steer(old: &CellLine, at_ticks: u64, target: &Target, window_ticks
 /// `next` with a `b` such that it is nowhere below `old` from `margin_ticks` before `at_ticks` to
 /// as long after it, nor below `step_to` at `at_ticks`.
 ///
-/// It matters before `at_ticks`, too: a plain read of the counter may be executed before the state
-/// is loaded, and another CPU's counter may be a little behind.
+/// The ticks before `at_ticks` matter, too: a CPU may execute a plain read of the counter before it
+/// loads the state, and another CPU's counter may be a little behind.
 pub(crate) fn join(
     old: &CellLine,
     next: LineState,
@@ -80,9 +80,9 @@ pub(crate) fn join(
     next.with_b(larger(larger(early, late), stepped))
 }
 
-/// The first line after a time without one, in use from `start_ticks` on: at `at_ticks` not below
-/// `most`, and nowhere below the high-water mark (the CPU may execute a plain read of the counter
-/// before it loads the state, and so read a tick before `at_ticks`).
+/// The first line after a time without one, in use from `start_ticks` on. At `at_ticks` it is not
+/// below `most`. It is nowhere below the high-water mark, because a CPU may execute a plain read of
+/// the counter before it loads the state, and so read a tick before `at_ticks`.
 pub(crate) fn recover(
     next: LineState,
     shift: u32,

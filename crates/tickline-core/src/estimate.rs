@@ -2,9 +2,9 @@
 //! present.
 //!
 //! Each sample has a point above the true line and one below it. The lines that pass between all
-//! of them form a convex polygon in (slope, offset). Right of all samples, the largest value is
-//! on the line of the largest feasible slope, and the smallest on that of the smallest slope. So
-//! two slopes say everything:
+//! of them form a convex polygon in (slope, offset). After all samples, the largest value is on the
+//! line of the largest feasible slope, and the smallest value on that of the smallest slope. So two
+//! slopes say everything:
 //!
 //! ```text
 //! slope_max = min over (i older, j newer) of (upper_j - lower_i) / (ticks between)
@@ -32,7 +32,7 @@
 use crate::cell::Bounds;
 use crate::line::Slope;
 use crate::sample::{Point, Sample};
-use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
+use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between, ticks_since};
 
 /// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri
 /// gets fewer, because it takes long to compare all with all.
@@ -137,20 +137,20 @@ impl Fit {
         self.slope_max.ppb_above(self.slope_min)
     }
 
-    /// The feasible slope next to that of `ns` over so many ticks. `None` if there are none.
+    /// The feasible slope nearest to that of `ns` over `ticks`. `None` if `ticks` is 0.
     fn slope_over(&self, ticks: u64, ns: FixedNs) -> Option<Slope> {
         let bits = ns.to_bits().checked_div_euclid(i128::from(ticks))?;
         Some(Slope::saturating_from(bits).clamp(self.slope_min, self.slope_max))
     }
 
-    /// The slopes between two fractions; `None` if there are none.
+    /// The slopes between two fractions; `None` if there is no such slope.
     fn between(least: Option<&Fraction>, most: Option<&Fraction>) -> Option<Self> {
         let (Some(least), Some(most)) = (least, most) else { return None };
         if most.less_than(*least) {
             return None;
         }
         let slope_max = Slope::saturating_from(most.floor());
-        // Rounding must not turn the two around.
+        // Rounding must not make the smaller slope the larger one.
         let slope_min = Slope::saturating_from(least.ceil()).min(slope_max);
         Some(Self { slope_min, slope_max, exact: true })
     }
@@ -185,8 +185,8 @@ impl History {
         self.least(|sample| sample.width(slope))
     }
 
-    /// The least of what `of` says of each sample. In a loop: a chain of iterators takes half a KiB
-    /// of stack where nothing is optimised.
+    /// The least value of `of` over all samples. In a loop, because a chain of iterators takes half
+    /// a KiB of stack without optimisation.
     fn least(&self, of: impl Fn(&Sample) -> FixedNs) -> Option<FixedNs> {
         let mut least: Option<FixedNs> = None;
         for sample in self.samples() {
@@ -213,16 +213,15 @@ impl History {
         }
     }
 
-    /// Keeps one sample for each doubling of age, the narrowest, and forgets what is too old. To
-    /// be called after [`fit`](Self::fit) has seen all samples: thinning may remove the very
-    /// sample that contradicts the newest. `slope` compares widths; one near the truth is enough.
+    /// Keeps the narrowest sample of each doubling of age, and drops samples that are too old. Call
+    /// this after [`fit`](Self::fit) has seen all samples, because it may drop the very sample that
+    /// contradicts the newest one. `slope` serves to compare widths; it need not be exact.
     pub(crate) fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
-        let age =
-            |other: &Sample| ticks_between(other.lower.ticks, newest.lower.ticks).max(0).cast_unsigned();
+        let age = |other: &Sample| ticks_since(other.lower.ticks, newest.lower.ticks);
         let max_age = slope.ticks_in(MAX_AGE_NS);
-        // In place, for another history would take most of a signal handler's stack. What is kept
-        // is written at or before the place from which it was read.
+        // In place, because another history would take most of a signal handler's stack. A sample
+        // that is kept is written at or before the place from which it was read.
         let mut kept: usize = 0;
         for place in 0..self.len {
             let Some(sample) = self.samples.get(place).copied().filter(|sample| age(sample) <= max_age)
@@ -232,10 +231,10 @@ impl History {
             let last = kept.checked_sub(1).and_then(|last| self.samples.get(last));
             match last {
                 Some(last) if age(last).leading_zeros() == age(&sample).leading_zeros() => {
-                    // Same doubling of age: the narrower stays, the older if they tie, for its
-                    // longer baseline. Widths that differ by less than the reference's rounding
-                    // tie: samples that are narrower by next to nothing, one after the other, would
-                    // keep the baseline short for ever.
+                    // Of one doubling of age the narrower sample stays. If they tie, the older one
+                    // stays, for its longer baseline. Widths tie if they differ by less than the
+                    // reference's rounding. Otherwise a series of samples, each narrower by next to
+                    // nothing, would keep the baseline short for ever.
                     if sample.width(slope).plus(FixedNs::from_ns(1)) >= last.width(slope) {
                         continue;
                     }
@@ -254,9 +253,9 @@ impl History {
         self.len = self.len.saturating_sub(1);
     }
 
-    /// The feasible slopes. If there are none, the reference has changed its rate: drops the
-    /// oldest samples until there are. Returns how many it dropped. `None` with fewer than two
-    /// samples.
+    /// The feasible slopes, and how many samples this dropped. If there are no feasible slopes, the
+    /// reference has changed its rate: this drops the oldest samples until there are some. `None`
+    /// with fewer than two samples.
     pub(crate) fn fit(&mut self) -> (Option<Fit>, usize) {
         let mut dropped: usize = 0;
         loop {
@@ -330,10 +329,10 @@ impl History {
         Some(low.plus(self.upper_bound(ticks, fit.slope_max)?).half())
     }
 
-    /// The proven bounds: the reference is between them if its rate has stayed within
-    /// `max_drift_ppb` of `slope` since each sample, if it wanders by `range` at most about its
-    /// intended line, and if it is no more than `ahead` further on than readings show. Rounded
-    /// outwards. The Unix fields are left at 0.
+    /// The proven bounds, rounded outwards. The reference is between them if its rate has stayed
+    /// within `max_drift_ppb` of `slope` since each sample, if it wanders by `range` at most about
+    /// its intended line, and if it is ahead of what readings show by `ahead` at most. The Unix
+    /// fields are left at 0.
     #[inline(never)]
     pub(crate) fn bounds(
         &self,
@@ -350,8 +349,8 @@ impl History {
         let mut low = self.lower_bound(ticks, slowest)?;
         let mut high = self.upper_bound(ticks, fastest)?;
         if low > high {
-            // Some older sample needs a larger maximum drift. The newest one proves the present
-            // without any.
+            // Some older sample needs a larger maximum drift. The newest sample proves the present
+            // without the others.
             low = newest.lower.carried(ticks, slowest);
             high = newest.upper.carried(ticks, fastest);
         }

@@ -112,7 +112,7 @@ named! {
         KernelRejected = "kernel_rejected",
         /// The kernel keeps time with something else, though it would accept the counter.
         KernelUsesOther = "kernel_uses_other",
-        /// Under Hyper-V the kernel keeps time with Hyper-V's page, whatever the counter is worth.
+        /// Under Hyper-V the kernel keeps time with Hyper-V's page, even if the counter is good.
         HypervisorPolicy = "hypervisor_policy",
         /// What the kernel keeps time with could not be read.
         KernelUnknown = "kernel_unknown",
@@ -129,8 +129,7 @@ named! {
         /// The counter is so slow that no line of this target fits it
         /// ([`LineCell`](crate::cell::LineCell)).
         CounterTooSlow = "counter_too_slow",
-        /// Taking samples takes so long here that they are too old for a line once they are
-        /// complete.
+        /// Sampling takes so long here that samples are too old for a line once they are complete.
         SamplesStale = "samples_stale",
         /// Nobody renewed the line, and its window has passed.
         WindowPassed = "window_passed",
@@ -155,15 +154,21 @@ impl core::fmt::Display for Reason {
             Self::HypervisorPolicy => "Hyper-V's clocksource is in use, which says nothing about the counter",
             Self::KernelUnknown => "the kernel's clocksource could not be read",
             Self::Untested => {
-                "the counters of the CPUs have not been compared yet, which a clock's thread does"
+                "the counters of the CPUs have not been compared yet; tickline::start() makes a thread that \
+                 compares them"
             }
             Self::Untestable => "the counters of the CPUs could not be compared",
             Self::Unsynchronised => "the counters of two CPUs differ",
             Self::Slow => "reading the counter takes longer than asking the OS",
             Self::Stuck => "the counter stands still",
             Self::CounterTooSlow => "the counter ticks too slowly for the lines of this target",
-            Self::SamplesStale => "sampling the OS clock takes too long here for the interval",
-            Self::WindowPassed => "nobody renewed the line in time",
+            Self::SamplesStale => {
+                "sampling the OS clock takes longer here than the interval allows; choose a longer interval"
+            }
+            Self::WindowPassed => {
+                "nobody renewed the line in time: the clock's thread is late, or readings are rare and the \
+                 clock has no thread (tickline::start() makes one)"
+            }
         })
     }
 }
@@ -198,17 +203,18 @@ impl Verdict {
 /// What the kernel says about the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KernelVerdict {
-    /// It keeps time with the counter.
+    /// The kernel keeps time with the counter.
     Uses,
-    /// It has not decided yet.
+    /// The kernel has not decided yet.
     Undecided,
-    /// It would accept the counter, or keeps time with a hypervisor's clock that is made of it.
+    /// The kernel would accept the counter, or keeps time with a hypervisor's clock that is made of
+    /// the counter.
     NotRejected,
-    /// The same, with Hyper-V's clock.
+    /// The kernel keeps time with Hyper-V's clock, which is made of the counter.
     HypervisorPolicy,
-    /// It does not accept the counter.
+    /// The kernel does not accept the counter.
     Rejects,
-    /// Nobody can ask.
+    /// Nobody can ask the kernel.
     Unknown,
 }
 
@@ -232,7 +238,7 @@ const fn kernel_verdict(facts: &Facts) -> KernelVerdict {
 const fn judge_kernel(facts: &Facts) -> Option<Reason> {
     match (kernel_verdict(facts), facts.trust) {
         (KernelVerdict::Uses, _) => None,
-        // The kernel decides within seconds of boot. The clock waits for that.
+        // The kernel decides within seconds after boot. The clock waits for the decision.
         (KernelVerdict::Undecided, _) => Some(Reason::KernelUndecided),
         (_, Trust::Measured) => None,
         (KernelVerdict::Rejects, _) => Some(Reason::KernelRejected),
@@ -243,9 +249,9 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// Whether a comparison of the counters matters on this machine. It does not where the kernel has
-/// compared them, and there is no hypervisor between it and them. Under a hypervisor the kernel's
-/// own checks may have been skipped: a comparison may close the gate.
+/// Whether a comparison of the counters matters on this machine. It does not matter if the kernel
+/// has compared them and there is no hypervisor. Under a hypervisor the kernel may have skipped its
+/// own checks, so a comparison may close the gate.
 #[must_use]
 pub const fn wants_comparison(facts: &Facts) -> bool {
     !matches!((kernel_verdict(facts), facts.hypervisor), (KernelVerdict::Uses, Hypervisor::None))
@@ -253,7 +259,7 @@ pub const fn wants_comparison(facts: &Facts) -> bool {
 
 const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     match (facts.comparison, kernel_verdict(facts)) {
-        // Counters of one rate may start anywhere where each CPU has a line of its own.
+        // If each CPU has a line of its own, counters of one rate may start anywhere.
         (_, _) if facts.line_per_cpu => None,
         (Comparison::Unsynchronised { .. }, _) => Some(Reason::Unsynchronised),
         (Comparison::Single | Comparison::Synchronised { .. }, _) => None,
@@ -303,8 +309,8 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// Judges one gate. [`Calibration`](Gate::Calibration) is about the line, not about the machine. It
-/// is open here; [`judge_missing_line`] judges it.
+/// Judges one gate. [`Calibration`](Gate::Calibration) is about the line, not about the machine:
+/// this function finds it open, and [`judge_missing_line`] judges it.
 #[must_use]
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed = match gate {
@@ -329,14 +335,14 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     Verdict::of(gate, closed)
 }
 
-/// Judges [`Gate::Calibration`] of a clock that has no line, though every other gate is open. It is
-/// closed on a machine that is too slow to make a line; iterations go on, and the first one that
-/// makes a line opens it. It warns if the last line's window has passed.
+/// Judges [`Gate::Calibration`] of a clock that has no line, though every other gate is open. The
+/// gate is closed on a machine that is too slow to make a line. Iterations go on, and the first one
+/// that makes a line opens the gate. The gate warns if the last line's window has passed.
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let (closed, warning) = match figures {
-        figures if figures.is_out_of_range => (Some(Reason::CounterTooSlow), None),
-        figures if figures.samples_are_stale => (Some(Reason::SamplesStale), None),
+        figures if figures.counter_too_slow => (Some(Reason::CounterTooSlow), None),
+        figures if figures.samples_too_old => (Some(Reason::SamplesStale), None),
         figures if figures.frequency_hz.is_some() => (None, Some(Reason::WindowPassed)),
         _ => (None, None),
     };

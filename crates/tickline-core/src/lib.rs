@@ -15,8 +15,8 @@
 //!
 //! # A clock on bare metal
 //!
-//! A clock needs a counter, a slower clock of known rate, and a caller that does an iteration
-//! from time to time:
+//! A clock needs a counter, a slower clock of known rate, and a caller that runs an iteration from
+//! time to time:
 //!
 //! ```
 //! use core::cell::Cell;

@@ -18,7 +18,7 @@
 //!
 //! # What loom can't see
 //!
-//! Nor can the models of leases, in `crates/tickline-page/src/lease/loom_tests.rs`:
+//! The models of leases, in `crates/tickline-page/src/lease/loom_tests.rs`, have the same limits:
 //!
 //! - a counter that the CPU reads early or late. A read of the modelled time sees everything that
 //!   was done before an earlier read returned, so fences, barriers,
@@ -35,7 +35,7 @@
 //!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Of the two fences
 //!   that have it, the one in `counter/extended.rs` binds the compiler alone, and the one in
 //!   `lease/cell.rs` is for reads of the counter and the OS clock, see above;
-//! - that no plain store comes between an exchange and what that has read: loom lets one;
+//! - that no plain store comes between an exchange and the value that it has read: loom allows one;
 //! - every place at which a thread could be stopped between a load of an atomic and a swap of the
 //!   same one. loom 0.7 compares a step only with the last step on its object, which is that load
 //!   then. So `gate::keeper` swaps without a load. `state/portable.rs` can't; there loom finds the

@@ -27,8 +27,8 @@
 //! | How does the kind of lines change? | `GateKeeper::set_lines` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the units at once. |
 //! | What if the thread is moved in the middle of an iteration? | The counter that it reads then behaves like one that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead, and 0.6 ms more for each ms for which the thread was stopped meanwhile, or for which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | Those on which the thread may run now, and those on which a reader missed its line. So a cpuset that grows, a CPU that returns, and threads with their own masks need no rule. |
-//! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If each line lasted for 50 us and each pass taught one, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
-//! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. A dead driver is noticed later in return, after 8 intervals. |
+//! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each round over the CPUs added one sample to each, every line would end before the next round (measured: readings cost 57 ns for 150 ms). |
+//! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. The price: a dead driver is noticed later, after 8 intervals. |
 
 use core::cell::Cell;
 
@@ -72,9 +72,9 @@ impl Counter for WasRead {
     fn barrier(&self) {}
 }
 
-/// The slow path: whatever the state of this CPU's unit, an ordered reading, and the id. `None`
-/// if the table has no such unit. Waits for nobody; repeats only when the thread was moved, or
-/// another one has changed the state meanwhile.
+/// The slow path: the id of this CPU, and an ordered reading, whatever the state of the CPU's unit.
+/// `None` if the table has no such unit. Waits for nobody; repeats only if the thread was moved, or
+/// another thread has changed the state meanwhile.
 pub fn read_slow<S: StateCell>(
     units: &[SharedClock<S>],
     counter: &impl CpuCounter,
@@ -99,8 +99,8 @@ pub fn read_slow<S: StateCell>(
     }
 }
 
-/// An iteration of `control` for the unit of `cpu`, where this thread was put. `None` if it is not
-/// there, or was moved away meanwhile.
+/// An iteration of `control` for the unit of `cpu`, where this thread was put. `None` if the thread
+/// is not there, or was moved away meanwhile.
 pub fn maintain<S: StateCell>(
     control: &mut Control,
     unit: &SharedClock<S>,

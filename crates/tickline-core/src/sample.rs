@@ -13,11 +13,11 @@
 //!
 //! - **A burst takes 32 brackets at least**, and folds them: with a known slope, it keeps the
 //!   lowest upper point and the highest lower point. A counter that moves by 10 ns at a time makes
-//!   a single bracket uncertain by that much; many phases remove it.
+//!   a single bracket uncertain by that much. Many brackets, in different phases, remove that.
 //! - **A burst goes on until its sample is as narrow as the narrowest one kept**, up to 128
 //!   brackets or 10 us. On Zen 5 the short side shows in 1 bracket of 6 before the kernel's read
-//!   and in 1 of 16 after it. So 32 brackets miss it in every seventh burst, whose sample's middle
-//!   is off by 5 ns.
+//!   and in 1 of 16 after it. So 32 brackets miss the second one in every seventh burst, and the
+//!   middle of such a sample is off by 5 ns.
 //! - **Each eighth burst goes on to its end**, because all samples kept may have missed the short
 //!   side. With busy neighbours on the host that takes the bound from 45 ns to between 18 and 23.
 //! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps time
@@ -47,7 +47,7 @@
 
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::units::{FixedNs, ticks_between};
+use crate::units::{FixedNs, ticks_between, ticks_since};
 
 pub use crate::units::ns_of_counts_floor;
 
@@ -68,8 +68,8 @@ pub trait Reference {
     }
 
     /// The total time for which the machine has been suspended while the monotonic clock stood
-    /// still, ns; `None` if it is unknown. It holds for some moment during the call, to within
-    /// [`SUSPENDED_BOUND_NS`]. Only differences count.
+    /// still, ns; `None` if it is unknown. The answer is right for some moment during the call, to
+    /// within [`SUSPENDED_BOUND_NS`]. Only differences count.
     fn suspended_ns(&self) -> Option<i64> {
         None
     }
@@ -120,7 +120,7 @@ pub(crate) struct Point {
 }
 
 impl Point {
-    /// The point's ordinate carried to `ticks` at `slope`.
+    /// The point's time, carried to `ticks` at `slope`.
     pub(crate) fn carried(&self, ticks: u64, slope: Slope) -> FixedNs {
         FixedNs::from_ns(self.ns).plus(slope.over(ticks_between(self.ticks, ticks)))
     }
@@ -136,8 +136,8 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// What is proven by a bracket: `reference_ns`, read between two reads of the counter. `None`
-    /// if the counter ran backwards in it.
+    /// What a bracket proves: `reference_ns` was read between two reads of the counter. `None` if
+    /// the counter ran backwards in it.
     pub(crate) fn of(
         before_ticks: u64,
         reference_ns: i64,
@@ -196,7 +196,7 @@ pub(crate) fn burst(
     slope: Option<Slope>,
 ) -> Option<Sample> {
     let (mut best, mut start_ticks) = (None, None);
-    let mut read = Read::new(resolutions.same_counter_ticks);
+    let mut read = ReadTime::new(resolutions.same_counter_ticks);
     for bracket in 0..size.most_brackets {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
@@ -214,7 +214,7 @@ pub(crate) fn burst(
     if read.is_of_use() {
         read.ordered(counter);
     }
-    best.map(|sample| read.taken_off(sample, slope))
+    best.map(|sample| read.narrowed(sample, slope))
 }
 
 /// Makes `best` as narrow as `sample` shows it to be. Not a part of [`burst`], whose frame would
@@ -232,7 +232,7 @@ fn fold(best: &mut Option<Sample>, sample: &Sample, slope: Option<Slope>) {
 /// subtracted. Half of the rest counts. The other half allows for the moment within a read at
 /// which the value is taken, and for a frequency that changes within the burst.
 #[derive(Debug, Clone, Copy)]
-struct Read {
+struct ReadTime {
     /// The shortest time between two reads in a row, ticks.
     least_ticks: u64,
     /// Twice the counter's resolution, ticks; `None` where the reference does not read this
@@ -240,40 +240,41 @@ struct Read {
     hidden_ticks: Option<u64>,
 }
 
-impl Read {
+impl ReadTime {
     const fn new(same_counter_ticks: u64) -> Self {
         let hidden_ticks =
             if same_counter_ticks == 0 { None } else { Some(same_counter_ticks.saturating_mul(2)) };
         Self { least_ticks: u64::MAX, hidden_ticks }
     }
 
-    /// Whether there is time to subtract, as far as is known.
+    /// Whether there may be time to subtract.
     fn is_of_use(&self) -> bool {
         self.hidden_ticks.is_some_and(|hidden_ticks| self.least_ticks > hidden_ticks)
     }
 
-    /// Reads the counter, and once more just before that while it may be of use.
+    /// Reads the counter, and once more just before that if the time in between may be of use.
     fn ordered(&mut self, counter: &impl Counter) -> u64 {
         if !self.is_of_use() {
             return counter.now_ordered();
         }
         let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
-        let apart_ticks = ticks_between(first_ticks, second_ticks).max(0).cast_unsigned();
+        let apart_ticks = ticks_since(first_ticks, second_ticks);
         self.least_ticks = self.least_ticks.min(apart_ticks);
         second_ticks
     }
 
-    /// Whether `sample` is as narrow as was wanted; without a slope nobody can say.
+    /// Whether `sample` is as narrow as was wanted. Without a slope its width is not known, and any
+    /// sample is enough.
     fn is_enough(&self, sample: &Option<Sample>, slope: Option<Slope>, wanted: FixedNs) -> bool {
         match (sample, slope) {
-            (Some(sample), Some(exact)) => self.taken_off(*sample, slope).width(exact) <= wanted,
+            (Some(sample), Some(exact)) => self.narrowed(*sample, slope).width(exact) <= wanted,
             _ => true,
         }
     }
 
     /// `sample` with both points moved towards each other by half a read. Unchanged if they would
     /// cross, because then the reference or the counter has jumped.
-    fn taken_off(self, sample: Sample, slope: Option<Slope>) -> Sample {
+    fn narrowed(self, sample: Sample, slope: Option<Slope>) -> Sample {
         let Some(hidden_ticks) = self.hidden_ticks else { return sample };
         let half_ticks = self.least_ticks.saturating_sub(hidden_ticks) >> 1;
         let Sample { upper, lower } = sample;

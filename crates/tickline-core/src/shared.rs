@@ -1,8 +1,8 @@
 //! What readers and the writer share, and what any thread may do to it: read, retire a line, close
 //! and open the gate.
 //!
-//! `DESIGN.md`, section "Order", has the rules of order, and where each is kept. Their numbers
-//! stand at the functions.
+//! `DESIGN.md`, section "Order", has the rules of order, and the place of each. The functions name
+//! the rules by number.
 
 use crate::cell::{CellLine, LineCell, StateCell};
 use crate::counter::Counter;
@@ -53,10 +53,10 @@ impl<S> SharedClock<S> {
 
 impl<S: StateCell> SharedClock<S> {
     /// Rules 4 and 5: retires `line`, because [`no_longer_counts`](Self::no_longer_counts) says
-    /// that it does not count for `ticks`. It changes the state first, so that nobody reads the
+    /// that the line does not count for `ticks`. First changes the state, so that nobody reads the
     /// line any more when the high-water mark is taken. `ticks` may still be within the line's
-    /// validity: where the reference does not vouch for them, or where a writer's thread was moved
-    /// to another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
+    /// validity, if the reference does not vouch for them, or if a writer's thread was moved to
+    /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn expire(
         &self,
         line: &CellLine,
@@ -70,16 +70,17 @@ impl<S: StateCell> SharedClock<S> {
         }
         let reset = ticks_between(line.start_ticks, ticks) < 0;
         self.events.count(if reset { Event::CounterReset } else { Event::Expiry });
-        // Otherwise other readers may have been later than this.
+        // Without a reset, other readers may have read the line at later ticks than `ticks`.
         let ticks = if reset { ticks } else { line.end_ticks() };
         self.help_at(&replacing, ticks, newest, reference);
     }
 
-    /// Rule 5: retires a line that is being replaced, with a tick that was read after the state was
-    /// seen: no reading of the old line that counts is later than that by more than the margin. A
-    /// first publication goes back to the state before it. Returns whether this call did it.
+    /// Rule 5: retires a line that is being replaced, with a tick that is read after the state was
+    /// seen. No reading of the old line that counts is later than this tick by more than the
+    /// margin. A first publication goes back to the state before it. Returns whether this call
+    /// changed the state.
     pub(crate) fn help(&self, line: &CellLine, counter: &impl Counter, reference: &impl Reference) -> bool {
-        // During a first publication the counter is of no use here.
+        // The end of a first publication needs no tick.
         let ticks = if line.state.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
         self.help_at(line, ticks, None, reference)
     }
@@ -126,9 +127,9 @@ impl<S: StateCell> SharedClock<S> {
         }
     }
 
-    /// Opens the gate again: the clock has no line until the next one is published. Returns
-    /// whether the gate was closed before. Waits for nobody: if another thread is still closing
-    /// the gate, this finishes that first.
+    /// Opens the gate again. The clock has no line until the next one is published. Returns whether
+    /// the gate was closed before. Waits for nobody: if another thread is still closing the gate,
+    /// this call finishes that first.
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let line = self.cell.snapshot();

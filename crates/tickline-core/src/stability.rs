@@ -21,7 +21,7 @@ use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Sample};
 use crate::shared::events::{Event, Events};
-use crate::units::{FixedNs, NS_PER_S, ticks_between};
+use crate::units::{FixedNs, NS_PER_S, ticks_between, ticks_since};
 use dither::{Departure, Dither};
 
 /// Consistent samples that a first line needs. Two samples always agree, and their slope may be
@@ -29,8 +29,8 @@ use dither::{Departure, Dither};
 /// contradicts such a slope.
 const CONFIRMATIONS: u32 = 3;
 
-/// Feasible slopes that differ by more than this make no line, ppb: twice 2e-3 of bracket over
-/// baseline.
+/// Feasible slopes that differ by more than this make no line, ppb. It is twice the ratio of a
+/// bracket to its baseline, 2e-3.
 const MAX_SPREAD_PPB: i64 = 4_000_000;
 
 /// After this many intervals without a sample the rate may have changed unseen.
@@ -64,8 +64,8 @@ const LEAST_JUMP_NS: u128 = 1_000;
 /// Once samples have come for this long, they show dither, ns: a tick of a kernel at 100 Hz.
 const DITHER_AFTER_NS: u64 = 10_000_000;
 
-/// The uncertainty that an open slope may always cause within an interval, ns, because a folded
-/// sample's width may be next to nothing.
+/// An uncertain slope may always move a line by this much within an interval, ns. The newest
+/// sample's width alone can't be the limit, because a folded sample may have almost no width.
 const LEAST_GROWTH_NS: u64 = 20;
 
 /// What bounds allow for besides the width of the samples.
@@ -75,15 +75,6 @@ pub(crate) struct Allowance {
     pub(crate) max_drift_ppb: u32,
     /// The range of the kernel's dither; 0 if its rate is allowed for instead.
     pub(crate) dither: FixedNs,
-}
-
-/// What a sample meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SampleOutcome {
-    /// Consistent with what was known, or new.
-    Consistent,
-    /// What was known is void.
-    Void,
 }
 
 /// See the [module](self).
@@ -105,8 +96,8 @@ pub(crate) struct StabilityMonitor {
     slopes: Option<(Slope, Slope)>,
     /// The line to which the last one was steered.
     target: Option<Target>,
-    /// How far the reference's rate may be from the middle of the fit, as samples and dither
-    /// leave open, ppb.
+    /// How far the reference's rate may be from the middle of the fit, as far as samples and dither
+    /// show, ppb.
     rate_uncertainty_ppb: u64,
 }
 
@@ -133,8 +124,9 @@ impl StabilityMonitor {
         self.target = Some(target);
     }
 
-    /// Adds a sample, and the kernel's steering at that time. `slope` is the best
-    /// known one.
+    /// Adds a sample, and the kernel's steering at that time. `slope` is the best known one.
+    /// Returns whether the sample is consistent with what was known, or is the first. If it is not,
+    /// everything known before it is void.
     pub(crate) fn add_sample(
         &mut self,
         sample: &Sample,
@@ -142,38 +134,40 @@ impl StabilityMonitor {
         slope: Slope,
         interval_ns: u64,
         events: &Events,
-    ) -> SampleOutcome {
+    ) -> bool {
         let departure = self.departure(sample, slope);
         let contradiction = self.contradiction(sample);
-        let outcome = self.compare_with_last(sample, contradiction, slope, interval_ns, events);
+        let is_consistent = self.is_consistent(sample, contradiction, slope, interval_ns, events);
         if let Some(departure) = departure
             && contradiction.is_none()
-            && outcome == SampleOutcome::Consistent
+            && is_consistent
         {
             self.dither.add(&departure, slope);
         }
         self.add_steering(steering_ppb, slope, interval_ns, sample.lower.ticks);
         self.history.push(*sample);
         self.confirmations = self.confirmations.saturating_add(1);
-        outcome
+        is_consistent
     }
 
-    fn compare_with_last(
+    /// Whether `sample` is consistent with what is known. If it is not, forgets that.
+    fn is_consistent(
         &mut self,
         sample: &Sample,
         contradiction: Option<(u128, u128)>,
         slope: Slope,
         interval_ns: u64,
         events: &Events,
-    ) -> SampleOutcome {
+    ) -> bool {
         let Some(last) = self.history.newest() else {
             self.since_ticks = sample.lower.ticks;
             self.stable_since_ticks = sample.lower.ticks;
-            return SampleOutcome::Consistent;
+            return true;
         };
         let gap_ticks = ticks_between(last.lower.ticks, sample.lower.ticks);
         if gap_ticks < 0 {
-            return self.disrupted(sample, events);
+            self.disrupted(sample, events);
+            return false;
         }
         let broken = gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
         if let Some((excess_ns, age_ns)) = contradiction {
@@ -181,7 +175,8 @@ impl StabilityMonitor {
             let rate_ppb =
                 excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
             if rate_ppb > LEAST_JUMP_PPB && excess_ns > LEAST_JUMP_NS {
-                return self.disrupted(sample, events);
+                self.disrupted(sample, events);
+                return false;
             }
             let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
             self.rate_change_ppb = self
@@ -195,14 +190,14 @@ impl StabilityMonitor {
             // This also applies where the sample contradicts the bounds: a slope across the break
             // is an average of two rates.
             self.forget(sample.lower.ticks);
-            return SampleOutcome::Void;
+            return false;
         }
-        let stable_ticks = ticks_between(self.stable_since_ticks, sample.lower.ticks).max(0).cast_unsigned();
+        let stable_ticks = ticks_since(self.stable_since_ticks, sample.lower.ticks);
         if stable_ticks >= slope.ticks_in(interval_ns) {
             self.rate_change_ppb = (self.rate_change_ppb >> 1).max(INITIAL_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
         }
-        SampleOutcome::Consistent
+        true
     }
 
     /// A change of the kernel's steering widens the maximum drift by as much, and shortens the
@@ -216,7 +211,7 @@ impl StabilityMonitor {
             self.stable_since_ticks = now_ticks;
             self.dither.forget();
             let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
-            if ticks_between(self.since_ticks, now_ticks).max(0).cast_unsigned() > short {
+            if ticks_since(self.since_ticks, now_ticks) > short {
                 self.since_ticks = now_ticks.wrapping_sub(short);
             }
         }
@@ -236,12 +231,13 @@ impl StabilityMonitor {
         })
     }
 
-    /// Whether the slope is so certain that it moves the line by a sixteenth of a bracket at most:
-    /// the gap before `ticks` is a sixteenth of the time watched.
+    /// Whether the slope is certain enough: over the gap before `ticks` its error moves the line by
+    /// a sixteenth of a bracket at most. That holds if the gap is at most a sixteenth of the time
+    /// watched.
     fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
         let Some(last) = self.history.samples().last() else { return false };
-        let gap_ticks = ticks_between(last.lower.ticks, ticks).max(0).cast_unsigned();
-        let watched_ticks = ticks_between(self.since_ticks, ticks).max(0).cast_unsigned();
+        let gap_ticks = ticks_since(last.lower.ticks, ticks);
+        let watched_ticks = ticks_since(self.since_ticks, ticks);
         // If samples have come for less than a kernel's tick, they show no dither, only the
         // uncertainty of the slope.
         watched_ticks >= slope.ticks_in(DITHER_AFTER_NS) && gap_ticks <= watched_ticks >> 4
@@ -273,10 +269,9 @@ impl StabilityMonitor {
         (excess > FixedNs::ZERO).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
     }
 
-    fn disrupted(&mut self, sample: &Sample, events: &Events) -> SampleOutcome {
+    fn disrupted(&mut self, sample: &Sample, events: &Events) {
         events.count(Event::Disruption);
         self.forget(sample.lower.ticks);
-        SampleOutcome::Void
     }
 
     fn forget(&mut self, now_ticks: u64) {
@@ -311,8 +306,8 @@ impl StabilityMonitor {
         self.history.slopes_within(self.dither.range().half().ceil_ns())
     }
 
-    /// Takes note of what a fit says. `dropped` samples contradicted the newest. A function of its
-    /// own, because `fit` goes deep.
+    /// Records what a fit says. `dropped` is the number of samples that contradicted the newest
+    /// one. A function of its own, so that its frame is not there during the other calls of `fit`.
     #[inline(never)]
     fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
@@ -348,7 +343,7 @@ impl StabilityMonitor {
     /// newest sample's width.
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
-        let watched_ticks = ticks_between(self.since_ticks, newest.lower.ticks).max(0).cast_unsigned();
+        let watched_ticks = ticks_since(self.since_ticks, newest.lower.ticks);
         let watched_ns =
             fit.slope_min.over((watched_ticks >> 1).cast_signed()).round_ns().max(0).cast_unsigned();
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
@@ -378,8 +373,9 @@ impl StabilityMonitor {
         self.dither.is_known()
     }
 
-    /// The assumed change of rate, and half of the range of slopes that the samples leave open,
-    /// ppb. Without a fit every slope is open; otherwise the next sample would look like a jump.
+    /// The assumed change of rate plus half of the range of slopes that the samples leave open,
+    /// ppb. Without a fit every slope counts as open. Otherwise the next sample would look like a
+    /// jump.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
         let uncertainty_ppb = if fit.is_some() { self.rate_uncertainty_ppb } else { MOST_RATE_CHANGE_PPB };
         self.rate_change_ppb.saturating_add(uncertainty_ppb)

@@ -41,23 +41,25 @@
 //!
 //! A swap needs more if its new value was computed from a tick. A thread that retires a line with a
 //! tick from an earlier life of that state would leave a high-water mark below what was returned
-//! since. The count in the tag rises with each line and each opened gate. So the thread would have
-//! to be stopped for 1,024 of them, and find slope and `b` the same to the last bit (rule 10).
+//! since. The count in the tag rises with each line and each opened gate. So this can happen only
+//! to a thread that is stopped for 1,024 of them, and then finds slope and `b` the same to the last
+//! bit (rule 10).
 //!
 //! # Where a load may be split
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and
 //! emulators may load two halves, and on x86_64 the second look always does. A mixture of two
 //! states is not used. Each swap changes `m`, whose count rises with each line. So two looks that
-//! found one `m` were made in one life of a state, or 1,024 lines apart (rule 10). They may also lie
-//! in different first publications that were given up, which leave `b` as it was. A reading counts
-//! only if both looks also found one `b`.
+//! found one `m` were made in one life of a state, or 1,024 lines apart (rule 10). They may also
+//! lie in different first publications that were given up, which leave `b` as it was. A reading
+//! counts only if both looks also found one `b`.
 //!
 //! - x86_64 loads the `b` of the second look between the two loads of `m`, so it belongs to that
 //!   `m`, whichever half the first look loaded first.
 //! - aarch64 without LSE2 may load the halves in any order. One of the looks still found `b` in
-//!   that life, with one exception: a publication splits each of the two looks, the two in opposite
-//!   orders, and the lines before and after that of `m` have one `b`.
+//!   that life, with one exception: a publication falls between the two loads of each look, the
+//!   looks load their halves in opposite orders, and the lines before and after that of `m` have
+//!   the same `b`.
 //!
 //! A swap fails if it expects a mixture.
 //!
@@ -129,8 +131,8 @@ const REPLACING: u64 = 1 << 2;
 /// Also the distance of the two slots in memory, bytes: a reader finds its slot by one mask.
 const SLOT: u64 = 1 << 3;
 const GATE: u64 = 1 << 4;
-/// The line leaves Unix time to the OS clock. It stays when the line is being replaced, so that the
-/// line's `m` can be told.
+/// The line leaves Unix time to the OS clock. The bit stays while the line is being replaced, so
+/// that the line's `m` can be computed from the state.
 const NO_UNIX: u64 = 1 << 5;
 const COUNT: u64 = 1 << 6;
 const COUNT_MASK: u64 = TAG_MASK & !(COUNT - 1);
@@ -329,9 +331,9 @@ impl LineState {
     }
 }
 
-/// The ticks in which `ticks << shift` wraps once, less one. That is every 2^60 ticks on
-/// x86_64, and every 2^57 elsewhere: after 7 years at 5 GHz, and after 4.5 at 1 GHz. No line is in
-/// use across that tick, so a clock has none for some 50 us then.
+/// The number of ticks after which `ticks << shift` wraps, less one. It wraps every 2^60 ticks on
+/// x86_64 (7 years at 5 GHz), and every 2^57 ticks elsewhere (4.5 years at 1 GHz). No line is in
+/// use across the wrap, so a clock then has no line for some 50 us.
 pub(crate) const fn wrap_mask(shift: u32) -> u64 {
     match u64::MAX.checked_shr(shift) {
         Some(mask) => mask,

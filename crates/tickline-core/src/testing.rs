@@ -268,9 +268,9 @@ impl StateCell for HookedCell {
 
 pub(crate) type HookedClock = SharedClock<HookedCell>;
 
-/// The interval of the clocks in tests, ns. A clock reaches the default in some hundred
-/// iterations, each of which takes Miri a third of a second; it reaches the shortest that no
-/// lateness shortens (`control.rs`) in ten.
+/// The interval of the clocks in tests, ns. A clock reaches the default of half a second after some
+/// hundred iterations, each of which takes Miri a third of a second. It reaches 4 ms, the lateness
+/// that a thread may have (`control.rs`), after ten.
 pub(crate) const INTERVAL_NS: u64 = if cfg!(miri) { 4_000_000 } else { 500_000_000 };
 
 /// Iterations after which a clock has been in its steady state for long enough.
@@ -285,7 +285,7 @@ pub(crate) fn new_control() -> Control {
     Control::new(CONFIG)
 }
 
-/// A driver of its own, and reads that show every tick and nanosecond.
+/// Driven by a timer; reads show every tick and nanosecond.
 pub(crate) const CONFIG: Config = Config {
     interval_ns: INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
@@ -343,7 +343,7 @@ impl HookedClock {
         self.read_slow(self.cell.machine, self.cell.machine)
     }
 
-    /// The same: how far it is ahead of the truth, ns.
+    /// How far a reading by the slow path is ahead of the truth, ns.
     pub(crate) fn lead_ns(&self) -> i64 {
         self.slow().ns - self.cell.machine.truth_ns()
     }

@@ -11,7 +11,7 @@ use core::ops::{Deref, DerefMut};
 
 use crate::primitive::{AtomicU64, Ordering};
 
-/// The lock. Free when all zero.
+/// The lock. All zeros is a free lock.
 #[derive(Debug)]
 pub struct TryLock<T> {
     owner: AtomicU64,

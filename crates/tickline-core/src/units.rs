@@ -104,6 +104,12 @@ pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
     later_ticks.wrapping_sub(earlier_ticks).cast_signed()
 }
 
+/// `later - earlier` in ticks; 0 if `later` is the earlier of the two.
+pub(crate) const fn ticks_since(earlier_ticks: u64, later_ticks: u64) -> u64 {
+    let ticks = ticks_between(earlier_ticks, later_ticks);
+    if ticks > 0 { ticks.cast_unsigned() } else { 0 }
+}
+
 /// Nanoseconds in `counts` of a clock of `hz`, rounded down. Exact also for frequencies
 /// that divide no power of ten. Errors do not add up, because each call converts the whole count.
 /// Saturates at `i64::MAX`, after 292 years. A clock of 0 Hz stands at 0.

@@ -60,13 +60,13 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
 use crate::sink::{Hooks, Sink};
-use crate::trace;
-use crate::trace::recorder::{Recorder, Settings, WhenFull, settings};
+use crate::trace::recorder::Recorder;
+use crate::trace::{self, Settings, WhenFull, settings};
 
 mod writer;
 
-pub use crate::trace::recorder::{TraceSummary, Tracks};
-use writer::{Requests, Writer};
+pub use crate::trace::{TraceSummary, Tracks};
+use writer::Requests;
 
 /// How long an event may wait before it is written, by default: a compromise between losing
 /// events to a kill and a system call for every few events.
@@ -155,9 +155,11 @@ impl Builder {
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(Requests::default());
-        let writer = Writer::new(output, Arc::clone(&recorder), Arc::clone(&requests), self.flush_every);
-        let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(move || writer.run())?;
-        recorder.set_reader(thread.thread().clone());
+        let (recorded, asked) = (Arc::clone(&recorder), Arc::clone(&requests));
+        let write = move || writer::run(output, &recorded, &asked, self.flush_every);
+        let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(write)?;
+        // A recorder has one reader.
+        let _ = recorder.reader.set(thread.thread().clone());
         let flusher = Flusher { requests, writer: thread.thread().clone(), process: process::id() };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {

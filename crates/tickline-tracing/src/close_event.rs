@@ -67,11 +67,7 @@ impl Hooks for CloseEvents {
                 }
             };
             match self.home.get() {
-                Some(home) => {
-                    if let Some(dispatch) = home.upgrade() {
-                        send(&dispatch);
-                    }
-                }
+                Some(home) => home.upgrade().iter().for_each(send),
                 // Reloading has put the layer in, without calling `on_register_dispatch`.
                 None => dispatcher::get_default(send),
             }

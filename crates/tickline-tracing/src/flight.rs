@@ -94,31 +94,28 @@
 //! for ever in a span that it was in at the fork, if another thread was just entering or exiting
 //! that, or reading whether it is open.)
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::thread;
 
 use crate::sink::{Hooks, Sink};
-use crate::trace;
-use crate::trace::fields;
-use crate::trace::json::{self, ThreadText};
+use crate::timing::as_ns;
+use crate::trace::json::Trace;
 use crate::trace::record::{Kind, Record, Records};
-use crate::trace::recorder::{Recorder, Settings, TraceSummary, Tracks, WhenFull, settings};
+use crate::trace::recorder::{OpenRequests, Recorder, Snapshot, ThreadSnapshot};
+use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, file, settings};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
     recorder: Arc<Recorder>,
-    /// The process that writes in the background, or 0. It is the parent's in a child that was
-    /// forked meanwhile, which has no such thread.
-    writing: Arc<AtomicU32>,
 }
 
 impl Sink for FlightRecorder {
@@ -175,8 +172,7 @@ impl Builder {
     ///
     /// If the file cannot be created with all its blocks, for example on a full disk; if another
     /// recorder writes to the file that is there, or the file is not a recorder's; if the process
-    /// already has 16 recorders in files, or has no memory to prepare for a `fork`; on a system
-    /// other than Unix.
+    /// has no memory to prepare for a `fork`; on a system other than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
         Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
     }
@@ -191,12 +187,12 @@ impl Builder {
 /// or has longer names of a callsite than a recorder writes; the first error of a write. Damaged
 /// records are left out, and counted by [`TraceSummary::damaged`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
-    FlightRecorder::of(Recorder::read(file)?).write_to(output)
+    write_since(&file::read(file)?, output, 0)
 }
 
 impl FlightRecorder {
     fn of(recorder: Recorder) -> Self {
-        Self { recorder: Arc::new(recorder), writing: Arc::default() }
+        Self { recorder: Arc::new(recorder) }
     }
 
     /// Settings for a recorder.
@@ -233,19 +229,19 @@ impl FlightRecorder {
     /// system's, if no thread could be started.
     pub fn write_last_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> io::Result<()> {
         // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
-        if self.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
+        if self.recorder.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "an earlier call is still writing"));
         }
         let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
         let write = move || {
             let _ = recorder.write_file(&path, since_ns);
             // ORDERING: Relaxed, a flag on its own.
-            recorder.writing.store(0, Ordering::Relaxed);
+            recorder.recorder.writing.store(0, Ordering::Relaxed);
         };
         let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
         if thread.is_err() {
             // ORDERING: Relaxed, nothing was written.
-            self.writing.store(0, Ordering::Relaxed);
+            self.recorder.writing.store(0, Ordering::Relaxed);
         }
         thread.map(drop)
     }
@@ -267,15 +263,9 @@ impl FlightRecorder {
     }
 
     fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<TraceSummary> {
-        /// Two threads that panic write at once, each to a file of its own.
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let mut beside = path.as_os_str().to_owned();
-        // ORDERING: Relaxed, only the number counts.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        beside.push(format!(".{}.{number}.part", process::id()));
-        let _ = fs::remove_file(&beside);
+        let beside = trace::beside(path);
         let file = File::options().write(true).create_new(true).open(&beside);
-        let written = file.and_then(|file| self.write_since(BufWriter::new(file), since_ns));
+        let written = file.and_then(|file| self.write_since(file, since_ns));
         let moved = written.and_then(|summary| fs::rename(&beside, path).map(|()| summary));
         if moved.is_err() {
             let _ = fs::remove_file(&beside);
@@ -283,74 +273,33 @@ impl FlightRecorder {
         moved
     }
 
-    fn write_since(&self, mut output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
-        let recorder = &self.recorder;
-        let mut kept = self.collect()?;
-        // Later than the records: a request that ends meanwhile is left out, not shown as open.
-        kept.drop_before(since_ns, recorder.open_requests());
-        let mut text = json::head(recorder);
-        for thread in &kept.threads {
-            if !thread.name.is_empty() {
-                thread.text.write_name(&thread.name, &mut text);
-            }
-            let first_ns = thread.first_ns.unwrap_or(kept.end_ns);
-            if thread.overwritten > 0 && first_ns >= since_ns {
-                let what = ["older records overwritten", "overwritten"];
-                thread.text.write_mark(first_ns, thread.overwritten, what, &mut text);
-            }
-        }
-        let mut summary = TraceSummary::default();
-        summary.complete_since_ns = kept.complete_since_ns();
-        for item in kept.items.iter().filter(|item| item.is_wanted) {
-            summary.count(item.kind);
-            if let Some(thread) = kept.threads.get_mut(item.thread) {
-                thread.text.write(&item.record(), &mut text);
-            }
-            if text.len() >= 1 << 16 {
-                output.write_all(text.as_bytes())?;
-                text.clear();
-            }
-        }
-        if let Some(left) = recorder.left.as_ref().filter(|left| left.outside > 0) {
-            let what = ["threads had no ring in the file", "threads"];
-            ThreadText::new(recorder, 0).write_mark(kept.end_ns, left.outside, what, &mut text);
-        }
-        text.push_str("\n]\n");
-        output.write_all(text.as_bytes())?;
-        output.flush()?;
-        (summary.dropped, summary.damaged) = (kept.overwritten, kept.damaged);
-        summary.undecided = kept.undecided;
-        Ok(summary)
-    }
-
-    fn collect(&self) -> io::Result<Kept> {
-        let recorder = &self.recorder;
-        let mut kept = Kept { overwritten: recorder.dropped(), ..Kept::default() };
-        let rings = recorder.rings();
-        for ring in
-            rings.ok_or_else(|| io::Error::other("a thread of the parent process has the records locked"))?
-        {
-            let written = ring.records();
-            let words = ring.snapshot();
-            let text = ThreadText::new(recorder, ring.number());
-            kept.add(ring.name(), text, written, &words);
-        }
-        kept.end_ns = match &recorder.left {
-            Some(left) => {
-                kept.ends_gone_before_ns = left.ends_gone_before_ns;
-                kept.items.iter().map(|item| item.ns).max().unwrap_or(0)
-            }
-            None => tickline::now_ns(),
-        };
-        // A request may run on several threads: all records are put in order of time. The sort is
-        // stable, so those of a thread stay in order.
-        kept.items.sort_by_key(|item| (item.ns, item.kind == Kind::Close));
-        Ok(kept)
+    fn write_since(&self, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
+        let locked = || io::Error::other("a thread of the parent process has the records locked");
+        write_since(&self.recorder.snapshot().ok_or_else(locked)?, output, since_ns)
     }
 }
 
-fn as_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
+    let mut kept = Kept::of(snapshot);
+    kept.drop_before(since_ns, snapshot.open_requests.clone());
+    let mut trace = Trace::begin(output, (snapshot.process, &snapshot.name), snapshot.has_locations)?;
+    for thread in snapshot.threads.iter().filter(|thread| !thread.name.is_empty()) {
+        trace.write_name(thread.number, &thread.name)?;
+    }
+    for (thread, before_ns, lost) in kept.lost.iter().filter(|(_, before_ns, _)| *before_ns >= since_ns) {
+        let what = ["older records overwritten", "overwritten"];
+        trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, what)?;
+    }
+    trace.summary = kept.summary;
+    for item in kept.items.iter().filter(|item| item.is_wanted) {
+        let number = snapshot.threads[item.thread].number;
+        trace.write(number, &item.record, |address| snapshot.callsites.get(&address).cloned())?;
+    }
+    if snapshot.outside > 0 {
+        let what = ["threads had no ring in the file", "threads"];
+        trace.write_mark(0, snapshot.end_ns, snapshot.outside, what)?;
+    }
+    trace.finish()
 }
 
 /// `CLOCK_MONOTONIC` at the time `last` ago, ns.
@@ -358,108 +307,87 @@ fn since(last: Duration) -> u64 {
     tickline::now_ns().saturating_sub(as_ns(last))
 }
 
-struct Thread {
-    name: String,
-    text: ThreadText,
-    /// Records that its ring lost.
-    overwritten: u64,
-    /// The time of the first record that its ring still has.
-    first_ns: Option<u64>,
-}
-
 /// A record of one of the threads.
-struct Item {
+struct Item<'a> {
     thread: usize,
-    kind: Kind,
-    ns: u64,
-    callsite: usize,
-    id: u64,
-    text: Box<str>,
+    record: Record<'a>,
     is_wanted: bool,
 }
 
-impl Item {
-    fn new(record: &Record<'_>, kind: Kind, thread: usize) -> Self {
-        let (ns, callsite, id, text) = (record.ns, record.callsite, record.id, record.text.into());
-        Self { thread, kind, ns, callsite, id, text, is_wanted: true }
-    }
-
-    fn record(&self) -> Record<'_> {
-        Record { kind: self.kind, ns: self.ns, callsite: self.callsite, id: self.id, text: &self.text }
-    }
-}
-
-/// What the rings had.
+/// The records of a snapshot that are to be written.
 #[derive(Default)]
-struct Kept {
-    threads: Vec<Thread>,
-    /// In order of time.
-    items: Vec<Item>,
-    overwritten: u64,
-    damaged: u64,
-    /// Beginnings that were dropped although nobody knows whether their ends are gone.
-    undecided: u64,
-    /// When the rings were copied, or the process that left them ended.
-    end_ns: u64,
-    /// As [`Left`](crate::trace::file::Left) says.
+struct Kept<'a> {
+    items: Vec<Item<'a>>,
+    /// The threads whose rings lost records; the time of the first record that the ring still has,
+    /// or when it was copied; how many are lost.
+    lost: Vec<(usize, u64, u64)>,
+    summary: TraceSummary,
+    /// Ends before this time may be gone.
     ends_gone_before_ns: u64,
 }
 
-impl Kept {
-    /// Adds what a thread's ring had. `written` records were written before it was copied.
-    fn add(&mut self, name: String, text: ThreadText, written: u64, words: &[u64]) {
-        let thread = self.threads.len();
-        let mut records = Records::new(words, 0);
+impl<'a> Kept<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let mut kept = Self::default();
+        kept.summary.dropped = snapshot.gone;
+        for (place, thread) in snapshot.threads.iter().enumerate() {
+            kept.add(place, thread, snapshot.end_ns);
+        }
+        kept.summary.complete_since_ns = kept.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
+        let complete_since_ns = kept.summary.complete_since_ns.unwrap_or(0);
+        kept.ends_gone_before_ns = snapshot.ends_gone_before_ns.max(complete_since_ns);
+        // A request may run on several threads: all records are put in order of time. The sort is
+        // stable, so those of a thread stay in order.
+        kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
+        kept
+    }
+
+    /// Adds what a thread's ring had.
+    fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot, end_ns: u64) {
+        let mut records = Records::new(&snapshot.words, 0);
         // The thread may have overwritten all words while they were copied.
-        let mut overwritten = if words.is_empty() { written } else { 0 };
+        let mut lost = if snapshot.words.is_empty() { snapshot.written } else { 0 };
         let (mut blocks, mut first_ns) = (0, None);
-        while let Some(record) = records.next() {
+        for mut record in &mut records {
             if !fields::is_text(record.kind == Kind::Instant, record.text) {
-                self.damaged += 1;
+                self.summary.damaged += 1;
                 continue;
             }
             match record.kind {
-                Kind::Rest | Kind::Name => {}
+                Kind::Rest | Kind::Name => continue,
                 Kind::Block => {
                     if blocks == 0 {
-                        overwritten = record.ns;
+                        lost = record.ns;
                     }
                     blocks += 1;
+                    continue;
                 }
                 // In the first block these spans began earlier, so their beginnings are
                 // written; later blocks repeat beginnings that are there.
-                Kind::Inside if blocks > 1 => {}
-                Kind::Inside => self.items.push(Item::new(&record, Kind::Begin, thread)),
-                kind => {
-                    first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns));
-                    self.items.push(Item::new(&record, kind, thread));
-                }
+                Kind::Inside if blocks > 1 => continue,
+                Kind::Inside => record.kind = Kind::Begin,
+                _ => first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns)),
             }
+            self.items.push(Item { thread, record, is_wanted: true });
         }
-        self.damaged += records.damaged();
-        self.overwritten = self.overwritten.saturating_add(overwritten);
-        self.threads.push(Thread { name, text, overwritten, first_ns });
-    }
-
-    /// Since when nothing was overwritten; `None` if nothing was at all.
-    fn complete_since_ns(&self) -> Option<u64> {
-        let lossy = self.threads.iter().filter(|thread| thread.overwritten > 0);
-        lossy.map(|thread| thread.first_ns.unwrap_or(self.end_ns)).max()
+        self.summary.damaged += records.damaged;
+        self.summary.dropped = self.summary.dropped.saturating_add(lost);
+        if lost > 0 {
+            self.lost.push((thread, first_ns.unwrap_or(end_ns), lost));
+        }
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. `still_open` is [`Recorder::open_requests`]. Where nobody
-    /// knows that, these are the beginnings from before `ends_gone_before_ns`, or from before
-    /// something was overwritten.
-    fn drop_before(&mut self, since_ns: u64, mut still_open: Option<HashMap<(u64, usize), u64>>) {
+    /// of requests whose ends are gone. Where nobody knows what is `still_open`, these are the
+    /// beginnings from before `ends_gone_before_ns`.
+    fn drop_before(&mut self, since_ns: u64, mut still_open: Option<OpenRequests>) {
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
-        let mut inside: Vec<Vec<usize>> = self.threads.iter().map(|_| Vec::new()).collect();
-        let mut open: HashMap<(u64, usize), Vec<usize>> = HashMap::new();
+        let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
         for place in 0..self.items.len() {
-            let Item { thread, kind, ns, callsite, id, .. } = self.items[place];
+            let Item { thread, record: Record { kind, ns, callsite, id, .. }, .. } = self.items[place];
             let begins = match kind {
-                Kind::Begin | Kind::End => &mut inside[thread],
+                Kind::Begin | Kind::End => inside.entry(thread).or_default(),
                 Kind::Open | Kind::Close => open.entry((id, callsite)).or_default(),
                 _ => {
                     self.items[place].is_wanted = ns >= since_ns;
@@ -475,21 +403,16 @@ impl Kept {
                 }
                 continue;
             }
-            match begins.pop() {
-                Some(_) if ns >= since_ns => {}
-                Some(begin) => {
-                    self.items[begin].is_wanted = false;
-                    self.items[place].is_wanted = false;
-                }
-                None => self.items[place].is_wanted = false,
+            let begin = begins.pop();
+            if begin.is_none() || ns < since_ns {
+                begin.into_iter().chain([place]).for_each(|place| self.items[place].is_wanted = false);
             }
         }
-        let gone_before_ns = self.complete_since_ns().unwrap_or(0).max(self.ends_gone_before_ns);
         for begin in open.into_values().flatten() {
             let item = &mut self.items[begin];
-            let is_undecided = still_open.is_none() && item.ns < gone_before_ns;
+            let is_undecided = still_open.is_none() && item.record.ns < self.ends_gone_before_ns;
             item.is_wanted &= still_open.is_none() && !is_undecided;
-            self.undecided += u64::from(is_undecided);
+            self.summary.undecided += u64::from(is_undecided);
         }
     }
 }
@@ -497,22 +420,22 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trace::memory::RingBox;
+    use crate::trace::ring::Ring;
 
     /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of
     /// blocks, or for nothing. Then the file said that it is complete, or since the end of time.
     #[test]
     fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
-        let recorder = FlightRecorder::builder().build();
-        let ring = RingBox::new(1);
+        let ring = Ring::new(1);
         ring.push(&Record::new(Kind::End, 7));
         (0..8).for_each(|_| ring.begin_block(7, 0));
         for words in [ring.snapshot(), Vec::new()] {
             let before_ns = tickline::now_ns();
-            let mut kept = recorder.collect().unwrap();
-            kept.add(String::new(), ThreadText::new(&recorder.recorder, 1), ring.records(), &words);
-            assert_eq!((kept.overwritten, kept.items.len()), (1, 0));
-            assert!((before_ns..=tickline::now_ns()).contains(&kept.complete_since_ns().unwrap()));
+            let mut snapshot = FlightRecorder::builder().build().recorder.snapshot().unwrap();
+            snapshot.threads.push(ThreadSnapshot { words, ..ThreadSnapshot::of(&ring) });
+            let kept = Kept::of(&snapshot);
+            assert_eq!((kept.summary.dropped, kept.items.len()), (1, 0));
+            assert!((before_ns..=tickline::now_ns()).contains(&kept.summary.complete_since_ns.unwrap()));
         }
     }
 
@@ -523,7 +446,7 @@ mod tests {
         let path = std::env::temp_dir().join(format!("tickline-tracing-child-{}", process::id()));
         let writes = |writing| {
             // ORDERING: Relaxed, one thread.
-            recorder.writing.store(writing, Ordering::Relaxed);
+            recorder.recorder.writing.store(writing, Ordering::Relaxed);
             recorder.write_last_in_background(path.join("none"), Duration::MAX)
         };
         assert_eq!(writes(process::id()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);

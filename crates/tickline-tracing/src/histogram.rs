@@ -45,6 +45,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::sink::{Hooks, Sink};
+use crate::timing::as_ns;
 
 mod prometheus;
 mod series;
@@ -155,8 +156,7 @@ impl Histograms {
     /// ```
     #[must_use]
     pub fn buckets(self, bounds: impl IntoIterator<Item = Duration>) -> Self {
-        let in_ns = |bound: Duration| u64::try_from(bound.as_nanos()).unwrap_or(u64::MAX);
-        let bounds_ns: BTreeSet<_> = bounds.into_iter().map(in_ns).collect();
+        let bounds_ns: BTreeSet<_> = bounds.into_iter().map(as_ns).collect();
         Self { table: Table::new(self.table.labels, bounds_ns.into_iter().collect()), ..self }
     }
 

@@ -19,11 +19,11 @@ use tracing_core::{Dispatch, Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
+use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
-use crate::sink::{Callback, ClosedSpan, Find, Hooks, Sink, Span};
-use crate::source::{GlobalClock, TimeSource};
+use crate::sink::{Find, Hooks, Sink, Span};
+use crate::source::{GlobalClock, TimeSource, UnixOffset};
 use crate::timing::{OpenSpan, SpanTiming};
-use crate::unix_offset::UnixOffset;
 
 /// Times every span. The layer puts the times into the span's extensions
 /// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks.
@@ -144,7 +144,7 @@ where
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
-        let Some(metadata) = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata()) else {
+        let Some(metadata) = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata) else {
             return;
         };
         let span = span!(ctx, id, metadata);
@@ -163,7 +163,7 @@ where
     #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
         let entered = self.open_spans.change(id.into_u64(), |open_span| {
-            (open_span.metadata(), open_span.enter(|| self.source.now_ns()))
+            (open_span.metadata, open_span.enter(|| self.source.now_ns()))
         });
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
@@ -178,7 +178,7 @@ where
         let now_ns = self.source.now_ns();
         let exit = |open_span: &mut OpenSpan| {
             open_span.exit(now_ns);
-            open_span.metadata()
+            open_span.metadata
         };
         let exited = self.open_spans.change(id.into_u64(), exit);
         if self.wants_enters {
@@ -191,9 +191,8 @@ where
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = self.source.now_ns();
-        let close = |open_span: &OpenSpan| {
-            open_span.close(now_ns, |now_ns| self.unix_offset.get(now_ns, &self.source))
-        };
+        let unix_offset_ns = || self.unix_offset.get(now_ns, || self.source.unix_offset_ns());
+        let close = |open_span: &OpenSpan| open_span.close(now_ns, unix_offset_ns);
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,

@@ -99,6 +99,7 @@
 //! times), `opentelemetry` (exported spans).
 #![deny(unsafe_code)] // but for the memory of rings, which may be a mapped file
 
+mod callback;
 #[cfg(feature = "chrome")]
 pub mod chrome;
 mod close_event;
@@ -108,7 +109,6 @@ pub mod flight;
 pub mod format;
 #[cfg(feature = "histogram")]
 pub mod histogram;
-mod kept_fields;
 mod layer;
 mod open_spans;
 #[cfg(feature = "opentelemetry-0-33")]
@@ -120,13 +120,13 @@ pub mod source;
 mod timing;
 #[cfg(feature = "chrome")]
 mod trace;
-mod unix_offset;
 #[cfg(feature = "utc")]
 pub mod utc;
 
+pub use callback::{Callback, ClosedSpan};
 pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;
-pub use sink::{Callback, ClosedSpan, Sink};
+pub use sink::Sink;
 pub use timing::SpanTiming;
 
 /// The examples of the README are tests.

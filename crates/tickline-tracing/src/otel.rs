@@ -58,10 +58,8 @@ use tracing_core::Subscriber;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::source::{GlobalClock, TimeSource};
-use crate::unix_offset::UnixOffset;
+use crate::source::{GlobalClock, TimeSource, UnixOffset};
 
-mod call;
 mod layers;
 mod tracer;
 

@@ -1,4 +1,4 @@
-//! Sinks for the spans' times: what the layer calls, and callbacks.
+//! Sinks for the spans' times: what the layer calls.
 
 use core::fmt;
 use std::sync::Arc;
@@ -7,12 +7,11 @@ use tracing_core::span::{Attributes, Id, Record};
 use tracing_core::{Dispatch, Event, Metadata};
 use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 
-use crate::kept_fields::{KeptFields, keep};
 use crate::open_spans::OpenSpans;
 use crate::timing::SpanTiming;
 
 /// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements
-/// it: for [`Callback`], [`CloseEvents`](crate::CloseEvents), and what is in the modules `chrome`,
+/// it: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents), and what is in the modules `chrome`,
 /// `flight`, `histogram` and `running`. The layer holds no lock of its own while it calls a sink.
 ///
 /// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock.
@@ -44,11 +43,6 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// The fields whose values are kept until a span is closed, as text.
-    fn fields(&self) -> &[&'static str] {
-        &[]
-    }
-
     /// The layer keeps its open spans in this table.
     fn set_open_spans(&self, _open_spans: &Arc<OpenSpans>) {}
 
@@ -56,14 +50,10 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
     fn attached(&self, _dispatch: &Dispatch) {}
 
     /// A span was created.
-    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _ns: u64) {
-        keep(span, self.fields(), |visit| attributes.record(visit));
-    }
+    fn created(&self, _span: &Span<'_>, _attributes: &Attributes<'_>, _ns: u64) {}
 
     /// Values of a span's fields were recorded after its creation.
-    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
-        keep(span, self.fields(), |visit| values.record(visit));
-    }
+    fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
 
     /// A span was entered on this thread, re-entries included.
     fn entered(&self, _span: &Span<'_>, _ns: u64) {}
@@ -131,114 +121,4 @@ pub struct Span<'a> {
     pub(crate) id: &'a Id,
     pub(crate) metadata: &'static Metadata<'static>,
     pub(crate) found: Find<'a>,
-}
-
-/// A closed span, as a callback gets it.
-#[derive(Debug)]
-pub struct ClosedSpan<'a> {
-    span: &'a Span<'a>,
-    times: &'a SpanTiming,
-    fields: Option<&'a KeptFields>,
-}
-
-impl ClosedSpan<'_> {
-    /// The span's name.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        self.span.metadata.name()
-    }
-
-    /// Its name, target, level and place in the source.
-    #[must_use]
-    pub fn metadata(&self) -> &'static Metadata<'static> {
-        self.span.metadata
-    }
-
-    /// Its number, which another span may have later.
-    #[must_use]
-    pub fn id(&self) -> Id {
-        self.span.id.clone()
-    }
-
-    /// The text of a field, as it was recorded last, without quotation marks if it is a string.
-    /// `None` if the span has no such field, or if [`Callback::with_fields`] does not name it.
-    #[must_use]
-    pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields?.get(name)
-    }
-
-    /// Its times.
-    #[must_use]
-    pub fn times(&self) -> &SpanTiming {
-        self.times
-    }
-
-    /// Its CPU time; `None` without a [`RunningTime`](crate::running::RunningTime) among the sinks
-    /// before, or if the span was never exited.
-    #[cfg(all(unix, feature = "running"))]
-    #[must_use]
-    pub fn running(&self) -> Option<core::time::Duration> {
-        self.span.found.with(crate::running::of).flatten()
-    }
-}
-
-/// A [`Sink`] made of a closure.
-pub struct Callback {
-    call: Box<dyn Fn(&ClosedSpan<'_>) + Send + Sync>,
-    fields: &'static [&'static str],
-}
-
-impl Callback {
-    /// Calls `call` for each span that is closed, on the thread that closes it.
-    #[must_use]
-    pub fn new(call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
-        Self { call: Box::new(call), fields: &[] }
-    }
-
-    /// Also keeps these fields of the spans, for [`ClosedSpan::field`]. A span that has any of them
-    /// costs a lookup in the registry and some text when it is created. Other spans cost nothing
-    /// more.
-    ///
-    /// ```
-    /// use tickline_tracing::{Callback, SpanTimingLayer};
-    /// use tracing_subscriber::layer::SubscriberExt;
-    ///
-    /// let callback = Callback::new(|span| {
-    ///     if let Some(route) = span.field("route") {
-    ///         println!("{route}: {:?}, status {:?}", span.times().total(), span.field("status"));
-    ///     }
-    /// });
-    /// let layer =
-    ///     SpanTimingLayer::new().with_sink(callback.with_fields(&["route", "status"]));
-    /// let subscriber = tracing_subscriber::registry().with(layer);
-    /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
-    /// ```
-    #[must_use]
-    pub fn with_fields(self, fields: &'static [&'static str]) -> Self {
-        Self { fields, ..self }
-    }
-}
-
-impl fmt::Debug for Callback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Callback").field("fields", &self.fields).finish_non_exhaustive()
-    }
-}
-
-impl Hooks for Callback {
-    fn fields(&self) -> &[&'static str] {
-        self.fields
-    }
-
-    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        if self.fields.is_empty() {
-            return (self.call)(&ClosedSpan { span, times, fields: None });
-        }
-        // Taken out, so that no lock is held: the callback may use the extensions.
-        let fields = span.found.with(|found| found.extensions().remove::<KeptFields>()).flatten();
-        (self.call)(&ClosedSpan { span, times, fields: fields.as_ref() });
-        if let Some(fields) = fields {
-            span.found.with(|found| found.extensions().replace(fields));
-        }
-    }
 }

@@ -5,10 +5,12 @@
 //! is for measurements of the same layer over `std`.
 
 use core::fmt;
-use core::time::Duration;
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
 use tickline::{Anchor, Instant};
+
+use crate::timing::as_ns;
 
 /// A clock.
 pub trait TimeSource: fmt::Debug + Send + Sync + 'static {
@@ -59,17 +61,74 @@ impl StdClock {
 impl TimeSource for StdClock {
     #[inline]
     fn now_ns(&self) -> u64 {
-        whole_ns(self.start.elapsed())
+        as_ns(self.start.elapsed())
     }
 
     /// By one reading of each clock. If the thread is preempted in between, it is off by as much.
     fn unix_offset_ns(&self) -> i64 {
-        let unix_ns = whole_ns(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let unix_ns = as_ns(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
         unix_ns.wrapping_sub(self.now_ns()).cast_signed()
     }
 }
 
-#[inline]
-fn whole_ns(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+/// How long an offset between Unix and monotonic time is used, ns. tickline's line changes every
+/// 0.5 s, so the offset rarely changes meanwhile. To ask for it takes up to twelve readings, whose
+/// cost is negligible at this interval. The layer notices within this time that the clock was set.
+const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
+
+/// The offset of Unix time from monotonic time. It is asked for again when it is old.
+#[derive(Debug)]
+pub(crate) struct UnixOffset {
+    offset_ns: AtomicI64,
+    /// When that was found, monotonic ns.
+    found_ns: AtomicU64,
+}
+
+impl UnixOffset {
+    pub(crate) const fn new() -> Self {
+        Self { offset_ns: AtomicI64::new(0), found_ns: AtomicU64::new(u64::MAX) }
+    }
+
+    /// The offset at `now_ns`. If it is old, `ask` tells the present one.
+    #[inline]
+    pub(crate) fn get(&self, now_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
+        // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh
+        // offset's time sees the offset.
+        let found_ns = self.found_ns.load(Ordering::Acquire);
+        // The difference may have either sign: another thread may have found the offset a little
+        // later than this reading.
+        if found_ns != u64::MAX && now_ns.abs_diff(found_ns) < UNIX_OFFSET_LASTS_NS {
+            // ORDERING: Relaxed, behind the load above.
+            return self.offset_ns.load(Ordering::Relaxed);
+        }
+        self.find(now_ns, ask)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self, monotonic_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
+        let offset_ns = ask();
+        // ORDERING: Relaxed, published by the store below.
+        self.offset_ns.store(offset_ns, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `get`.
+        self.found_ns.store(monotonic_ns, Ordering::Release);
+        offset_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ordering_a_thread_that_sees_a_sample_sees_its_offset() {
+        for _ in 0..8 {
+            let offset = UnixOffset::new();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| assert_eq!(offset.get(5, || 7), 7));
+                }
+            });
+        }
+    }
 }

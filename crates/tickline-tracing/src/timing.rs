@@ -6,11 +6,18 @@ use tickline::UnixTime;
 use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
+/// A time in ns; the longest that fits, if it is longer.
+#[inline]
+pub(crate) fn as_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 /// What is known of a span that is open.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenSpan {
-    metadata: &'static Metadata<'static>,
-    created_ns: u64,
+    pub(crate) metadata: &'static Metadata<'static>,
+    /// `CLOCK_MONOTONIC`, ns.
+    pub(crate) created_ns: u64,
     /// The start of the present or last busy interval. `busy_ns` has the earlier ones.
     entered_ns: u64,
     /// The latest exit in the present or last busy interval. A re-entry before any exit sets it to
@@ -25,16 +32,6 @@ pub(crate) struct OpenSpan {
 impl OpenSpan {
     pub(crate) const fn new(metadata: &'static Metadata<'static>, created_ns: u64) -> Self {
         Self { metadata, created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, enters: 0 }
-    }
-
-    /// `CLOCK_MONOTONIC`, ns.
-    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
-    pub(crate) const fn created_ns(&self) -> u64 {
-        self.created_ns
-    }
-
-    pub(crate) const fn metadata(&self) -> &'static Metadata<'static> {
-        self.metadata
     }
 
     /// Returns the time of the enter, ns; `None` for a re-entry, which takes no reading.
@@ -76,7 +73,7 @@ impl OpenSpan {
     }
 
     #[inline]
-    pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce(u64) -> i64) -> SpanTiming {
+    pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce() -> i64) -> SpanTiming {
         // Not above `closed_ns`: the readings of two threads may cross, as in `interval_ns`.
         let created_ns = self.created_ns.min(closed_ns);
         let mut busy_ns = self.busy_ns;
@@ -90,7 +87,7 @@ impl OpenSpan {
             closed_ns,
             busy_ns: busy_ns.min(closed_ns - created_ns),
             enters: u64::from(self.enters),
-            unix_offset_ns: unix_offset_ns(closed_ns),
+            unix_offset_ns: unix_offset_ns(),
         }
     }
 }
@@ -219,7 +216,8 @@ mod tests {
 
     /// Symptom: a thread was preempted between its reading of the clock and its change to the
     /// span. That reading ended the busy interval, and the later work of other threads in the
-    /// span counted as idle time.
+    /// span counted as idle time. (Also tracing-subscriber's pull request 2944: an inner re-entry
+    /// ended the outer one.)
     #[test]
     fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
         let mut open_span = OpenSpan::of_a_callsite(0);
@@ -233,8 +231,16 @@ mod tests {
         }
         open_span.enter(|| 1_000);
         open_span.exit(1_600);
-        let times = open_span.close(2_000, |_| 0);
+        let times = open_span.close(2_000, || 0);
         assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));
+    }
+
+    /// The layer was not there at the exit: the interval goes on until the span is closed, no longer.
+    #[test]
+    fn a_missed_exit_ends_with_the_span() {
+        let mut open_span = OpenSpan::of_a_callsite(0);
+        open_span.enter(|| 10);
+        assert_eq!(open_span.close(110, || 0).busy().as_nanos(), 100);
     }
 
     /// Readings of two threads may cross by nanoseconds.
@@ -243,7 +249,7 @@ mod tests {
         let mut open_span = OpenSpan::of_a_callsite(1_000_000);
         open_span.enter(|| 999_000);
         open_span.exit(998_000);
-        let times = open_span.close(997_000, |_| 0);
+        let times = open_span.close(997_000, || 0);
         assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (0, 0, 1));
     }
 }

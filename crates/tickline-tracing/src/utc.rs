@@ -21,24 +21,6 @@
 
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, Instant};
-use tracing_core::callsite::DefaultCallsite;
-use tracing_core::field::Value;
-use tracing_core::{Event, Kind, Level, Metadata, dispatcher, metadata};
-
-const MESSAGE: &str = "message";
-const LEAST: &str = "utc_minus_monotonic_least_ns";
-const MOST: &str = "utc_minus_monotonic_most_ns";
-const SOURCE: &str = "utc_source";
-
-static CALLSITE: DefaultCallsite = DefaultCallsite::new(&METADATA);
-static METADATA: Metadata<'static> = metadata! {
-    name: "clock snapshot",
-    target: "tickline_tracing::utc",
-    level: Level::INFO,
-    fields: &[MESSAGE, LEAST, MOST, SOURCE],
-    callsite: &CALLSITE,
-    kind: Kind::EVENT,
-};
 
 /// Records an event of level INFO that relates the times of a trace to UTC; see the
 /// [module](self). The clock is the one that the trace's times are from: [`Clock::global`].
@@ -64,29 +46,14 @@ pub fn record_utc(clock: &Clock) -> Result<UtcReading, UtcUnknown> {
 
 /// Records UTC as read between two readings of a trace's clock.
 fn record([before, after]: [Instant; 2], utc: &UtcReading) {
-    CALLSITE.register();
-    dispatcher::get_default(|dispatch| {
-        if !dispatch.enabled(&METADATA) {
-            return;
-        }
-        let fields = METADATA.fields();
-        let [message, least, most, source] = [MESSAGE, LEAST, MOST, SOURCE].map(|name| fields.field(name));
-        let (Some(message), Some(least), Some(most), Some(source)) = (message, least, most, source) else {
-            return;
-        };
-        let (at_least, at_most) = (
+    tracing::info!(
+        name: "clock snapshot",
+        utc_minus_monotonic_least_ns =
             utc.earliest().as_nanos().wrapping_sub(after.as_nanos()).cast_signed(),
-            utc.latest().as_nanos().wrapping_sub(before.as_nanos()).cast_signed(),
-        );
-        let name = utc.source().code();
-        let values: [(_, Option<&dyn Value>); 4] = [
-            (&message, Some(&"clock snapshot")),
-            (&least, Some(&at_least)),
-            (&most, Some(&at_most)),
-            (&source, Some(&name)),
-        ];
-        dispatch.event(&Event::new(&METADATA, &fields.value_set(&values)));
-    });
+        utc_minus_monotonic_most_ns = utc.latest().as_nanos().wrapping_sub(before.as_nanos()).cast_signed(),
+        utc_source = utc.source().code(),
+        "clock snapshot"
+    );
 }
 
 #[cfg(all(test, feature = "chrome"))]

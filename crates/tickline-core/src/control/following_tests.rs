@@ -168,11 +168,11 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     control.config.interval_ns = 1_000_000;
     clock.iterations(200, &mut control);
     assert_eq!(clock.events(Event::Publication), 0);
-    assert!(clock.figures().samples_are_stale);
+    assert!(clock.figures().samples_too_old);
     // The machine is quick again: the next iterations make a line, and nothing is stale.
     machine.reference_ticks.set((10, 10));
     clock.iterations(80, &mut control);
-    assert!(clock.read(machine).is_some() && !clock.figures().samples_are_stale);
+    assert!(clock.read(machine).is_some() && !clock.figures().samples_too_old);
 }
 
 /// However long sampling takes, the first line's window is not much longer than the interval: a

@@ -1,9 +1,9 @@
 //! The next line: what it is made of, and its publication.
 //!
-//! A signal handler may do an iteration, which takes 2 KiB of its stack at most
-//! (`crates/tickline/tests/stack.rs`). So the plan lies in the loop's memory. And the steps are
-//! functions that are not inlined, because then the largest of their frames counts, not the sum. A
-//! step that leaves its result in the plan returns `Option<()>`: `None` without a sample.
+//! A signal handler may run an iteration on 2 KiB of stack (`crates/tickline/tests/stack.rs`).
+//! Therefore the plan is stored in `Control`, and each step is a separate frame: the deepest frame
+//! counts, not their sum. A step that leaves its result in the plan returns `Option<()>`: `None`
+//! without a sample.
 
 use super::{
     Control, DrivenBy, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Refusal, UNKNOWN_SLOPE,
@@ -30,11 +30,11 @@ pub(super) struct Plan {
 }
 
 impl Control {
-    /// Plans a line that follows one of the slope `old`, whose bounds hold for `over_ns` or for the
-    /// interval, whichever is shorter.
+    /// Plans the line that follows a line of the slope `old`. The planned bounds hold for `over_ns`
+    /// or for the interval, whichever is shorter.
     pub(super) fn make_plan(&mut self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Result<(), Refusal> {
         let planned = self.plan_target(old, fit, over_ns).and_then(|()| self.plan_bounds());
-        planned.ok_or(Refusal::Stale)
+        planned.ok_or(Refusal::SamplesTooOld)
     }
 
     #[inline(never)]
@@ -43,8 +43,8 @@ impl Control {
         let target = match fit {
             Some(fit) => history.target(fit, old.ticks_in(interval_ns))?,
             None => {
-                // One sample since a jump or a change of rate: it says where the reference is, and
-                // the old rate must do.
+                // There is one sample since a jump or a change of rate. It says where the reference
+                // is; the slope stays the old one.
                 let slope = self.slope.unwrap_or(old);
                 let (ticks, ns) = history.newest()?.middle(slope);
                 Target { ticks, ns, slope }
@@ -55,13 +55,13 @@ impl Control {
         Some(())
     }
 
-    /// Plans the bounds around the target's slope, for what is allowed for.
+    /// Plans the bounds around the target's slope, widened by the planned allowance.
     #[inline(never)]
     fn plan_bounds(&mut self) -> Option<()> {
         let plan = self.plan.as_mut()?;
         let Allowance { max_drift_ppb, dither } = plan.allowance;
-        // A reading shows the tick at which the counter last moved; a reference that runs on by
-        // itself has run on since.
+        // A reading shows the tick at which the counter last moved. A reference with a clock of its
+        // own has run on since.
         let fastest = plan.target.slope.adjusted_ppb(i64::from(max_drift_ppb));
         let unseen = fastest.over(self.config.resolutions.counter_ticks.cast_signed());
         plan.bounds = self.stability.history.bounds(plan.target.slope, max_drift_ppb, dither, unseen)?;
@@ -70,13 +70,14 @@ impl Control {
     }
 
     /// How long before its publication a line starts, ticks. Another CPU's counter may be a little
-    /// behind the writer's, and a plain read is executed early. Where each CPU has a line of its
-    /// own, a line starts with its publication: its readers read the counter before the state.
+    /// behind the writer's, and a CPU may execute a plain read early. Where each CPU has a line of
+    /// its own, a line starts with its publication, because its readers read the counter before the
+    /// state.
     fn lead_in_ticks(&self, slope: Slope) -> u64 {
         if self.config.driven_by == DrivenBy::PinnedThread { 0 } else { slope.ticks_in(MEETING_MARGIN_NS) }
     }
 
-    /// A line after `before`, with `b` = 0, and for which ticks it is used.
+    /// The line that follows `before`, with `b` = 0, and the ticks for which it is used.
     fn line_from(
         &self,
         before: &CellLine,
@@ -84,11 +85,11 @@ impl Control {
         at_ticks: u64,
         window_ticks: u64,
     ) -> Result<CellLine, Refusal> {
-        let next = before.state.next_line(slope, before.shift).ok_or(Refusal::OutOfRange)?;
+        let next = before.state.next_line(slope, before.shift).ok_or(Refusal::CounterTooSlow)?;
         let state = if self.serves_unix { next } else { next.without_unix() };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
-        // A line and its margins do not reach across the wrap of `ticks << shift`. It is valid for
-        // two windows.
+        // A line and its margins do not reach across the wrap of `ticks << shift`. A line is valid
+        // for two windows.
         let margin_ticks = slope.ticks_in(2 * MEETING_MARGIN_NS);
         let in_wrap = start_ticks & wrap_mask(before.shift);
         let left_ticks = wrap_mask(before.shift).saturating_sub(in_wrap).saturating_sub(margin_ticks);
@@ -99,7 +100,7 @@ impl Control {
         Ok(CellLine { state, start_ticks, window_ticks, shift: before.shift })
     }
 
-    /// The line that replaces `old` at `at_ticks`, where `steering` takes it.
+    /// The line that replaces `old` at `at_ticks`, and goes where `steering` takes it.
     #[inline(never)]
     fn next_line(
         &self,
@@ -114,17 +115,19 @@ impl Control {
         Ok(line)
     }
 
+    /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and drops it.
     #[inline(never)]
     fn warm_up(&self, target: &Target, old: &CellLine, at_ticks: u64, window: u64) -> Result<(), Refusal> {
         self.next_line(old, &steer(old, at_ticks, target, window), at_ticks, window).map(|_| ())
     }
 
     /// The newest sample's point below the reference.
-    fn proven(&self) -> Option<Point> {
+    fn newest_lower_point(&self) -> Option<Point> {
         self.stability.history.samples().last().map(|sample| sample.lower)
     }
 
-    /// Rule 2: replaces a line by the planned one. `settled`: whether its slope comes from samples.
+    /// Rule 2: replaces a line by the planned one. `slope_is_proven`: whether the planned slope
+    /// comes from samples.
     #[inline(never)]
     pub(super) fn replace<S: StateCell>(
         &mut self,
@@ -132,17 +135,17 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-        settled: bool,
+        slope_is_proven: bool,
     ) -> Result<(Iteration, u64), Refusal> {
-        let plan = self.plan.as_ref().ok_or(Refusal::Stale)?;
+        let plan = self.plan.as_ref().ok_or(Refusal::SamplesTooOld)?;
         let before_ticks = counter.now_ordered();
         if shared.no_longer_counts(old, before_ticks, reference) {
-            shared.expire(old, before_ticks, self.proven(), reference);
+            shared.expire(old, before_ticks, self.newest_lower_point(), reference);
             return Err(Refusal::Lost);
         }
         let target = &plan.target;
-        if self.is_stale(before_ticks, target.slope) {
-            return Err(Refusal::Stale);
+        if self.samples_are_too_old(before_ticks, target.slope) {
+            return Err(Refusal::SamplesTooOld);
         }
         let offset = old.fixed_at(before_ticks).minus(target.at(before_ticks));
         let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, target.slope);
@@ -150,15 +153,17 @@ impl Control {
         let window_ticks = self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
         // A warm-up: a thread that has just woken has none of this in its caches, and would keep
         // the readers waiting for microseconds (without this, a reader helped in one replacement of
-        // 25). And no line ends in vain.
+        // 25). It also finds out whether the next line can be built before the old one is
+        // withdrawn.
         self.warm_up(target, old, before_ticks, window_ticks)?;
         let steering = self.swap_lines(plan, old, shared, counter, reference, window_ticks)?;
-        self.settled = settled;
+        self.slope_is_proven = slope_is_proven;
         self.note_replacement(&steering, shared, offset, interval_ns);
         Ok((Iteration::Published, interval_ns))
     }
 
-    /// Remembers the replacement of a line that was off by `offset`, and shows it.
+    /// Records the replacement of a line that was off by `offset`, and shows the new line's
+    /// figures.
     #[inline(never)]
     fn note_replacement<S>(
         &mut self,
@@ -194,9 +199,9 @@ impl Control {
             return Err(Refusal::Lost);
         }
         let at_ticks = counter.now_ordered();
-        // An offset is gone at the end of the window, not before: the line may be in use to the end
-        // of its validity, and a bend that removed the offset within the interval would by then
-        // have made several times as much.
+        // The offset is gone at the end of the window, not at the end of the interval. A line may
+        // be in use until its validity ends. If its bend removed the offset within the interval, it
+        // would by then have made several times as much.
         let steering = steer(old, at_ticks, &plan.target, window_ticks);
         match self.next_line(old, &steering, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
@@ -204,14 +209,15 @@ impl Control {
                 if published { Ok(steering) } else { Err(Refusal::Lost) }
             }
             _ => {
-                shared.help_at(&replacing, at_ticks, self.proven(), reference);
+                shared.help_at(&replacing, at_ticks, self.newest_lower_point(), reference);
                 Err(Refusal::Lost)
             }
         }
     }
 
-    /// Where a first line starts at `at_ticks`: at the target, or at what the reference may be at
-    /// most by now. It was read as `reference_ns` between `before_ticks` and `at_ticks`.
+    /// Where a first line is at `at_ticks`: at the target, or at the latest time that the reference
+    /// may show by now, whichever is later. The reference was read as `reference_ns` between
+    /// `before_ticks` and `at_ticks`.
     ///
     /// Another thread may just have returned the reference's time. The CPU may execute that
     /// thread's next plain read early, and so use this line at a tick before `at_ticks`. There,
@@ -223,12 +229,12 @@ impl Control {
             ticks_between(before_ticks, at_ticks).saturating_add(resolutions.counter_ticks.cast_signed());
         let most = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
             .plus(plan.target.slope.over(since_ticks));
-        // If the writer was stopped in between, its samples' bound is the lower one.
+        // If the writer was stopped between the two reads, the samples' upper bound is lower.
         let most = most.min(plan.bounds.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
         plan.target.at(at_ticks).max(most)
     }
 
-    /// The first line, which is at `from` at `at_ticks`.
+    /// The first line. At `at_ticks` it is at `from`.
     #[inline(never)]
     fn first_line(
         &self,
@@ -237,7 +243,7 @@ impl Control {
         at_ticks: u64,
         from: FixedNs,
     ) -> Result<CellLine, Refusal> {
-        // 75 us, and twice that for the validity: the second iteration follows at once.
+        // A window of 75 us is enough, because the second iteration follows at once.
         let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
         let window_ticks = least_ticks
             .saturating_add(least_ticks >> 1)
@@ -248,17 +254,17 @@ impl Control {
         let at_start = from.minus(slope.over(ticks_between(line.start_ticks, at_ticks)));
         let ahead = FixedNs::from_ns(high_water_ns).minus(at_start);
         if ahead > FixedNs::ZERO && ahead < FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS) {
-            // The high-water mark is ahead by no more than its margin: better to let the reference
-            // pass it than to start ahead.
+            // The high-water mark is ahead by no more than its margin. The reference passes it
+            // soon; a line that started now would be ahead of the reference.
             return Err(Refusal::Early);
         }
         line.state = recover(line.state, before.shift, line.start_ticks, high_water_ns, at_ticks, from);
         Ok(line)
     }
 
-    /// Rule 7: the first line. Announces it, reads the reference once more between two reads of the
-    /// counter, and starts the line no lower than the reference may be at the second one. No
-    /// reading of the reference that counts is made later.
+    /// Rule 7: the first line. The writer announces the line, reads the reference once more between
+    /// two reads of the counter, and starts the line no lower than the reference may be at the
+    /// second read. No reading of the reference that comes later counts.
     #[inline(never)]
     pub(super) fn recover_line<S: StateCell>(
         &mut self,
@@ -267,19 +273,20 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Result<(Iteration, u64), Refusal> {
-        let plan = self.plan.as_ref().ok_or(Refusal::Stale)?;
+        let plan = self.plan.as_ref().ok_or(Refusal::SamplesTooOld)?;
         let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
-        // A warm-up, as before a replacement; and no first publication is announced in vain.
+        // A warm-up, as before a replacement. It also finds out whether the line can be built
+        // before it is announced.
         let now_ticks = counter.now_ordered();
-        if self.is_stale(now_ticks, slope) {
-            return Err(Refusal::Stale);
+        if self.samples_are_too_old(now_ticks, slope) {
+            return Err(Refusal::SamplesTooOld);
         }
         let from = self.first_ns(plan, now_ticks, now_ticks, i64::MIN);
         self.first_line(slope, before, now_ticks, from)?;
         let offset = self.publish_first(plan, before, shared, counter, reference)?;
         shared.events.count(Event::Recovery);
-        self.settled = false;
-        // Ahead of the reference there is only a line that starts from a high-water mark.
+        self.slope_is_proven = false;
+        // Only a line that starts from a high-water mark is ahead of the reference.
         self.disrupted = !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.record(offset, shared, interval_ns);
         Ok((Iteration::Recovered, MIN_INTERVAL_NS))
@@ -303,8 +310,8 @@ impl Control {
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
         let slope = plan.target.slope;
-        let line = if self.is_stale(at_ticks, slope) {
-            Err(Refusal::Stale)
+        let line = if self.samples_are_too_old(at_ticks, slope) {
+            Err(Refusal::SamplesTooOld)
         } else {
             let from = self.first_ns(plan, at_ticks, before_ticks, reference_ns);
             self.first_line(slope, before, at_ticks, from)
@@ -322,7 +329,7 @@ impl Control {
         }
     }
 
-    /// Remembers a line that was published `offset` away from its target, and shows it.
+    /// Records a line that was published `offset` away from its target, and shows its figures.
     #[inline(never)]
     fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
         let Some(plan) = &self.plan else { return }; // it was just published

@@ -16,19 +16,19 @@
 //!   width.** Brackets from before and after a stall of seconds limit the slope on one side only.
 //!   (Found by simulation: a slope off by 221 ppm for half a second, -39 us.)
 //! - **The thread comes up to 16 times as often while the maximum drift is large or the range of
-//!   the dither is unknown.** The bound then grows by a quarter of a bracket or 5 ns at most. While
-//!   the range is unknown, the lines of the reader driver are as short.
+//!   the dither is unknown.** The bound then grows by a quarter of a bracket or 5 ns at most. Where
+//!   readers drive the clock, lines are as short only while the range is unknown.
 //! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth of
 //!   the interval, but 4 ms at least. The thread may be later than a shorter line allows. (Found by
 //!   simulation: no line for 74 % of the time.) With short lines an offset is gone within 0.3 s.
 //! - **A line whose slope has proven itself survives a jump** and is slewed. The first line after a
 //!   recovery is retired.
-//! - **A line comes from a sample of the last 100 us, or of twice the time that sampling takes
-//!   now**, but never of more than half the interval. A device like hpet answers later while other
-//!   CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is the quickest of
-//!   the last eight samples: those before say nothing about the load, and four in a row may have
-//!   been preempted. (Found in a guest: no line for as long as the load lasted. By simulation: a
-//!   read of the reference that takes 60 us instead of 1.4.)
+//! - **A line comes from a sample that is no older than 100 us, or than twice the time that
+//!   sampling takes now**, but never older than half the interval. A device like hpet answers later
+//!   while other CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is the
+//!   quickest of the last eight samples: those before say nothing about the load, and four in a row
+//!   may have been preempted. (Found in a guest: no line for as long as the load lasted. By
+//!   simulation: a read of the reference that takes 60 us instead of 1.4.)
 //! - **Iterations that make no line come less and less often**, so that a reference from which
 //!   nothing can be learnt costs little.
 //!
@@ -41,7 +41,7 @@
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{
-    Control, DrivenBy, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, PATIENT_ITERATIONS,
+    Control, DrivenBy, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, QUICK_RETRIES,
     USUAL_OFFSET_NS,
 };
 use crate::estimate::Fit;
@@ -74,8 +74,8 @@ impl Control {
     /// Time until the next try after iterations without a line, ns. It is the shortest interval
     /// at first, then longer and longer. So a reference from which nothing can be learnt (one
     /// that stands still, say) costs little.
-    pub(super) fn patience_ns(&self) -> u64 {
-        let doublings = self.fruitless.saturating_sub(PATIENT_ITERATIONS).min(20);
+    pub(super) fn retry_interval_ns(&self) -> u64 {
+        let doublings = self.iterations_without_line.saturating_sub(QUICK_RETRIES).min(20);
         (MIN_INTERVAL_NS << doublings).min(self.config.interval_ns.max(MIN_INTERVAL_NS))
     }
 
@@ -106,8 +106,8 @@ impl Control {
         MIN_INTERVAL_NS.max(rounds_ns).min(self.config.interval_ns)
     }
 
-    /// The same for a line that starts `offset` away from its target: short, so that the offset
-    /// is gone soon.
+    /// The interval for a line that starts `offset` away from its target, ns: `interval_ns`, or a
+    /// short one if the offset is large, so that it is gone soon.
     pub(super) fn interval_at_offset_ns(&self, interval_ns: u64, offset: FixedNs, slope: Slope) -> u64 {
         if self.is_usual(offset, slope) { interval_ns } else { interval_ns.min(self.short_interval_ns()) }
     }
@@ -136,8 +136,8 @@ impl Control {
     /// the quickest of the last samples took, but never more than half of the interval. Otherwise
     /// a change of rate between sample and line would go unnoticed for longer than the line is
     /// meant to last. A machine that is slower than that gets no line
-    /// ([`Figures::samples_are_stale`](crate::shared::Figures::samples_are_stale)).
-    pub(super) fn is_stale(&self, ticks: u64, slope: Slope) -> bool {
+    /// ([`Figures::samples_too_old`](crate::shared::Figures::samples_too_old)).
+    pub(super) fn samples_are_too_old(&self, ticks: u64, slope: Slope) -> bool {
         let slow_ticks =
             self.sampling.shortest().saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
         self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(slow_ticks)

@@ -19,10 +19,10 @@ pub(crate) const SHIFT: u32 = 7;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called.
+    /// The name of a plain read.
     pub const NAME: &'static str = "cntvct_el0";
 
-    /// What an ordered read is called.
+    /// The name of an ordered read.
     pub const NAME_ORDERED: &'static str = "isb; cntvct_el0";
 
     /// The clocksource of a kernel that keeps time with this counter.

@@ -12,10 +12,10 @@ pub(crate) const SHIFT: u32 = 7;
 pub enum HardwareCounter {}
 
 impl HardwareCounter {
-    /// What a plain read is called.
+    /// The name of a plain read.
     pub const NAME: &'static str = "counter";
 
-    /// What an ordered read is called.
+    /// The name of an ordered read.
     pub const NAME_ORDERED: &'static str = "counter, ordered";
 
     /// The clocksource of a kernel that keeps time with this counter.

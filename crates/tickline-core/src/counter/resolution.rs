@@ -174,7 +174,7 @@ struct Fit {
     rounded: usize,
     /// Differences that are off by more than a tick.
     others: usize,
-    /// By how much all but the others are off, parts.
+    /// The sum of what all differences but the others are off by, parts.
     off_parts: u64,
 }
 
@@ -187,13 +187,13 @@ struct Run {
 
 /// The differences that steps are compared with.
 struct Moves<'a> {
-    /// All but very long ones.
+    /// All differences but very long ones.
     runs: &'a [Run],
-    /// How many these are.
+    /// The number of differences in `runs`.
     total: usize,
-    /// The median of all, ticks.
+    /// The median of all differences, ticks.
     median: u64,
-    /// The most common one, ticks.
+    /// The most common difference, ticks.
     common: u64,
 }
 
@@ -212,7 +212,8 @@ impl<'a> Moves<'a> {
         }
         let moves = moves.get_mut(..used).unwrap_or(&mut []);
         sort(moves);
-        // The thread was interrupted. Long differences also need the step to be known more closely.
+        // Very long differences are left out. The thread was interrupted, and a long difference is
+        // of use only if the step is known more closely.
         let median = moves.get(used >> 1).copied().unwrap_or(0);
         let longest = median.saturating_mul(4);
         let (mut used, mut total, mut most, mut common) = (0_usize, 0_usize, 0, 0);
@@ -230,7 +231,8 @@ impl<'a> Moves<'a> {
         Self { runs: runs.get(..used).unwrap_or(&[]), total, median, common }
     }
 
-    /// The number of steps in a difference, to the nearest, and how far it is from as many, parts.
+    /// The number of steps in a difference, rounded to the nearest, and the distance of the
+    /// difference from so many steps, parts.
     fn steps_in(difference: u64, step_parts: u64) -> (u64, u64) {
         let parts = difference.saturating_mul(PARTS);
         let steps = parts.saturating_add(step_parts >> 1).checked_div(step_parts).unwrap_or(0);
@@ -258,17 +260,17 @@ impl<'a> Moves<'a> {
         Some(fit)
     }
 
-    /// The steps that the most common difference can be `steps` of, parts, from `least` on: the
-    /// least and the largest.
+    /// The shortest and the longest step, parts, that is `steps` times in the most common
+    /// difference. Neither is shorter than `least` ticks.
     fn candidates(&self, steps: u64, least: u64) -> (u64, u64) {
         let bound = |ticks: u64| ticks.saturating_mul(PARTS).checked_div(steps).unwrap_or(0);
         let from = bound(self.common.saturating_sub(1)).max(least.saturating_mul(PARTS));
         (from, bound(self.common.saturating_add(1)))
     }
 
-    /// The largest step of `least` ticks or more that `accepts`, parts: the best of those by which
-    /// the most common difference is as many steps. In loops: a chain of iterators takes 3 KiB of
-    /// stack where nothing is optimised.
+    /// The largest step of `least` ticks or more whose fit `accepts`, parts. Of the steps that are
+    /// equally often in the most common difference, it is the one that fits best. In loops, because
+    /// a chain of iterators takes 3 KiB of stack without optimisation.
     fn largest(&self, least: u64, mut accepts: impl FnMut(&Fit) -> bool) -> Option<u64> {
         for steps in 1..=MOST_STEPS {
             let (least_parts, mut parts) = self.candidates(steps, least);
@@ -291,7 +293,8 @@ impl<'a> Moves<'a> {
         None
     }
 
-    /// The longest single step that was seen, ticks, if steps have this length, up to rounding.
+    /// The longest single step among the differences, ticks, if a step has this length before it is
+    /// rounded.
     fn longest_step(&self, step_parts: u64) -> u64 {
         let longest = self.runs.iter().filter_map(|run| {
             let (steps, off_parts) = Self::steps_in(run.ticks, step_parts);

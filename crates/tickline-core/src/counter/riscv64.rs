@@ -23,13 +23,13 @@ pub(crate) const SHIFT: u32 = 7;
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called.
+    /// The name of a plain read.
     pub const NAME: &'static str = "rdtime";
 
-    /// What an ordered read is called.
+    /// The name of an ordered read.
     pub const NAME_ORDERED: &'static str = "fence; rdtime";
 
-    /// What a kernel keeps time with that uses this counter.
+    /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Riscv;
 
     /// The counter, assumed readable (point 5 of the [contract](super)), where an operating

@@ -15,16 +15,16 @@ use crate::gate::Clocksource;
 /// shorter; but there are counters below 1 GHz (Intel N100: 806 MHz), and hypervisors scale them.
 pub(crate) const SHIFT: u32 = 4;
 
-/// The time-stamp counter. Making one reads nothing; reading may fault where the process has been
-/// denied it.
+/// The time-stamp counter. Making a value reads nothing. A read may fault if the process has been
+/// denied the counter.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// What a plain read is called.
+    /// The name of a plain read.
     pub const NAME: &'static str = "rdtsc";
 
-    /// What an ordered read is called.
+    /// The name of an ordered read.
     pub const NAME_ORDERED: &'static str = "lfence; rdtsc";
 
     /// The clocksource of a kernel that keeps time with this counter.
@@ -66,7 +66,7 @@ impl Counter for HardwareCounter {
 pub(super) struct Rdtscp(());
 
 impl Rdtscp {
-    /// If CPUID 8000_0001h EDX bit 27 says so.
+    /// The proof, if CPUID 8000_0001h EDX bit 27 is set.
     pub(super) fn detect() -> Option<Self> {
         const EXTENDED_FEATURES: u32 = 0x8000_0001;
         let known = cpuid(0x8000_0000, 0).eax >= EXTENDED_FEATURES;
@@ -90,7 +90,7 @@ impl Rdtscp {
 pub(super) struct Rdpid(());
 
 impl Rdpid {
-    /// If CPUID 7 ECX bit 22 says so.
+    /// The proof, if CPUID 7 ECX bit 22 is set.
     pub(super) fn detect() -> Option<Self> {
         (cpuid(0, 0).eax >= 7 && cpuid(7, 0).ecx & (1 << 22) != 0).then_some(Self(()))
     }
@@ -120,7 +120,7 @@ pub struct HardwareCpuCounter {
 }
 
 impl HardwareCpuCounter {
-    /// If the processor has the instructions.
+    /// The counter, if the processor has the instructions.
     #[must_use]
     pub fn detect() -> Option<Self> {
         Some(Self { rdtscp: Rdtscp::detect()?, rdpid: Rdpid::detect() })

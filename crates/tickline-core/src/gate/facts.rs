@@ -204,7 +204,7 @@ impl Hypervisor {
     }
 }
 
-/// Time of one call, picoseconds, all measured alike in one run.
+/// The time of one call, picoseconds. All three are measured alike, in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// A reading by the counter.
@@ -216,8 +216,8 @@ pub struct Cost {
     pub os_unix_ps: u64,
 }
 
-/// What the gates judge. Begins as [`UNKNOWN`](Self::UNKNOWN), which keeps the counter from being
-/// used; the collector of a fact sets its field. Later versions may add fields.
+/// What the gates judge. Begin with [`UNKNOWN`](Self::UNKNOWN), by which the counter may not be
+/// used, and set the fields whose facts are known. Later versions may add fields.
 ///
 /// ```
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
@@ -249,7 +249,7 @@ pub struct Facts {
     pub hypervisor: Hypervisor,
     /// What the kernel keeps time with.
     pub clocksource: Clocksource,
-    /// The clocksource of a kernel that keeps time with this target's counter.
+    /// The clocksource that a kernel names if it keeps time with this target's counter.
     pub counters_clocksource: Clocksource,
     /// Whether the kernel would accept that clocksource; `None` if it does not say.
     pub kernel_accepts: Option<bool>,
@@ -257,11 +257,11 @@ pub struct Facts {
     pub comparison: Comparison,
     /// Whether each CPU has a line of its own.
     pub line_per_cpu: bool,
-    /// What readings cost; `None` if the counter may not be read, or not yet measured.
+    /// What readings cost; `None` if the counter may not be read, or the cost was not measured yet.
     pub cost: Option<Cost>,
-    /// Whether the counter was found too slow for monotonic time before.
+    /// Whether the last judgement found the counter slower than the OS for monotonic time.
     pub was_slow: bool,
-    /// The same for Unix time.
+    /// Whether it found the counter slower than the OS for Unix time.
     pub unix_was_slow: bool,
     /// Resolution of the counter, ticks; 0 if it stood still, `None` if it may not be read.
     pub resolution_ticks: Option<u64>,

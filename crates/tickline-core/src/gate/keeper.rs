@@ -2,10 +2,9 @@
 //! has one line for all CPUs or one for each, and who judges next.
 //!
 //! The keeper decides nothing about the counter: [`judge`](super::judge) does. The keeper orders
-//! concurrent threads, which switch the counter off and on, ask for another judgement, and judge.
-//! The holder of the clock's lock asks to be admitted ([`admit`](GateKeeper::admit)), and brings a
-//! function that judges. The conclusion of this function closes or opens the gate. One word holds
-//! the state:
+//! threads that at the same time switch the counter off and on, ask for another judgement, and
+//! judge. The holder of the clock's lock calls [`admit`](GateKeeper::admit) with a function that
+//! judges. The conclusion of this function closes or opens the gate. One word holds the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0
@@ -23,18 +22,13 @@
 //! Three rules:
 //!
 //! - **K1. A call that switches off, or asks for a judgement, changes the word, then closes the
-//!   gate.** Two calls change only the word: the call that switches on, and the call that sets the
-//!   kind of lines. A call that switches on an open gate only raises the count.
-//! - **K2. Only a judge opens the gate, and holds the clock's lock.** It opens the gate, then
-//!   exchanges the word that its judgement began with for `Open`; only then may a line be
-//!   published. If the word has changed, the exchange fails, the judge closes the gate again, and
-//!   another judgement follows. So a change during a judgement has one of two effects. Either the
-//!   exchange fails; or the exchange came first, and the thread that made the change sees the open
-//!   gate, and closes it. A judge who judges an open gate again ([`review`](GateKeeper::review)),
-//!   or judges for the CPUs' lines, closes the gate first, which ends the line of the earlier
-//!   judgement. If this judge concludes that the gate is open, it tries the exchange again from a
-//!   word that only calls of [`enable`](GateKeeper::enable) have changed: these calls have got what
-//!   they asked for.
+//!   gate.** A call that switches on, or sets the kind of lines, only changes the word. If the gate
+//!   is open, switching on only raises the count.
+//! - **K2. Only a judge opens the gate, under the clock's lock.** The judge opens the gate, then
+//!   exchanges the word with which the judgement began for `Open`. Only then may a line be
+//!   published. A change that comes before the exchange makes it fail: the judge closes the gate
+//!   again, and another judgement follows. The thread of a change that comes after the exchange
+//!   finds the gate open, and closes it (K1).
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
@@ -42,8 +36,13 @@
 //!   same.
 //!
 //! It follows that no reading that begins after [`disable`](GateKeeper::disable) has returned uses
-//! the counter, until somebody calls [`enable`](GateKeeper::enable); and that once nobody makes
-//! changes, the next judgement brings the gate in line with the switch and the facts.
+//! the counter, until somebody calls [`enable`](GateKeeper::enable). And once nobody makes changes,
+//! the next judgement brings the gate in line with the switch and the facts.
+//!
+//! **A judge who judges again ([`review`](GateKeeper::review)), or judges for the CPUs' lines,
+//! closes the gate first.** That ends the line of the earlier judgement. If a gate that the word
+//! calls open is found open again, calls of [`enable`](GateKeeper::enable) do not make the exchange
+//! fail, because they have got what they asked for.
 //!
 //! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
 //! line for each CPU ([`lines`](GateKeeper::lines)). A call that changes the kind of lines
@@ -55,8 +54,8 @@
 //! Rejected: opening the gate in `enable`. A thread that is stopped inside `enable` could then open
 //! a gate that `disable` has closed meanwhile.
 //!
-//! Rejected: a word of its own for the kind of lines. Between the changes of the two words a gate
-//! may close, or a reader may begin an iteration that was judged for the other kind.
+//! Rejected: a second word for the kind of lines. Between the changes of the two words a gate may
+//! close, or a reader may begin an iteration that was judged for the other kind.
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
@@ -72,11 +71,11 @@ pub trait Closable {
     fn open(&self);
 }
 
-/// How far the judgement of a clock has come. All but the last are kept in the word by their
-/// number.
+/// How far the judgement of a clock has come. The word keeps `Disabled` as a bit, and the others by
+/// their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// It is to be judged before the next line.
+    /// The gates are to be judged before the next line.
     New = 0,
     /// Every gate is open.
     Open = 1,
@@ -133,7 +132,7 @@ const fn lines_of(word: u64) -> Lines {
 }
 
 /// The gate of one clock: the stage of its judgement, the program's switch and the kind of lines,
-/// in one word. Beside it, what decides when a reader runs an iteration.
+/// in one word. The other fields decide when a reader runs an iteration.
 #[derive(Debug)]
 pub struct GateKeeper {
     word: AtomicU64,
@@ -212,13 +211,12 @@ impl GateKeeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// The lines for which the holder of the clock's lock may run an iteration; `None` if it may
-    /// not. The holder calls this if it does not know [`lines`](Self::lines) from a judgement of
-    /// this process. `judge` judges those lines, and its conclusion closes or opens the gate. The
-    /// conclusion counts if nobody makes a change meanwhile. If the word already says that the
-    /// gates are open, the parent of this forked process has judged them; readers then keep the
-    /// present lines meanwhile. A judge who can't judge now returns `None`, and the next holder of
-    /// the lock judges.
+    /// Judges the gates if that is due, and returns the lines for which the caller may run an
+    /// iteration. The caller holds the clock's lock. Call this when no judgement of this process
+    /// has confirmed [`lines`](Self::lines): after start-up, a change, or a fork. A change during
+    /// `judge` voids its conclusion. In a forked child the gates may be open already; its readers
+    /// keep their lines while `judge` runs. `judge` returns `None` if it has no facts yet; the next
+    /// caller then judges.
     pub fn admit(
         &self,
         now_ns: impl FnOnce() -> i64,
@@ -239,9 +237,10 @@ impl GateKeeper {
         self.conclude(before, conclusion, gate).then_some(lines)
     }
 
-    /// Another judgement by the holder of the clock's lock, for facts that have changed since the
-    /// last one. Returns whether the holder may run an iteration; `None` if `judge` has found
-    /// nothing new, if nobody has judged since the last change, or if the counter is switched off.
+    /// Judges the gates again, because facts have changed since the last judgement. The caller
+    /// holds the clock's lock. Returns whether the caller may run an iteration; `None` if `judge`
+    /// has found nothing new, if nobody has judged since the last change, or if the counter is
+    /// switched off.
     pub fn review(
         &self,
         gate: &impl Closable,
@@ -282,16 +281,16 @@ impl GateKeeper {
             gate.close();
         }
         if !stands {
-            // Somebody may have switched on what this found closed: the word then still says that
-            // the gate is open.
+            // If somebody has switched on meanwhile, the word still says that the gate is open,
+            // although it was found closed.
             self.forget_judgement();
         }
         admitted
     }
 
-    /// Exchanges the word that a judgement began with for its stage. Returns whether it was still
-    /// that word. Where open gates are found open again, it does not matter how often somebody has
-    /// switched on meanwhile: readers of the CPUs' lines keep them.
+    /// Exchanges the word with which a judgement began for its stage. Returns whether it was still
+    /// that word. If open gates are found open again, calls that switch on meanwhile do not count:
+    /// readers of the CPUs' lines keep them.
     fn publish(&self, before: u64, stage: Stage) -> bool {
         let mut word = before;
         loop {
@@ -307,14 +306,14 @@ impl GateKeeper {
         }
     }
 
-    /// Has the gates judged again if the word says that they are open. The holder of the clock's
-    /// lock calls this if its iteration has found the gate closed. Returns whether there is
-    /// something to judge.
+    /// Has the gates judged again if the word says that they are open. For the holder of the
+    /// clock's lock, if its iteration has found the gate closed. Returns whether there is something
+    /// to judge.
     pub fn notice_closed(&self) -> bool {
         matches!(self.forget_judgement(), Stage::New | Stage::Open)
     }
 
-    /// Has the gates judged before the next line, if the word says that they are open. Returns the
+    /// If the word says that the gates are open, has them judged before the next line. Returns the
     /// stage before.
     fn forget_judgement(&self) -> Stage {
         stage_of(self.change_word(|word| if stage_of(word) == Stage::Open { asked(word) } else { word }))
@@ -341,9 +340,10 @@ impl GateKeeper {
         });
     }
 
-    /// Has the gates judged for lines of this kind before the first of them. Changes nothing if the
-    /// clock has these already. No reader finds the CPUs' lines any more once this has set the
-    /// common one; the judge ends the common line before readers find those of the CPUs.
+    /// Sets the kind of lines, and has the gates judged for it before the first such line. Changes
+    /// nothing if the clock has this kind already. Once the common line is set, no reader finds the
+    /// CPUs' lines any more. If the CPUs' lines are set, the judge ends the common line before
+    /// readers find them.
     pub fn set_lines(&self, lines: Lines) {
         self.change_word(|word| match lines {
             _ if lines_of(word) == lines => word,
@@ -354,7 +354,7 @@ impl GateKeeper {
 
     /// Changes the word, and returns what it was.
     fn change_word(&self, change: impl Fn(u64) -> u64) -> u64 {
-        // A guess: an exchange that fails returns the word. It is not preceded by a load, because
+        // A guess: an exchange that fails returns the word. There is no load before it, because
         // loom would then not see that this exchange and the load in `begin` may come in either
         // order.
         let mut word = Stage::New as u64;

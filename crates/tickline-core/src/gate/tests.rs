@@ -1,5 +1,4 @@
-//! Machines, single faults and costs: `situations.toml`. Here what reads them, and what is judged
-//! of a line.
+//! Judges the machines, single faults and costs of `situations.toml`, and missing lines.
 
 use super::*;
 use crate::cell::LineCell;
@@ -115,14 +114,14 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
 #[test]
 fn a_missing_line_is_judged_by_why_it_is_missing() {
     let hz = Some(1);
-    for (is_out_of_range, samples_are_stale, frequency_hz, closed, warning) in [
+    for (counter_too_slow, samples_too_old, frequency_hz, closed, warning) in [
         (false, false, None, None, None), // a new clock
         (false, false, hz, None, Some(Reason::WindowPassed)),
         (false, true, hz, Some(Reason::SamplesStale), None),
         (true, true, None, Some(Reason::CounterTooSlow), None),
     ] {
         let figures = SharedClock::new(LineCell::new()).figures();
-        let figures = Figures { is_out_of_range, samples_are_stale, frequency_hz, ..figures };
+        let figures = Figures { counter_too_slow, samples_too_old, frequency_hz, ..figures };
         let verdict = judge_missing_line(&figures);
         assert_eq!((verdict.closed, verdict.warning), (closed, warning), "{figures:?}");
     }

@@ -30,8 +30,8 @@ struct Handmade {
     scene: Scene,
     by_reader: Arc<AtomicI64>,
     by_writer: Arc<AtomicI64>,
-    /// Counts what the clock has been through, so that a thread can tell between which of it it was
-    /// stopped. No step of the model: it orders nothing.
+    /// Counts what happened to the clock, so that a thread can tell between which events it was
+    /// stopped. The count is no step of the model, and orders nothing.
     life: Arc<Mutex<u64>>,
 }
 

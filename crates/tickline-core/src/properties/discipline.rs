@@ -14,7 +14,8 @@ use crate::units::{FixedNs, NS_PER_S};
 use super::state::Known;
 use super::wide::{bits, carried, floor_ns, is_moderate, units, wide, wrapped_i64};
 
-/// Rule 11: ahead by much is stepped to, everything else is slewed, and no rate is below half.
+/// Rule 11: if the target is ahead by much, the line steps to it. Every other offset is slewed, and
+/// no rate is below half.
 pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
     let steering = steer(&old.line, at_ticks, target, window_ticks);
     let ours = old.exact_at(at_ticks) >> 16;
@@ -55,8 +56,8 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ti
     steering
 }
 
-/// The least `b` of `next` that keeps it above all points (ticks, units of 2^-64 ns). `None` if
-/// what they need is so far apart that none is the larger one in 64 bits.
+/// The least `b` of `next` that keeps it above all points (ticks, units of 2^-64 ns). `None` if the
+/// points need values so far apart that 64 bits can't tell which one is the larger.
 fn least_b(next: &Known, points: &[(u64, BigInt)]) -> Option<i64> {
     let needed = || points.iter().map(|(ticks, exact)| next.b_through(exact.clone(), *ticks));
     let (least, most) = (needed().min()?, needed().max()?);

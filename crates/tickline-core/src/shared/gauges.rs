@@ -19,18 +19,18 @@ pub struct Figures {
     /// Whether the samples of several iterations in a row were too old for a line by the time they
     /// were complete. The machine is then too slow for the interval, or the writer never gets a CPU
     /// for long enough.
-    pub samples_are_stale: bool,
+    pub samples_too_old: bool,
     /// Whether the counter is too slow for this target: see [`LineCell`](crate::cell::LineCell).
     /// There is never a line then.
-    pub is_out_of_range: bool,
+    pub counter_too_slow: bool,
     /// Whether the line is off because the reference or the counter jumped, and is still being
     /// slewed back.
     pub is_disrupted: bool,
 }
 
-/// This many iterations in a row whose samples were too old are no accident, because each tries
-/// four times.
-const STALE_ITERATIONS: u64 = 4;
+/// If the samples of this many iterations in a row were too old, that is no accident, because each
+/// iteration tries four times.
+const TOO_OLD_ITERATIONS: u64 = 4;
 
 /// The memory of [`Figures`], which is 0 before the first line.
 #[derive(Debug, Default)]
@@ -47,8 +47,8 @@ enum Gauge {
     IntervalNs,
     OffsetNs,
     /// Iterations in a row all of whose samples were too old when they were complete.
-    StaleIterations,
-    OutOfRange,
+    TooOldIterations,
+    CounterTooSlow,
     Disrupted,
 }
 
@@ -75,18 +75,18 @@ impl Gauges {
             max_drift_ppb: self.get(Gauge::MaxDriftPpb),
             interval_ns: self.get(Gauge::IntervalNs),
             offset_ns: self.get(Gauge::OffsetNs).cast_signed(),
-            samples_are_stale: self.get(Gauge::StaleIterations) >= STALE_ITERATIONS,
-            is_out_of_range: self.get(Gauge::OutOfRange) != 0,
+            samples_too_old: self.get(Gauge::TooOldIterations) >= TOO_OLD_ITERATIONS,
+            counter_too_slow: self.get(Gauge::CounterTooSlow) != 0,
             is_disrupted: self.get(Gauge::Disrupted) != 0,
         }
     }
 
-    pub(crate) fn show_out_of_range(&self) {
-        self.set(Gauge::OutOfRange, 1);
+    pub(crate) fn show_counter_too_slow(&self) {
+        self.set(Gauge::CounterTooSlow, 1);
     }
 
-    /// Shows a line that was published: its slope and maximum drift, ppb, the present interval, ns,
-    /// the distance from the target, ns, and whether that is due to a jump.
+    /// Shows a line that was published: its slope; its maximum drift, ppb; the present interval,
+    /// ns; its distance from the target, ns, and whether a jump is the reason for that distance.
     pub(crate) fn show(
         &self,
         slope: Slope,
@@ -99,14 +99,14 @@ impl Gauges {
         self.set(Gauge::MaxDriftPpb, u64::from(max_drift_ppb));
         self.set(Gauge::IntervalNs, interval_ns);
         self.set(Gauge::OffsetNs, offset_ns.cast_unsigned());
-        self.set(Gauge::StaleIterations, 0);
-        self.set(Gauge::OutOfRange, 0);
+        self.set(Gauge::TooOldIterations, 0);
+        self.set(Gauge::CounterTooSlow, 0);
         self.set(Gauge::Disrupted, u64::from(disrupted));
     }
 
     /// Counts an iteration all of whose samples were too old when they were complete. For the
     /// holder of the clock's lock.
-    pub(crate) fn count_stale_iteration(&self) {
-        self.set(Gauge::StaleIterations, self.get(Gauge::StaleIterations).saturating_add(1));
+    pub(crate) fn count_samples_too_old(&self) {
+        self.set(Gauge::TooOldIterations, self.get(Gauge::TooOldIterations).saturating_add(1));
     }
 }

@@ -12,10 +12,9 @@
 //! reference, to the end of the window. Past the window every reading takes the slow path, which
 //! asks the reference. The line counts only for ticks that the counter can have reached by the time
 //! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases. So
-//! the thread that retires the line can ask it again, and then knows a tick that no reading has
-//! passed: the window's end, or the last tick for which the reference vouches now, whichever is
-//! later. That holds whatever reference and counter did in between, suspends, resets, slews and
-//! steps included.
+//! the thread that retires the line can ask the reference again, and then knows a tick that no
+//! reading has passed: the window's end, or the last tick for which the reference vouches now,
+//! whichever is later. Suspends, resets, slews and steps in between do not change that.
 //!
 //! A counter that went back without a suspend (a machine was restored, a thread was moved to
 //! another CPU's counter) has a lower limit: it cannot have come further than the reference did
@@ -29,9 +28,9 @@
 //! - **One suspend looks like two.** A suspend of 0.3 s, a reading, and a suspend of an hour leave
 //!   counter, reference and sleep time as one suspend of an hour and 0.3 s does. So the high-water
 //!   mark can't be computed from the sleep time. The end of the window is always right.
-//! - **The sleep decides one thing only**: whether a counter that went back did so in a suspend. It
-//!   is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, stored with each line. It can't decide more,
-//!   because PCs measure it in whole seconds, and a short one may count as 0.
+//! - **The sleep time decides one thing only**: whether a counter that went back did so in a
+//!   suspend. The sleep time is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, stored with each line. It
+//!   can't decide more, because PCs measure it in whole seconds, and a short sleep may count as 0.
 //!
 //! In the guest `suspended`, the bounds held at the first reading after the resume, and readings
 //! were 325 and 381 ms ahead in two runs; 2.5 s ahead at an interval of 2 s, and the state said so.
@@ -48,7 +47,7 @@ use crate::cell::{CellLine, Evidence, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
-use crate::units::{NS_PER_S, ticks_between};
+use crate::units::{NS_PER_S, ticks_between, ticks_since};
 
 /// By how much the reference's rate may have fallen unnoticed since it was sampled, ppb of that
 /// rate: 36.9 %, from the fastest slew to the slowest.
@@ -58,8 +57,9 @@ const UNNOTICED_SLEW_PPB: i64 =
 const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 369_000_000);
 
 /// By how much the reference may be slower than the line's lower bound and still vouch for a
-/// tick, ppb: 1 %. No promise rests on it. A line that is off by more over a window had better
-/// end, and a suspend can add 1 % of a window to a high-water mark.
+/// tick, ppb: 1 %. No promise rests on this number. A line that is off by more over a window should
+/// end. The number is not larger, because a suspend can add as much of a window to a high-water
+/// mark.
 const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 
 /// The last tick that the counter can have reached when the reference is at `reference_ns`, if
@@ -68,19 +68,14 @@ const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u64 {
     let passed_ns = reference_ns.saturating_sub(since.ns).saturating_add(1).max(0).cast_unsigned();
     let slowest = slope.adjusted_ppb(slew_ppb.saturating_neg());
-    // Half of all ticks are after a given tick. None is taken to be later than the middle of
-    // those.
+    // The 2^63 ticks that follow a given tick count as later ones. This returns none beyond the
+    // middle of those.
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min((i64::MAX >> 1).cast_unsigned()))
 }
 
 /// Ticks by which a reader may have read the counter after its second look at the state.
 fn margin_ticks(line: &CellLine) -> u64 {
     line.slope().ticks_in(MEETING_MARGIN_NS)
-}
-
-/// Ticks from the line's start to `ticks`; 0 before the start.
-fn since_start(line: &CellLine, ticks: u64) -> u64 {
-    ticks_between(line.start_ticks, ticks).max(0).cast_unsigned()
 }
 
 /// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
@@ -97,16 +92,16 @@ fn reached_delta(line: &CellLine, since: Point, slowest: Slope, reference_ns: i6
     let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
-    // At least two margins after the start. The meeting point with the previous line lies one
-    // margin after it, and a reader of that line may have read the counter another margin later.
-    // None of its readings exceeds this line there.
-    since_start(line, reached).max(margin_ticks(line).saturating_mul(2))
+    // The result is at least two margins after the start. The meeting point with the previous line
+    // is one margin after the start, and a reader of that line may have read the counter another
+    // margin later. No reading of that line exceeds this line there.
+    ticks_since(line.start_ticks, reached).max(margin_ticks(line).saturating_mul(2))
 }
 
-/// Whether the reference says that there was no suspend since the samples of a line. Not if it says
-/// nothing.
+/// Whether the reference says that there was no suspend since the samples of a line. False if the
+/// reference cannot tell.
 fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
-    // A reference that did not answer then is not asked now: the call may be forbidden.
+    // A reference that did not answer before is not asked again: the call may be forbidden.
     let Some(then_ns) = evidence.suspended_ns else { return false };
     reference
         .suspended_ns()
@@ -156,7 +151,7 @@ impl<S: StateCell> SharedClock<S> {
                 ticks_between(line.start_ticks, ticks) < 0 && was_not_suspended(&evidence, reference);
             let reference_ns = reference.monotonic_ns();
             let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
-            last = last.min(since_start(line, vouched).max(line.window_ticks));
+            last = last.min(ticks_since(line.start_ticks, vouched).max(line.window_ticks));
             if unsuspended {
                 // The newest point, unless it is from before the reset.
                 let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);

@@ -16,13 +16,13 @@ use crate::state::{LineState, Phase};
 const REPLACING_NS: u64 = 2_000;
 
 /// How often such a reader loads the state before it helps, in case the counter stands still or the
-/// line's slope is wrong. An ordered read takes 5 ns at least, so with a counter that runs the time
-/// ends the wait first.
+/// line's slope is wrong. An ordered read takes 5 ns at least, so if the counter runs,
+/// [`REPLACING_NS`] ends the wait first.
 const REPLACING_LOADS: u32 = 1_000;
 
 /// How often a reader loads the state during a first publication before it helps. The writer asks
-/// the reference meanwhile, which may take 2 us (`acpi_pm`); a load takes 5 ns at least. The
-/// clock has no line yet, so the reader must not read the counter.
+/// the reference meanwhile, which may take 2 us (`acpi_pm`); a load takes 5 ns at least. The reader
+/// must not read the counter to measure the time, because the clock has no line yet.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
 /// Where a reading came from.
@@ -97,7 +97,7 @@ impl<S: StateCell> SharedClock<S> {
         Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
     }
 
-    /// The counter, ticks, when [`read_ordered`](Self::read_ordered) would have served.
+    /// The counter, ticks, if [`read_ordered`](Self::read_ordered) would return a time.
     #[inline]
     pub fn read_ticks(&self, counter: &impl Counter) -> Option<u64> {
         Some(self.read_with(LineState::is_inlined, || counter.now_ordered(), |_, _| ())?.1)
@@ -106,7 +106,7 @@ impl<S: StateCell> SharedClock<S> {
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
-        // Not handed out with the state: each copy of them takes stack.
+        // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
         let take = |state: LineState, slot: SlotView<'_>| bounds = slot.bounds(state.b);
         let (state, ticks, ()) = self.read_with(LineState::is_inlined, || counter.now_ordered(), take)?;
@@ -138,8 +138,7 @@ impl<S: StateCell> SharedClock<S> {
         Some((state, ticks, taken))
     }
 
-    /// As [`read_bounds`](Self::read_bounds), but as long as the line is valid, for the slow
-    /// path.
+    /// As [`read_bounds`](Self::read_bounds), for the slow path: as long as the line is valid.
     pub fn read_bounds_while_valid(
         &self,
         counter: &impl Counter,
@@ -155,10 +154,10 @@ impl<S: StateCell> SharedClock<S> {
         in_use.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
     }
 
-    /// The slow path: whatever the state, an ordered reading. Waits at most two microseconds for a
-    /// writer that replaces the line, and at most 2,000 loads of the state (10 us or more) for one
-    /// that publishes a first line; then it helps. Lock-free: it repeats only when another thread
-    /// has changed the state meanwhile.
+    /// The slow path: an ordered reading, whatever the state. Waits at most two microseconds for a
+    /// writer that replaces the line, and at most 2,000 loads of the state (10 us or more) for a
+    /// writer that publishes a first line; then it helps. Lock-free: it repeats only if another
+    /// thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {

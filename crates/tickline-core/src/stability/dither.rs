@@ -18,9 +18,10 @@
 //! over [`BLOCK_NS`].
 //!
 //! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
-//! middle, too. It never makes a bracket narrower. A sample is *clear* if neither it nor what was
-//! known before it is wider than the narrowest sample. Only clear samples prove that there is
-//! little dither. From the distance of any other, the most that noise can do is taken off.
+//! middle, too. It never makes a bracket narrower. A sample is *clear* if neither it nor the range
+//! that the samples before it leave open is wider than the narrowest sample. Only clear samples
+//! prove that there is little dither. From the distance of any other sample, the most that noise
+//! can do is subtracted.
 //!
 //! With twice instead of four times, 2 of 9,000 simulated machines broke a bound. If 256 samples
 //! do not hold 32 clear ones, the range is unknown again. A contradiction, a change of
@@ -40,7 +41,7 @@
 //! | A range of dither by the processor's frequency | no fact says how long a kernel goes without a tick |
 
 use crate::line::Slope;
-use crate::units::{FixedNs, NS_PER_S, ticks_between};
+use crate::units::{FixedNs, NS_PER_S, ticks_since};
 
 /// How far the rate may be from the intended one between two ticks, ppb: one step of the
 /// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as
@@ -95,8 +96,8 @@ impl Departure {
         self.width.max(self.open) <= widest_clear(narrowest)
     }
 
-    /// The distance, less the most that noise can do: half of what the sample is wider, half of
-    /// what was open, and half of the reference's rounding.
+    /// The distance, less the most that noise can do. That is half of a sum: what the sample and
+    /// the open range are wider than the narrowest sample, and the reference's rounding.
     fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
         let wider = self.width.minus(narrowest).max(FixedNs::ZERO);
         let open = if self.is_clear(narrowest) { FixedNs::ZERO } else { self.open.minus(narrowest) };
@@ -130,7 +131,7 @@ impl Dither {
         Self { current: None, previous: None, narrowest: None }
     }
 
-    /// Nothing is known any more.
+    /// Forgets everything.
     pub(super) fn forget(&mut self) {
         *self = Self::new();
     }
@@ -141,7 +142,7 @@ impl Dither {
         let narrowest = before.min(departure.width);
         self.narrowest = Some(narrowest);
         if before > widest_clear(narrowest) {
-            // What was taken for clear was not.
+            // The samples that were taken to be clear were not.
             (self.current, self.previous) = (None, None);
         }
         let block = self.current.get_or_insert(Block {
@@ -153,7 +154,7 @@ impl Dither {
         block.samples = block.samples.saturating_add(1);
         block.clear = block.clear.saturating_add(u32::from(departure.is_clear(narrowest)));
         block.largest = block.largest.max(departure.without_noise(narrowest));
-        let spans_ticks = ticks_between(block.since_ticks, departure.ticks).max(0).cast_unsigned();
+        let spans_ticks = ticks_since(block.since_ticks, departure.ticks);
         if block.clear >= BLOCK_SAMPLES && spans_ticks >= slope.ticks_in(BLOCK_NS) {
             self.previous = Some(block.largest);
             self.current = None;
@@ -180,8 +181,9 @@ impl Dither {
 mod tests {
     use super::*;
 
-    /// So many samples at this interval, ms, each at this distance and so wide, after ones that
-    /// left so much open, ns. They are clear if both are 20. Then the range, ns, if it is known.
+    /// The number of samples, and their interval, ms. The distance of each, ns; its width, and the
+    /// range that the samples before it leave open, ns: it is clear if both are 20. Then the learnt
+    /// range, ns; `None` while it is unknown.
     type Fed = (u32, u64, i64, (i64, i64), Option<i64>);
 
     const CLEAR: (i64, i64) = (20, 20);

@@ -1,4 +1,4 @@
-//! aarch64: `ldp` loads a state. Exclusive pairs, which every processor has, swap it: that is so
+//! aarch64: `ldp` loads a state. Exclusive pairs, which every processor has, swap it. Swaps are so
 //! rare that `casp` would gain nothing.
 
 use core::arch::asm;

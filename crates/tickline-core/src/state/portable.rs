@@ -1,9 +1,10 @@
 //! A 128-bit atomic of 64-bit ones, for targets that have no other, and for Miri.
 //!
-//! A word names one of eight pairs, and counts the swaps: it never comes again. A swap takes a pair
-//! that nobody uses, fills it, and swaps the word. Readers never wait. So up to seven threads may
-//! be stopped in the middle of a swap; only with more does a swap fail for want of a pair. A child
-//! of a fork keeps the pairs that other threads of its parent were filling.
+//! A word names one of eight pairs, and counts the swaps, so no value of the word comes again. A
+//! swap takes a pair that nobody uses, fills it, and swaps the word. Readers never wait. Up to
+//! seven threads may be stopped in the middle of a swap; if more are, a swap fails because no pair
+//! is free. In the child of a fork, the pairs that other threads of the parent were filling stay
+//! taken.
 //!
 //! Where there are no 64-bit atomics, [`primitive`](crate::primitive) has plain cells, and the
 //! clock is not [`Sync`].

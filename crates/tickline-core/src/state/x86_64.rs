@@ -39,8 +39,8 @@ impl AtomicState {
         Self(UnsafeCell::new([0; 2]))
     }
 
-    /// The state, by one load. Both halves are in integer registers at once: the compiler would
-    /// leave `b` where it is until the counter was read, and a reading has more time before that.
+    /// The state, by one load. Both halves go to integer registers at once. Otherwise the compiler
+    /// would move `b` only after the read of the counter, and a reading has more time before that.
     #[inline(always)]
     pub(crate) fn load(&self) -> LineState {
         let (m, b): (u64, i64);

@@ -2,17 +2,18 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::HashMap;
-use std::io::{self, BufWriter, Write};
+use std::collections::HashSet;
+use std::io::{self, Write};
+use std::process;
 use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use super::TraceSummary;
-use crate::trace::json::{self, ThreadText};
+use crate::trace::json::Trace;
 use crate::trace::local;
-use crate::trace::record::Records;
-use crate::trace::recorder::Recorder;
+use crate::trace::record::{Records, Word};
+use crate::trace::recorder::{Recorder, own_name};
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
@@ -62,80 +63,59 @@ impl Requests {
     }
 }
 
-/// Bytes of events that are written at once. A buffer of std is written before it would have to
-/// split what is added, so each part ends with a whole event.
-const BUFFER: usize = 1 << 16;
-
-/// Writes events.
-pub(super) struct Writer<W: Write> {
-    output: BufWriter<W>,
-    recorder: Arc<Recorder>,
-    requests: Arc<Requests>,
+/// Writes what is recorded, until the program asks to finish, or a write fails.
+pub(super) fn run(
+    output: impl Write,
+    recorder: &Recorder,
+    requests: &Requests,
     flush_every: Duration,
-    /// Of threads that have recorded something, by the address of the thread's ring, which the
-    /// recorder keeps until [`Recorder::forget`].
-    threads: HashMap<usize, ThreadText>,
-    words: Vec<u64>,
-    text: String,
-    last_ns: u64,
-    /// What is in the file. Marks count what is missing.
-    summary: TraceSummary,
+) -> io::Result<TraceSummary> {
+    local::this_thread_reads();
+    let process = (process::id(), &*own_name());
+    let begun = Trace::begin(output, process, recorder.settings.has_locations);
+    let result = begun.and_then(|trace| {
+        let writer = Writer { trace, recorder, named: HashSet::new(), words: Vec::new() };
+        writer.write_all(requests, flush_every)
+    });
+    recorder.end();
+    requests.set_done(ENDED);
+    result
 }
 
-impl<W: Write> Writer<W> {
-    pub(super) fn new(
-        output: W,
-        recorder: Arc<Recorder>,
-        requests: Arc<Requests>,
-        flush_every: Duration,
-    ) -> Self {
-        Self {
-            output: BufWriter::with_capacity(BUFFER, output),
-            recorder,
-            requests,
-            flush_every,
-            threads: HashMap::new(),
-            words: Vec::new(),
-            text: String::new(),
-            last_ns: 0,
-            summary: TraceSummary::default(),
-        }
-    }
+struct Writer<'a, W: Write> {
+    /// Its summary counts the records that are missing before a mark.
+    trace: Trace<W>,
+    recorder: &'a Recorder,
+    /// Threads whose names are in the file, by the address of the thread's ring, which the recorder
+    /// keeps until [`Recorder::forget`].
+    named: HashSet<usize>,
+    words: Vec<Word>,
+}
 
-    /// Runs until the program asks it to finish, or a write fails.
-    pub(super) fn run(mut self) -> io::Result<TraceSummary> {
-        local::this_thread_reads();
-        let result = self.write_all();
-        self.recorder.end();
-        self.requests.set_done(ENDED);
-        result.map(|()| self.summary)
-    }
-
-    fn write_all(&mut self) -> io::Result<()> {
-        self.output.write_all(json::head(&self.recorder).as_bytes())?;
-        self.output.flush()?;
+impl<W: Write> Writer<'_, W> {
+    fn write_all(mut self, requests: &Requests, flush_every: Duration) -> io::Result<TraceSummary> {
+        self.trace.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
-            let (asked, finish) = self.requests.asked();
+            let (asked, finish) = requests.asked();
             if finish {
                 // The writer does not wait for what other threads record from now on, because they
                 // may never stop.
                 self.recorder.end();
             }
-            let took = self.take()?;
-            if finish || asked != done || flushed.elapsed() >= self.flush_every {
+            let took_much = self.take()?;
+            if finish || asked != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
-                self.output.flush()?;
+                self.trace.flush()?;
                 flushed = Instant::now();
-                self.requests.set_done(asked);
+                requests.set_done(asked);
                 done = asked;
             }
             if finish {
-                self.output.write_all(b"\n]\n")?;
-                return self.output.flush();
+                return self.trace.finish();
             }
-            if !took {
-                thread::park_timeout(self.flush_every);
+            if !took_much {
+                thread::park_timeout(flush_every);
             }
         }
     }
@@ -150,26 +130,14 @@ impl<W: Write> Writer<W> {
             let from = ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > ring.capacity() / 4;
             let address = Arc::as_ptr(&ring).addr();
-            if !self.words.is_empty() && !self.threads.contains_key(&address) {
-                let thread = ThreadText::new(&self.recorder, ring.number());
-                self.text.clear();
-                thread.write_name(&ring.name(), &mut self.text);
-                self.output.write_all(self.text.as_bytes())?;
-                self.threads.insert(address, thread);
+            if !self.words.is_empty() && self.named.insert(address) {
+                self.trace.write_name(ring.number(), &ring.name())?;
             }
-            if let Some(thread) = self.threads.get_mut(&address) {
-                let mut records = Records::new(&self.words, from);
-                while let Some(record) = records.next() {
-                    if self.summary.count(record.kind) {
-                        self.last_ns = self.last_ns.max(record.ns);
-                    }
-                    self.text.clear();
-                    thread.write(&record, &mut self.text);
-                    self.output.write_all(self.text.as_bytes())?;
-                }
+            for record in Records::new(&self.words, from) {
+                self.trace.write(ring.number(), &record, |address| self.recorder.callsite(address))?;
             }
             if has_ended {
-                self.threads.remove(&address);
+                self.named.remove(&address);
                 self.recorder.forget(&ring);
             }
         }
@@ -178,15 +146,12 @@ impl<W: Write> Writer<W> {
 
     /// Writes a mark that says how many events are missing before it.
     fn write_missing(&mut self) -> io::Result<()> {
-        let missing = self.recorder.dropped() - self.summary.dropped;
+        let missing = self.recorder.dropped() - self.trace.summary.dropped;
         if missing == 0 {
             return Ok(());
         }
-        self.summary.dropped += missing;
-        self.text.clear();
-        let process = ThreadText::new(&self.recorder, 0);
-        process.write_mark(self.last_ns, missing, ["events missing", "dropped"], &mut self.text);
-        self.output.write_all(self.text.as_bytes())
+        self.trace.summary.dropped += missing;
+        self.trace.write_mark(0, self.trace.last_ns, missing, ["events missing", "dropped"])
     }
 }
 

@@ -85,22 +85,19 @@ impl Hooks for Counting {
             Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
             #[cfg(all(unix, feature = "running"))]
             Measure::Running => match span.found.with(crate::running::of).flatten() {
-                Some(time) => u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+                Some(time) => crate::timing::as_ns(time),
                 None => return,
             },
         };
-        // A span without a slot is not lost: it counts with others.
-        let index = match &self.open {
-            None => None,
-            Some(open) => match index_of(open) {
-                None if !table.has_fields(span.metadata) => return,
-                index => index.or(Some(table.other)),
-            },
-        };
         table.with(|local| {
-            let index = match index {
-                Some(index) => index,
+            let index = match &self.open {
                 None => local.index(table, span.metadata, None, |_| ())?,
+                Some(open) => match index_of(open) {
+                    Some(index) => index,
+                    // A span without a slot is not lost: it counts with others, if it has all
+                    // fields.
+                    None => local.callsite(table, span.metadata).map(|_| table.other)?,
+                },
             };
             local.count(table, index, ns)
         });

@@ -9,7 +9,7 @@ use opentelemetry::trace::{Span, SpanBuilder, SpanContext, Status, Tracer};
 use opentelemetry::{Context, KeyValue, Value};
 
 use super::Shared;
-use super::call::{self, Call};
+use super::layers::{Call, find};
 
 /// The attribute that a span's builder has until OpenTelemetry starts the span. No sampler and no
 /// exporter sees it.
@@ -35,7 +35,7 @@ pub struct TimedSpan<S> {
 impl<S> TimedSpan<S> {
     /// The time that `read` finds in the present call, or else `time`.
     fn own_or(&self, time: SystemTime, read: impl FnOnce(Call) -> Option<u64>) -> SystemTime {
-        self.offset.zip(call::find(read)).map_or(time, |(offset, ns)| unix(ns, offset))
+        self.offset.zip(find(read)).map_or(time, |(offset, ns)| unix(ns, offset))
     }
 }
 
@@ -50,7 +50,7 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     /// clock, so tickline's goes into an attribute.
     fn span_builder<N: Into<Cow<'static, str>>>(&self, name: N) -> SpanBuilder {
         let mut builder = self.tracer.span_builder(name);
-        let created = call::find(|call| i64::try_from(call.created_ns?).ok());
+        let created = find(|call| i64::try_from(call.created_ns?).ok());
         if let Some(ns) = created {
             let attributes = builder.attributes.get_or_insert_with(|| Vec::with_capacity(16));
             attributes.push(KeyValue::new(CREATED, ns));
@@ -61,7 +61,7 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     fn build_with_context(&self, mut builder: SpanBuilder, parent: &Context) -> Self::Span {
         let offset = take_created(&mut builder).map(|created_ns| {
             let clock = &*self.shared.clock;
-            let offset = self.shared.offset.get(clock.now_ns(), clock);
+            let offset = self.shared.offset.get(clock.now_ns(), || clock.unix_offset_ns());
             builder.start_time = Some(unix(created_ns, offset));
             offset
         });
@@ -97,7 +97,7 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn set_attribute(&mut self, mut attribute: KeyValue) {
-        if let Some(times) = call::find(|call| call.times) {
+        if let Some(times) = find(|call| call.times) {
             let ns = match attribute.key.as_str() {
                 "busy_ns" => Some(times.busy()),
                 "idle_ns" => Some(times.idle()),

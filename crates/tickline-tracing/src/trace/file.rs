@@ -5,15 +5,16 @@
 //! address, which means nothing to another process. So the ring of names has a record for each
 //! callsite, with its address and its names.
 
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::memory::{CHUNK, Chunk, Mapping, Memory, RingBox};
+use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records};
-use super::recorder::{Callsite, Callsites};
-use super::ring;
+use super::recorder::{Snapshot, ThreadSnapshot};
+use super::ring::{self, HEAD_WORDS, Ring};
 
 /// `ticklfr1`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr1");
@@ -23,9 +24,13 @@ const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr1");
 const MAX_NAMES: usize = 1_024;
 const _: () = assert!(MAX_NAMES <= MAX_TEXT || cfg!(miri));
 
-const HEAD_CHUNKS: usize = 4_096 / (8 * CHUNK);
+/// Words of the file's head.
+const FILE_HEAD: usize = 4_096 / 8;
 
-/// The words at the head's beginning. The name of the process has the second chunk.
+/// Where in the head the name of the process is.
+const NAME: Range<usize> = 16..32;
+
+/// The words at the head's beginning.
 #[derive(Debug, Clone, Copy)]
 enum Word {
     /// [`MAGIC`].
@@ -46,18 +51,18 @@ enum Word {
     Outside,
 }
 
-fn word(head: &[Chunk], word: Word) -> &AtomicU64 {
-    &head[0].0[word as usize]
+fn word(head: &[AtomicU64], word: Word) -> &AtomicU64 {
+    &head[word as usize]
 }
 
 /// The rings of a running process.
 #[derive(Debug)]
 pub(crate) struct RingFile {
     memory: Arc<Memory>,
-    /// Chunks of a ring.
-    chunks: usize,
+    /// Words of a ring.
+    words: usize,
     threads: usize,
-    names: RingBox,
+    names: Ring,
 }
 
 impl RingFile {
@@ -69,62 +74,62 @@ impl RingFile {
         process: &str,
     ) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
-        let chunks = RingBox::chunks(capacity);
-        let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(chunks));
+        let words = HEAD_WORDS + capacity;
+        let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(words));
         // A mapping has less than `isize::MAX` bytes.
-        let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 1_024) else {
+        let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 64) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{threads} rings are too many")));
         };
-        let fill = |head: &[Chunk]| {
-            let words = [
+        let fill = |head: &[AtomicU64]| {
+            let values = [
                 (Word::Capacity, capacity as u64),
                 (Word::Threads, threads as u64),
                 (Word::Process, std::process::id().into()),
                 (Word::HasLocations, has_locations.into()),
                 (Word::Magic, MAGIC),
             ];
-            for (place, value) in words {
+            for (place, value) in values {
                 // ORDERING: Relaxed: nobody knows the file yet.
                 word(head, place).store(value, Ordering::Relaxed);
             }
-            ring::store_text(&head[1].0, process);
+            ring::store_text(&head[NAME], process);
         };
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mapping = Mapping::create(path, HEAD_CHUNKS + rings, MAGIC, fill).map_err(named)?;
+        let mapping = Mapping::create(path, FILE_HEAD + rings, MAGIC, fill).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
-        let names = RingBox::within(Arc::clone(&memory), HEAD_CHUNKS..HEAD_CHUNKS + chunks);
-        Ok(Self { memory, chunks, threads, names })
+        let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
+        Ok(Self { memory, words, threads, names })
     }
 
     /// A ring for a thread of this number and name, if there is one.
-    pub(crate) fn claim(&self, number: u64, name: &str) -> Option<RingBox> {
-        (1..=self.threads).find_map(|place| {
-            let start = HEAD_CHUNKS + place * self.chunks;
-            RingBox::claimed(&self.memory, start..start + self.chunks, number, name)
-        })
+    pub(crate) fn claim(&self, number: u64, name: &str) -> Option<Ring> {
+        let ring = |place| {
+            let start = FILE_HEAD + place * self.words;
+            Ring::within(Arc::clone(&self.memory), start..start + self.words)
+        };
+        (1..=self.threads).map(ring).find(|ring| ring.claim(number, name))
     }
 
     /// Counts a thread that got no ring. Its records are not in the file.
     pub(crate) fn count_outside(&self) {
         // ORDERING: Relaxed, a count of its own.
-        word(self.memory.chunks(), Word::Outside).fetch_add(1, Ordering::Relaxed);
+        word(self.memory.words(), Word::Outside).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Says that a ring with so many records was given to another thread.
     pub(crate) fn count_gone(&self, records: u64) {
-        let head = self.memory.chunks();
+        let head = self.memory.words();
         // ORDERING: Relaxed for both, a count and a time of their own.
         word(head, Word::Gone).fetch_add(records, Ordering::Relaxed);
         word(head, Word::EndsGoneBefore).fetch_max(tickline::now_ns(), Ordering::Relaxed);
     }
 
     /// Adds the names of a callsite, if there is room. The caller's lock keeps others out.
-    pub(crate) fn add_name(&self, address: usize, callsite: &Callsite) {
-        let text = callsite.to_text();
-        if text.len() > MAX_NAMES {
+    pub(crate) fn add_names(&self, address: usize, names: &str) {
+        if names.len() > MAX_NAMES {
             return self.names.count_dropped();
         }
-        let record = Record { callsite: address, text: &text, ..Record::new(Kind::Name, 0) };
+        let record = Record { callsite: address, text: names, ..Record::new(Kind::Name, 0) };
         if record.words() > self.names.left() {
             if self.names.head() + 2 * BLOCK > self.names.capacity() {
                 return self.names.count_dropped();
@@ -142,81 +147,66 @@ impl Drop for RingFile {
     }
 }
 
-/// What a process has left in a file.
-#[derive(Debug)]
-pub(crate) struct Left {
-    pub(crate) process: u32,
-    pub(crate) name: String,
-    pub(crate) has_locations: bool,
-    pub(crate) gone: u64,
-    /// Ends before this time, ns of `CLOCK_MONOTONIC`, may be gone, beside those that a ring says
-    /// that it lost.
-    pub(crate) ends_gone_before_ns: u64,
-    /// Threads for which there was no ring.
-    pub(crate) outside: u64,
-}
-
 /// Reads a file. It may have any content.
-pub(crate) fn read(mut input: impl Read) -> io::Result<(Left, Vec<Arc<RingBox>>, Callsites)> {
+pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut magic = [0; 8];
     let is_ours = input.read_exact(&mut magic).is_ok() && u64::from_ne_bytes(magic) == MAGIC;
     if !is_ours {
         return Err(wrong("it is not the file of a flight recorder of this version"));
     }
-    let head = chunks(&mut magic.chain(&mut input), HEAD_CHUNKS)?;
+    let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
     // ORDERING: Relaxed, this process's copy.
-    let number = |place| word(head.chunks(), place).load(Ordering::Relaxed);
+    let number = |place| word(head.words(), place).load(Ordering::Relaxed);
     let capacity = usize::try_from(number(Word::Capacity)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
         return Err(wrong("the size of its rings is wrong"));
     }
     let mut next_ring = || {
-        let count = RingBox::chunks(capacity);
-        let memory = Arc::new(chunks(&mut input, count)?);
-        Ok::<_, io::Error>(RingBox::within(memory, 0..count))
+        let words = HEAD_WORDS + capacity;
+        Ok::<_, io::Error>(Ring::within(Arc::new(memory(&mut input, words)?), 0..words))
     };
-    let mut callsites = Callsites::new();
     let words = next_ring()?.snapshot();
-    let mut records = Records::new(&words, 0);
-    while let Some(record) = records.next() {
-        if record.kind == Kind::Name {
-            if record.text.len() > MAX_NAMES {
-                return Err(wrong("the names of a callsite take more than 1,024 bytes"));
-            }
-            callsites.insert(record.callsite, Arc::new(Callsite::from_text(record.text)));
-        }
+    let names = || Records::new(&words, 0).filter(|record| record.kind == Kind::Name);
+    if names().any(|record| record.text.len() > MAX_NAMES) {
+        return Err(wrong("the names of a callsite take more than 1,024 bytes"));
     }
-    let mut rings = Vec::new();
+    let callsites = names().map(|record| (record.callsite, record.text.into())).collect();
+    let mut threads = Vec::new();
     for _ in 0..number(Word::Threads) {
         let ring = next_ring()?;
         if ring.is_in_use() {
-            rings.push(Arc::new(ring));
+            threads.push(ThreadSnapshot::of(&ring));
         }
     }
-    let left = Left {
+    let words = threads.iter().flat_map(|thread| Records::new(&thread.words, 0));
+    let times = words.filter(|record| !matches!(record.kind, Kind::Block)).map(|record| record.ns);
+    let end_ns = times.max().unwrap_or(0);
+    Ok(Snapshot {
         process: u32::try_from(number(Word::Process)).unwrap_or(0),
-        name: ring::load_text(&head.chunks()[1].0),
+        name: ring::load_text(&head.words()[NAME]),
         has_locations: number(Word::HasLocations) == 1,
+        callsites,
+        end_ns,
+        threads,
         gone: number(Word::Gone),
         ends_gone_before_ns: number(Word::EndsGoneBefore),
         outside: number(Word::Outside),
-    };
-    Ok((left, rings, callsites))
+        ..Snapshot::default()
+    })
 }
 
-/// The next chunks of a file, as memory.
-fn chunks(input: &mut impl Read, count: usize) -> io::Result<Memory> {
-    let (mut bytes, wanted) = (Vec::new(), count.saturating_mul(8 * CHUNK));
+/// The next words of a file, as memory.
+fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
+    let (mut bytes, wanted) = (Vec::new(), words.saturating_mul(8));
     input.take(wanted as u64).read_to_end(&mut bytes)?;
     if bytes.len() < wanted {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its end is missing"));
     }
-    let memory = Memory::own(count);
-    let places = memory.chunks().iter().flat_map(|chunk| &chunk.0);
-    for (place, word) in places.zip(bytes.chunks_exact(8)) {
+    let memory = Memory::own(words);
+    for (place, word) in memory.words().iter().zip(bytes.as_chunks().0) {
         // ORDERING: Relaxed, nobody else knows the memory yet.
-        place.store(word.try_into().map_or(0, u64::from_ne_bytes), Ordering::Relaxed);
+        place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
     }
     Ok(memory)
 }

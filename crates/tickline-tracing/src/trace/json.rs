@@ -1,48 +1,87 @@
-//! Records as "Trace Event Format" (Google, 2016).
+//! A trace as text: "Trace Event Format" (Google, 2016).
 
 use std::collections::HashMap;
+use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
-use serde_json::json;
-
+use super::TraceSummary;
 use super::fields::{BEHIND_NAME, push_string};
 use super::record::{Kind, Record};
-use super::recorder::{Callsite, Recorder};
 
-/// What the text of one thread's events has in common.
-#[derive(Debug)]
-pub(crate) struct ThreadText {
-    /// The thread's number.
-    thread: u64,
-    /// `"pid":1,"tid":2`.
-    ids: String,
-    /// The beginning of its `E` events.
-    end: String,
-    /// The beginning of the other events, up to the time, by phase and address of the callsite.
-    begins: HashMap<(u8, usize), String>,
-    recorder: Arc<Recorder>,
+/// Bytes of events that are written at once. A buffer of std is written before it would have to
+/// split what is added, so each part ends with a whole event.
+const BUFFER: usize = 1 << 16;
+
+/// Writes a trace.
+pub(crate) struct Trace<W: Write> {
+    output: BufWriter<W>,
+    /// `"pid":1,"tid":`.
+    process: String,
+    has_locations: bool,
+    /// By phase and address of the callsite: the beginning of an event, up to its thread, and the
+    /// place in the source, as an argument.
+    callsites: HashMap<(char, usize), [String; 2]>,
+    text: String,
+    /// What is in the output.
+    pub(crate) summary: TraceSummary,
+    /// The latest time in the output.
+    pub(crate) last_ns: u64,
 }
 
-impl ThreadText {
-    pub(crate) fn new(recorder: &Arc<Recorder>, thread: u64) -> Self {
-        let ids = format!("\"pid\":{},\"tid\":{thread}", recorder.process().0);
-        let end = format!(",\n{{\"ph\":\"E\",{ids},\"ts\":");
-        Self { thread, end, ids, begins: HashMap::new(), recorder: Arc::clone(recorder) }
+impl<W: Write> Trace<W> {
+    /// Begins the trace of a process. Its name is the array's first event, the only one without a
+    /// comma before it.
+    pub(crate) fn begin(output: W, (process, name): (u32, &str), has_locations: bool) -> io::Result<Self> {
+        let mut trace = Self {
+            output: BufWriter::with_capacity(BUFFER, output),
+            process: format!("\"pid\":{process},\"tid\":"),
+            has_locations,
+            callsites: HashMap::new(),
+            text: String::new(),
+            summary: TraceSummary::default(),
+            last_ns: 0,
+        };
+        trace.write_naming("[", "process_name", 0, name)?;
+        Ok(trace)
     }
 
-    /// The text of `record`, with a comma before it; nothing for records that viewers do not need.
-    pub(crate) fn write(&mut self, record: &Record<'_>, text: &mut String) {
+    /// Writes the name of a thread.
+    pub(crate) fn write_name(&mut self, thread: u64, name: &str) -> io::Result<()> {
+        self.write_naming(",\n", "thread_name", thread, name)
+    }
+
+    fn write_naming(&mut self, before: &str, what: &str, thread: u64, name: &str) -> io::Result<()> {
+        let mut text = format!("{before}{{\"name\":\"{what}\",\"ph\":\"M\",{}{thread},", self.process);
+        text.push_str("\"args\":{\"name\":");
+        push_string(&mut text, name);
+        text.push_str("}}");
+        self.output.write_all(text.as_bytes())
+    }
+
+    /// Writes a thread's `record`; nothing for records that viewers do not need. `names` finds
+    /// those of a callsite.
+    pub(crate) fn write(
+        &mut self,
+        thread: u64,
+        record: &Record<'_>,
+        names: impl FnOnce(usize) -> Option<Arc<str>>,
+    ) -> io::Result<()> {
+        let Self { process, has_locations, callsites, text, .. } = self;
+        text.clear();
+        let mut source = "";
         match record.kind {
-            Kind::Rest | Kind::Block | Kind::Name => return,
-            Kind::End => text.push_str(&self.end),
+            Kind::Rest | Kind::Block | Kind::Name => return Ok(()),
+            Kind::End => text.push_str(",\n{\"ph\":\"E\","),
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let new = || begin(phase, self.recorder.callsite(record.callsite).as_deref(), &self.ids);
-                text.push_str(self.begins.entry((phase as u8, record.callsite)).or_insert_with(new));
+                let new = || of_callsite(phase, names(record.callsite).as_deref(), *has_locations);
+                let [begin, place] = &*callsites.entry((phase, record.callsite)).or_insert_with(new);
+                text.push_str(begin);
+                source = place;
             }
         }
-        push_microseconds(text, record.ns);
+        push_place(text, process, thread, record.ns);
         if record.id != 0 {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
@@ -55,41 +94,58 @@ impl ThreadText {
             text.push_str(",\"name\":");
             text.push_str(name);
         }
-        let callsite = match record.kind {
-            Kind::Begin | Kind::Instant | Kind::Open if self.recorder.settings.has_locations => {
-                self.recorder.callsite(record.callsite)
-            }
-            _ => None,
-        };
-        let location = callsite.as_ref().and_then(|callsite| callsite.place.as_deref());
-        if location.is_some() || !members.is_empty() {
+        if !source.is_empty() || !members.is_empty() {
             text.push_str(",\"args\":{");
-            if let Some(location) = location {
-                text.push_str("\"source\":");
-                push_string(text, location);
-                text.push_str(if members.is_empty() { "" } else { "," });
-            }
+            text.push_str(source);
+            text.push_str(if source.is_empty() || members.is_empty() { "" } else { "," });
             text.push_str(members);
             text.push('}');
         }
         text.push('}');
+        self.summary.count(record.kind);
+        self.last_ns = self.last_ns.max(record.ns);
+        self.output.write_all(self.text.as_bytes())
     }
 
-    /// A mark that says that `missing` of `what` are missing. With the thread number 0, it is the
-    /// process's mark.
-    pub(crate) fn write_mark(&self, ns: u64, missing: u64, [what, key]: [&str; 2], text: &mut String) {
-        let (ids, scope) = (&self.ids, if self.thread == 0 { 'p' } else { 't' });
-        text.push_str(&format!(",\n{{\"name\":\"{missing} {what}\",\"ph\":\"i\","));
-        text.push_str(&format!("\"s\":\"{scope}\",{ids},\"ts\":"));
-        push_microseconds(text, ns);
+    /// Writes a mark that says that `missing` of `what` are missing. With the thread number 0, it is
+    /// the process's mark.
+    pub(crate) fn write_mark(
+        &mut self,
+        thread: u64,
+        ns: u64,
+        missing: u64,
+        [what, key]: [&str; 2],
+    ) -> io::Result<()> {
+        let scope = if thread == 0 { 'p' } else { 't' };
+        let mut text = format!(",\n{{\"name\":\"{missing} {what}\",\"ph\":\"i\",\"s\":\"{scope}\",");
+        push_place(&mut text, &self.process, thread, ns);
         text.push_str(&format!(",\"args\":{{\"{key}\":{missing}}}}}"));
+        self.output.write_all(text.as_bytes())
     }
 
-    /// The event that names the thread.
-    pub(crate) fn write_name(&self, name: &str, text: &mut String) {
-        text.push_str(",\n");
-        text.push_str(&naming("thread_name", self.recorder.process().0, self.thread, name));
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.output.flush()
     }
+
+    /// Ends the array.
+    pub(crate) fn finish(mut self) -> io::Result<TraceSummary> {
+        self.output.write_all(b"\n]\n")?;
+        self.output.flush()?;
+        Ok(self.summary)
+    }
+}
+
+/// Where and when an event happened. The format's unit is microseconds; they have three decimals.
+fn push_place(text: &mut String, process: &str, thread: u64, ns: u64) {
+    let mut buffer = itoa::Buffer::new();
+    text.push_str(process);
+    text.push_str(buffer.format(thread));
+    text.push_str(",\"ts\":");
+    text.push_str(buffer.format(ns / 1_000));
+    // `part` is 1,000 to 1,999, so it keeps its leading zeros; the first digit is left out.
+    let part = 1_000 + ns % 1_000;
+    text.push('.');
+    text.push_str(buffer.format(part).get(1..).unwrap_or_default());
 }
 
 const fn phase(kind: Kind, id: u64) -> char {
@@ -102,44 +158,27 @@ const fn phase(kind: Kind, id: u64) -> char {
     }
 }
 
-/// The beginning of an event, up to its time. The name of a `tracing` event is in its record
-/// instead.
-fn begin(phase: char, callsite: Option<&Callsite>, ids: &str) -> String {
-    let mut text = ",\n{".to_owned();
+/// The beginning of a callsite's events in this phase, and the argument `source`, if they have one.
+/// The name of a `tracing` event is in its record instead.
+fn of_callsite(phase: char, names: Option<&str>, has_locations: bool) -> [String; 2] {
+    let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
+    let [name, target, place] = [(); 3].map(|()| names.next().unwrap_or_default());
+    let (mut begin, mut source) = (",\n{".to_owned(), String::new());
     if !matches!(phase, 'i' | 'n') {
-        text.push_str("\"name\":");
-        push_string(&mut text, callsite.map_or("?", |callsite| &callsite.name));
-        text.push(',');
+        begin.push_str("\"name\":");
+        push_string(&mut begin, name);
+        begin.push(',');
     }
     // Viewers group the events of a request by number and category, so all of them have the same
     // category.
-    text.push_str("\"cat\":");
-    let target = callsite.map_or("?", |callsite| &callsite.target);
-    push_string(&mut text, if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
-    text.push_str(",\"ph\":\"");
-    text.push(phase);
-    text.push_str(if phase == 'i' { "\",\"s\":\"t\"," } else { "\"," });
-    text.push_str(ids);
-    text.push_str(",\"ts\":");
-    text
-}
-
-/// The array's first event, the only one without a comma before it.
-pub(crate) fn head(recorder: &Recorder) -> String {
-    let (process, name) = recorder.process();
-    format!("[{}", naming("process_name", process, 0, &name))
-}
-
-/// The event that says the name of the process, or of a thread.
-fn naming(what: &str, process: u32, thread: u64, name: &str) -> String {
-    json!({ "name": what, "ph": "M", "pid": process, "tid": thread, "args": { "name": name } }).to_string()
-}
-
-/// Appends `ns` as microseconds with three decimals, which is the format's unit.
-pub(crate) fn push_microseconds(text: &mut String, ns: u64) {
-    text.push_str(itoa::Buffer::new().format(ns / 1_000));
-    // `part` is 1,000 to 1,999, so it keeps its leading zeros; the first digit is left out.
-    let part = 1_000 + ns % 1_000;
-    text.push('.');
-    text.push_str(itoa::Buffer::new().format(part).get(1..).unwrap_or_default());
+    begin.push_str("\"cat\":");
+    push_string(&mut begin, if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
+    begin.push_str(",\"ph\":\"");
+    begin.push(phase);
+    begin.push_str(if phase == 'i' { "\",\"s\":\"t\"," } else { "\"," });
+    if has_locations && phase != 'e' && !place.is_empty() {
+        source.push_str("\"source\":");
+        push_string(&mut source, place);
+    }
+    [begin, source]
 }

@@ -8,10 +8,11 @@ use std::thread;
 use tracing_core::Metadata;
 use tracing_core::span::Id;
 
+use super::WhenFull;
 use super::fields::BEHIND_NAME;
-use super::memory::RingBox;
 use super::record::{BLOCK, Kind, MAX_TEXT, Record};
-use super::recorder::{Recorder, WhenFull};
+use super::recorder::Recorder;
+use super::ring::Ring;
 
 /// The most spans that a new block repeats: the outermost ones that the thread is in.
 const REPEATED: usize = 64;
@@ -27,7 +28,7 @@ const WAIT: Duration = Duration::from_micros(50);
 #[derive(Debug)]
 struct Entered {
     span: Id,
-    metadata: &'static Metadata<'static>,
+    callsite: usize,
     ns: u64,
     /// Enters by this thread without an exit. They are one busy interval.
     depth: u32,
@@ -41,7 +42,7 @@ struct Entered {
 #[derive(Debug)]
 pub(crate) struct Local {
     recorder: Weak<Recorder>,
-    ring: Arc<RingBox>,
+    ring: Arc<Ring>,
     /// The end of the records that the reader had taken when this thread last asked.
     taken: u64,
     /// The callsites that this thread has recorded lately, so that it rarely takes the lock.
@@ -49,21 +50,17 @@ pub(crate) struct Local {
     entered: Vec<Entered>,
 }
 
-/// This thread's state for each recorder. It ends with the thread.
-struct Locals(Vec<Local>);
-
-impl Drop for Locals {
+impl Drop for Local {
     fn drop(&mut self) {
-        for local in &self.0 {
-            if let Some(recorder) = local.recorder.upgrade() {
-                recorder.leave(&local.ring);
-            }
+        if let Some(recorder) = self.recorder.upgrade() {
+            recorder.leave(&self.ring);
         }
     }
 }
 
 thread_local! {
-    static LOCALS: RefCell<Locals> = const { RefCell::new(Locals(Vec::new())) };
+    /// This thread's state for each recorder. It ends with the thread.
+    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
     static IS_READER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -79,12 +76,12 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Re
     LOCALS
         .try_with(|locals| {
             let mut locals = locals.try_borrow_mut().ok()?;
-            let known = locals.0.iter().position(|local| local.recorder.as_ptr() == Arc::as_ptr(recorder));
+            let known = locals.iter().position(|local| local.recorder.as_ptr() == Arc::as_ptr(recorder));
             let place = match known {
                 Some(place) => place,
                 None => join(&mut locals, recorder)?,
             };
-            locals.0.get_mut(place).map(|local| run(local, recorder))
+            locals.get_mut(place).map(|local| run(local, recorder))
         })
         .ok()
         .flatten()
@@ -105,19 +102,19 @@ pub(crate) fn record(
 }
 
 #[cold]
-fn join(locals: &mut Locals, recorder: &Arc<Recorder>) -> Option<usize> {
+fn join(locals: &mut Vec<Local>, recorder: &Arc<Recorder>) -> Option<usize> {
     if IS_READER.get() {
         return None;
     }
-    locals.0.retain(|local| local.recorder.strong_count() > 0);
-    locals.0.push(Local {
+    locals.retain(|local| local.recorder.strong_count() > 0);
+    locals.push(Local {
         recorder: Arc::downgrade(recorder),
         ring: recorder.join()?,
         taken: 0,
         known: [0; 64],
         entered: Vec::new(),
     });
-    Some(locals.0.len() - 1)
+    Some(locals.len() - 1)
 }
 
 impl Local {
@@ -143,22 +140,21 @@ impl Local {
         ns: u64,
         text: Option<Arc<str>>,
     ) {
-        if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
-            entered.depth += 1;
+        if let Some(place) = self.find(span) {
+            self.entered[place].depth += 1;
             return;
         }
-        let mut record = Record::new(Kind::Begin, ns);
-        record.callsite = self.callsite(recorder, metadata);
-        record.text = text.as_deref().unwrap_or_default();
-        let is_begun = self.write(recorder, &record);
+        let callsite = self.callsite(recorder, metadata);
+        let record = Record { callsite, ..Record::new(Kind::Begin, ns) };
+        let is_begun = self.write(recorder, &Record { text: text.as_deref().unwrap_or_default(), ..record });
         let span = span.clone();
-        self.entered.push(Entered { span, metadata, ns, depth: 1, is_begun, is_changed: false, text });
+        self.entered.push(Entered { span, callsite, ns, depth: 1, is_begun, is_changed: false, text });
     }
 
     /// Calls `text` only if values of the span's fields were recorded since the enter.
     pub(crate) fn exit(&mut self, recorder: &Recorder, span: &Id, ns: u64, text: impl FnOnce() -> String) {
         let Some(place) = self.find(span) else { return };
-        let Some(entered) = self.entered.get_mut(place) else { return };
+        let entered = &mut self.entered[place];
         entered.depth -= 1;
         if entered.depth > 0 {
             return;
@@ -170,10 +166,10 @@ impl Local {
             self.end(recorder, later, ns, "");
         }
         self.end(recorder, place, ns, &text);
+        // Not by `remove`, which cost 30 instructions a span, by callgrind.
         for later in place..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
-            let mut record = Record::new(Kind::Begin, ns);
-            record.callsite = core::ptr::from_ref(self.entered[later].metadata).addr();
+            let record = Record { callsite: self.entered[later].callsite, ..Record::new(Kind::Begin, ns) };
             self.entered[later].is_begun = self.write(recorder, &record);
         }
         self.entered.pop();
@@ -184,17 +180,15 @@ impl Local {
     #[inline]
     fn end(&mut self, recorder: &Recorder, place: usize, ns: u64, text: &str) {
         if self.entered[place].is_begun {
-            let mut record = Record::new(Kind::End, ns);
-            record.text = text;
-            self.write(recorder, &record);
+            self.write(recorder, &Record { text, ..Record::new(Kind::End, ns) });
             self.entered[place].is_begun = false;
         }
     }
 
     /// Remembers that values of a span's fields changed.
     pub(crate) fn change(&mut self, span: &Id) {
-        if let Some(entered) = self.find(span).and_then(|place| self.entered.get_mut(place)) {
-            entered.is_changed = true;
+        if let Some(place) = self.find(span) {
+            self.entered[place].is_changed = true;
         }
     }
 
@@ -251,9 +245,9 @@ impl Local {
         // A reader that begins at this block needs the spans that the thread is in.
         let mut words = 0;
         for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
-            let mut record = Record::new(Kind::Inside, entered.ns);
-            record.callsite = core::ptr::from_ref(entered.metadata).addr();
-            record.text = entered.text.as_deref().unwrap_or_default();
+            let text = entered.text.as_deref().unwrap_or_default();
+            let callsite = entered.callsite;
+            let mut record = Record { callsite, text, ..Record::new(Kind::Inside, entered.ns) };
             if words + record.words() > BLOCK / 4 {
                 record.text = "";
             }

@@ -1,8 +1,11 @@
 //! Records: what they say, and how they are read from words, which may be from a file.
 
-use core::mem;
+use core::str;
 
 use super::ring::BLOCK_HEADER;
+
+/// A word of a ring, copied: the bytes of a text are in order. A number is little-endian.
+pub(crate) type Word = [u8; 8];
 
 /// Words of a block, 32 KiB. Miri runs this crate's tests with 512 bytes, so that a ring is filled
 /// within seconds.
@@ -43,18 +46,11 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    const fn from_byte(byte: u8) -> Self {
-        match byte {
-            1 => Self::Block,
-            2 => Self::Begin,
-            3 => Self::End,
-            4 => Self::Inside,
-            5 => Self::Instant,
-            6 => Self::Open,
-            7 => Self::Close,
-            8 => Self::Name,
-            _ => Self::Rest,
-        }
+    /// The kind of this number. Other numbers, which only a damaged file has, are a block's rest.
+    fn of(number: u64) -> Self {
+        use Kind::{Begin, Block, Close, End, Inside, Instant, Name, Open, Rest};
+        let kinds = [Rest, Block, Begin, End, Inside, Instant, Open, Close, Name];
+        kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or(Rest)
     }
 
     /// Words before the text: the head and the time; the callsite; the request.
@@ -98,59 +94,52 @@ impl Record<'_> {
 /// The records in `words`. These may be from a file, and anything.
 #[derive(Debug)]
 pub(crate) struct Records<'a> {
-    words: &'a [u64],
+    words: &'a [Word],
     /// Words of the present block that were read.
     in_block: u64,
-    text: String,
     /// Records that were skipped, because they are none. Without a bound for its records, the rest
     /// of a block counts as one.
-    damaged: u64,
+    pub(crate) damaged: u64,
 }
 
 impl<'a> Records<'a> {
     /// `from` is the place of the first word.
-    pub(crate) fn new(words: &'a [u64], from: u64) -> Self {
-        Self { words, in_block: from % BLOCK, text: String::new(), damaged: 0 }
+    pub(crate) fn new(words: &'a [Word], from: u64) -> Self {
+        Self { words, in_block: from % BLOCK, damaged: 0 }
     }
 
-    /// Records that were skipped so far, because they are damaged.
-    pub(crate) const fn damaged(&self) -> u64 {
-        self.damaged
+    /// The next words, at most so many.
+    fn take(&mut self, words: u64) -> &'a [Word] {
+        let taken;
+        (taken, self.words) = self.words.split_at(self.words.len().min(index(words)));
+        self.in_block = (self.in_block + words) % BLOCK;
+        taken
     }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
 
     /// The next record. Skips the unused rest of a block.
-    pub(crate) fn next(&mut self) -> Option<Record<'_>> {
-        let mut record = loop {
-            let head = *self.words.first()?;
-            let kind = Kind::from_byte((head & 0xFF) as u8);
+    fn next(&mut self) -> Option<Record<'a>> {
+        loop {
+            let head = u64::from_le_bytes(*self.words.first()?);
+            let kind = Kind::of(head & 0xFF);
             let (head_words, text_len) = (kind.head_words(), head >> 8);
             let words = head_words + text_len.div_ceil(8);
             let in_block = BLOCK - self.in_block;
             if kind == Kind::Rest || words > in_block.min(self.words.len() as u64) {
                 self.damaged += u64::from(head != 0);
-                self.skip(in_block);
+                self.take(in_block);
                 continue;
             }
-            let (heads, text_words) = self.words[..index(words)].split_at(index(head_words));
-            let mut text = mem::take(&mut self.text).into_bytes();
-            text.clear();
-            text_words.iter().for_each(|word| text.extend_from_slice(&word.to_le_bytes()));
-            text.truncate(index(text_len));
-            self.skip(words);
-            let Ok(text) = String::from_utf8(text) else {
+            let (heads, text) = self.take(words).split_at(index(head_words));
+            let Ok(text) = str::from_utf8(&text.as_flattened()[..index(text_len)]) else {
                 self.damaged += 1;
                 continue;
             };
-            self.text = text;
-            let word = |place: usize| heads.get(place).copied().unwrap_or(0);
-            break Record { callsite: index(word(2)), id: word(3), ..Record::new(kind, word(1)) };
-        };
-        record.text = &self.text;
-        Some(record)
-    }
-
-    fn skip(&mut self, words: u64) {
-        self.words = self.words.get(index(words)..).unwrap_or_default();
-        self.in_block = (self.in_block + words) % BLOCK;
+            let word = |place: usize| heads.get(place).map_or(0, |word| u64::from_le_bytes(*word));
+            return Some(Record { kind, ns: word(1), callsite: index(word(2)), id: word(3), text });
+        }
     }
 }

@@ -1,23 +1,22 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::io;
 use std::path::Path;
-use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
-use std::thread::Thread;
+use std::thread::{self, Thread};
+use std::{fs, io, process};
 
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
 use super::fields::{SpanFields, event_text, members};
-use super::file::{self, Left, RingFile};
+use super::file::RingFile;
 use super::local;
-use super::memory::RingBox;
-use super::record::{Kind, Record};
-use super::thread;
+use super::record::{Kind, Record, Word};
+use super::ring::Ring;
+use super::{Settings, Tracks, WhenFull};
 use crate::open_spans::{OpenSpans, patiently};
 use crate::sink::{Find, Found, Hooks, Span};
 use crate::timing::SpanTiming;
@@ -25,194 +24,67 @@ use crate::timing::SpanTiming;
 /// Numbers the requests of a process.
 static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
 
-/// Memory for a thread, by default: 26,000 entered spans without fields.
-const DEFAULT_BYTES: usize = 1 << 20;
+/// What callsites are called, by the address of their metadata: name, target, and the place in the
+/// source, such as `src/main.rs:7`, with a NUL between them.
+pub(crate) type Callsites = HashMap<usize, Arc<str>>;
 
-/// Where viewers draw the spans.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum Tracks {
-    /// On a track for each thread: its busy intervals in a span, from enter to exit.
-    #[default]
-    Threads,
-    /// On a track for each request, from creation to end, across every `.await`. A request is a
-    /// span without a parent, with all spans below it, on whatever threads they run.
-    Requests,
-    /// Both.
-    ThreadsAndRequests,
+fn names(metadata: &Metadata<'_>) -> String {
+    let place = metadata.file().zip(metadata.line()).map(|(file, line)| format!("{file}:{line}"));
+    [metadata.name(), metadata.target(), &place.unwrap_or_default()].join("\0")
 }
 
-impl Tracks {
-    const fn has_threads(self) -> bool {
-        matches!(self, Self::Threads | Self::ThreadsAndRequests)
-    }
+/// How many spans of requests are open that were created at a time, by time and address of the
+/// callsite.
+pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
 
-    const fn has_requests(self) -> bool {
-        matches!(self, Self::Requests | Self::ThreadsAndRequests)
-    }
-}
-
-/// What happens to a record for which a ring has no room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WhenFull {
-    /// It overwrites the oldest.
-    Overwrite,
-    /// It is dropped.
-    Drop,
-    /// The thread waits.
-    Wait,
-}
-
-/// What a recorder records, and how.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
-    pub(crate) bytes_per_thread: usize,
-    /// A ring that overwrites uses no more memory than records of this age need.
-    pub(crate) kept_ns: u64,
-    pub(crate) when_full: WhenFull,
-    pub(crate) tracks: Tracks,
-    pub(crate) has_fields: bool,
-    pub(crate) has_locations: bool,
-}
-
-/// The settings that both sinks have, as methods of a builder with the field `settings`.
-macro_rules! settings {
-    () => {
-        /// The most memory for the records of each thread: 1 MiB by default, at least 128 KiB,
-        /// rounded up to a power of two. The system commits it as it is first used. An entered span
-        /// takes 40 bytes, a span of a request 64, an event 32. The text of fields and messages
-        /// comes on top of that.
-        #[must_use]
-        pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
-            self.settings.bytes_per_thread = bytes;
-            self
-        }
-
-        /// Writes the fields of a span as the arguments of its events, including values recorded
-        /// later. The program's threads format them when they are recorded.
-        #[must_use]
-        pub fn with_fields(mut self) -> Self {
-            self.settings.has_fields = true;
-            self
-        }
-
-        /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans
-        /// and events.
-        #[must_use]
-        pub fn with_source_locations(mut self) -> Self {
-            self.settings.has_locations = true;
-            self
-        }
-
-        /// Where viewers draw the spans; [`Tracks::Threads`] by default.
-        #[must_use]
-        pub fn tracks(mut self, tracks: Tracks) -> Self {
-            self.settings.tracks = tracks;
-            self
-        }
-    };
-}
-
-pub(crate) use settings;
-
-impl Settings {
-    /// What both sinks begin with.
-    pub(crate) const fn new(when_full: WhenFull) -> Self {
-        Self {
-            bytes_per_thread: DEFAULT_BYTES,
-            kept_ns: u64::MAX,
-            when_full,
-            tracks: Tracks::Threads,
-            has_fields: false,
-            has_locations: false,
-        }
-    }
-}
-
-/// What a file holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub struct TraceSummary {
-    /// Busy intervals of threads, and spans of requests, that are in the file.
-    pub written: u64,
-    /// Those of `written` that had not ended when the file did.
-    pub open: u64,
-    /// Events that are in the file.
-    pub events: u64,
-    /// Records that are not in the file, because a thread's ring was full. A trace lacks
-    /// beginnings, events, and ends of spans of requests that found no room. In a flight recorder's
-    /// rings new records overwrote the oldest: two for a span, one for an event.
-    pub dropped: u64,
-    /// In the file of a flight recorder: since when no thread's records are missing, ns of
-    /// `CLOCK_MONOTONIC`; `None` if nothing was overwritten. Threads that ended, and whose rings
-    /// are gone, do not count here.
-    pub complete_since_ns: Option<u64>,
-    /// Records of a recorder's file that are damaged, and were left out. Always 0 for the recorder
-    /// itself.
-    pub damaged: u64,
-    /// Spans of requests that are not in what an ended process has left, because they may have
-    /// ended: they began before records of other threads that were overwritten.
-    pub undecided: u64,
-    ended: u64,
-}
-
-impl TraceSummary {
-    /// Counts a record. Returns whether it counts: not if it only repeats another, or begins a
-    /// block.
-    pub(crate) const fn count(&mut self, kind: Kind) -> bool {
-        match kind {
-            Kind::Begin | Kind::Open => self.written += 1,
-            Kind::End | Kind::Close => self.ended += 1,
-            Kind::Instant => self.events += 1,
-            Kind::Rest | Kind::Block | Kind::Inside | Kind::Name => return false,
-        }
-        // The end of a request's span may come first, if it was on another thread.
-        self.open = self.written.saturating_sub(self.ended);
-        true
-    }
-}
-
-/// What a callsite is called.
-#[derive(Debug)]
-pub(crate) struct Callsite {
+/// What a recorder had at one moment, or what a process has left in a file.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub(crate) process: u32,
     pub(crate) name: String,
-    pub(crate) target: String,
-    /// The place in the source, such as `src/main.rs:7`.
-    pub(crate) place: Option<String>,
+    pub(crate) has_locations: bool,
+    pub(crate) callsites: Callsites,
+    pub(crate) threads: Vec<ThreadSnapshot>,
+    /// Records that were in rings that are gone.
+    pub(crate) gone: u64,
+    /// When the rings were copied, or the last record that was left, ns of `CLOCK_MONOTONIC`.
+    pub(crate) end_ns: u64,
+    /// `None` if there are no requests, or not all are known.
+    pub(crate) open_requests: Option<OpenRequests>,
+    /// Ends before this time, ns of `CLOCK_MONOTONIC`, may be gone, beside those that a ring says
+    /// that it lost.
+    pub(crate) ends_gone_before_ns: u64,
+    /// Threads for which there was no ring in the file.
+    pub(crate) outside: u64,
 }
 
-impl Callsite {
-    fn of(metadata: &Metadata<'_>) -> Self {
-        let place = metadata.file().zip(metadata.line()).map(|(file, line)| format!("{file}:{line}"));
-        Self { name: metadata.name().to_owned(), target: metadata.target().to_owned(), place }
-    }
-
-    /// As a file has it.
-    pub(crate) fn to_text(&self) -> String {
-        [&self.name, &self.target, self.place.as_deref().unwrap_or_default()].join("\0")
-    }
-
-    pub(crate) fn from_text(text: &str) -> Self {
-        let mut parts = text.splitn(3, '\0').map(str::to_owned);
-        let mut part = || parts.next().unwrap_or_default();
-        Self { name: part(), target: part(), place: Some(part()).filter(|place| !place.is_empty()) }
-    }
+#[derive(Debug)]
+pub(crate) struct ThreadSnapshot {
+    pub(crate) number: u64,
+    pub(crate) name: String,
+    /// Records that were written before the ring was copied, those that are overwritten included.
+    pub(crate) written: u64,
+    pub(crate) words: Vec<Word>,
 }
 
-/// By the address of their metadata.
-pub(crate) type Callsites = HashMap<usize, Arc<Callsite>>;
+impl ThreadSnapshot {
+    pub(crate) fn of(ring: &Ring) -> Self {
+        let written = ring.records();
+        Self { number: ring.number(), name: ring.name(), written, words: ring.snapshot() }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
     /// The rings of all threads. Those of threads that have ended are in the order of their ends.
-    rings: Mutex<Vec<Arc<RingBox>>>,
+    rings: Mutex<Vec<Arc<Ring>>>,
     /// Lost records of rings that were removed: those that a removed ring held, or that found no
     /// room in it.
     gone: AtomicU64,
     has_ended: AtomicBool,
     /// The thread that takes the records.
-    reader: OnceLock<Thread>,
+    pub(crate) reader: OnceLock<Thread>,
     /// Records store the addresses.
     callsites: Mutex<Callsites>,
     /// The open spans of the layers that this is a sink of.
@@ -221,8 +93,9 @@ pub(crate) struct Recorder {
     process: u32,
     /// Where the rings are, unless they are in memory alone.
     file: Option<RingFile>,
-    /// If this was read from a file: by whom it was left.
-    pub(crate) left: Option<Left>,
+    /// The process that writes in the background, or 0. It is the parent's in a child that was
+    /// forked meanwhile, which has no such thread.
+    pub(crate) writing: AtomicU32,
 }
 
 /// The extension of a span that belongs to a request, for all recorders.
@@ -248,7 +121,7 @@ impl Recorder {
             open_spans: Mutex::default(),
             process: process::id(),
             file: None,
-            left: None,
+            writing: AtomicU32::new(0),
         }
     }
 
@@ -259,23 +132,8 @@ impl Recorder {
         Ok(Self { file: Some(file), ..Self::new(settings) })
     }
 
-    /// What a process has left in a file.
-    pub(crate) fn read(file: impl io::Read) -> io::Result<Self> {
-        let (left, rings, callsites) = file::read(file)?;
-        let settings = Settings { has_locations: left.has_locations, ..Settings::new(WhenFull::Overwrite) };
-        Ok(Self {
-            rings: Mutex::new(rings),
-            gone: AtomicU64::new(left.gone),
-            callsites: Mutex::new(callsites),
-            left: Some(left),
-            ..Self::new(settings)
-        })
-    }
-
-    /// Number and name of the process whose records these are; in a forked child, the child's.
-    pub(crate) fn process(&self) -> (u32, String) {
-        let left = self.left.as_ref().map(|left| (left.process, left.name.clone()));
-        left.unwrap_or_else(|| (process::id(), own_name()))
+    fn has_requests(&self) -> bool {
+        self.settings.tracks != Tracks::Threads
     }
 
     fn has_fields(&self, metadata: &Metadata<'_>) -> bool {
@@ -284,7 +142,7 @@ impl Recorder {
 
     /// Whether the spans of this callsite have anything in the registry's extensions.
     fn has_extensions(&self, metadata: &Metadata<'_>) -> bool {
-        self.settings.tracks.has_requests() || self.has_fields(metadata)
+        self.has_requests() || self.has_fields(metadata)
     }
 
     /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
@@ -303,23 +161,23 @@ impl Recorder {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(place) = callsites.entry(address)
         {
-            let callsite = place.insert(Arc::new(Callsite::of(metadata)));
+            let names = place.insert(names(metadata).into());
             if let Some(file) = &self.file {
-                file.add_name(address, callsite);
+                file.add_names(address, names);
             }
         }
     }
 
-    /// The callsite whose metadata is at this address.
-    pub(crate) fn callsite(&self, address: usize) -> Option<Arc<Callsite>> {
+    /// The names of the callsite whose metadata is at this address.
+    pub(crate) fn callsite(&self, address: usize) -> Option<Arc<str>> {
         self.lock(&self.callsites)?.get(&address).cloned()
     }
 
     /// Makes a ring for the present thread.
-    pub(crate) fn join(&self) -> Option<Arc<RingBox>> {
-        let (number, name) = thread::present();
+    pub(crate) fn join(&self) -> Option<Arc<Ring>> {
+        let (number, name) = present_thread();
         let ring = self.ring_in_file(number, &name).unwrap_or_else(|| {
-            let ring = RingBox::new(self.settings.bytes_per_thread);
+            let ring = Ring::new(self.settings.bytes_per_thread);
             ring.claim(number, &name);
             ring
         });
@@ -330,11 +188,11 @@ impl Recorder {
 
     /// A ring of the file, if there is one. If none is free, the thread that ended first gives its
     /// ring away.
-    fn ring_in_file(&self, number: u64, name: &str) -> Option<RingBox> {
+    fn ring_in_file(&self, number: u64, name: &str) -> Option<Ring> {
         // What a forked child has in the file's place may be in use, but does not say so.
         let file = self.file.as_ref().filter(|_| !self.is_in_child())?;
         file.claim(number, name).or_else(|| {
-            self.forget_first(&mut *self.lock(&self.rings)?, RingBox::is_mapped);
+            self.forget_first(&mut *self.lock(&self.rings)?, Ring::is_mapped);
             let ring = file.claim(number, name);
             if ring.is_none() {
                 file.count_outside();
@@ -345,7 +203,7 @@ impl Recorder {
 
     /// The thread of `ring` ends. If nobody takes records, more than [`KEPT`] rings of such threads
     /// would only take memory.
-    pub(crate) fn leave(&self, ring: &Arc<RingBox>) {
+    pub(crate) fn leave(&self, ring: &Arc<Ring>) {
         let Some(mut rings) = self.lock(&self.rings) else { return };
         // Under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
@@ -353,7 +211,7 @@ impl Recorder {
         let ring = rings.remove(place);
         rings.push(ring);
         // The file has room for its rings, and a thread that needs one forgets another.
-        let takes_memory = |ring: &RingBox| !ring.is_mapped();
+        let takes_memory = |ring: &Ring| !ring.is_mapped();
         let ended = rings.iter().filter(|ring| ring.has_ended() && takes_memory(ring)).count();
         if self.settings.when_full == WhenFull::Overwrite && ended > KEPT {
             self.forget_first(&mut rings, takes_memory);
@@ -361,7 +219,7 @@ impl Recorder {
     }
 
     /// Forgets the ring of the thread that ended first, of those that are meant.
-    fn forget_first(&self, rings: &mut Vec<Arc<RingBox>>, is_meant: impl Fn(&RingBox) -> bool) {
+    fn forget_first(&self, rings: &mut Vec<Arc<Ring>>, is_meant: impl Fn(&Ring) -> bool) {
         if let Some(first) = rings.iter().position(|ring| ring.has_ended() && is_meant(ring)) {
             let first = rings.remove(first);
             first.forget();
@@ -376,12 +234,35 @@ impl Recorder {
 
     /// The rings of all threads; `None` only in a forked child, if a thread of the parent has them
     /// locked.
-    pub(crate) fn rings(&self) -> Option<Vec<Arc<RingBox>>> {
+    pub(crate) fn rings(&self) -> Option<Vec<Arc<Ring>>> {
         self.lock(&self.rings).map(|rings| rings.clone())
     }
 
+    /// What all rings have now; `None` as for [`rings`](Self::rings).
+    pub(crate) fn snapshot(&self) -> Option<Snapshot> {
+        let (rings, gone) = {
+            let rings = self.lock(&self.rings)?;
+            // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
+            (rings.clone(), self.gone.load(Ordering::Relaxed))
+        };
+        let threads = rings.iter().map(|ring| ThreadSnapshot::of(ring)).collect();
+        let callsites = self.lock(&self.callsites).map(|callsites| callsites.clone());
+        Some(Snapshot {
+            process: process::id(),
+            name: own_name(),
+            has_locations: self.settings.has_locations,
+            callsites: callsites.unwrap_or_default(),
+            threads,
+            gone,
+            end_ns: tickline::now_ns(),
+            // Later than the records: a request that ends meanwhile is left out, not shown as open.
+            open_requests: self.open_requests(),
+            ..Snapshot::default()
+        })
+    }
+
     /// Forgets a ring whose thread has ended, and whose records were taken.
-    pub(crate) fn forget(&self, ring: &Arc<RingBox>) {
+    pub(crate) fn forget(&self, ring: &Arc<Ring>) {
         // ORDERING: Relaxed, a count of its own.
         self.gone.fetch_add(ring.dropped(), Ordering::Relaxed);
         if let Some(mut rings) = self.lock(&self.rings) {
@@ -395,11 +276,6 @@ impl Recorder {
         let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.dropped());
         // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
         dropped.fold(self.gone.load(Ordering::Relaxed), u64::saturating_add)
-    }
-
-    pub(crate) fn set_reader(&self, reader: Thread) {
-        // A recorder has one reader.
-        let _ = self.reader.set(reader);
     }
 
     pub(crate) fn wake_reader(&self) {
@@ -419,19 +295,18 @@ impl Recorder {
         process::id() != self.process
     }
 
-    /// How many spans of requests are open that were created at that time, by time and address of
-    /// the callsite; `None` if there are no requests, or not all are known. The spans of a layer
-    /// that is gone end unseen, so they do not count.
-    pub(crate) fn open_requests(&self) -> Option<HashMap<(u64, usize), u64>> {
-        if self.left.is_some() || !self.settings.tracks.has_requests() {
+    /// `None` if there are no requests, or not all are known. The spans of a layer that is gone end
+    /// unseen, so they do not count.
+    fn open_requests(&self) -> Option<OpenRequests> {
+        if !self.has_requests() {
             return None;
         }
         let tables: Vec<_> = self.lock(&self.open_spans)?.iter().filter_map(Weak::upgrade).collect();
-        let mut open = HashMap::new();
+        let mut open = OpenRequests::new();
         for table in tables {
             for open_span in table.all()? {
-                let callsite = core::ptr::from_ref(open_span.metadata()).addr();
-                *open.entry((open_span.created_ns(), callsite)).or_default() += 1;
+                let callsite = core::ptr::from_ref(open_span.metadata).addr();
+                *open.entry((open_span.created_ns, callsite)).or_default() += 1;
             }
         }
         Some(open)
@@ -445,9 +320,28 @@ impl Recorder {
 }
 
 /// The name of this process: that of its program.
-fn own_name() -> String {
+pub(crate) fn own_name() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Number and name of the present thread, as viewers show it. The number is the system's, which
+/// `ps` and `perf` show. Where `/proc` does not have it, the recorder counts threads itself.
+fn present_thread() -> (u64, String) {
+    // The target on Linux is `PROCESS/task/THREAD`.
+    let link = fs::read_link("/proc/thread-self").ok();
+    let number = link.and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or_else(|| {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        // ORDERING: Relaxed, the number alone counts.
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    });
+    let known = thread::current().name().map(str::to_owned);
+    // A thread that Rust did not start may have a name by pthread_setname_np.
+    let name = known.or_else(|| {
+        let name = fs::read_to_string("/proc/thread-self/comm").ok()?;
+        Some(name.trim_end().to_owned())
+    });
+    (number, name.unwrap_or_else(|| format!("thread {number}")))
 }
 
 /// The number of the request that a span belongs to.
@@ -470,7 +364,7 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn wants_enters(&self) -> bool {
-        self.settings.tracks.has_threads()
+        self.settings.tracks != Tracks::Requests
     }
 
     fn wants_events(&self) -> bool {
@@ -489,7 +383,7 @@ impl Hooks for Arc<Recorder> {
                 text = fields.text();
                 found.extensions().replace(fields);
             }
-            if self.settings.tracks.has_requests() {
+            if self.has_requests() {
                 let mut id = request(found);
                 if id.is_none() {
                     found.parent(&mut |parent| id = request(parent));
@@ -498,9 +392,8 @@ impl Hooks for Arc<Recorder> {
                     // ORDERING: Relaxed, the number alone counts.
                     NEXT_REQUEST.fetch_add(1, Ordering::Relaxed)
                 });
-                let mut record = Record::new(Kind::Open, ns);
-                record.id = id;
-                record.text = text.as_deref().unwrap_or_default();
+                let text = text.as_deref().unwrap_or_default();
+                let record = Record { id, text, ..Record::new(Kind::Open, ns) };
                 let is_open = local::record(self, span.metadata, record);
                 found.extensions().replace(Request { id, is_open });
             }
@@ -539,17 +432,13 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn event(&self, event: &Event<'_>, around: &Find<'_>, ns: u64) {
-        let text = event_text(event);
-        let mut record = Record::new(Kind::Instant, ns);
-        record.text = &text;
-        if self.settings.tracks.has_requests() {
-            record.id = around.with(request).flatten().unwrap_or(0);
-        }
-        local::record(self, event.metadata(), record);
+        let text = &event_text(event);
+        let id = if self.has_requests() { around.with(request).flatten().unwrap_or(0) } else { 0 };
+        local::record(self, event.metadata(), Record { id, text, ..Record::new(Kind::Instant, ns) });
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        if !self.settings.tracks.has_requests() {
+        if !self.has_requests() {
             return;
         }
         let request = |found: &dyn Found| {
@@ -557,11 +446,8 @@ impl Hooks for Arc<Recorder> {
             extensions.get_mut::<Request>().filter(|request| request.is_open).map(|request| request.id)
         };
         let Some(id) = span.found.with(request).flatten() else { return };
-        let text = later(span);
-        let mut record = Record::new(Kind::Close, times.closed_monotonic_ns());
-        record.id = id;
-        record.text = &text;
-        local::record(self, span.metadata, record);
+        let text = &later(span);
+        local::record(self, span.metadata, Record { id, text, ..Record::new(Kind::Close, times.closed_ns) });
     }
 }
 
@@ -576,7 +462,7 @@ mod tests {
         let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };
         let recorder = Recorder { process: 0, ..Recorder::new(settings) };
         core::mem::forget((recorder.rings.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
-        assert!(recorder.join().is_none() && recorder.rings().is_none());
+        assert!(recorder.join().is_none() && recorder.snapshot().is_none());
         assert!(recorder.callsite(7).is_none() && recorder.open_requests().is_none());
     }
 }

@@ -2,25 +2,18 @@
 //! is left after each end of a process is in `crash.rs`.
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
 use std::sync::{Barrier, OnceLock};
-use std::{env, process, thread};
+use std::thread;
 
 use crate::common::{Hand, on_thread};
 use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
 use serde_json::Value;
+use tempfile::tempdir;
 use tickline_tracing::chrome::{TraceSummary, Tracks};
 use tickline_tracing::flight::{self, FlightRecorder};
 use tracing::{Dispatch, dispatcher, info, info_span};
-
-/// A folder of the test's own.
-fn folder(name: &str) -> PathBuf {
-    let folder = env::temp_dir().join(format!("tickline-tracing-box-{name}-{}", process::id()));
-    fs::create_dir(&folder).unwrap();
-    folder
-}
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     let mut trace = Vec::new();
@@ -32,8 +25,8 @@ fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
 /// one that a recorder writes to; nothing is left of what failed.
 #[test]
 fn a_file_is_that_of_one_recorder() {
-    let folder = folder("one");
-    let path = folder.join("box");
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("box");
     let create = |threads| FlightRecorder::builder().bytes_per_thread(1).create(&path, threads);
     let kind = |threads| create(threads).map_err(|error| error.kind()).unwrap_err();
     fs::write(&path, "a text").unwrap();
@@ -48,16 +41,15 @@ fn a_file_is_that_of_one_recorder() {
     let _second = create(2).unwrap();
     assert_eq!(fs::metadata(path.with_extension("old")).unwrap().len(), len);
     assert!(fs::metadata(&path).unwrap().len() > len);
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);
-    fs::remove_dir_all(folder).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 /// Symptom: of two that began at once, one recorded into a file without a name.
 #[test]
 fn of_two_at_once_one_has_the_file() {
-    let folder = folder("two");
+    let folder = tempdir().unwrap();
     for round in 0..8 {
-        let (path, ready) = (folder.join(round.to_string()), Barrier::new(2));
+        let (path, ready) = (folder.path().join(round.to_string()), Barrier::new(2));
         let create = || {
             ready.wait();
             FlightRecorder::builder().bytes_per_thread(1).create(&path, 8)
@@ -65,8 +57,7 @@ fn of_two_at_once_one_has_the_file() {
         let both = thread::scope(|scope| [(); 2].map(|()| scope.spawn(create)).map(|it| it.join().unwrap()));
         assert_eq!(both.iter().filter(|created| created.is_ok()).count(), 1, "{both:?}");
     }
-    assert_eq!(fs::read_dir(&folder).unwrap().count(), 8);
-    fs::remove_dir_all(folder).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 8);
 }
 
 /// A panic that unwinds `main` drops the recorder. Symptoms: the file was empty; rings of the file
@@ -74,8 +65,8 @@ fn of_two_at_once_one_has_the_file() {
 /// again, because this thread still had its ring.
 #[test]
 fn the_records_outlive_the_recorder() {
-    let (folder, hand) = (folder("outlive"), &Hand::default());
-    let path = folder.join("box");
+    let (folder, hand) = (tempdir().unwrap(), &Hand::default());
+    let path = folder.path().join("box");
     let recorder = FlightRecorder::builder().bytes_per_thread(1).create(&path, 12).unwrap();
     hand.timed(recorder, || {
         (0..11).for_each(|_| on_thread(|| drop(info_span!("there").entered())));
@@ -83,15 +74,14 @@ fn the_records_outlive_the_recorder() {
     });
     assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.written, 12);
     FlightRecorder::builder().bytes_per_thread(1).create(&path, 2).unwrap();
-    fs::remove_dir_all(folder).unwrap();
 }
 
 /// The file is complete while the process runs, and says what it has not: threads for which it has
 /// no ring, and whether the end of a request may be missing.
 #[test]
 fn a_file_says_what_it_has_not() {
-    let (folder, hand) = (folder("lacks"), &Hand::default());
-    let path = folder.join("box");
+    let (folder, hand) = (tempdir().unwrap(), &Hand::default());
+    let path = folder.path().join("box");
     let builder = FlightRecorder::builder().bytes_per_thread(1).tracks(Tracks::Requests);
     let recorder = builder.create(&path, 2).unwrap();
     let left = || converted(&fs::read(&path).unwrap()).unwrap();
@@ -101,23 +91,23 @@ fn a_file_says_what_it_has_not() {
         assert_eq!((left().0.open, left().0.events, left().0.undecided), (1, 1, 0));
         assert!(left().1.iter().any(|event| event["args"]["name"] == "a thread"));
         // The second thread takes the ring of the first, which has ended; the third has none.
-        let [joined, recorded] = [(); 2].map(|()| Barrier::new(2));
+        let together = Barrier::new(2);
         let second = || {
             info!("two");
-            joined.wait();
-            recorded.wait();
+            together.wait();
+            together.wait();
         };
         let dispatch = dispatcher::get_default(Dispatch::clone);
         thread::scope(|scope| {
             scope.spawn(|| dispatcher::with_default(&dispatch, second));
-            joined.wait();
+            together.wait();
             let (summary, events) = left();
             assert_eq!((summary.events, summary.dropped), (1, 1));
             // The end of the request could have been in the ring that is gone.
             assert_eq!((summary.open, summary.undecided), (0, 1));
             assert!(events.iter().any(|event| event["name"] == "two"));
             on_thread(|| info!("three"));
-            recorded.wait();
+            together.wait();
         });
         let events = left().1;
         assert!(!events.iter().any(|event| event["name"] == "three"));
@@ -125,15 +115,14 @@ fn a_file_says_what_it_has_not() {
         drop(hangs);
         assert_eq!((left().0.written, left().0.open, left().0.undecided), (1, 0, 0));
     });
-    fs::remove_dir_all(folder).unwrap();
 }
 
 /// A small file with records of all kinds.
 fn sample() -> &'static [u8] {
     static SAMPLE: OnceLock<Vec<u8>> = OnceLock::new();
     SAMPLE.get_or_init(|| {
-        let (folder, hand) = (folder("sample"), &Hand::default());
-        let path = folder.join("box");
+        let (folder, hand) = (tempdir().unwrap(), &Hand::default());
+        let path = folder.path().join("box");
         let builder = FlightRecorder::builder().bytes_per_thread(1).with_fields().with_source_locations();
         let recorder = builder.tracks(Tracks::ThreadsAndRequests).create(&path, 1).unwrap();
         hand.timed(recorder, || {
@@ -145,9 +134,7 @@ fn sample() -> &'static [u8] {
                 info!(number, is_even = number % 2 == 0, "said");
             }
         });
-        let bytes = fs::read(&path).unwrap();
-        fs::remove_dir_all(folder).unwrap();
-        bytes
+        fs::read(&path).unwrap()
     })
 }
 

@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::time::Duration;
 
-use crate::common::{Hand, Kept, on_thread};
+use crate::common::{Hand, Kept, on_thread, timed};
 use serde_json::{Value, json};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Builder, Chrome, TraceSummary, Tracks};
@@ -28,15 +28,8 @@ fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value
     (summary, events)
 }
 
-/// A busy interval of a thread in a span, ns.
-#[derive(Debug, PartialEq)]
-struct Slice {
-    name: String,
-    thread: u64,
-    start: u64,
-    end: u64,
-    args: Value,
-}
+/// A busy interval of a thread in a span: its name, its start and its end, ns, and its arguments.
+type Slice = (String, u64, u64, Value);
 
 fn ns(value: &Value) -> u64 {
     // The text has three decimals, so this is exact.
@@ -81,17 +74,14 @@ impl Trace {
         match phase {
             "B" => {
                 let (name, args) = (event["name"].as_str().unwrap().to_owned(), event["args"].clone());
-                inside.push(Slice { name, thread, start: ns, end: 0, args });
+                inside.push((name, ns, 0, args));
             }
             "E" => {
-                let mut slice = inside.pop().expect("an end has a beginning");
-                slice.end = ns;
-                match (slice.args.as_object_mut(), event["args"].as_object()) {
-                    (Some(args), Some(more)) => args.extend(more.clone()),
-                    (None, Some(_)) => slice.args = event["args"].clone(),
-                    _ => {}
+                let (name, start, _, mut args) = inside.pop().expect("an end has a beginning");
+                for (name, value) in event["args"].as_object().into_iter().flatten() {
+                    args[name] = value.clone();
                 }
-                self.slices.push(slice);
+                self.slices.push((name, start, ns, args));
             }
             "i" => assert!(event["s"] == "p" || event["s"] == "t", "{event}"),
             "b" | "n" | "e" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
@@ -101,12 +91,12 @@ impl Trace {
 
     /// The names of the spans that are open at the end.
     fn open(&self) -> Vec<&str> {
-        self.inside.values().flatten().map(|slice| slice.name.as_str()).collect()
+        self.inside.values().flatten().map(|slice| &*slice.0).collect()
     }
 
     /// Name, start, end and arguments of each busy interval.
     fn times(&self) -> Vec<(&str, u64, u64, &Value)> {
-        self.slices.iter().map(|Slice { name, start, end, args, .. }| (&**name, *start, *end, args)).collect()
+        self.slices.iter().map(|(name, start, end, args)| (&**name, *start, *end, args)).collect()
     }
 }
 
@@ -126,7 +116,7 @@ fn busy_intervals_are_exact() {
     assert_eq!((summary.written, summary.open), (3, 0));
     // Only on Linux is the thread's number that of the system.
     if let Ok(system) = fs::read_link("/proc/thread-self") {
-        let thread = Trace::of(&events).slices[0].thread.to_string();
+        let thread = events.last().unwrap()["tid"].to_string();
         assert_eq!(system.file_name().unwrap().to_str(), Some(thread.as_str()));
     }
     let args = json!({ "args": 7, "text": text, "flag": true, "half": 0.5 });
@@ -147,8 +137,7 @@ fn a_full_ring_drops_and_counts() {
     // The writer is stuck once the pipe is full.
     let (mut reader, pipe) = io::pipe().unwrap();
     let (chrome, guard) = Chrome::builder().bytes_per_thread(1).write_to(pipe).unwrap();
-    let layer = SpanTimingLayer::new().with_sink(chrome);
-    tracing::subscriber::with_default(registry().with(layer), || {
+    timed(chrome, || {
         info_span!("outer").in_scope(|| {
             for _ in 0..10_000 {
                 info_span!("work").in_scope(|| tracing::info!("an event"));
@@ -173,8 +162,7 @@ fn a_full_ring_drops_and_counts() {
 #[test]
 fn an_error_of_writing_is_told() {
     let (chrome, guard) = Chrome::builder().write_to(io::Cursor::new([0; 10])).unwrap();
-    let layer = SpanTimingLayer::new().with_sink(chrome);
-    tracing::subscriber::with_default(registry().with(layer), || info_span!("work").in_scope(|| ()));
+    timed(chrome, || info_span!("work").in_scope(|| ()));
     assert_eq!(guard.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
 }
 
@@ -184,7 +172,7 @@ fn an_error_of_writing_is_told() {
 fn a_file_from_eight_threads_is_balanced() {
     const THREADS: u64 = 8;
     let spans: u64 = env::var("TICKLINE_TEST_SPANS").map_or(40_000, |text| text.parse().unwrap());
-    let path = env::temp_dir().join(format!("tickline-tracing-threads-{}.json", std::process::id()));
+    let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
     // None may be missing.
     let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
     let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
@@ -201,28 +189,21 @@ fn a_file_from_eight_threads_is_balanced() {
         }
     });
     let summary = guard.finish().unwrap();
-    // Parses the whole file without keeping it: ten million events as values would take
-    // gigabytes.
-    let file = BufReader::new(fs::File::open(&path).unwrap());
-    serde_json::from_reader::<_, serde::de::IgnoredAny>(file).unwrap();
+    // Line by line: ten million events as values would take gigabytes.
     let (mut trace, mut ended, mut names) = (Trace::default(), HashMap::new(), BTreeMap::new());
-    for line in BufReader::new(fs::File::open(&path).unwrap()).lines() {
-        let line = line.unwrap();
-        let Some(event) = line.trim().trim_matches([',', '[', ']', ' ']).strip_prefix('{') else { continue };
-        let event: Value = serde_json::from_str(&format!("{{{event}")).unwrap();
+    let lines = BufReader::new(fs::File::open(&path).unwrap()).lines().map(Result::unwrap);
+    for line in lines.take_while(|line| line != "]") {
+        let event: Value = serde_json::from_str(line.trim_matches(['[', ','])).unwrap();
+        let thread = event["tid"].as_u64().unwrap();
         if event["name"] == "thread_name" {
-            let name: u64 = event["args"]["name"].as_str().unwrap().parse().unwrap();
-            names.insert(name, event["tid"].as_u64().unwrap());
+            names.insert(event["args"]["name"].as_str().unwrap().parse::<u64>().unwrap(), thread);
         }
         trace.add(&event);
-        for inside in trace.inside.values() {
-            assert!(
-                inside.iter().map(|slice| &*slice.name).eq(["outer", "inner"].into_iter().take(inside.len()))
-            );
-        }
-        trace.slices.drain(..).for_each(|slice| *ended.entry(slice.thread).or_default() += 1);
+        let names = |inside: &Vec<Slice>| ["outer", "inner"].into_iter().take(inside.len());
+        assert!(trace.inside.values().all(|inside| inside.iter().map(|slice| &*slice.0).eq(names(inside))));
+        *ended.entry(thread).or_default() += trace.slices.drain(..).count() as u64;
     }
-    fs::remove_file(&path).unwrap();
+    ended.remove(&0); // the process's own name
     assert!(names.keys().copied().eq(0..THREADS), "{names:?}");
     assert_eq!(ended, names.into_values().map(|thread| (thread, each)).collect());
     assert_eq!(trace.open().len(), 0);
@@ -236,8 +217,7 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
     let kept = Kept::default();
     let hour = Duration::from_secs(3_600);
     let (chrome, guard) = Chrome::builder().with_fields().flush_every(hour).write_to(kept.clone()).unwrap();
-    let layer = SpanTimingLayer::new().with_sink(chrome);
-    tracing::subscriber::with_default(registry().with(layer), || {
+    timed(chrome, || {
         let _outer = info_span!("outer", user = 7).entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
@@ -290,7 +270,7 @@ fn events_are_instants_and_recorded_values_are_there() {
         span.in_scope(|| tracing::info!(answer = 42));
     });
     assert_eq!((summary.written, summary.events), (2, 2));
-    let args: Vec<_> = Trace::of(&events).slices.into_iter().map(|slice| slice.args).collect();
+    let args: Vec<_> = Trace::of(&events).slices.into_iter().map(|slice| slice.3).collect();
     let with = |status: u64| json!({ "route": "/", "status": status });
     assert_eq!(args, [with(200), with(500)]);
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();

@@ -7,8 +7,8 @@ use std::thread;
 use tickline_tracing::source::TimeSource;
 use tickline_tracing::{Callback, Sink, SpanTiming, SpanTimingLayer};
 use tracing::{Dispatch, dispatcher};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::registry;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::{Registry, registry};
 
 /// The offset of the hand clock's Unix time from its monotonic time, ns.
 pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
@@ -36,8 +36,7 @@ impl Hand {
 
     /// Runs `run` with a layer of this clock, and one sink.
     pub fn timed(&self, sink: impl Sink, run: impl FnOnce()) {
-        let layer = SpanTimingLayer::from_source(self.clone()).with_sink(sink);
-        tracing::subscriber::with_default(registry().with(layer), run);
+        with(SpanTimingLayer::from_source(self.clone()).with_sink(sink), run);
     }
 }
 
@@ -49,6 +48,16 @@ impl TimeSource for Hand {
     fn unix_offset_ns(&self) -> i64 {
         (UNIX_OFFSET_NS - self.hands()[1]).cast_signed()
     }
+}
+
+/// Runs `run` with a layer alone.
+pub fn with(layer: impl Layer<Registry> + Send + Sync, run: impl FnOnce()) {
+    tracing::subscriber::with_default(registry().with(layer), run);
+}
+
+/// Runs `run` with a layer of the global clock, and one sink.
+pub fn timed(sink: impl Sink, run: impl FnOnce()) {
+    with(SpanTimingLayer::new().with_sink(sink), run);
 }
 
 /// Name and times of each span that was closed.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::common::Hand;
+use crate::common::{Hand, timed};
 use tickline_tracing::{Callback, SpanTimingLayer};
 use tracing::{Subscriber, info_span, trace_span};
 use tracing_subscriber::filter::LevelFilter;
@@ -67,8 +67,7 @@ fn callbacks_see_the_fields_that_they_chose() {
         let field = |name| span.field(name).map(str::to_owned);
         add.lock().unwrap().push([field("route"), field("status"), field("user")]);
     });
-    let layer = SpanTimingLayer::new().with_sink(callback.with_fields(&["route", "status"]));
-    tracing::subscriber::with_default(registry().with(layer), || {
+    timed(callback.with_fields(&["route", "status"]), || {
         let span = info_span!("request", route = "/", status = 0, user = 7);
         span.record("status", 404);
         drop(span);
@@ -98,8 +97,7 @@ mod histograms {
 
     /// The labels' values of the spans of `run`, and how many have them.
     fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
-        let layer = SpanTimingLayer::new().with_sink(histograms.clone());
-        tracing::subscriber::with_default(registry().with(layer), run);
+        timed(histograms.clone(), run);
         let line = |summary: Summary| format!("{}: {}", summary.values.join(","), summary.count);
         histograms.summaries().into_iter().map(line).collect()
     }

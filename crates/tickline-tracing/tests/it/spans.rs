@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
+use crate::common::{Closed, Hand, UNIX_OFFSET_NS, timed, with};
 use tickline::Clock;
 use tickline_tracing::source::{StdClock, TimeSource};
 use tickline_tracing::{SpanTiming, SpanTimingLayer};
 use tracing::span::Id;
-use tracing::{Level, Subscriber, info_span, span};
-use tracing_subscriber::filter::{LevelFilter, filter_fn};
+use tracing::{Subscriber, info_span};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{registry, reload};
@@ -53,24 +53,6 @@ fn busy_and_idle_are_exact() {
     assert_eq!(lived(never_entered), (0, 40, 0));
 }
 
-/// tracing-subscriber's pull request 2944: an inner re-entry ended the outer one.
-#[test]
-fn re_entries_are_one_busy_interval() {
-    let times = lived(|hand| {
-        let span = info_span!("work");
-        let outer = span.enter();
-        hand.advance_ns(1);
-        span.in_scope(|| {
-            hand.advance_ns(20);
-            span.in_scope(|| hand.advance_ns(300));
-        });
-        hand.advance_ns(4_000);
-        drop(outer);
-        hand.advance_ns(50_000);
-    });
-    assert_eq!(times, (4_321, 50_000, 3));
-}
-
 /// Two threads in one span: the time during which any of them was there. The second one closes it.
 #[test]
 fn busy_intervals_of_threads_that_overlap_count_once() {
@@ -78,21 +60,21 @@ fn busy_intervals_of_threads_that_overlap_count_once() {
         let here = info_span!("work").entered();
         let other = tracing::Span::clone(&here);
         hand.advance_ns(10);
-        let (inside, leave) = (Barrier::new(2), Barrier::new(2));
+        let together = Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let other = other;
                 other.in_scope(|| {
-                    inside.wait();
-                    leave.wait();
+                    together.wait();
+                    together.wait();
                 });
                 hand.advance_ns(40_000);
             });
-            inside.wait();
+            together.wait();
             hand.advance_ns(200);
             drop(here);
             hand.advance_ns(3_000);
-            leave.wait();
+            together.wait();
         });
     });
     assert_eq!(times, (3_210, 40_000, 2));
@@ -107,7 +89,7 @@ fn a_callback_may_panic() {
             std::panic::resume_unwind(Box::new(()));
         }
     });
-    tracing::subscriber::with_default(registry().with(layer), || {
+    with(layer, || {
         assert!(catch_unwind(|| drop(info_span!("bad"))).is_err());
         drop(info_span!("good"));
     });
@@ -140,31 +122,13 @@ fn all_layers_see_the_same_times() {
     assert_eq!(*before.0.lock().unwrap(), [None], "added before, so called before");
 }
 
-#[test]
-fn filters_of_the_layer_hold() {
-    let (all, only_warn) = (Closed::default(), Closed::default());
-    let timing = |closed: &Closed| SpanTimingLayer::new().with_sink(closed.sink());
-    let subscriber = registry()
-        .with(timing(&only_warn).with_filter(LevelFilter::WARN))
-        .with(timing(&all).with_filter(filter_fn(|metadata| metadata.name() != "hidden")));
-    tracing::subscriber::with_default(subscriber, || {
-        for _ in 0..3 {
-            info_span!("info").in_scope(|| span!(Level::WARN, "warn").in_scope(|| ()));
-            span!(Level::ERROR, "hidden").in_scope(|| ());
-        }
-    });
-    assert_eq!(only_warn.names(), ["warn", "hidden"].repeat(3));
-    assert_eq!(all.names(), ["warn", "info"].repeat(3));
-    assert!(only_warn.all().iter().chain(&all.all()).all(|(_, times)| times.enters() == 1));
-}
-
 /// tracing's issue 3529: a filter that was reloaded while spans were open unbalanced their counts.
 #[test]
 fn a_filter_may_be_reloaded_while_spans_are_open() {
     let (hand, closed) = (Hand::default(), Closed::default());
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
     let timing = SpanTimingLayer::from_source(hand.clone()).with_sink(closed.sink()).with_filter(filter);
-    tracing::subscriber::with_default(registry().with(timing), || {
+    with(timing, || {
         let open = info_span!("open");
         let entered = open.enter();
         hand.advance_ns(5);
@@ -190,7 +154,7 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
     let (first, second) = (Closed::default(), Closed::default());
     let layer = |closed: Closed| Some(SpanTimingLayer::new().with_sink(closed.sink()));
     let (slot, handle) = reload::Layer::new(layer(first.clone()).filter(|_| false)); // none yet
-    tracing::subscriber::with_default(registry().with(slot), || {
+    with(slot, || {
         let before = info_span!("before");
         let inside = before.enter();
         handle.reload(layer(first.clone())).unwrap();
@@ -213,34 +177,13 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
     assert_eq!(second.one("after").enters(), 1);
 }
 
-/// The layer misses an exit: the busy interval goes on until the span is closed, no longer.
-#[test]
-fn a_missed_exit_ends_with_the_span() {
-    let (hand, closed) = (Hand::default(), Closed::default());
-    let layer = SpanTimingLayer::from_source(hand.clone()).with_sink(closed.sink());
-    let (slot, handle) = reload::Layer::new(Some(layer));
-    tracing::subscriber::with_default(registry().with(slot), || {
-        let span = info_span!("work");
-        let inside = span.enter();
-        let mut taken = None;
-        handle.modify(|slot| taken = slot.take()).unwrap();
-        hand.advance_ns(100);
-        drop(inside);
-        handle.modify(|slot| *slot = taken.take()).unwrap();
-        hand.advance_ns(11);
-    });
-    let times = closed.one("work");
-    assert_eq!((times.busy().as_nanos(), times.enters()), (111, 1));
-}
-
 /// By the clocks of programs, a span contains what happens in it, and Unix and monotonic time are
 /// not mixed up: that would be a time before the year 2020.
 #[test]
 fn spans_contain_each_other() {
     fn check(layer: SpanTimingLayer<impl TimeSource>) {
         let closed = Closed::default();
-        let layer = layer.with_sink(closed.sink());
-        tracing::subscriber::with_default(registry().with(layer), || {
+        with(layer.with_sink(closed.sink()), || {
             info_span!("outer").in_scope(|| drop(info_span!("inner").entered()));
         });
         let (outer, inner) = (closed.one("outer"), closed.one("inner"));
@@ -258,9 +201,8 @@ fn spans_contain_each_other() {
 fn a_gate_may_close_in_a_span() {
     let clock = Clock::global();
     let closed = Closed::default();
-    let layer = SpanTimingLayer::new().with_sink(closed.sink());
     let start = std::time::Instant::now();
-    tracing::subscriber::with_default(registry().with(layer), || {
+    timed(closed.sink(), || {
         for round in 0..2_000 {
             let span = info_span!("across");
             let entered = span.enter();
@@ -292,21 +234,18 @@ fn none_is_lost() {
     const THREADS: u64 = 8;
     const SPANS: u64 = if cfg!(debug_assertions) { 10_000 } else { 1_250_000 };
     let _clock = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();
-    let counts = Arc::new([const { AtomicU64::new(0) }; 2]);
-    let steps_back = Arc::new(Mutex::new(Vec::new()));
-    let (added, found) = (Arc::clone(&counts), Arc::clone(&steps_back));
+    let counts = Arc::new([const { AtomicU64::new(0) }; 3]);
+    let added = Arc::clone(&counts);
     let layer = SpanTimingLayer::new().with_callback(move |span| {
         thread_local! {
             static LAST_NS: Cell<u64> = const { Cell::new(0) };
         }
         let times = span.times();
-        let last_ns = LAST_NS.replace(times.closed_monotonic_ns());
-        if times.created_monotonic_ns() < last_ns {
-            found.lock().unwrap().push((last_ns, *times));
+        let steps_back = times.created_monotonic_ns() < LAST_NS.replace(times.closed_monotonic_ns());
+        for (count, by) in added.iter().zip([1, times.enters(), u64::from(steps_back)]) {
+            // ORDERING: Relaxed: counts, read when the threads are joined.
+            count.fetch_add(by, Ordering::Relaxed);
         }
-        // ORDERING: Relaxed for both: counts, read when the threads are joined.
-        added[0].fetch_add(1, Ordering::Relaxed);
-        added[1].fetch_add(times.enters(), Ordering::Relaxed);
     });
     let dispatch = tracing::Dispatch::new(registry().with(layer));
     std::thread::scope(|scope| {
@@ -327,6 +266,6 @@ fn none_is_lost() {
     let enters: u64 =
         (0..THREADS).map(|thread| (0..SPANS).map(|round| 1 + (round + thread) % 3).sum::<u64>()).sum();
     // ORDERING: Relaxed, the threads are joined.
-    assert_eq!([0, 1].map(|place| counts[place].load(Ordering::Relaxed)), [THREADS * SPANS, enters]);
-    assert_eq!(*steps_back.lock().unwrap(), []);
+    let counts = counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(counts, [THREADS * SPANS, enters, 0]);
 }

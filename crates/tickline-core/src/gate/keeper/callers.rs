@@ -1,9 +1,9 @@
-//! Whether a reader should do an iteration of the control loop: for clocks that their readers
-//! drive.
+//! Whether a reader should run an iteration of the control loop. This is for clocks that their
+//! readers drive.
 //!
-//! An iteration costs some 2 us, which pays only where calls are frequent: 256 or more in an
-//! interval. The inlined path stores nothing, so it counts no calls. A reader on the slow path has
-//! found no line, or a line that is past its window. This reader decides by the time:
+//! An iteration costs some 2 us, which pays only if calls are frequent: 256 or more in an interval.
+//! The inlined path stores nothing, so it counts no calls. A reader on the slow path has found no
+//! line, or a line that is past its window. This reader decides by the time:
 //!
 //! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
 //!   iteration at once.
@@ -20,11 +20,11 @@ use crate::shared::{SlowReading, Source};
 /// then saves 256 calls some 10 ns each.
 const CALLS_PER_INTERVAL: u64 = 256;
 
-/// This many frequent readings by the slow path in a row make a reader start the clock, or renew a
-/// line that nobody has read for a while.
+/// After this many frequent readings by the slow path in a row, a reader starts the clock, or
+/// renews a line that nobody has read for a while.
 const STREAK: u64 = 8;
 
-/// Iterations that readers run between two checks of the facts: four seconds at the default
+/// Iterations that readers run between two checks of the facts. That is four seconds at the default
 /// interval, because a check takes some 10 us. A thread checks at each interval.
 const ITERATIONS_PER_CHECK: u64 = 8;
 

@@ -6,105 +6,64 @@
 //! A forked child inherits the mapping, and would write to its parent's rings. So before `fork`
 //! returns to the child, empty memory of its own takes the mapping's place (`pthread_atfork`).
 
-use core::ptr;
-use core::slice;
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
-use std::ffi::c_void;
+use core::sync::atomic::AtomicU64;
+use core::{mem, ptr, slice};
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::process;
+use std::path::Path;
 use std::sync::OnceLock;
 
-use super::Chunk;
+use spin::mutex::SpinMutex;
+
+use crate::open_spans::lock_briefly;
+use crate::trace::{beside, with};
 
 /// The mapping of a file that this process has locked.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    chunks: &'static [Chunk],
-    place: &'static Place,
+    words: &'static [AtomicU64],
 }
 
-/// What a forked child needs to know of a mapping.
-#[derive(Debug)]
-struct Place {
-    /// Null if there is no mapping.
-    start: AtomicPtr<c_void>,
-    bytes: AtomicUsize,
-    /// The file, which is locked until its descriptors and its mappings are gone; -1 if the place
-    /// is free.
-    file: AtomicI32,
-}
-
-/// Recorders of one process that are in files: more than anyone needs.
-const MOST: usize = 16;
-
-static PLACES: [Place; MOST] = [const {
-    Place { start: AtomicPtr::new(ptr::null_mut()), bytes: AtomicUsize::new(0), file: AtomicI32::new(-1) }
-}; MOST];
+/// The words and the file of each mapping. A file is locked until its descriptors and its mappings
+/// are gone.
+static FILES: SpinMutex<Vec<(&[AtomicU64], File)>> = SpinMutex::new(Vec::new());
 
 const PROTECTION: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
+/// Another thread of the parent does not have the lock at the fork.
+extern "C" fn before_fork() {
+    mem::forget(lock_briefly(&FILES));
+}
+
+extern "C" fn in_parent() {
+    // SAFETY: this thread has locked it in `before_fork`.
+    unsafe { FILES.force_unlock() };
+}
+
 /// Runs in a forked child, and does only what a signal's handler may do. If the kernel has no
 /// memory for it, the child goes on to write to its parent's rings.
-extern "C" fn leave_the_parents_files() {
-    for place in &PLACES {
-        // ORDERING: Acquire, pairs with the Release store in `remember`: `bytes` is known. No test
-        // sees a weaker one: a child has what its parent's stores were at the fork.
-        let start = place.start.load(Ordering::Acquire);
-        if !start.is_null() {
-            // ORDERING: Relaxed, behind the Acquire.
-            let bytes = place.bytes.load(Ordering::Relaxed);
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED;
-            // SAFETY: it replaces a mapping of atomics, which may become 0 at any time.
-            unsafe { libc::mmap(start, bytes, PROTECTION, flags, -1, 0) };
-        }
-        place.forget();
+extern "C" fn in_child() {
+    in_parent();
+    for (words, _file) in lock_briefly(&FILES).drain(..) {
+        let start = words.as_ptr().cast_mut().cast();
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANON | libc::MAP_FIXED;
+        // SAFETY: it replaces a mapping of atomics, which may become 0 at any time.
+        unsafe { libc::mmap(start, size_of_val(words), PROTECTION, flags, -1, 0) };
     }
 }
 
-impl Place {
-    /// Remembers a mapping, and keeps its file open.
-    fn remember(file: File, start: *mut c_void, bytes: usize) -> io::Result<&'static Self> {
-        static INSTALLED: OnceLock<libc::c_int> = OnceLock::new();
-        let installed = INSTALLED.get_or_init(|| {
-            // SAFETY: the handler may run at any fork.
-            unsafe { libc::pthread_atfork(None, None, Some(leave_the_parents_files)) }
-        });
-        if *installed != 0 {
-            return Err(io::Error::from_raw_os_error(*installed));
-        }
-        // ORDERING: Acquire, pairs with the Release swap in `forget`: the null of the last owner
-        // comes before this one's start. No test sees a weaker one: Miri's stores to one place take
-        // effect in the order in which they run.
-        let is_taken = |place: &&Self| {
-            place.file.compare_exchange(-1, file.as_raw_fd(), Ordering::Acquire, Ordering::Relaxed).is_ok()
-        };
-        let Some(place) = PLACES.iter().find(is_taken) else {
-            return Err(io::Error::other(format!("this process has {MOST} recorders in files")));
-        };
-        let _ = file.into_raw_fd();
-        // ORDERING: Relaxed, published by the next store.
-        place.bytes.store(bytes, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `leave_the_parents_files`. No test sees
-        // a weaker one, as there.
-        place.start.store(start, Ordering::Release);
-        Ok(place)
-    }
-
-    /// Closes the file.
-    fn forget(&self) {
-        // ORDERING: Relaxed, published by the swap.
-        self.start.store(ptr::null_mut(), Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire exchange in `remember`. No test sees a weaker
-        // one, as there.
-        let file = self.file.swap(-1, Ordering::Release);
-        if file != -1 {
-            // SAFETY: `remember` took the descriptor, and nobody else knows it.
-            unsafe { libc::close(file) };
-        }
+/// Makes sure that a forked child leaves this process's files.
+fn prepare_for_forks() -> io::Result<()> {
+    static PREPARED: OnceLock<libc::c_int> = OnceLock::new();
+    let prepared = PREPARED.get_or_init(|| {
+        // SAFETY: the handlers may run at any fork.
+        unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) }
+    });
+    match *prepared {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 
@@ -113,20 +72,15 @@ impl Mapping {
     /// word is `magic` becomes `path.old`.
     pub(crate) fn create(
         path: &Path,
-        chunks: usize,
+        words: usize,
         magic: u64,
-        fill: impl FnOnce(&[Chunk]),
+        fill: impl FnOnce(&[AtomicU64]),
     ) -> io::Result<Self> {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
         let older = older(path, magic)?;
-        // ORDERING: Relaxed, only the number counts.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // A file of this name was left by a process of the same number.
-        let beside = with(path, &format!(".{}.{number}", process::id()));
-        let _ = fs::remove_file(&beside);
+        let beside = beside(path);
         let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
-        let created = Self::of(file, chunks).and_then(|mapping| {
-            fill(mapping.chunks);
+        let created = Self::of(file, words).and_then(|mapping| {
+            fill(mapping.words);
             if older.is_some() {
                 fs::rename(path, with(path, ".old"))?;
             }
@@ -142,46 +96,42 @@ impl Mapping {
     }
 
     /// Locks, fills and maps an empty file.
-    fn of(mut file: File, chunks: usize) -> io::Result<Self> {
-        let bytes = chunks * size_of::<Chunk>();
+    fn of(mut file: File, words: usize) -> io::Result<Self> {
+        let bytes = words * size_of::<AtomicU64>();
+        prepare_for_forks()?;
         lock(&file)?;
         // A mapping of blocks that the disk does not have would end the process by a SIGBUS when
         // the disk is full. Here that is an error.
         io::copy(&mut io::repeat(0).take(bytes as u64), &mut file)?;
+        let mut files = lock_briefly(&FILES);
         // SAFETY: a new mapping; no memory of the program's is touched.
         let start =
             unsafe { libc::mmap(ptr::null_mut(), bytes, PROTECTION, libc::MAP_SHARED, file.as_raw_fd(), 0) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: so many bytes are mapped, from the beginning of a page, until `drop`; `chunks` of
+        // SAFETY: so many bytes are mapped, from the beginning of a page, until `drop`; `words` of
         // this type lends them no longer. Any bytes are atomics.
-        let chunks = unsafe { slice::from_raw_parts(start.cast(), chunks) };
-        match Place::remember(file, start, bytes) {
-            Ok(place) => Ok(Self { chunks, place }),
-            Err(error) => {
-                // SAFETY: nobody has the chunks.
-                unsafe { libc::munmap(start, bytes) };
-                Err(error)
-            }
-        }
+        let words = unsafe { slice::from_raw_parts(start.cast(), words) };
+        // This may allocate. An allocator that locks itself at a fork does so behind `before_fork`,
+        // because it was there before, and the last handler comes first.
+        files.push((words, file));
+        Ok(Self { words })
     }
 
-    pub(super) fn chunks(&self) -> &[Chunk] {
-        self.chunks
+    pub(super) fn words(&self) -> &[AtomicU64] {
+        self.words
     }
 
     /// Ends the file's lock, and closes it.
     pub(super) fn unlock(&self) {
-        let start = self.chunks.as_ptr().cast_mut().cast();
-        // ORDERING: Relaxed, the process's own store. In a forked child the place may be another's.
-        if self.place.start.load(Ordering::Relaxed) == start {
-            // ORDERING: Relaxed, as above.
-            let file = self.place.file.load(Ordering::Relaxed);
+        let mut files = lock_briefly(&FILES);
+        // A forked child has left it.
+        if let Some(place) = files.iter().position(|(words, _)| ptr::eq(*words, self.words)) {
+            let (_, file) = files.swap_remove(place);
             // The mapping keeps the file open, and so the lock.
-            // SAFETY: the descriptor is open, or -1, which is an error.
-            unsafe { libc::flock(file, libc::LOCK_UN) };
-            self.place.forget();
+            // SAFETY: the descriptor is open.
+            unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
         }
     }
 }
@@ -189,17 +139,10 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         self.unlock();
-        let start = self.chunks.as_ptr().cast_mut().cast();
-        // SAFETY: it is mapped until here, and no borrow of the chunks is left.
-        unsafe { libc::munmap(start, size_of_val(self.chunks)) };
+        let start = self.words.as_ptr().cast_mut().cast();
+        // SAFETY: it is mapped until here, and no borrow of the words is left.
+        unsafe { libc::munmap(start, size_of_val(self.words)) };
     }
-}
-
-/// `path` with something behind its name.
-fn with(path: &Path, behind: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(behind);
-    name.into()
 }
 
 /// The file that is there, locked, if a process has left it.
@@ -253,16 +196,13 @@ mod tests {
     /// file of another one that has come first meanwhile.
     #[test]
     fn a_file_that_another_recorder_has_moved_is_not_locked() {
-        let folder = std::env::temp_dir().join(format!("tickline-moved-{}", process::id()));
-        fs::create_dir(&folder).unwrap();
-        let path = folder.join("box");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("box");
         fs::write(&path, "old").unwrap();
         let opened = File::open(&path).unwrap();
         lock_at(&opened, &path).unwrap();
         fs::rename(&path, with(&path, ".old")).unwrap();
         fs::write(&path, "new").unwrap();
-        let refused = lock_at(&opened, &path).unwrap_err();
-        fs::remove_dir_all(&folder).unwrap();
-        assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+        assert_eq!(lock_at(&opened, &path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
     }
 }

@@ -1,21 +1,20 @@
 //! Systems without mapped files.
 
 use core::convert::Infallible;
+use core::sync::atomic::AtomicU64;
 use std::io;
 use std::path::Path;
-
-use super::Chunk;
 
 /// There is none.
 #[derive(Debug)]
 pub(crate) struct Mapping(Infallible);
 
 impl Mapping {
-    pub(crate) fn create(_: &Path, _: usize, _: u64, _: impl FnOnce(&[Chunk])) -> io::Result<Self> {
+    pub(crate) fn create(_: &Path, _: usize, _: u64, _: impl FnOnce(&[AtomicU64])) -> io::Result<Self> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "a recorder's file needs Unix"))
     }
 
-    pub(super) fn chunks(&self) -> &[Chunk] {
+    pub(super) fn words(&self) -> &[AtomicU64] {
         match self.0 {}
     }
 

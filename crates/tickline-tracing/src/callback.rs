@@ -1,0 +1,161 @@
+//! Callbacks, and the values of fields that they choose.
+
+use core::fmt;
+
+use tracing_core::Metadata;
+use tracing_core::field::{Field, Visit};
+use tracing_core::span::{Attributes, Id, Record};
+
+use crate::sink::{Hooks, Span};
+use crate::timing::SpanTiming;
+
+/// A closed span, as a callback gets it.
+#[derive(Debug)]
+pub struct ClosedSpan<'a> {
+    span: &'a Span<'a>,
+    times: &'a SpanTiming,
+    fields: Option<&'a Texts>,
+}
+
+impl ClosedSpan<'_> {
+    /// The span's name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.span.metadata.name()
+    }
+
+    /// Its name, target, level and place in the source.
+    #[must_use]
+    pub fn metadata(&self) -> &'static Metadata<'static> {
+        self.span.metadata
+    }
+
+    /// Its number, which another span may have later.
+    #[must_use]
+    pub fn id(&self) -> Id {
+        self.span.id.clone()
+    }
+
+    /// The text of a field, as it was recorded last, without quotation marks if it is a string.
+    /// `None` if the span has no such field, or if [`Callback::with_fields`] does not name it.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&str> {
+        self.fields?.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
+    }
+
+    /// Its times.
+    #[must_use]
+    pub fn times(&self) -> &SpanTiming {
+        self.times
+    }
+
+    /// Its CPU time; `None` without a [`RunningTime`](crate::running::RunningTime) among the sinks
+    /// before, or if the span was never exited.
+    #[cfg(all(unix, feature = "running"))]
+    #[must_use]
+    pub fn running(&self) -> Option<core::time::Duration> {
+        self.span.found.with(crate::running::of).flatten()
+    }
+}
+
+/// A [`Sink`](crate::Sink) made of a closure.
+pub struct Callback {
+    call: Box<dyn Fn(&ClosedSpan<'_>) + Send + Sync>,
+    fields: &'static [&'static str],
+}
+
+impl Callback {
+    /// Calls `call` for each span that is closed, on the thread that closes it.
+    #[must_use]
+    pub fn new(call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
+        Self { call: Box::new(call), fields: &[] }
+    }
+
+    /// Also keeps these fields of the spans, for [`ClosedSpan::field`]. A span that has any of them
+    /// costs a lookup in the registry and some text when it is created. Other spans cost nothing
+    /// more.
+    ///
+    /// ```
+    /// use tickline_tracing::{Callback, SpanTimingLayer};
+    /// use tracing_subscriber::layer::SubscriberExt;
+    ///
+    /// let callback = Callback::new(|span| {
+    ///     if let Some(route) = span.field("route") {
+    ///         println!("{route}: {:?}, status {:?}", span.times().total(), span.field("status"));
+    ///     }
+    /// });
+    /// let layer =
+    ///     SpanTimingLayer::new().with_sink(callback.with_fields(&["route", "status"]));
+    /// let subscriber = tracing_subscriber::registry().with(layer);
+    /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
+    /// ```
+    #[must_use]
+    pub fn with_fields(self, fields: &'static [&'static str]) -> Self {
+        Self { fields, ..self }
+    }
+
+    /// Keeps the values of the chosen fields, which `record` passes to its visitor.
+    fn keep(&self, span: &Span<'_>, record: impl FnOnce(&mut dyn Visit)) {
+        if !self.fields.iter().any(|name| span.metadata.fields().field(name).is_some()) {
+            return;
+        }
+        // The extensions are not locked while values are formatted: a value's `Debug` may use them.
+        let mut found = Texts::default();
+        record(&mut Chosen { names: self.fields, texts: &mut found });
+        span.found.with(|span| {
+            let mut extensions = span.extensions();
+            let Texts(mut kept) = extensions.remove().unwrap_or_default();
+            kept.retain(|(known, _)| found.0.iter().all(|(name, _)| name != known));
+            kept.append(&mut found.0);
+            extensions.insert(Texts(kept));
+        });
+    }
+}
+
+impl fmt::Debug for Callback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Callback").field("fields", &self.fields).finish_non_exhaustive()
+    }
+}
+
+impl Hooks for Callback {
+    fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
+        self.keep(span, |visit| attributes.record(visit));
+    }
+
+    fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
+        self.keep(span, |visit| values.record(visit));
+    }
+
+    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
+        // Taken out, so that no lock is held: the callback may use the extensions.
+        let kept = || span.found.with(|found| found.extensions().remove::<Texts>()).flatten();
+        let fields = if self.fields.is_empty() { None } else { kept() };
+        (self.call)(&ClosedSpan { span, times, fields: fields.as_ref() });
+        if let Some(fields) = fields {
+            span.found.with(|found| found.extensions().replace(fields));
+        }
+    }
+}
+
+/// The extension of a span: name and text of the fields that some callback has chosen.
+#[derive(Debug, Default)]
+struct Texts(Vec<(&'static str, String)>);
+
+/// Takes the texts of the fields with these names.
+struct Chosen<'a> {
+    names: &'a [&'static str],
+    texts: &'a mut Texts,
+}
+
+impl Visit for Chosen<'_> {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if self.names.contains(&field.name()) {
+            self.texts.0.push((field.name(), format!("{value:?}")));
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}
