@@ -65,16 +65,6 @@ macro_rules! arithmetic {
             }
         }
 
-        impl core::ops::Sub for $time {
-            type Output = Duration;
-
-            /// Time since `earlier`; zero if that is later.
-            #[inline]
-            fn sub(self, earlier: Self) -> Duration {
-                Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
-            }
-        }
-
         impl core::ops::AddAssign<Duration> for $time {
             /// # Panics
             ///

@@ -1,7 +1,7 @@
 //! Instants as `std::time::Instant`, as Unix time, and back.
 //!
 //! All of these timescales run at one rate, that of `CLOCK_MONOTONIC`, so a conversion adds or
-//! subtracts one difference. An [`Anchor`] measures it. `From` takes a new anchor for each call.
+//! subtracts one difference. An [`Anchor`] measures it.
 
 use core::time::Duration;
 use std::time::Instant as StdInstant;
@@ -33,7 +33,7 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// Within one anchor, conversions add whole nanoseconds and round nothing. There and back loses
 /// nothing, unless the result would be out of range. Differences and order stay as they were.
 ///
-/// A conversion is off by at most [`bound`](Self::bound), plus the time by which the two clocks
+/// A new anchor takes 50 ns to 1 us. A conversion is off by at most [`bound`](Self::bound), plus the time by which the two clocks
 /// have moved against each other between the anchor and the converted time:
 ///
 /// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
@@ -41,7 +41,8 @@ const GOOD_BRACKET_NS: u64 = 250;
 ///   bounds of [`Clock::reading`], some 50 ns, however old the anchor is. A line for each CPU, and
 ///   the state [`Disrupted`](crate::State::Disrupted), add errors of their own.
 /// - Unix time keeps its difference from `CLOCK_MONOTONIC` until somebody sets it, or until a leap
-///   second. An anchor has the difference at its own moment.
+///   second. An anchor has the difference at its own moment: to move a deadline when somebody sets
+///   the clock, convert it again by a new anchor.
 ///
 /// ```
 /// use std::time::Duration;
@@ -54,6 +55,12 @@ const GOOD_BRACKET_NS: u64 = 250;
 ///     assert_eq!(anchor.to_instant(time), event);
 ///     println!("{time}, give or take {:?}", anchor.bound());
 /// }
+///
+/// let deadline = Instant::now() + Duration::from_millis(2);
+/// // tokio::time::sleep_until(Anchor::std().to_std(deadline).into()).await, for example:
+/// let until = Anchor::std().to_std(deadline);
+/// std::thread::sleep(until.saturating_duration_since(std::time::Instant::now()));
+/// println!("{:?} late", Instant::now() - deadline);
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Anchor<T> {
@@ -173,57 +180,6 @@ impl Anchor<StdInstant> {
             Some(later) => self.instant.checked_add(later).unwrap_or(Instant::from_nanos(u64::MAX)),
             None => self.instant.checked_sub(self.other - instant).unwrap_or(Instant::ZERO),
         }
-    }
-}
-
-/// By a new [`Anchor::std`], which takes 50 ns to 1 us, and off by at most its bound. A conversion
-/// there and back is off by the bounds of two anchors; where that matters, keep one anchor.
-///
-/// ```
-/// use std::time::Duration;
-/// use tickline::Instant;
-///
-/// let deadline = Instant::now() + Duration::from_millis(2);
-/// // tokio::time::sleep_until(std::time::Instant::from(deadline).into()).await, for example:
-/// let until = std::time::Instant::from(deadline);
-/// std::thread::sleep(until.saturating_duration_since(std::time::Instant::now()));
-/// println!("{:?} late", Instant::now() - deadline);
-/// ```
-///
-/// # Panics
-///
-/// Where `std::time::Instant::now` does: on `wasm32-unknown-unknown`.
-impl From<Instant> for StdInstant {
-    fn from(instant: Instant) -> Self {
-        Anchor::std().to_std(instant)
-    }
-}
-
-/// By a new [`Anchor::std`], which takes 50 ns to 1 us, and off by at most its bound. An instant
-/// before the start of the machine becomes [`Instant::ZERO`], one after 2^64 ns the last.
-///
-/// # Panics
-///
-/// Where `std::time::Instant::now` does: on `wasm32-unknown-unknown`.
-impl From<StdInstant> for Instant {
-    fn from(instant: StdInstant) -> Self {
-        Anchor::std().to_instant(instant)
-    }
-}
-
-/// By a new [`Anchor::unix`], and off by at most its bound. The result is as Unix time is set now,
-/// even if the instant is from before somebody set it.
-impl From<Instant> for UnixTime {
-    fn from(instant: Instant) -> Self {
-        Anchor::unix().to_unix(instant)
-    }
-}
-
-/// By a new [`Anchor::unix`], and off by at most its bound. The result is as Unix time is set now.
-/// If a deadline has to move when somebody sets the clock, convert it again after that.
-impl From<UnixTime> for Instant {
-    fn from(time: UnixTime) -> Self {
-        Anchor::unix().to_instant(time)
     }
 }
 

@@ -133,6 +133,16 @@ impl Instant {
 
 arithmetic!(Instant, "an instant");
 
+impl core::ops::Sub for Instant {
+    type Output = Duration;
+
+    /// Time since `earlier`; zero if that is later.
+    #[inline]
+    fn sub(self, earlier: Self) -> Duration {
+        self.saturating_duration_since(earlier)
+    }
+}
+
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Instant").field(&Duration::from_nanos(self.ns)).finish()

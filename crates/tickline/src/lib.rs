@@ -24,7 +24,7 @@
 //! | write a log or a trace | [`UnixTime::now`] |
 //! | know the error of a time | [`Clock::reading`], [`Clock::unix_reading`] |
 //! | check time-outs in a loop, to a millisecond or so | [`Instant::recent`], with [`ClockBuilder::recent_every`] |
-//! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | `From`, and [`Anchor`] for many |
+//! | turn an instant into one of `std` (for `sleep_until`), or into Unix time, and back | [`Anchor`] |
 //! | learn whether readings use the counter, and if not, why | [`Clock::status`] |
 //! | move the time by hand in a test | `mock::MockClock`, with the feature `mock` |
 //! | let the caller or a test choose the clock | [`Clock`](Clock#a-clock-to-inject) |

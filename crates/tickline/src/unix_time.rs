@@ -25,9 +25,8 @@ pub fn unix_ns() -> u64 {
 ///
 /// It follows `CLOCK_REALTIME`, and steps when somebody sets that clock. So one time may be earlier
 /// than another that was taken before it, and [`duration_since`](Self::duration_since) returns a
-/// `Result`, as that of `SystemTime` does. `-` between two times, which `SystemTime` lacks, is zero
-/// instead: where a clock that was set back matters, use `duration_since`. The feature `serde`
-/// writes a time as a number of nanoseconds.
+/// `Result`, as that of `SystemTime` does. The feature `serde` writes a time as a number of
+/// nanoseconds.
 ///
 /// As text it is an RFC 3339 time in UTC with nine digits, or with as many as the precision says;
 /// further ones are cut off. To read such a text, take the type of `chrono`, `jiff` or `time`, and

@@ -175,7 +175,6 @@ fn unix_time_converts_to_system_time_and_back() {
     let back = if cfg!(windows) { UnixTime::from_nanos(1_767_225_600_123_456_700) } else { time };
     assert_eq!(UnixTime::try_from(system), Ok(back));
     assert_eq!((time.as_secs(), time.subsec_nanos()), (1_767_225_600, 123_456_789));
-    assert_eq!(time - (time + SECOND), Duration::ZERO, "differences saturate");
     assert_eq!(format!("{time:?}"), "UnixTime(1767225600.123456789)");
     assert_eq!(size_of::<UnixTime>(), 8);
 }

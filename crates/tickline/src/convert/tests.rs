@@ -49,8 +49,8 @@ fn an_instant_as_unix_time_is_the_unix_time() {
             let (before, now, after) = (clock.unix_reading(), clock.now_ordered(), clock.unix_reading());
             let anchor = Anchor::unix_by(&clock);
             let (time, error) = (anchor.to_unix(now), anchor.bound() + bound(&clock));
-            assert!(time + error >= before.earliest(), "{:?} too early", before.earliest() - time);
-            assert!(time <= after.latest() + error, "{:?} too late", time - after.latest());
+            assert!(time + error >= before.earliest(), "{time:?} + {error:?} is before {before:?}");
+            assert!(time <= after.latest() + error, "{time:?} is after {after:?} + {error:?}");
         }
     }
 }
