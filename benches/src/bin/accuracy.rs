@@ -104,7 +104,7 @@ impl Tally {
     fn one(&mut self, clock: &Clock) {
         let bracket = Bracket::around(|| clock.now_ordered().as_nanos());
         self.readings += 1;
-        self.outside += u64::from(bracket.ahead_ns() + bracket.behind_ns() > 0);
+        self.outside += u64::from(bracket.is_missed());
         self.narrowest_ns = self.narrowest_ns.min(bracket.width_ns());
         if bracket.width_ns() <= self.narrow_ns {
             let ns = bracket.offset_ns();

@@ -72,6 +72,12 @@ impl Bracket {
         self.before_ns.saturating_sub(self.now_ns)
     }
 
+    /// Whether the reading is outside the bracket.
+    #[must_use]
+    pub const fn is_missed(&self) -> bool {
+        self.ahead_ns() > 0 || self.behind_ns() > 0
+    }
+
     /// How far the reading is ahead of the bracket's middle, ns.
     #[must_use]
     pub fn offset_ns(&self) -> f64 {

@@ -40,9 +40,7 @@ pub(crate) fn run() -> io::Result<()> {
     install()?;
     served::serve(File::create(LOG)?.into())?;
     for program in &programs {
-        // A static program loads no library.
-        let modes = if program.is_static { &[NATIVE, RUN][..] } else { &[NATIVE, RUN, PRELOAD] };
-        for &mode in modes {
+        for mode in [NATIVE, RUN, PRELOAD].into_iter().filter(|mode| program.has(*mode)) {
             let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error }));
             seen["phase"] = "program".into();
             seen["program"] = program.name.as_str().into();

@@ -51,6 +51,10 @@ pub(super) struct Program {
 }
 
 impl Program {
+    pub(super) fn has(&self, mode: Mode) -> bool {
+        mode != PRELOAD || !self.is_static
+    }
+
     fn start(&self, mode: Mode) -> Command {
         if self.is_server {
             let mut command = super::command(&self.command);

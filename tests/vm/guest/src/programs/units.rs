@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::load::{Load, Mode, PRELOAD, Program, RUN};
 use crate::lab::wait_for;
@@ -115,12 +115,22 @@ struct Seen {
     answers: u64,
     calls: u64,
     backward: u64,
-    /// Answers whose first reading was below a reading of this clock that a program had returned
-    /// before; of Unix time, this program.
+    /// Answers whose first reading was below a reading that a program had returned before.
     below_others: u64,
     error: Option<String>,
     /// The messages of the program, and of `tickline run`.
     said: String,
+}
+
+impl Seen {
+    fn count(&mut self, clock: &Value, returned_ns: u64) -> Option<u64> {
+        let number = |index: usize| clock[index].as_u64();
+        let (calls, back, first_ns, last_ns) = (number(0)?, number(1)?, number(2)?, number(3)?);
+        self.calls += calls;
+        self.backward += back;
+        self.below_others += u64::from(first_ns < returned_ns);
+        Some(last_ns)
+    }
 }
 
 /// Asks a program again and again until `stop`.
@@ -134,24 +144,19 @@ fn watch(
     let mut ask_all = || {
         let mut load = Load::start(&program, mode)?;
         seen.is_served = load.has_page();
-        let unix_ns = AtomicU64::new(0);
-        let clocks = [("monotonic", returned_ns), ("realtime", &unix_ns)];
+        let mut unix_ns = 0;
         // ORDERING: Relaxed, a flag on its own.
         while !stop.load(Ordering::Relaxed) {
             // ORDERING: Acquire, pairs with the Release below: the largest reading was returned
             // before this question.
-            let before_ns = clocks.map(|(_, returned_ns)| returned_ns.load(Ordering::Acquire));
+            let before_ns = returned_ns.load(Ordering::Acquire);
             let answer = load.ask(CALLS)?;
             seen.answers += 1;
-            for ((clock, returned_ns), before_ns) in clocks.into_iter().zip(before_ns) {
-                let figures = <[u64; 7]>::deserialize(&answer[clock]).map_err(|error| error.to_string())?;
-                let [calls, back, first_ns, last_ns, ..] = figures;
-                seen.calls += calls;
-                seen.backward += back;
-                seen.below_others += u64::from(first_ns < before_ns);
+            if let Some(last_ns) = seen.count(&answer["monotonic"], before_ns) {
                 // ORDERING: Release, see above.
                 returned_ns.fetch_max(last_ns, Ordering::Release);
             }
+            unix_ns = seen.count(&answer["realtime"], unix_ns).unwrap_or(unix_ns);
         }
         seen.said = load.said();
         Ok(())
