@@ -105,7 +105,7 @@ impl Image {
 /// The kernel, unpacked from its package into `target/vm`. Nothing is installed on this machine.
 fn kernel() -> Result<PathBuf, Failure> {
     let unpacked = super::folder().join("kernel");
-    if let Some(kernel) = in_boot(&unpacked, "vmlinuz-") {
+    if let Some(kernel) = vmlinuz(&unpacked) {
         return Ok(kernel);
     }
     let missing = |what: &str| Failure::Missing(format!("no kernel: {what}"));
@@ -117,14 +117,13 @@ fn kernel() -> Result<PathBuf, Failure> {
         .ok_or_else(|| missing("apt does not know linux-image-cloud-amd64"))?;
     println!("fetching {package}");
     packages::download(&[package], &unpacked)?;
-    in_boot(&unpacked, "vmlinuz-")
-        .ok_or_else(|| missing("apt-get cannot download it, or there is none in the package"))
+    vmlinuz(&unpacked).ok_or_else(|| missing("apt-get cannot download it, or there is none in the package"))
 }
 
-/// The file in the folder `boot` of an unpacked system whose name begins so.
-pub(super) fn in_boot(unpacked: &Path, start: &str) -> Option<PathBuf> {
-    let is_it = |path: &PathBuf| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with(start));
-    entries(&unpacked.join("boot")).into_iter().find(is_it)
+fn vmlinuz(unpacked: &Path) -> Option<PathBuf> {
+    let is_kernel =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"));
+    entries(&unpacked.join("boot")).into_iter().find(is_kernel)
 }
 
 /// The programs, by their names in the guest.

@@ -9,6 +9,7 @@ mod table;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Child;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use serde_json::Value;
 
 use super::image::{self, Failure};
 use super::{folder, qemu, scenario};
-use crate::files::{self, read, root};
+use crate::files::{self, entries, read, root};
 use crate::step::{self, SOME_SKIPPED};
 
 /// A guest that prints nothing for this time hangs. Postgres takes a minute to fill its table.
@@ -190,7 +191,8 @@ fn spawn(guest: &Guest) -> io::Result<Child> {
     let drive =
         |disk: &str| format!("file={},if=virtio,format=raw,snapshot=on", programs.join(disk).display());
     let boot = |start: &str| {
-        let found = image::in_boot(&programs.join("root"), start);
+        let is_it = |path: &Path| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with(start));
+        let found = entries(&programs.join("root/boot")).into_iter().find(|path| is_it(path));
         found.ok_or_else(|| io::Error::other(format!("Debian's package has brought no {start}*")))
     };
     let command_line = format!(
