@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -58,12 +58,18 @@ struct Program {
     is_static: bool,
     #[serde(default, rename = "server")]
     is_server: bool,
+    #[serde(default, rename = "handed_over")]
+    is_handed_over: bool,
 }
 
 impl List {
     fn load() -> Result<Self, String> {
         let list = toml::from_str(&read("tests/vm/programs/programs.toml")?);
-        list.map_err(|error| format!("programs.toml: {error}"))
+        let mut list: Self = list.map_err(|error| format!("programs.toml: {error}"))?;
+        for program in &mut list.program {
+            program.is_handed_over = !program.is_server;
+        }
+        Ok(list)
     }
 }
 
@@ -187,23 +193,32 @@ fn collect(guest: &Guest, lines: &mut Vec<Value>) -> io::Result<()> {
 }
 
 fn spawn(guest: &Guest) -> io::Result<Child> {
-    let (programs, Guest { name, clocksource, cpus, act }) = (folder().join("programs"), guest);
+    let (folder, Guest { name, clocksource, cpus, act }) = (folder(), guest);
+    let programs = folder.join("programs");
     let drive =
         |disk: &str| format!("file={},if=virtio,format=raw,snapshot=on", programs.join(disk).display());
     let boot = |start: &str| {
         let is_it = |path: &Path| path.file_name().is_some_and(|it| it.to_string_lossy().starts_with(start));
-        let found = entries(&programs.join("root/boot")).into_iter().find(|path| is_it(path));
-        found.ok_or_else(|| io::Error::other(format!("Debian's package has brought no {start}*")))
+        entries(&programs.join("root/boot")).into_iter().find(|path| is_it(path))
     };
-    let command_line = format!(
-        "console=ttyS0 panic=-1 root=/dev/vda rw tsc=reliable clocksource={clocksource} \
-         init=/sbin/tickline-guest tickline.act={act}"
-    );
-    let processor = scenario::processor().map_err(io::Error::other)?;
-    let (kernel, initramfs) = (boot("vmlinuz-")?, boot("initrd.img-")?);
-    let parts = (processor.as_str(), *cpus, MEMORY_MB);
-    qemu::machine(&format!("programs-{name}"), parts, (&kernel, &initramfs, &command_line))?
-        .args(["-drive", &drive("root.img"), "-drive", &drive("own.img")])
+    let kernel =
+        boot("vmlinuz-").ok_or_else(|| io::Error::other("Debian's package has brought no kernel"))?;
+    let errors = fs::File::create(folder.join(format!("programs-{name}.errors")))?;
+    qemu::machine(&scenario::processor().map_err(io::Error::other)?, *cpus, MEMORY_MB)
+        .arg("-serial")
+        .arg(format!("file:{}", folder.join(format!("programs-{name}.console")).display()))
+        .args(["-serial", "stdio", "-drive", &drive("root.img"), "-drive", &drive("own.img"), "-kernel"])
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(boot("initrd.img-").unwrap_or_default())
+        .arg("-append")
+        .arg(format!(
+            "console=ttyS0 panic=-1 root=/dev/vda rw tsc=reliable clocksource={clocksource} \
+             init=/sbin/tickline-guest tickline.act={act}"
+        ))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
         .spawn()
 }
 

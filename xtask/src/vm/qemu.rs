@@ -4,7 +4,6 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
@@ -230,29 +229,22 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
     })
 }
 
-/// The command for QEMU with a machine that boots this kernel. The machine's first serial port is the
-/// kernel's console, in a file, and the second is QEMU's input and output. QEMU ends when the machine
-/// ends.
-pub(super) fn machine(
-    name: &str,
-    (processor, cpus, memory_mb): (&str, u8, &str),
-    (kernel, initramfs, command_line): (&Path, &Path, &str),
-) -> io::Result<Command> {
-    let errors = fs::File::create(super::folder().join(format!("{name}.errors")))?;
+/// The command for QEMU with a machine that so far has only processors and memory. QEMU ends when
+/// the machine ends.
+pub(super) fn machine(processor: &str, cpus: u8, memory_mb: &str) -> Command {
     let mut qemu = Command::new(QEMU);
-    qemu.current_dir(super::folder())
-        .args(["-accel", "tcg,thread=multi", "-display", "none", "-no-reboot", "-nodefaults"])
-        .args(["-cpu", processor, "-smp", &cpus.to_string(), "-m", memory_mb])
-        .args(["-serial", &format!("file:{name}.console"), "-serial", "stdio"])
-        .arg("-kernel")
-        .arg(kernel)
-        .arg("-initrd")
-        .arg(initramfs)
-        .args(["-append", command_line])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(errors);
-    Ok(qemu)
+    qemu.args([
+        "-accel",
+        "tcg,thread=multi",
+        "-m",
+        memory_mb,
+        "-display",
+        "none",
+        "-no-reboot",
+        "-nodefaults",
+    ])
+    .args(["-cpu", processor, "-smp", &cpus.to_string()]);
+    qemu
 }
 
 /// Sends each line that the guest writes.
@@ -272,11 +264,20 @@ fn spawn(
 ) -> io::Result<(Killed, Monitor)> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
-    let name = scenario.name.clone() + if more.is_empty() { "" } else { ".loaded" };
-    let parts = (scenario.processor.as_str(), scenario.cpus, MEMORY_MB);
-    let mut child = machine(&name, parts, (&image.kernel, &image.initramfs, &scenario.kernel))?
-        .args(["-qmp", &monitor])
+    let console = format!("file:{}{}.console", scenario.name, if more.is_empty() { "" } else { ".loaded" });
+    let errors = fs::File::create(super::folder().join(format!("{}.errors", scenario.name)))?;
+    let mut child = machine(&scenario.processor, scenario.cpus, MEMORY_MB)
+        .current_dir(super::folder())
+        .args(["-serial", &console, "-serial", "stdio", "-qmp", &monitor])
+        .arg("-kernel")
+        .arg(&image.kernel)
+        .arg("-initrd")
+        .arg(&image.initramfs)
+        .args(["-append", &scenario.kernel])
         .args(more)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(errors)
         .spawn()?;
     pass_on(&mut child, sender.clone());
     let mut child = Killed(child);

@@ -1,22 +1,23 @@
-//! Real programs on Debian, which read the clock natively, under `tickline run`, and with the library
-//! in LD_PRELOAD.
+//! Real programs on Debian, which read the clock natively, under `tickline run`, with the library
+//! in LD_PRELOAD, and while the server is killed, stopped and started again.
 //!
 //! `/opt/programs.json` lists them. Each is a load that prints `ready`. It then reads lines with a
 //! number of calls, makes these calls, and answers each line by a line of JSON
 //! (`tests/vm/programs/load.c`).
 
+mod handover;
 mod load;
 pub(crate) mod units;
 
 use std::fs::{self, File};
 use std::io;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use serde_json::{Value, json};
 
 use crate::acts::tickline;
 use crate::{machine, report, served};
-use load::{Load, Mode, NATIVE, PRELOAD, Program, RUN};
+use load::{Load, MODES, Mode, Program};
 
 /// The number of calls for the count of system calls. It is small, because strace stops a program
 /// twice at each system call.
@@ -26,10 +27,14 @@ const COUNTED_CALLS: u64 = 300;
 /// host programs are slow and the server is late, so the smallest result counts.
 const TIMES: u32 = 5;
 
-/// The file with the server's messages.
+/// The file with the messages of all servers.
 const LOG: &str = "/tmp/serve";
 
-/// Tries all programs, one after the other.
+fn serve() -> io::Result<Child> {
+    served::serve(File::options().create(true).append(true).open(LOG)?.into())
+}
+
+/// Tries all programs, one after the other, and then all at once.
 ///
 /// # Errors
 ///
@@ -38,18 +43,20 @@ pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
     let programs: Vec<Program> = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
     install()?;
-    served::serve(File::create(LOG)?.into())?;
+    let server = serve()?;
+    report::line(&json!({ "phase": "serve", "status": status() }));
     for program in &programs {
-        for mode in [NATIVE, RUN, PRELOAD].into_iter().filter(|mode| program.has(*mode)) {
+        for mode in MODES.into_iter().filter(|mode| program.has(*mode)) {
             let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error }));
             seen["phase"] = "program".into();
             seen["program"] = program.name.as_str().into();
-            seen["mode"] = mode.name.into();
+            seen["mode"] = mode.name().into();
             seen["lead_ns"] = status()["lead_ns"].clone();
             seen["unix_lead_ns"] = status()["unix_lead_ns"].clone();
             report::line(&seen);
         }
     }
+    handover::run(&programs, server)?;
     report::line(&json!({ "phase": "end", "server": fs::read_to_string(LOG).unwrap_or_default() }));
     Ok(())
 }
@@ -70,7 +77,7 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
     let mut load = Load::start(program, mode)?;
     let mut counted = count(&mut load)?;
     for _ in 1..TIMES {
-        if mode == NATIVE || counted["served_clocks"] == 0 {
+        if mode == Mode::Native || counted["served_clocks"] == 0 {
             break;
         }
         let again = count(&mut load)?;

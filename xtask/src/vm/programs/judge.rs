@@ -1,26 +1,31 @@
 //! Compares the guests' reports with the expectations. Makes a row for each program and guest.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Guest, Program, Row, Run};
+use crate::vm;
 
 /// At most one in this many of the counted calls may still be a system call, because of the
 /// program's own start of a thread, or a timer.
 const REMAINING: u64 = 20;
 
 pub(super) const TITLES: &str = "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | \
-                                 outside ns";
+                                 outside ns | handed over";
 
 /// The rows of one guest, for each program and for the guest itself.
 pub(super) fn rows(guest: &Guest, programs: &[Program], run: &Run) -> Vec<Row> {
     let mut rows: Vec<Row> = programs.iter().map(|program| row(guest, run, program)).collect();
-    let machine = run.lines.iter().find(|line| line["phase"] == "machine").unwrap_or(&Value::Null);
+    let phase = |name: &str| run.lines.iter().find(|line| line["phase"] == name).unwrap_or(&Value::Null);
     let mut faults: Vec<String> = run.broken.iter().cloned().collect();
-    if machine["clocksource"] != *guest.clocksource {
-        faults.push(format!("the clocksource is {}", machine["clocksource"]));
+    if phase("machine")["clocksource"] != *guest.clocksource {
+        faults.push(format!("the clocksource is {}", phase("machine")["clocksource"]));
     }
-    let cells = [&[guest.name.clone(), "the guest".to_owned()][..], &vec![String::new(); 7]].concat();
+    let served = &phase("states")["served"];
+    if *served != json!([false, true, false, true, false, true]) {
+        faults.push(format!("served after killed, started, stopped, continued, ended, started: {served}"));
+    }
+    let cells = [&[guest.name.clone(), "the guest".to_owned()][..], &vec![String::new(); 8]].concat();
     rows.push(Row { cells, notes: Vec::new(), faults });
     rows
 }
@@ -158,6 +163,7 @@ fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
         let found = ratio.map_or_else(|| "not known how many".to_owned(), |ratio| format!("{ratio:.1}"));
         faults.push(format!("{found} times as fast, expected {least}"));
     }
+    let handed_over = handed_over(run, program, &mut faults);
     let ns = |time: &Option<f64>| time.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
     let mut cells = vec![guest.name.clone(), program.name.clone()];
     cells.extend(times.iter().map(ns));
@@ -165,6 +171,7 @@ fn row(guest: &Guest, run: &Run, program: &Program) -> Row {
     cells.push(format!("{} of {counted_calls}", counts.join(" / ")));
     cells.push(back.to_string());
     cells.push(format!("-{} +{}", outside.0, outside.1));
+    cells.push(handed_over);
     let modes = ["native", "run", "preload"].map(|name| mode(name)["timed"].clone());
     let notes = figures(program, &modes, &mut faults).into_iter().collect();
     Row { cells, notes, faults }
@@ -199,4 +206,26 @@ fn figures(program: &Program, modes: &[Value; 3], faults: &mut Vec<String>) -> O
         all("explain_on_ms"),
         all("explain_off_ms")
     ))
+}
+
+/// The checks of a program that runs while the server is killed, started and stopped.
+pub(super) const HANDED_OVER: [&str; 4] = [
+    "error is nothing # it has answered to the end",
+    "answers >= 5 # more than once",
+    "backward = 0 # its time never steps back",
+    "below_others = 0 # nor is it below what another program had returned",
+];
+
+fn handed_over(run: &Run, program: &Program, faults: &mut Vec<String>) -> String {
+    if !program.is_handed_over {
+        return "-".to_owned();
+    }
+    let is_it = |line: &&Value| line["phase"] == "handover" && line["program"] == *program.name;
+    let Some(seen) = run.lines.iter().find(is_it) else {
+        faults.push("it was not handed over".to_owned());
+        return "-".to_owned();
+    };
+    faults.extend(vm::judge::faults(seen, &HANDED_OVER));
+    let back = seen["backward"].as_u64().zip(seen["below_others"].as_u64()).map(|(own, others)| own + others);
+    back.map_or_else(|| "-".to_owned(), |back| format!("{} calls, {back} back", seen["calls"]))
 }

@@ -2,7 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
@@ -14,27 +15,48 @@ use tickline_observe::monotonic_ns;
 use crate::lab::wait_for;
 use crate::system::{realtime_ns, send};
 
-/// The longest time for strace to attach.
+/// A load that takes longer than this hangs. Java needs 20 s to start, and Postgres as long for its
+/// table.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+const LIBRARY: &str = "/usr/lib/libtickline_preload.so";
+const RUN: &str = "/usr/bin/tickline run --";
 
 /// Where strace writes.
 const TRACE: &str = "/tmp/trace";
 
-/// The system calls that strace counts: the page could serve them.
-const TRACED: &str = "trace=clock_gettime,gettimeofday";
+/// The system calls that strace counts. The page does not serve `time`, which is a system call of
+/// its own.
+const TRACED: &str = "trace=clock_gettime,gettimeofday,time";
 
-/// The way in which a program gets tickline's clock, if at all: its name, and the words before the
-/// program's command.
+/// The way in which a program gets tickline's clock, if at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Mode {
-    pub(super) name: &'static str,
-    prefix: &'static str,
+pub(super) enum Mode {
+    Native,
+    Run,
+    Preload,
 }
 
-pub(super) const NATIVE: Mode = Mode { name: "native", prefix: "" };
-pub(super) const RUN: Mode = Mode { name: "run", prefix: "/usr/bin/tickline run --" };
-pub(super) const PRELOAD: Mode =
-    Mode { name: "preload", prefix: "env LD_PRELOAD=/usr/lib/libtickline_preload.so" };
+pub(super) const MODES: [Mode; 3] = [Mode::Native, Mode::Run, Mode::Preload];
+
+impl Mode {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Run => "run",
+            Self::Preload => "preload",
+        }
+    }
+
+    /// The words that this mode puts before a command.
+    pub(super) fn prefix(self) -> String {
+        match self {
+            Self::Native => String::new(),
+            Self::Run => RUN.to_owned(),
+            Self::Preload => format!("env LD_PRELOAD={LIBRARY}"),
+        }
+    }
+}
 
 /// A program of the list.
 #[derive(Debug, Default, Deserialize)]
@@ -43,32 +65,35 @@ pub(super) struct Program {
     pub(super) name: String,
     pub(super) calls: u64,
     pub(super) command: String,
-    /// The command starts a server, with the words of the variable `RUN` before it.
+    /// The command starts a server, with the words of `RUN` before it.
     #[serde(rename = "server")]
     pub(super) is_server: bool,
     #[serde(rename = "static")]
     pub(super) is_static: bool,
+    #[serde(rename = "handed_over")]
+    pub(super) is_handed_over: bool,
 }
 
 impl Program {
     pub(super) fn has(&self, mode: Mode) -> bool {
-        mode != PRELOAD || !self.is_static
+        mode != Mode::Preload || !self.is_static
     }
 
     fn start(&self, mode: Mode) -> Command {
+        let prefix = mode.prefix();
         if self.is_server {
             let mut command = super::command(&self.command);
-            command.env("RUN", mode.prefix);
+            command.env("RUN", prefix);
             return command;
         }
-        super::command(&format!("{} {}", mode.prefix, self.command))
+        super::command(&format!("{prefix} {}", self.command))
     }
 }
 
-/// A running load; killed when dropped. `cargo xtask vm` ends a guest in which one hangs.
+/// A running load; killed when dropped.
 pub(super) struct Load {
     child: Child,
-    answers: BufReader<ChildStdout>,
+    answers: Receiver<String>,
     errors: String,
     pids: Vec<String>,
 }
@@ -87,7 +112,7 @@ fn text(error: impl ToString) -> String {
 impl Load {
     /// Starts the load, and waits until it is ready.
     pub(super) fn start(program: &Program, mode: Mode) -> Result<Self, String> {
-        let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name);
+        let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name());
         let mut child = program
             .start(mode)
             .stdin(Stdio::piped())
@@ -95,7 +120,15 @@ impl Load {
             .stderr(File::create(&errors).map_err(text)?)
             .spawn()
             .map_err(text)?;
-        let answers = BufReader::new(child.stdout.take().ok_or("no standard output")?);
+        let output = child.stdout.take().ok_or("no standard output")?;
+        let (sender, answers) = mpsc::channel();
+        thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if sender.send(line).is_err() {
+                    break;
+                }
+            }
+        });
         let mut load = Self { child, answers, errors, pids: Vec::new() };
         let ready = load.answer()?;
         let pids = ready.strip_prefix("ready").ok_or_else(|| format!("it says '{ready}'"))?;
@@ -106,12 +139,8 @@ impl Load {
         Ok(load)
     }
 
-    fn answer(&mut self) -> Result<String, String> {
-        let mut line = String::new();
-        match self.answers.read_line(&mut line) {
-            Ok(1..) => Ok(line),
-            _ => Err(format!("no answer; {}", self.said())),
-        }
+    fn answer(&self) -> Result<String, String> {
+        self.answers.recv_timeout(PATIENCE).map_err(|error| format!("no answer: {error}; {}", self.said()))
     }
 
     /// Whether a page is mapped in the load's memory, or in that of a server that it has started.
@@ -146,7 +175,7 @@ impl Load {
     }
 
     /// As [`ask`](Self::ask), under strace. Strace attaches to the running load, because `tickline
-    /// run` can't start a traced program. Counts the calls of the served clocks.
+    /// run` can't start a traced program. Counts the calls of the served clocks, and other calls.
     pub(super) fn counted(&mut self, calls: u64) -> Result<Value, String> {
         let mut strace = Command::new("strace");
         strace.args(["-f", "-e", TRACED, "-e", "signal=none", "-o", TRACE]);
@@ -169,15 +198,20 @@ impl Load {
         strace.wait().map_err(text)?;
         seen?;
         let trace = fs::read_to_string(TRACE).map_err(text)?;
-        let served = trace.lines().filter(|line| is_served(line)).count();
-        Ok(json!({ "calls": calls, "served_clocks": served }))
+        let count = |wanted: fn(&str) -> bool| trace.lines().filter(|line| wanted(line)).count();
+        let (all, served) = (count(is_call), count(is_served));
+        Ok(json!({ "calls": calls, "served_clocks": served, "others": all - served }))
     }
 
     /// Ends the load by closing its input. Returns its exit code, and its messages on standard
     /// error.
     pub(super) fn end(mut self) -> Result<(Option<i32>, String), String> {
-        // This closes the input.
-        let status = self.child.wait().map_err(text)?;
+        self.child.stdin.take();
+        wait_for(PATIENCE, || {
+            thread::sleep(Duration::from_millis(10));
+            self.child.try_wait().is_ok_and(|status| status.is_some())
+        });
+        let status = self.child.try_wait().map_err(text)?.ok_or("it does not end")?;
         Ok((status.code(), self.said()))
     }
 }
@@ -188,7 +222,12 @@ fn is_traced(pid: &str) -> bool {
     status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0"))
 }
 
-/// Whether a line of strace reports a call that the page could have served.
+/// Whether a line of strace reports a call, and not a call's end or a signal.
+fn is_call(line: &str) -> bool {
+    ["clock_gettime(", "gettimeofday(", " time("].iter().any(|name| line.contains(name))
+}
+
+/// Whether the page could have served this call.
 fn is_served(line: &str) -> bool {
     ["(CLOCK_MONOTONIC,", "(CLOCK_REALTIME,", "gettimeofday("].iter().any(|name| line.contains(name))
 }

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::load::{Load, Mode, PRELOAD, Program, RUN};
+use super::handover;
+use super::load::{Load, Mode, Program};
 use crate::lab::wait_for;
 use crate::{machine, report};
 
@@ -58,10 +58,7 @@ const STEPS: [(&str, &str, &str, bool); 14] = [
 
 /// The programs that read the clock all the while.
 const CALLERS: [(&str, &str, Mode); 2] =
-    [("tickline run", "/opt/static-C", RUN), ("LD_PRELOAD", "python3 /opt/load.py", PRELOAD)];
-
-/// The number of calls for each answer of theirs. It is small, so that each step has many answers.
-const CALLS: u64 = 500;
+    [("tickline run", "/opt/static-C", Mode::Run), ("LD_PRELOAD", "python3 /opt/load.py", Mode::Preload)];
 
 /// A file of the administrator's. The package's removal must name it.
 const LEFT: &str = "/etc/default/served";
@@ -85,84 +82,41 @@ pub(crate) fn boot() -> io::Result<()> {
 /// If there is no port for reports.
 pub(crate) fn check() -> io::Result<()> {
     report::line(&machine::facts());
-    let (stop, returned_ns) = (&AtomicBool::new(false), &AtomicU64::new(0));
-    let seen: Vec<Seen> = thread::scope(|scope| {
+    for command in ["systemd-analyze verify tickline.service", "systemd-analyze security tickline"] {
+        let (_, text) = said(command);
+        report::line(&json!({ "phase": "analyze", "command": command, "said": text }));
+    }
+    let stop = &AtomicBool::new(false);
+    let seen: Vec<Value> = thread::scope(|scope| {
         let mut callers = Vec::new();
         for (step, command, state, is_served) in STEPS {
             take(step, command, state, is_served);
             if step == "booted" {
-                let watch = |caller| scope.spawn(move || watch(caller, stop, returned_ns));
-                callers = CALLERS.map(watch).into();
+                callers = CALLERS.map(|caller| scope.spawn(move || called(caller, stop))).into();
             }
         }
-        // ORDERING: Relaxed, as below.
         stop.store(true, Ordering::Relaxed);
         callers.into_iter().map(|caller| caller.join().unwrap_or_default()).collect()
     });
-    seen.iter().for_each(|seen| report::line(&json!(seen)));
+    seen.iter().for_each(report::line);
     let (_, journal) = said("journalctl --no-pager -u tickline -o short-monotonic");
     report::line(&json!({ "phase": "journal", "said": journal }));
     report::line(&json!({ "phase": "end" }));
     Ok(())
 }
 
-/// The findings of one program, over all its answers.
-#[derive(Debug, Default, Serialize)]
-struct Seen {
-    phase: &'static str,
-    program: &'static str,
-    is_served: bool,
-    answers: u64,
-    calls: u64,
-    backward: u64,
-    /// Answers whose first reading was below a reading that a program had returned before.
-    below_others: u64,
-    error: Option<String>,
-    /// The messages of the program, and of `tickline run`.
-    said: String,
-}
-
-impl Seen {
-    fn count(&mut self, clock: &Value, returned_ns: u64) -> Option<u64> {
-        let number = |index: usize| clock[index].as_u64();
-        let (calls, back, first_ns, last_ns) = (number(0)?, number(1)?, number(2)?, number(3)?);
-        self.calls += calls;
-        self.backward += back;
-        self.below_others += u64::from(first_ns < returned_ns);
-        Some(last_ns)
-    }
-}
-
-/// Asks a program again and again until `stop`.
-fn watch(
-    (name, command, mode): (&'static str, &str, Mode),
-    stop: &AtomicBool,
-    returned_ns: &AtomicU64,
-) -> Seen {
-    let mut seen = Seen { phase: "caller", program: name, ..Seen::default() };
+/// The findings of a program until `stop`.
+fn called((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
     let program = Program { name: name.to_owned(), command: command.to_owned(), ..Program::default() };
-    let mut ask_all = || {
-        let mut load = Load::start(&program, mode)?;
-        seen.is_served = load.has_page();
-        let mut unix_ns = 0;
-        // ORDERING: Relaxed, a flag on its own.
-        while !stop.load(Ordering::Relaxed) {
-            // ORDERING: Acquire, pairs with the Release below: the largest reading was returned
-            // before this question.
-            let before_ns = returned_ns.load(Ordering::Acquire);
-            let answer = load.ask(CALLS)?;
-            seen.answers += 1;
-            if let Some(last_ns) = seen.count(&answer["monotonic"], before_ns) {
-                // ORDERING: Release, see above.
-                returned_ns.fetch_max(last_ns, Ordering::Release);
-            }
-            unix_ns = seen.count(&answer["realtime"], unix_ns).unwrap_or(unix_ns);
+    match Load::start(&program, mode) {
+        Ok(mut load) => {
+            let is_served = load.has_page();
+            let mut seen = handover::watch(&mut load, stop, &AtomicU64::new(0)).report(name);
+            seen["is_served"] = is_served.into();
+            seen
         }
-        seen.said = load.said();
-        Ok(())
-    };
-    seen.error = ask_all().err();
-    seen
+        Err(error) => json!({ "phase": "handover", "program": name, "error": error }),
+    }
 }
 
 /// Takes a step, waits until the unit has the expected state, and reports the state.
