@@ -2,7 +2,8 @@
 //! The clocks take turns in each round, and the fastest round counts. The clock's thread
 //! recalibrates every millisecond.
 //!
-//! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200]`
+//! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200 --utc SOURCE]`;
+//! the sources of UTC are in `utc.rs` of the library.
 
 use std::time::{Duration, Instant};
 
