@@ -17,7 +17,6 @@
 use std::env;
 use std::error::Error;
 use std::io::{self, BufRead, BufReader, Write};
-use std::num::TryFromIntError;
 use std::process::{Command, Stdio};
 
 use tickline::Clock;
@@ -26,11 +25,6 @@ const ROUND_TRIPS: usize = 2_000;
 
 /// The argument that makes this program the other process.
 const CHILD: &str = "child";
-
-/// The time, with a sign, so that differences have one.
-fn now_ns() -> Result<i64, TryFromIntError> {
-    tickline::now_ordered_ns().try_into()
-}
 
 /// Answers each line with the time of its arrival.
 fn child() -> io::Result<()> {
@@ -61,13 +55,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut there_ns, mut back_ns, mut line) = (Vec::new(), Vec::new(), String::new());
     for _ in 0..ROUND_TRIPS {
         line.clear();
-        let sent_ns = now_ns()?;
+        let sent_ns = tickline::now_ordered_ns();
         to.write_all(b"\n")?;
         from.read_line(&mut line)?;
-        let received_ns = now_ns()?;
-        let its_ns: i64 = line.trim().parse()?;
-        there_ns.push(its_ns - sent_ns);
-        back_ns.push(received_ns - its_ns);
+        let received_ns = tickline::now_ordered_ns();
+        let its_ns: u64 = line.trim().parse()?;
+        there_ns.push(its_ns.wrapping_sub(sent_ns).cast_signed());
+        back_ns.push(received_ns.wrapping_sub(its_ns).cast_signed());
     }
     drop(to); // the child ends when its input ends
     other.wait()?;

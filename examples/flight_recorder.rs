@@ -9,9 +9,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::net::{TcpListener, TcpStream};
-use std::process::{Command, ExitCode, Stdio, exit};
+use std::io::{self, BufRead, BufReader, BufWriter, Write};
+use std::process::{Child, Command, ExitCode, Stdio, exit};
 use std::sync::{Mutex, mpsc};
 use std::{env, fs, thread};
 
@@ -34,8 +33,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let file = format!("{trace}.box");
     let mut server = Command::new(env::current_exe()?);
-    let mut server = server.env("BLACK_BOX", &file).stdout(Stdio::piped()).spawn()?;
-    let asked = ask(BufReader::new(server.stdout.take().ok_or("no output")?));
+    let mut server = server.env("BLACK_BOX", &file).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    let asked = ask(&mut server);
     server.kill()?; // the server has no time to write anything
     server.wait()?;
     asked?;
@@ -53,26 +52,19 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
     }
     let since_us = left.complete_since_ns.ok_or("nothing was overwritten")? / 1_000;
-    let marks = events.iter().filter(|event| event["args"]["overwritten"].is_u64());
-    let marks = marks.filter_map(|event| event["ts"].to_string().split('.').next()?.parse().ok());
     println!("{trace}: {REQUESTS} requests, {} open; it reaches back to {since_us} us", left.open);
     let is_right = open.into_values().eq([Some(HANGS)]) && ended == REQUESTS - HANGS - 1;
-    Ok(if is_right && left.open == 1 && marks.max() == Some(since_us) {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if is_right && left.open == 1 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Reads the server's address from its output, sends all requests, and reads the answers.
-fn ask(mut said: impl BufRead) -> Result<(), Box<dyn Error>> {
-    let mut address = String::new();
-    said.read_line(&mut address)?;
-    let server = TcpStream::connect(address.trim())?;
+/// Sends all requests, and reads the answers.
+fn ask(server: &mut Child) -> Result<(), Box<dyn Error>> {
+    let input = server.stdin.take().ok_or("no input")?;
+    let output = server.stdout.take().ok_or("no output")?;
     thread::scope(|scope| {
-        let mut requests = BufWriter::new(&server);
+        let mut requests = BufWriter::new(&input);
         scope.spawn(move || (0..REQUESTS).try_for_each(|number| writeln!(requests, "{number}")));
-        let mut answers = BufReader::new(&server).lines().take(usize::try_from(REQUESTS - 1)?);
+        let mut answers = BufReader::new(output).lines().take(usize::try_from(REQUESTS - 1)?);
         Ok(answers.try_for_each(|answer| answer.map(drop))?)
     })
 }
@@ -82,16 +74,13 @@ fn serve(file: &str) -> Result<ExitCode, Box<dyn Error>> {
     let recorder = FlightRecorder::builder().with_fields().tracks(Tracks::Requests).create(file, 4)?;
     let layer = SpanTimingLayer::new().with_sink(recorder);
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    println!("{}", listener.local_addr()?);
-    let (client, _) = listener.accept()?;
     let (requests, received) = mpsc::sync_channel(64);
     let received = Mutex::new(received);
     let next = || received.lock().ok()?.recv().ok();
-    let work = || while next().is_some_and(|(number, span)| answer(&client, number, span)) {};
+    let work = || while next().is_some_and(|(number, span)| answer(number, span)) {};
     thread::scope(|scope| {
         let _workers = [(); 2].map(|()| scope.spawn(work));
-        let numbers = BufReader::new(&client).lines().map_while(|line| line.ok()?.parse().ok());
+        let numbers = io::stdin().lines().map_while(|line| line.ok()?.parse().ok());
         for number in numbers {
             if requests.send((number, info_span!("request", number))).is_err() {
                 break;
@@ -102,7 +91,7 @@ fn serve(file: &str) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 /// A request begins on one thread and ends on another.
-fn answer(mut client: &TcpStream, number: u64, request: Span) -> bool {
+fn answer(number: u64, request: Span) -> bool {
     let text = request.in_scope(|| {
         if number == HANGS {
             loop {
@@ -112,5 +101,5 @@ fn answer(mut client: &TcpStream, number: u64, request: Span) -> bool {
         info_span!("render").in_scope(|| format!("{number}: ok\n"))
     });
     drop(request);
-    client.write_all(text.as_bytes()).is_ok()
+    io::stdout().write_all(text.as_bytes()).is_ok()
 }

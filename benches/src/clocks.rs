@@ -29,15 +29,9 @@ fn per_cpu_subjects() -> Vec<Subject> {
     if per_cpu_clock().is_none() {
         return Vec::new();
     }
-    fn clock() -> &'static Clock {
-        per_cpu_clock().expect("checked before")
-    }
-    fn cpu_counter() -> HardwareCpuCounter {
-        HardwareCpuCounter::detect().expect("a clock with a line for each CPU has it")
-    }
     vec![
         subject!(Counter, "rdtscp", {
-            let counter = cpu_counter();
+            let counter = HardwareCpuCounter::detect().expect("a clock with a line for each CPU has it");
             move || loop {
                 if let Some((ticks, _)) = counter.now_ordered() {
                     break ticks;
@@ -45,11 +39,11 @@ fn per_cpu_subjects() -> Vec<Subject> {
             }
         }, ticks same),
         subject!(Time, "tickline per CPU now_ns", {
-            let clock = clock();
+            let clock = per_cpu_clock().expect("checked before");
             move || clock.now().as_nanos()
         }, ns same),
         subject!(Time, "tickline per CPU now_ordered_ns", {
-            let clock = clock();
+            let clock = per_cpu_clock().expect("checked before");
             move || clock.now_ordered().as_nanos()
         }, ns same),
     ]

@@ -35,7 +35,7 @@ use tickline_observe::{Count, monotonic_ns};
 /// The largest rate by which the reference is bent to either side, ppm. The limit is 250, because
 /// the high-water mark after a reset of the counter allows for a change of rate by 500 (`shared.rs`
 /// in core), and two bends in opposite directions add up.
-pub const BENT_PPM: i64 = 100;
+const BENT_PPM: i64 = 100;
 
 /// Time between two lines, ns.
 const INTERVAL_NS: u64 = 1_000_000;
@@ -81,12 +81,6 @@ pub fn usable_counter() -> Result<HardwareCounter, String> {
 #[must_use]
 pub fn cpus() -> Vec<core_affinity::CoreId> {
     core_affinity::get_core_ids().unwrap_or_default()
-}
-
-/// The number of threads that exchange readings.
-#[must_use]
-pub fn threads() -> usize {
-    cpus().len().max(2)
 }
 
 /// Exchanges ordered readings for `time`, while the line changes.
@@ -151,7 +145,8 @@ fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
     };
     let mut sum = Count::default();
     std::thread::scope(|scope| {
-        let running: Vec<_> = (0..threads()).map(|index| scope.spawn(move || thread(index))).collect();
+        let running: Vec<_> =
+            (0..cpus.len().max(2)).map(|index| scope.spawn(move || thread(index))).collect();
         running.into_iter().for_each(|thread| sum.add(&thread.join().expect("a reader")));
     });
     sum

@@ -1,55 +1,44 @@
-//! A page with a line that stays valid for minutes, because only the cost of a reading matters.
+//! A clock that reads a page, as programs do. A thread of this process serves the page, from a file
+//! beside the program.
 
 use std::sync::OnceLock;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
 
-use tickline_core::counter::Counter;
-use tickline_page::protocol::{
-    LeaseLine, LeaseMemory, LeasePhase, LeaseStore, Line, Slope, SlotNumber, UnixShift,
-};
-use tickline_page::{AttachedPage, Header, Machine, OsClock, ProcessHighWater, WritablePage};
+use tickline::page::Publisher;
+use tickline::{Clock, PerCpu, Probes, State};
 
-use crate::subject::{Subject, counter, same, subject};
+use crate::subject::{Subject, same, subject};
 
-/// Longer than any run of the measurements, ticks.
-const WINDOW_TICKS: u64 = 1 << 42;
-
-/// The kernel's clocks, as a reader in a program uses them.
-struct Os;
-
-impl OsClock for Os {
-    fn monotonic_ns(&self) -> i64 {
-        tickline_observe::monotonic_ns().cast_signed()
-    }
-    fn realtime_ns(&self) -> i64 {
-        tickline_observe::clock_ns(libc::CLOCK_REALTIME).cast_signed()
-    }
-    fn pause(&self) {}
+/// The clock; `None` where no page can be served.
+fn page_clock() -> Option<&'static Clock> {
+    static CLOCK: OnceLock<Option<Clock>> = OnceLock::new();
+    let make = || {
+        let path = std::env::current_exe().ok()?.with_file_name("page");
+        let own = Clock::builder().per_cpu(PerCpu::Off).start().ok()?;
+        let mut publisher = Publisher::start(own, &path).ok()?;
+        thread::spawn(move || {
+            while let Ok(pause) = publisher.step() {
+                sleep(pause)
+            }
+        });
+        let end = Instant::now() + Duration::from_secs(3);
+        let clock = Clock::open_page(&path, Probes::Full).ok()?;
+        while clock.status().state != State::Fast {
+            (Instant::now() < end).then(|| sleep(Duration::from_millis(10)))?;
+        }
+        Some(clock)
+    };
+    CLOCK.get_or_init(make).as_ref()
 }
 
-const MACHINE: Machine = Machine { boot_id: [1; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
-
-fn attached() -> AttachedPage<'static> {
-    static PAGE: OnceLock<WritablePage> = OnceLock::new();
-    let page = PAGE.get_or_init(|| {
-        let page = WritablePage::new(&Header::of(&MACHINE));
-        let start_ticks = counter().now_ordered();
-        let slope = Slope::from_hz(2_600_000_000).expect("a frequency");
-        let line = Line { start_ticks, base_ns: tickline_observe::monotonic_ns().cast_signed(), slope };
-        let end_ticks = start_ticks + WINDOW_TICKS;
-        let line = LeaseLine { line, end_ticks, lead_ns: 0, unix: UnixShift::NONE };
-        let (slot, word) = (SlotNumber::from_low_bits(0), page.words().word());
-        page.words().fill(slot, &line.to_words());
-        assert!(page.words().swap(word, word.next(LeasePhase::Published, slot, None)), "nobody else has it");
-        page
-    });
-    page.attach(&MACHINE).expect("the page of this machine")
-}
-
-/// The readings of a page that the programs compare.
+/// The reading of a page, if this process may serve one.
 pub(crate) fn subjects() -> Vec<Subject> {
-    static PRIVATE: ProcessHighWater = ProcessHighWater::new();
-    vec![subject!(Internal, "page", {
-        let attached = attached();
-        move || attached.monotonic(&counter(), &Os, &PRIVATE).ns.unsigned_abs()
+    if page_clock().is_none() {
+        return Vec::new();
+    }
+    vec![subject!(Time, "tickline page now_ordered_ns", {
+        let clock = page_clock().expect("checked before");
+        move || clock.now_ordered().as_nanos()
     }, ns same)]
 }

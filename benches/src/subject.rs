@@ -16,8 +16,6 @@ pub enum Group {
     Time,
     /// A time that may be milliseconds old.
     Coarse,
-    /// A call that is not public.
-    Internal,
 }
 
 /// A clock, with the loops that measure it.

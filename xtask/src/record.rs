@@ -133,11 +133,11 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
     Ok(record)
 }
 
-/// The JSON that a command prints. The program `tickline` ends with 1 if a gate is closed. Such a
-/// report counts, too.
+/// The JSON that a command prints. The program `tickline` ends with 1 if a gate is closed, `order`
+/// says that it skipped a part. Such a report counts, too.
 fn json_of(line: &str) -> Result<Value, String> {
     let output = command(line).output().map_err(|error| format!("`{line}`: {error}"))?;
-    if !matches!(output.status.code(), Some(0 | 1)) {
+    if ![0, 1, i32::from(SOME_SKIPPED)].map(Some).contains(&output.status.code()) {
         let errors = String::from_utf8_lossy(&output.stderr);
         return Err(format!("`{line}` ended with {}: nothing is recorded\n{errors}", output.status));
     }

@@ -9,7 +9,7 @@
 //!
 //! Ends with 1 if an ordered reading stepped back, or if the control run did not find the steps of
 //! unsynchronised counters. On one CPU, or if tickline would not use the counter, it says SKIPPED,
-//! and only compares the clocks. `--clock-ms 0` leaves out the clocks.
+//! only compares the clocks, and ends with 77. `--clock-ms 0` leaves out the clocks.
 #![expect(clippy::print_stderr, reason = "a program that says what failed")]
 
 use std::process::ExitCode;
@@ -23,6 +23,9 @@ use tickline_benches::subject::{Group, Subject};
 use tickline_benches::{args, report};
 use tickline_core::counter::Counter;
 use tickline_observe::Count;
+
+/// The exit code of a command that has skipped some of its checks, and printed which.
+const SOME_SKIPPED: u8 = 77;
 
 /// The number of rounds into which each clock's time is divided.
 const ROUNDS: u32 = 4;
@@ -84,8 +87,11 @@ fn main() -> ExitCode {
         eprintln!("FAILED: backward steps are not seen here");
         return ExitCode::FAILURE;
     }
-    let stepped_back = report.ordered.is_some_and(|ordered| ordered.count.backward > 0);
-    if stepped_back { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    match report.ordered {
+        Some(ordered) if ordered.count.backward > 0 => ExitCode::FAILURE,
+        Some(_) => ExitCode::SUCCESS,
+        None => ExitCode::from(SOME_SKIPPED),
+    }
 }
 
 /// Exchanges each clock's readings for `time`.

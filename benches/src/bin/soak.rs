@@ -11,15 +11,10 @@
 //! The time is divided into rounds. At the end of a round every thread has been joined and every
 //! guard dropped, so memory, threads and descriptors of two rounds can be compared.
 //!
-//! For a tenth of the time, threads pinned to all CPUs exchange readings of a clock whose line
-//! bends every millisecond (`exchange::ordered`). For a second, they exchange readings of counters
-//! that are unsynchronised on purpose, and must find backward steps.
+//! `cargo xtask soak --minutes 10`, which also runs `order`, or `cargo run --release -p
+//! tickline-benches --bin soak [-- --secs 60]`
 //!
-//! `cargo xtask soak --minutes 10`, or `cargo run --release -p tickline-benches --bin soak [--
-//! --secs 60]`
-//!
-//! Ends with 1 if a count that must be 0 is not 0, and with 77 if the counter does not serve here,
-//! so that parts were skipped.
+//! Ends with 1 if a count that must be 0 is not 0.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints a table")]
 
 use std::fs;
@@ -31,17 +26,11 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use tickline::{Clock, Driver};
 use tickline_benches::args;
-use tickline_benches::exchange::{self, BENT_PPM, up_to_us};
+use tickline_benches::exchange::{self, up_to_us};
 use tickline_observe::{Bounded, Count};
 
 /// The number of rounds. The first is the warm-up.
 const ROUNDS: u32 = 12;
-
-/// One part in this many of the time goes to lines that bend.
-const BENT: u32 = 10;
-
-/// The exit code of a command that has skipped some of its checks, and printed which.
-const SOME_SKIPPED: u8 = 77;
 
 /// How much more memory may be resident at the end than after any round of the first half, KiB. A
 /// stack or a heap keeps the pages that it once needed, and grows by 700 KiB in the first three
@@ -92,12 +81,6 @@ fn main() -> ExitCode {
         eprintln!("--secs must be at least 1");
         return ExitCode::from(2);
     }
-    let time = Duration::from_secs(seconds);
-    let counter = exchange::usable_counter();
-    let bent = counter.as_ref().map(|counter| {
-        let control = exchange::unsynchronised(*counter, Duration::from_secs(1));
-        (exchange::ordered(*counter, time / BENT), control)
-    });
     keep_one_heap();
     let before = Held::now();
     let own = match Clock::builder().interval(INTERVAL).start() {
@@ -107,37 +90,25 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let (mut tally, mut rounds) = (Tally::default(), Vec::new());
+    let (mut tallies, mut rounds) = (<[Tally; WORKS.len()]>::default(), Vec::new());
     for number in 0..ROUNDS {
-        tally.add(&round(&own, u64::from(number), time * (BENT - 1) / BENT / ROUNDS));
+        round(&own, u64::from(number), Duration::from_secs(seconds) / ROUNDS, &mut tallies);
         rounds.push(Held::at_rest(before.threads + 1)); // one more: the thread of `own`
     }
     drop(own);
     let after = Held::at_rest(before.threads);
 
     let mut table = Table::default();
-    table.tally(&tally);
-    match &bent {
-        Ok((ordered, control)) => {
-            println!("lines that bend by {BENT_PPM} ppm every millisecond, {} threads", exchange::threads());
-            table.must_be_some("readings that were handed over", ordered.count.exchanges);
-            table.must_be_zero("  steps back between threads", ordered.count.backward);
-            table.must_be_some("control: steps back of unsynchronised counters", control.backward);
-        }
-        Err(why) => println!("SKIPPED lines that bend: {why}"),
-    }
+    table.tallies(&tallies);
     table.held(&before, &rounds, &after);
-    match (table.faults, bent.is_ok()) {
-        (0, true) => ExitCode::SUCCESS,
-        (0, false) => ExitCode::from(SOME_SKIPPED),
-        (faults, _) => {
-            println!("FAILED: {faults} counts are not what they must be");
-            ExitCode::FAILURE
-        }
+    if table.faults > 0 {
+        println!("FAILED: {} counts are not what they must be", table.faults);
+        return ExitCode::FAILURE;
     }
+    ExitCode::SUCCESS
 }
 
-/// The counts of one thread, or of all threads.
+/// The counts of the threads that do the same work, or of all threads.
 #[derive(Debug, Default)]
 struct Tally {
     /// Ordered readings, each compared with the largest that was complete before it, ns.
@@ -153,15 +124,10 @@ struct Tally {
     outside_ns: u64,
     /// Readings with bounds that the counter served.
     by_counter: u64,
-    maintained: u64,
-    switched: u64,
-    started: u64,
-    made: u64,
-    /// Starts that ended in an error.
-    refused: u64,
-    children: u64,
-    /// Children that were killed, or reported an error.
-    failed_children: u64,
+    /// How often the work was done, and how often it failed: a start ended in an error, a child was
+    /// killed, or reported an error.
+    done: u64,
+    failed: u64,
 }
 
 impl Tally {
@@ -173,13 +139,8 @@ impl Tally {
         self.outside += other.outside;
         self.outside_ns = self.outside_ns.max(other.outside_ns);
         self.by_counter += other.by_counter;
-        self.maintained += other.maintained;
-        self.switched += other.switched;
-        self.started += other.started;
-        self.made += other.made;
-        self.refused += other.refused;
-        self.children += other.children;
-        self.failed_children += other.failed_children;
+        self.done += other.done;
+        self.failed += other.failed;
     }
 }
 
@@ -194,28 +155,15 @@ impl<'a> Subject<'a> {
         Self { clock, largest: AtomicU64::new(0) }
     }
 
-    fn reader(&self) -> Reader<'_> {
-        Reader { subject: self, last_ns: 0 }
-    }
-}
-
-/// A thread's readings of one clock.
-struct Reader<'a> {
-    subject: &'a Subject<'a>,
-    /// The last reading of this thread.
-    last_ns: u64,
-}
-
-impl Reader<'_> {
     /// Makes up to `count` readings: plain ones, ordered ones, and some with their bounds.
-    fn read(&mut self, tally: &mut Tally, count: u64) {
-        let clock = self.subject.clock;
+    fn read(&self, tally: &mut Tally, count: u64) {
+        let (clock, mut last_ns) = (self.clock, 0);
         for turn in 0..count {
             let now_ns = match turn % KINDS {
                 0 => {
                     let mut read = None;
                     let bounded = || read.insert(Bounded::read(clock)).at.now_ns;
-                    let (_, now_ns) = tally.ordered.exchange(&self.subject.largest, bounded);
+                    let (_, now_ns) = tally.ordered.exchange(&self.largest, bounded);
                     let missed_ns = read.as_ref().map_or(0, Bounded::missed_ns);
                     tally.compared += 1;
                     tally.by_counter += u64::from(read.is_some_and(|read| read.by_counter));
@@ -226,12 +174,12 @@ impl Reader<'_> {
                 1 => {
                     let now_ns = clock.now().as_nanos();
                     tally.plain += 1;
-                    tally.plain_backward += u64::from(now_ns < self.last_ns);
+                    tally.plain_backward += u64::from(now_ns < last_ns);
                     now_ns
                 }
-                _ => tally.ordered.exchange(&self.subject.largest, || clock.now_ordered().as_nanos()).1,
+                _ => tally.ordered.exchange(&self.largest, || clock.now_ordered().as_nanos()).1,
             };
-            self.last_ns = now_ns;
+            last_ns = now_ns;
         }
     }
 }
@@ -239,37 +187,43 @@ impl Reader<'_> {
 /// The work of a thread. It ends when `runs` returns false.
 type Work = fn(&[Subject<'_>], &mut Tally, Rng, &dyn Fn() -> bool);
 
+/// The work of each thread that disturbs the clocks, and in the end that of all others.
+const WORKS: [(&str, Work); 5] = [
+    ("calls of maintain", maintain),
+    ("times the counter was switched off and on", switch),
+    ("starts and drops of the global clock's thread, and of a clock", start_and_drop),
+    ("forked children", fork_children),
+    ("turns of the threads that exchange readings", exchange_readings),
+];
+
 /// Runs the threads that exchange readings and the threads that disturb the clocks, for `time`.
 /// When this returns, all of them have ended.
-fn round(own: &Clock, number: u64, time: Duration) -> Tally {
+fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.len()]) {
+    const READERS: usize = WORKS.len() - 1;
     let stop = AtomicBool::new(false);
     let all = [Subject::new(Clock::global()), Subject::new(own)];
     let cpus = exchange::cpus();
-    let work = |index: usize| {
-        let work = DISTURBANCES.get(index).copied().unwrap_or(exchange_readings);
-        let hands_over = index.checked_sub(DISTURBANCES.len()).filter(|index| index % 2 == 0);
-        if let Some(cpu) = hands_over.and_then(|index| cpus.get(index / 2 % cpus.len())) {
+    let run = |index: usize| {
+        let reader = index.checked_sub(READERS).filter(|reader| reader % 2 == 0);
+        if let Some(cpu) = reader.and_then(|reader| cpus.get(reader / 2 % cpus.len())) {
             core_affinity::set_for_current(*cpu);
         }
         let (mut tally, random) = (Tally::default(), Rng::with_seed(number << 32 | index as u64));
         // ORDERING: Relaxed, a flag on its own.
-        work(&all, &mut tally, random, &|| !stop.load(Ordering::Relaxed));
+        WORKS[index.min(READERS)].1(&all, &mut tally, random, &|| !stop.load(Ordering::Relaxed));
         tally
     };
-    let mut sum = Tally::default();
     thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> =
-            (0..DISTURBANCES.len() + THREADS).map(|index| scope.spawn(move || work(index))).collect();
+        let run = &run;
+        let threads: Vec<_> = (0..READERS + THREADS).map(|index| scope.spawn(move || run(index))).collect();
         sleep(time);
         // ORDERING: Relaxed, as above.
         stop.store(true, Ordering::Relaxed);
-        threads.into_iter().for_each(|thread| sum.add(&thread.join().expect("no thread panics")));
+        for (index, thread) in threads.into_iter().enumerate() {
+            tallies[index.min(READERS)].add(&thread.join().expect("no thread panics"));
+        }
     });
-    sum
 }
-
-const DISTURBANCES: [Work; 4] = [maintain, switch, start_and_drop, fork_children];
 
 fn nap(random: &mut Rng, most_us: u64) {
     sleep(up_to_us(random, most_us));
@@ -277,15 +231,14 @@ fn nap(random: &mut Rng, most_us: u64) {
 
 /// Reads the clocks in turn, and sleeps between two exchanges, or in the middle of one.
 fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
-    let mut readers: Vec<Reader<'_>> = all.iter().map(Subject::reader).collect();
     while runs() {
-        for reader in &mut readers {
-            reader.read(tally, random.u64(0..RUN));
+        for subject in all {
+            subject.read(tally, random.u64(0..RUN));
             let most_us = if random.u64(0..RARELY) == 0 { LONG_NAP_US } else { NAP_US };
-            let Subject { clock, largest } = reader.subject;
-            exchange::nap(&mut tally.ordered, largest, &mut random, most_us, || {
-                clock.now_ordered().as_nanos()
+            exchange::nap(&mut tally.ordered, &subject.largest, &mut random, most_us, || {
+                subject.clock.now_ordered().as_nanos()
             });
+            tally.done += 1;
         }
     }
 }
@@ -295,7 +248,7 @@ fn maintain(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn 
         for subject in all {
             for _ in 0..random.u64(0..BURST) {
                 subject.clock.maintain();
-                tally.maintained += 1;
+                tally.done += 1;
             }
         }
         nap(&mut random, LONG_NAP_US);
@@ -312,7 +265,7 @@ fn switch(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn
                     nap(&mut random, NAP_US);
                 }
                 subject.clock.enable();
-                tally.switched += 1;
+                tally.done += 1;
             }
         }
         nap(&mut random, PAUSE_US);
@@ -333,16 +286,15 @@ fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs:
                 Ok(guard) => guards.push(guard),
                 // The first guard has other settings, so tickline may refuse the rest.
                 Err(error) if error.kind() == tickline::ErrorKind::AlreadyRunning => {}
-                Err(_) => tally.refused += 1,
+                Err(_) => tally.failed += 1,
             }
         }
-        let mut reader = all[0].reader();
-        reader.read(tally, random.u64(0..SHORT_RUN));
+        all[0].read(tally, random.u64(0..SHORT_RUN));
         nap(&mut random, LONG_NAP_US);
-        tally.started += 1;
         drop(guards);
-        reader.read(tally, random.u64(0..SHORT_RUN));
+        all[0].read(tally, random.u64(0..SHORT_RUN));
         make_and_drop(tally, &mut random);
+        tally.done += 1;
     }
 }
 
@@ -355,19 +307,18 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
         builder = builder.recent_every(Duration::from_millis(1));
     }
     let Ok(clock) = builder.start() else {
-        tally.refused += 1;
+        tally.failed += 1;
         return;
     };
     let subject = Subject::new(&clock);
-    let (mut reader, start) = (subject.reader(), Instant::now());
+    let start = Instant::now();
     let time = up_to_us(random, LONG_NAP_US);
     while start.elapsed() < time {
         if driver == Driver::Manual {
             clock.maintain();
         }
-        reader.read(tally, random.u64(0..SHORT_RUN));
+        subject.read(tally, random.u64(0..SHORT_RUN));
     }
-    tally.made += 1;
 }
 
 /// Forks children one after the other. A child inherits its parent's clocks, without their threads.
@@ -387,8 +338,8 @@ fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: 
         let mut status = 0;
         // SAFETY: waits for the child made above; `status` is valid for a write.
         let ended = child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } == child;
-        tally.children += 1;
-        tally.failed_children += u64::from(!ended || status != 0);
+        tally.done += 1;
+        tally.failed += u64::from(!ended || status != 0);
     }
 }
 
@@ -399,25 +350,23 @@ fn child_work(all: &[Subject<'_>], random: &mut Rng) -> i32 {
     let mut tally = Tally::default();
     for subject in all {
         // The largest reading is the parent's at the fork, because this memory is the child's own.
-        let mut reader = subject.reader();
-        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        subject.read(&mut tally, random.u64(0..SHORT_RUN));
         nap(random, LONG_NAP_US / 4);
-        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        subject.read(&mut tally, random.u64(0..SHORT_RUN));
         subject.clock.maintain();
         subject.clock.disable();
-        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        subject.read(&mut tally, random.u64(0..SHORT_RUN));
         subject.clock.enable();
-        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        subject.read(&mut tally, random.u64(0..SHORT_RUN));
     }
     let mut is_refused = false;
     if random.u64(0..4) == 0 {
-        let mut reader = all[0].reader();
         let guard = tickline::start();
         is_refused = guard.is_err();
         nap(random, LONG_NAP_US / 4);
-        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        all[0].read(&mut tally, random.u64(0..SHORT_RUN));
         drop(guard);
-        reader.read(&mut tally, random.u64(0..SHORT_RUN));
+        all[0].read(&mut tally, random.u64(0..SHORT_RUN));
     }
     let backward = tally.ordered.backward + tally.plain_backward;
     i32::from(backward > 0) | i32::from(tally.outside > 0) << 1 | i32::from(is_refused) << 2
@@ -481,64 +430,56 @@ struct Table {
 
 impl Table {
     fn must_be_zero(&mut self, what: &str, count: u64) {
-        let verdict = if count == 0 { "as it must be" } else { "MUST BE 0" };
-        println!("  {what:<58} {count:>14}  {verdict}");
-        self.faults += usize::from(count != 0);
+        self.row(what, count, if count == 0 { "as it must be" } else { "MUST BE 0" });
     }
 
     /// A count that must not be 0, because the others would then mean nothing.
     fn must_be_some(&mut self, what: &str, count: u64) {
-        let verdict = if count == 0 { "  MUST NOT BE 0" } else { "" };
-        println!("  {what:<58} {count:>14}{verdict}");
-        self.faults += usize::from(count == 0);
+        self.row(what, count, if count == 0 { "MUST NOT BE 0" } else { "" });
     }
 
-    fn tally(&mut self, tally: &Tally) {
-        println!("\n{THREADS} threads, and {} that make trouble", DISTURBANCES.len());
-        self.must_be_some("readings that were handed over", tally.ordered.exchanges);
-        self.must_be_zero("  steps back between threads", tally.ordered.backward);
-        self.must_be_zero("  the largest, ns", tally.ordered.largest);
-        self.must_be_some("plain readings, each after another of its thread", tally.plain);
-        self.must_be_zero("  steps back within a thread", tally.plain_backward);
-        self.must_be_some("readings compared with the OS clock before and after", tally.compared);
-        self.must_be_zero("  outside their limits", tally.outside);
-        self.must_be_zero("  by how much at most, ns", tally.outside_ns);
-        println!("  {:<58} {:>14}", "  served by the counter", tally.by_counter);
-        self.must_be_some("calls of maintain", tally.maintained);
-        self.must_be_some("times the counter was switched off and on", tally.switched);
-        self.must_be_some("starts and drops of the global clock's thread", tally.started);
-        self.must_be_some("starts and drops of other clocks", tally.made);
-        self.must_be_zero("  starts that failed", tally.refused);
-        self.must_be_some("forked children", tally.children);
-        self.must_be_zero("  that did not end, or found a fault", tally.failed_children);
+    fn row(&mut self, what: &str, count: u64, verdict: &str) {
+        println!("  {what:<62} {count:>14}  {verdict}");
+        self.faults += usize::from(verdict.starts_with("MUST"));
+    }
+
+    fn tallies(&mut self, tallies: &[Tally]) {
+        let mut all = Tally::default();
+        tallies.iter().for_each(|tally| all.add(tally));
+        println!("{THREADS} threads, and {} that make trouble", WORKS.len() - 1);
+        self.must_be_some("readings that were handed over", all.ordered.exchanges);
+        self.must_be_zero("  steps back between threads", all.ordered.backward);
+        self.must_be_zero("  the largest, ns", all.ordered.largest);
+        self.must_be_some("plain readings, each after another of its thread", all.plain);
+        self.must_be_zero("  steps back within a thread", all.plain_backward);
+        self.must_be_some("readings compared with the OS clock before and after", all.compared);
+        self.must_be_zero("  outside their limits", all.outside);
+        self.must_be_zero("  by how much at most, ns", all.outside_ns);
+        self.row("  served by the counter", all.by_counter, "");
+        for ((what, _), tally) in WORKS.iter().zip(tallies) {
+            self.must_be_some(what, tally.done);
+        }
+        self.must_be_zero("  starts that failed, children that did not end or found a fault", all.failed);
     }
 
     fn held(&mut self, before: &Held, rounds: &[Held], after: &Held) {
         let (Some(warm), Some(end)) = (rounds.first(), rounds.last()) else { return };
-        let most_kib = rounds.iter().take(rounds.len() / 2).map(|held| held.resident_kib).max().unwrap_or(0);
         println!("after each round, at rest");
-        let list = |what: &str, count: fn(&Held) -> u64| {
-            let counts: Vec<String> = rounds.iter().map(|held| count(held).to_string()).collect();
-            println!("  {what:<58} {}", counts.join(" "));
-        };
-        list("resident memory, KiB", |held| held.resident_kib);
-        list("threads", |held| held.threads);
-        list("descriptors", |held| held.descriptors);
-        let grown_kib = end.resident_kib.saturating_sub(most_kib + SETTLING_KIB);
-        self.must_be_zero(
-            &format!("  KiB at the end above the first half, beyond {SETTLING_KIB}"),
-            grown_kib,
-        );
-        self.must_be_zero("  threads since the warm-up", end.threads.saturating_sub(warm.threads));
-        self.must_be_zero(
-            "  descriptors since the warm-up",
-            end.descriptors.saturating_sub(warm.descriptors),
-        );
-        self.must_be_zero(
-            "  threads, once every clock is dropped",
-            after.threads.saturating_sub(before.threads),
-        );
+        rounds.iter().for_each(|held| println!("  {held:?}"));
+        let first_half = rounds.iter().take(rounds.len() / 2);
+        let most_kib = first_half.map(|held| held.resident_kib).max().unwrap_or(0) + SETTLING_KIB;
         let kept = after.descriptors.saturating_sub(before.descriptors);
-        println!("  {:<58} {kept:>14}", "  descriptors that the global clock keeps");
+        self.row("descriptors that the global clock keeps", kept, "");
+        for (what, grown) in [
+            (
+                "KiB at the end above the first half and what settles",
+                end.resident_kib.saturating_sub(most_kib),
+            ),
+            ("threads since the warm-up", end.threads.saturating_sub(warm.threads)),
+            ("descriptors since the warm-up", end.descriptors.saturating_sub(warm.descriptors)),
+            ("threads, once every clock is dropped", after.threads.saturating_sub(before.threads)),
+        ] {
+            self.must_be_zero(what, grown);
+        }
     }
 }

@@ -7,37 +7,14 @@
 //! | local APIC timer | some ns | its frequency is not known: it would have to be calibrated first |
 //! | RTC | 1 s | finer steps need interrupts |
 
-use core::arch::asm;
-use core::arch::x86_64::_rdtsc;
 use core::ptr;
 
-use tickline_core::counter::Counter;
+use tickline_core::counter::HardwareCounter;
 use tickline_core::sample::Reference;
 
-/// The time-stamp counter. (`tickline_core::counter::HardwareCounter` does the same; the code is
-/// written out here because another machine needs such code.) The numbers in the comments are those
-/// of the contract in `tickline_core::counter`.
-pub struct Tsc;
-
-impl Counter for Tsc {
-    fn now(&self) -> u64 {
-        // 1: the gates judge the rate. 2: a TSC never steps back on one CPU. 5: ring 0 may always
-        // read it.
-        // SAFETY: every x86_64 processor has it.
-        unsafe { _rdtsc() }
-    }
-
-    fn now_ordered(&self) -> u64 {
-        // 3: `rdtsc` by itself does not wait for earlier loads.
-        self.barrier();
-        self.now()
-    }
-
-    fn barrier(&self) {
-        // 4. SAFETY: has no operands; without `nomem` it is a barrier to the compiler, too.
-        unsafe { asm!("lfence", options(nostack, preserves_flags)) };
-    }
-}
+/// The time-stamp counter. Another processor needs a [`Counter`](tickline_core::counter::Counter) of
+/// its own, by the contract of that module.
+pub const TSC: HardwareCounter = HardwareCounter::if_present().expect("every x86_64 processor has one");
 
 /// The high precision event timer (IA-PC HPET Specification 1.0a, 2.3). Its registers are words
 /// of 32 bits here.

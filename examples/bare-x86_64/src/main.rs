@@ -27,7 +27,7 @@ mod trust;
 
 use core::panic::PanicInfo;
 
-use clocks::{Hpet, Tsc};
+use clocks::{Hpet, TSC};
 use port::End;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, DrivenBy, Iteration};
@@ -46,9 +46,9 @@ const MS: i64 = 1_000_000;
 
 /// The time, ns, from the counter if possible, otherwise from the HPET. It never decreases.
 fn now_ns(hpet: &Hpet) -> i64 {
-    match CLOCK.read_ordered(&Tsc) {
+    match CLOCK.read_ordered(&TSC) {
         Some(ns) => ns,
-        None => CLOCK.read_slow(&Tsc, hpet).ns,
+        None => CLOCK.read_slow(&TSC, hpet).ns,
     }
 }
 
@@ -61,7 +61,7 @@ struct Driver {
 impl Driver {
     fn serve(&mut self, hpet: &Hpet) {
         while now_ns(hpet) >= self.due_ns {
-            let outcome = self.control.maintain(&CLOCK, &Tsc, hpet);
+            let outcome = self.control.maintain(&CLOCK, &TSC, hpet);
             if outcome.iteration != Iteration::Recovered {
                 self.due_ns = now_ns(hpet) + i64::try_from(outcome.next_in_ns).unwrap_or(i64::MAX);
             }
@@ -85,7 +85,7 @@ impl Seen {
     /// Reads the clock between two reads of the reference.
     fn look(&mut self, hpet: &Hpet) {
         let before_ns = hpet.monotonic_ns();
-        let bounds = CLOCK.read_bounds(&Tsc);
+        let bounds = CLOCK.read_bounds(&TSC);
         let ns = bounds.map_or_else(|| now_ns(hpet), |reading| reading.ns);
         let after_ns = hpet.monotonic_ns() + hpet.step_ns();
         if let Some(reading) = bounds {
@@ -111,10 +111,10 @@ impl Seen {
         say!(
             "{:>5} ms, {what}: by the {}; {} Hz, drift at most {} ppb, bounds {:?}",
             now_ns(hpet) / MS,
-            if CLOCK.read(&Tsc).is_some() { "TSC" } else { "HPET" },
+            if CLOCK.read(&TSC).is_some() { "TSC" } else { "HPET" },
             figures.frequency_hz.unwrap_or(0),
             figures.max_drift_ppb,
-            CLOCK.read_bounds(&Tsc).map(|reading| reading.bounds_ns()),
+            CLOCK.read_bounds(&TSC).map(|reading| reading.bounds_ns()),
         );
         self.by_counter - by_counter
     }
@@ -126,7 +126,7 @@ extern "C" fn main() -> ! {
         say!("there is no HPET with 64 bits at 0xfed00000, so there is no reference");
         port::exit(End::Failed);
     };
-    let counter_ticks = resolution_ticks(&Tsc, &mut Scratch::new());
+    let counter_ticks = resolution_ticks(&TSC, &mut Scratch::new());
     if let Some(reason) = trust::judge(counter_ticks) {
         say!("the counter is not used: {reason}");
         port::exit(End::Failed);
@@ -140,7 +140,7 @@ extern "C" fn main() -> ! {
 
     seen.watch("without a driver", None, &hpet, 20);
     // Wait for the first line.
-    while CLOCK.read(&Tsc).is_none() {
+    while CLOCK.read(&TSC).is_none() {
         driver.serve(&hpet);
     }
     let max_drift_ppb = CLOCK.figures().max_drift_ppb;
@@ -148,7 +148,7 @@ extern "C" fn main() -> ! {
     let has_converged = CLOCK.figures().max_drift_ppb < max_drift_ppb;
     // Lines last for 4 intervals.
     seen.watch("the driver has stopped", None, &hpet, 1_000);
-    let has_ended = CLOCK.read(&Tsc).is_none();
+    let has_ended = CLOCK.read(&TSC).is_none();
     let driven_again = seen.watch("the driver is back", Some(&mut driver), &hpet, 500);
 
     let Seen { readings, by_counter, backward, outside, .. } = seen;

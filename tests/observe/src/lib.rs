@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
-use tickline::{Clock, State};
+use tickline::{Clock, Instant, Reading, State, UnixTime};
 
 /// `CLOCK_MONOTONIC` by libc, ns.
 #[inline]
@@ -43,9 +43,15 @@ impl Bracket {
     /// Brackets the time that `read` returns with `CLOCK_MONOTONIC`.
     #[inline]
     pub fn around(read: impl FnOnce() -> u64) -> Self {
-        let before_ns = monotonic_ns();
+        Self::by(libc::CLOCK_MONOTONIC, read)
+    }
+
+    /// Brackets the time that `read` returns with an OS clock.
+    #[inline]
+    pub fn by(os: libc::clockid_t, read: impl FnOnce() -> u64) -> Self {
+        let before_ns = clock_ns(os);
         let now_ns = read();
-        Self { before_ns, now_ns, after_ns: monotonic_ns() }
+        Self { before_ns, now_ns, after_ns: clock_ns(os) }
     }
 
     /// The width of the bracket, ns.
@@ -113,13 +119,23 @@ impl Bounded {
     /// Reads `clock`.
     #[must_use]
     pub fn read(clock: &Clock) -> Self {
-        let before_ns = monotonic_ns();
-        let reading = clock.reading();
-        let after_ns = monotonic_ns();
+        Self::around(libc::CLOCK_MONOTONIC, || clock.reading(), Instant::as_nanos)
+    }
+
+    /// Reads the Unix time of `clock`.
+    #[must_use]
+    pub fn read_unix(clock: &Clock) -> Self {
+        Self::around(libc::CLOCK_REALTIME, || clock.unix_reading(), UnixTime::as_nanos)
+    }
+
+    fn around<T: Copy>(os: libc::clockid_t, read: impl Fn() -> Reading<T>, ns: fn(T) -> u64) -> Self {
+        let before_ns = clock_ns(os);
+        let reading = read();
+        let after_ns = clock_ns(os);
         Self {
-            at: Bracket { before_ns, now_ns: reading.time().as_nanos(), after_ns },
-            earliest_ns: reading.earliest().as_nanos(),
-            latest_ns: reading.latest().as_nanos(),
+            at: Bracket { before_ns, now_ns: ns(reading.time()), after_ns },
+            earliest_ns: ns(reading.earliest()),
+            latest_ns: ns(reading.latest()),
             by_counter: reading.state() == State::Fast,
         }
     }
@@ -217,14 +233,5 @@ mod tests {
             [missed_ns(80, 99), missed_ns(80, 100), missed_ns(120, 130), missed_ns(124, 130)],
             [1, 0, 0, 4]
         );
-    }
-
-    #[test]
-    fn a_step_back_is_counted() {
-        let (largest, mut count) = (AtomicU64::new(0), Count::default());
-        for now in [5, 3, 9] {
-            count.exchange(&largest, || now);
-        }
-        assert_eq!((count.exchanges, count.backward, count.largest), (3, 1, 2));
     }
 }

@@ -296,34 +296,14 @@ pub(super) fn tickline(records: &[Record]) -> Result<String, String> {
     Ok(block)
 }
 
-/// The subjects of the program `spans`: name, and title in the table.
-const SPANS: [(&str, &str); 18] = [
-    ("a registry without layers", "a registry without layers"),
-    ("a layer that stores an extension", "a layer that stores an extension"),
-    ("a layer that stores, 10,000 spans open", "... while 10,000 other spans are open"),
-    ("SpanTiming", "`SpanTimingLayer`"),
-    ("SpanTiming, 10,000 spans open", "... while 10,000 other spans are open"),
-    ("SpanTiming over std", "... over std's clock"),
-    ("SpanTiming, histograms", "... with `Histograms`"),
-    ("SpanTiming, histograms by two fields", "... with `Histograms` by two fields"),
-    ("SpanTiming, flight recorder", "... with `FlightRecorder`"),
-    ("SpanTiming, Chrome", "... with `Chrome`, to a sink"),
-    ("SpanTiming over std, Chrome", "... with `Chrome`, over std's clock"),
-    ("tracing-chrome", "tracing-chrome, to a sink (std's clock)"),
-    ("tracing-opentelemetry, spans dropped", "tracing-opentelemetry (std's clock)"),
-    ("tracing-opentelemetry, tickline's times", "... with `OtelTimes`"),
-    ("SpanTiming, close events to fmt, to a sink", "`CloseEvents` and `fmt`"),
-    ("fmt with FmtSpan::CLOSE, to a sink", "`fmt` with `FmtSpan::CLOSE`"),
-    ("SpanTiming, close events, tickline's timer", "`CloseEvents` and `fmt`, which has `Rfc3339`"),
-    ("fmt with FmtSpan::CLOSE, tickline's timer", "`fmt` with `FmtSpan::CLOSE` and `Rfc3339`"),
-];
-
-/// The cost of a span, ns, on one thread, and on each of two. A record that is older than a row has
-/// no figure in this row.
+/// The cost of a span, ns, on one thread, and on each of two, in the order of the newest record. A
+/// record that is older than a row has no figure in this row.
 pub(super) fn spans(records: &[Record]) -> Result<String, String> {
     let mut block = head_of("ns a span: one thread / two", records);
-    for (subject, title) in SPANS {
-        block += &line(title, records, |record| {
+    let newest = records.iter().max_by_key(|record| record.json["date"].as_str());
+    for span in newest.iter().flat_map(|record| record.json["spans"]["spans"].as_array()).flatten() {
+        let subject = text(span, "subject")?;
+        block += &line(subject, records, |record| {
             let Some(cost) = entry(&record.json, "spans.spans", "subject", subject)? else {
                 return Ok(String::new());
             };

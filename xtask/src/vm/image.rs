@@ -18,9 +18,6 @@ pub(super) const TARGET: &str = "x86_64-unknown-linux-musl";
 /// need here.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 
-/// The variable that names another kernel than Debian's.
-const KERNEL_VARIABLE: &str = "TICKLINE_VM_KERNEL";
-
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 
 /// The kernel and the initramfs that all guests boot.
@@ -107,14 +104,6 @@ impl Image {
 
 /// The kernel, unpacked from its package into `target/vm`. Nothing is installed on this machine.
 fn kernel() -> Result<PathBuf, Failure> {
-    if let Some(path) = std::env::var_os(KERNEL_VARIABLE) {
-        let path = PathBuf::from(path);
-        return if path.is_file() {
-            Ok(path)
-        } else {
-            Err(Failure::Broken(format!("{KERNEL_VARIABLE}: {} is no file", path.display())))
-        };
-    }
     let unpacked = super::folder().join("kernel");
     if let Some(kernel) = vmlinuz(&unpacked) {
         return Ok(kernel);

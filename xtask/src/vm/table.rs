@@ -33,7 +33,7 @@ const TABLES: [Table; 3] = [
         page: "docs/guests.md",
         block: "guests",
         titles: "scenario | result | clocksource | counters | before the act | after it | readings | exchanges | \
-                 backward | outside ns | Unix us | OS/now | spans",
+                 backward | outside ns | Unix us | OS/now",
         starts: |guest| vec![format!("| `{}`: {} | ", guest.name, guest.about)],
         cells: |row| row.figures(),
     },
@@ -89,8 +89,7 @@ impl Row<'_> {
             |phase: &str| format!("{} {}", text(phase, "state"), text(phase, "reason")).trim_end().to_owned();
         let outside =
             ["before", "after"].map(|phase| largest(phase, "ahead_ns").max(largest(phase, "behind_ns")));
-        let times = |percent: u64| format!("{}.{:02}x", percent / 100, percent % 100);
-        let spans = judge::find(&self.run.phases, "spans", "work.over_std_percent").find_map(Value::as_u64);
+        let percent = largest("end", "cost.os_to_now_percent");
         let cells = [
             self.verdict.word().to_owned(),
             text("before", "clocksource"),
@@ -102,8 +101,7 @@ impl Row<'_> {
             text("end", "readers.backward"),
             outside[0].max(outside[1]).to_string(),
             largest("set_clock", "work.after_us").to_string(),
-            times(largest("end", "cost.os_to_now_percent")),
-            spans.map(times).unwrap_or_default(),
+            format!("{}.{:02}x", percent / 100, percent % 100),
         ];
         vec![cells.join(" | ")]
     }
@@ -114,13 +112,8 @@ impl Row<'_> {
             let value = judge::find(&self.run.phases, name, path).find_map(Value::as_u64);
             value.map_or_else(String::new, |value| (value / unit).to_string())
         };
-        let changes = judge::find(&self.run.phases, name, "changes").find_map(Value::as_array);
-        let mut kinds: Vec<&str> = Vec::new();
-        for kind in changes.into_iter().flatten().filter_map(|change| change[1].as_str()) {
-            if !kinds.contains(&kind) {
-                kinds.push(kind);
-            }
-        }
+        let kinds = judge::find(&self.run.phases, name, "in_order").find_map(Value::as_array);
+        let kinds: Vec<&str> = kinds.into_iter().flatten().filter_map(Value::as_str).collect();
         let cells = [
             number("readings", 1),
             number("answered", 1),

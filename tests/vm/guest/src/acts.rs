@@ -10,10 +10,9 @@ use serde_json::{Value, json};
 use tickline::{Clock, ClockBuilder, Event, Reason, State, Trust};
 use tickline_observe::{Bounded, Bracket, clock_ns, monotonic_ns};
 
-use crate::brackets::{comparison, state_name};
+use crate::brackets::{comparison, name};
 use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
-use crate::system::realtime_ns;
 use crate::{cost, machine, migrate, report, served, system, utc, who};
 
 /// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
@@ -52,7 +51,7 @@ pub(crate) fn run() -> io::Result<()> {
     thread::scope(|scope| {
         readers.start(scope, &clock, cpus);
         let lab = Lab { clock: &clock, readers: &readers, awaits: &awaits };
-        lab.watch_until_settled("start", PATIENCE);
+        lab.watch_until_settled("start");
         lab.watch("before", QUIET);
         let done = perform(&lab, &act);
         lab.watch("after", QUIET);
@@ -127,7 +126,7 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     report::line(&program("program_masked", &mut tickline()));
     system::mount(c"sysfs", c"/sys")?;
     report::line(&program("program_denied", system::without_counter(&mut tickline())));
-    lab.watch_until_settled("again", PATIENCE);
+    lab.watch_until_settled("again");
     Ok(())
 }
 
@@ -154,7 +153,7 @@ fn limit() -> io::Result<()> {
         })
     };
     limiter("limiter_before", "quanta")?;
-    report::ask_host_for(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
+    report::ask_host(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
     limiter("limiter_quanta", "quanta")?;
     limiter("limiter_tickline", "tickline")?;
     report::line(&program("program_ahead", &mut tickline()));
@@ -187,16 +186,12 @@ fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
         "adjtimex" => adjust(lab),
         "hotplug" => hotplug(lab),
         "pause" | "save" => {
-            lab.phase("host", || outcome(report::ask_host(act)));
-            lab.watch_until_settled("again", PATIENCE);
+            lab.phase("host", || outcome(report::ask_host(&json!({ "host": act }))));
+            lab.watch_until_settled("again");
             Ok(())
         }
         "migrate" => migrate::around(lab),
         "suspend" => suspend(lab),
-        "spans" => {
-            lab.phase("spans", cost::of_spans);
-            Ok(())
-        }
         other => Err(io::Error::other(format!("'{other}' is no act"))),
     }
 }
@@ -214,10 +209,10 @@ fn switch(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for name in ["hpet", "acpi_pm"] {
         lab.phase("switched", || ended(lab, || machine::choose_clocksource(name)));
-        lab.watch_until_settled("judged", PATIENCE);
+        lab.watch_until_settled("judged");
         lab.watch("switched_steady", QUIET);
         lab.phase("back", || ended(lab, || machine::choose_clocksource(&first)));
-        lab.watch_until_settled("judged", PATIENCE);
+        lab.watch_until_settled("judged");
         lab.watch("back_steady", QUIET);
     }
     Ok(())
@@ -252,7 +247,7 @@ fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, is_reached: impl F
     let mut seen = wait_for(PATIENCE, || is_reached(lab.clock.status().state));
     let status = lab.clock.status();
     seen["clocksource"] = machine::clocksource().into();
-    seen["state"] = state_name(status.state).into();
+    seen["state"] = name(status.state).into();
     seen["reason"] = status.reason().map(|reason| reason.code()).into();
     // tickline promises one interval, so `cargo xtask vm` judges the time beyond the interval.
     let after_us = seen["after_us"].as_u64().unwrap_or(u64::MAX);
@@ -270,9 +265,7 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
             // A step is at least a second, so half a second distinguishes the old time from the
             // new, however wide the bracket is.
             let mut seen = wait_for(PATIENCE, || {
-                let (before_ns, now_ns, after_ns) =
-                    (realtime_ns(), lab.clock.unix_now().as_nanos(), realtime_ns());
-                let bracket = Bracket { before_ns, now_ns, after_ns };
+                let bracket = Bracket::by(libc::CLOCK_REALTIME, || lab.clock.unix_now().as_nanos());
                 bracket.ahead_ns().max(bracket.behind_ns()) < 500_000_000
             });
             seen["seconds"] = (*seconds).into();
@@ -306,7 +299,7 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
     lab.watch("without", QUIET);
     lab.phase("online", || outcome(fs::write(&file, "1")));
     lab.readers.pin_again();
-    lab.watch_until_settled("again", PATIENCE);
+    lab.watch_until_settled("again");
     Ok(())
 }
 
@@ -334,7 +327,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         seen
     });
     lab.readers.pin_again();
-    lab.watch_until_settled("again", PATIENCE);
+    lab.watch_until_settled("again");
     Ok(())
 }
 

@@ -2,18 +2,18 @@
 //! their bounds, are outside of their brackets.
 
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 use tickline::{Clock, Comparison, Reason, State};
 use tickline_observe::{Bounded, Bracket};
 
-use crate::system::realtime_ns;
-
 /// The brackets of a phase.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub(crate) struct Brackets {
     count: u64,
-    narrowest_ns: Option<u64>,
+    narrowest_bracket_ns: Option<u64>,
     /// How far `now_ordered` was outside of its bracket.
     ahead_ns: u64,
     behind_ns: u64,
@@ -61,24 +61,14 @@ impl Brackets {
             self.unix(clock);
         }
         self.far += u64::from(outside_ns > 2 * narrowest_ns);
-        self.narrowest_ns = Some(self.narrowest_ns.map_or(narrowest_ns, |it| it.min(narrowest_ns)));
+        self.narrowest_bracket_ns = self.narrowest_bracket_ns.into_iter().chain([narrowest_ns]).min();
     }
 
     fn unix(&mut self, clock: &Clock) {
-        let before_ns = realtime_ns();
-        let now_ns = clock.unix_now().as_nanos();
-        let between_ns = realtime_ns();
-        let reading = clock.unix_reading();
-        let after_ns = realtime_ns();
+        let plain = Bracket::by(libc::CLOCK_REALTIME, || clock.unix_now().as_nanos());
+        let bounded = Bounded::read_unix(clock);
         // If the clock was set meanwhile, there is no bracket.
-        if (before_ns..=after_ns).contains(&between_ns) {
-            let plain = Bracket { before_ns, now_ns, after_ns: between_ns };
-            let bounded = Bounded {
-                at: Bracket { before_ns: between_ns, now_ns: reading.time().as_nanos(), after_ns },
-                earliest_ns: reading.earliest().as_nanos(),
-                latest_ns: reading.latest().as_nanos(),
-                by_counter: reading.state() == State::Fast,
-            };
+        if [plain, bounded.at].iter().all(|it| it.before_ns <= it.after_ns) {
             self.unix_outside_ns = self.unix_outside_ns.max(plain.ahead_ns()).max(plain.behind_ns());
             self.unix_bound_violated += u64::from(bounded.missed_ns() > 0);
             self.unix_widest_bound_ns = self.unix_widest_bound_ns.max(bounded.widest_ns());
@@ -88,47 +78,27 @@ impl Brackets {
     /// The record, with the clock's state at the end.
     pub(crate) fn report(&self, clock: &Clock) -> Value {
         let status = clock.status();
-        json!({
-            "state": state_name(status.state),
-            "reason": status.reason().map(Reason::code),
-            "reasons": self.reasons,
-            "comparison": comparison(status.comparison),
-            "fast_percent": self.fast * 100 / self.rows.max(1),
-            "bounded_percent": self.by_line * 100 / self.count.max(1),
-            "narrowest_bracket_ns": self.narrowest_ns,
-            "ahead_ns": self.ahead_ns,
-            "behind_ns": self.behind_ns,
-            "far_percent": self.far * 100 / self.rows.max(1),
-            "bound_violated": self.bound_violated,
-            "widest_bound_ns": self.widest_bound_ns,
-            "unix_outside_ns": self.unix_outside_ns,
-            "unix_bound_violated": self.unix_bound_violated,
-            "unix_widest_bound_ns": self.unix_widest_bound_ns,
-            "status": format!("{status:?}"),
-        })
+        let percent = |count: u64, of: u64| Value::from(count * 100 / of.max(1));
+        let mut report = json!(self);
+        report["state"] = name(status.state).into();
+        report["reason"] = status.reason().map(Reason::code).into();
+        report["comparison"] = comparison(status.comparison);
+        report["fast_percent"] = percent(self.fast, self.rows);
+        report["bounded_percent"] = percent(self.by_line, self.count);
+        report["far_percent"] = percent(self.far, self.rows);
+        report["status"] = format!("{status:?}").into();
+        report
     }
 }
 
 /// The comparison of the CPUs' counters, in a report.
 pub(crate) fn comparison(comparison: Comparison) -> Value {
-    let found = match comparison {
-        Comparison::Pending => "pending",
-        Comparison::Single => "single",
-        Comparison::Synchronised { .. } => "synchronised",
-        Comparison::Unsynchronised { .. } => "unsynchronised",
-        Comparison::Impossible => "impossible",
-        _ => "unknown",
-    };
-    json!({ "found": found, "detail": format!("{comparison:?}") })
+    json!({ "found": name(comparison), "detail": format!("{comparison:?}") })
 }
 
-/// The state's name in a report.
-pub(crate) fn state_name(state: State) -> &'static str {
-    match state {
-        State::Fast => "fast",
-        State::Disrupted => "disrupted",
-        State::Calibrating => "calibrating",
-        State::Fallback(_) => "fallback",
-        _ => "unknown",
-    }
+/// The name of a variant in a report: in small letters, without the variant's fields.
+pub(crate) fn name(variant: impl Debug) -> String {
+    let text = format!("{variant:?}");
+    let name = text.split(|letter: char| !letter.is_alphabetic()).next();
+    name.unwrap_or_default().to_lowercase()
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tickline::{Clock, State};
 use tickline_observe::monotonic_ns;
 
-use crate::brackets::{Brackets, state_name};
+use crate::brackets::{Brackets, name};
 use crate::readers::Readers;
 use crate::{machine, report};
 
@@ -65,11 +65,11 @@ impl Lab<'_> {
         });
     }
 
-    /// Takes brackets until the clock has the state that the command line names, but for at most
-    /// `time`. Then takes brackets for a second more.
-    pub(crate) fn watch_until_settled(&self, name: &str, time: Duration) {
-        self.phase(name, || {
-            let reached = wait_for(time, || state_name(self.clock.status().state) == self.awaits);
+    /// Takes brackets until the clock has the state that the command line names, but not forever.
+    /// Then takes brackets for a second more.
+    pub(crate) fn watch_until_settled(&self, phase: &str) {
+        self.phase(phase, || {
+            let reached = wait_for(PATIENCE, || name(self.clock.status().state) == self.awaits);
             thread::sleep(Duration::from_secs(1));
             reached
         });

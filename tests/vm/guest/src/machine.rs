@@ -41,8 +41,6 @@ pub(crate) fn setting(name: &str) -> Option<String> {
 
 /// The facts for the report. The kernel's messages are on the console.
 pub(crate) fn facts() -> Value {
-    let processor = read("/proc/cpuinfo");
-    let processor = processor.lines().find_map(|line| line.strip_prefix("model name\t: "));
     json!({
         "phase": "machine",
         "kernel": read("/proc/sys/kernel/osrelease"),
@@ -50,6 +48,5 @@ pub(crate) fn facts() -> Value {
         "cpus": cpus(),
         "clocksource": clocksource(),
         "clocksources": read(&format!("{CLOCKSOURCE}/available_clocksource")),
-        "processor": processor,
     })
 }

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::acts::{resumed, tickline};
-use crate::lab::{Lab, PATIENCE};
+use crate::lab::Lab;
 use crate::{machine, report, system};
 
 /// The phases, and how far the next host's counter is ahead of the former host's, ms.
@@ -47,13 +47,13 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
         let hz = lab.clock.status().frequency_hz.unwrap_or(0);
         let ticks = i64::try_from(hz).unwrap_or(0) / 1_000 * ahead_ms;
         lab.phase(phase, || {
-            let done = report::ask_host_for(&json!({ "host": "migrate", "ticks": ticks }));
+            let done = report::ask_host(&json!({ "host": "migrate", "ticks": ticks }));
             let mut seen = resumed(lab.clock);
             seen["done"] = done.is_ok().into();
             seen["ticks"] = ticks.into();
             seen
         });
-        lab.watch_until_settled("again", PATIENCE);
+        lab.watch_until_settled("again");
         lab.watch("moved_steady", Duration::from_secs(1));
     }
     report::line(&watched(watch)?);

@@ -31,13 +31,8 @@ pub(crate) fn line(value: &Value) {
     }
 }
 
-/// Asks the host to do `action` to the machine, and waits until the host says that it is done.
-pub(crate) fn ask_host(action: &str) -> io::Result<()> {
-    ask_host_for(&serde_json::json!({ "host": action }))
-}
-
-/// As [`ask_host`], for an action with parameters.
-pub(crate) fn ask_host_for(request: &Value) -> io::Result<()> {
+/// Asks the host to do something to the machine, and waits until the host says that it is done.
+pub(crate) fn ask_host(request: &Value) -> io::Result<()> {
     line(request);
     let mut byte = [0];
     while byte != *b"\n" {

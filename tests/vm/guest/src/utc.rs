@@ -157,7 +157,6 @@ impl Lab<'_> {
         let silence = |is_silent| self.world.is_silent.store(is_silent, Ordering::Relaxed);
         let back = || Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }));
         let daemon = match name {
-            "synchronised" => self.follow(name, 0, "", |_| pass(1)),
             "lies" => self.follow(name, 0, "", |_| {
                 for share in [-9, 9, -9, 5, -5, 9, 0] {
                     lie(COVERED_NS / 10 * share);
@@ -185,10 +184,9 @@ impl Lab<'_> {
                 silence(false);
                 Ok(json!({ "grown_ns": u64::try_from(grown_ns).unwrap_or(u64::MAX) }))
             }),
-            "slewed" => self.follow(name, -SECOND_NS, "", |_| pass(5)),
-            "reported" => return self.report(name, 0, ""),
-            "reported_rtcsync" => return self.report(name, 0, "rtcsync"),
-            "reported_slewing" => return self.report(name, -4 * SECOND_NS, ""),
+            "reported" => self.follow(name, 0, "", |_| pass(0)),
+            "reported_rtcsync" => self.follow(name, 0, "rtcsync", |_| pass(0)),
+            "reported_slewing" => self.follow(name, -4 * SECOND_NS, "", |_| pass(0)),
             "stepped" => self.follow(name, -SECOND_NS, "makestep 0.1 3", |_| pass(5)),
             "set" => self.follow(name, 0, "", |_| {
                 for seconds in [1, -1, 3_600] {
@@ -232,7 +230,14 @@ impl Lab<'_> {
                 back()
             }),
             "kernel" => return self.kernel(name),
-            "ntpd_rs" => return self.ntpd_rs(name),
+            // The server lies within its statement, for so long that ntpd-rs believes it.
+            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, Daemon::ntpd_rs, |_| {
+                for share in [9, -9] {
+                    lie(COVERED_NS / 10 * share);
+                    thread::sleep(LONGEST);
+                }
+                Ok(json!({}))
+            }),
             "leap" => {
                 let day_ns = 86_400 * SECOND_NS;
                 let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
@@ -261,60 +266,36 @@ impl Lab<'_> {
                 for ahead_s in [0, 10, -5] {
                     silence(true);
                     let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
-                    report::ask_host_for(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
+                    report::ask_host(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
                     self.pass_unseen(-ahead_s * SECOND_NS);
                     silence(false);
                     pass(8)?;
                 }
                 back()
             }),
-            "clock_bound" => return self.clock_bound(name),
+            "clock_bound" => {
+                let daemon =
+                    self.synchronise(name, 0, UtcSource::ClockBound, Daemon::clock_bound, |daemon| {
+                        thread::sleep(LONGEST);
+                        // Its segment goes on to hold, as far as it says so itself.
+                        daemon.send(Signal::SIGKILL)?;
+                        Ok(json!({}))
+                    });
+                fs::remove_dir_all(SEGMENTS)?;
+                daemon
+            }
             other => Err(io::Error::other(format!("'{other}' is no scenario"))),
         }?;
         // What the source had promised was wrong.
         if ["lies_beyond", "moved"].contains(&name) {
             self.phase(&format!("{name}_after"), back)?;
         }
-        drop(daemon);
-        Ok(())
-    }
-
-    /// What the program `tickline` says of a clock that chronyd steers, once the readers have ended.
-    fn report(&self, name: &str, ahead_ns: i64, settings: &str) -> io::Result<()> {
-        let daemon = self.follow(name, ahead_ns, settings, |_| Ok(json!({})))?;
-        let mut said = program(&format!("{name}_by_program"), &mut tickline());
-        said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
-        report::line(&said);
-        drop(daemon);
-        Ok(())
-    }
-
-    fn clock_bound(&self, name: &str) -> io::Result<()> {
-        self.set_clock(0)?;
-        let daemon = Daemon::clock_bound()?;
-        self.phase(name, || {
-            let reached = self.wait_for(UtcSource::ClockBound);
-            thread::sleep(LONGEST);
-            // Its segment goes on to hold, as far as it says so itself.
-            daemon.send(Signal::SIGKILL)?;
-            Ok(json!({ "synchronised": reached, "log": fs::read_to_string(LOG)? }))
-        })?;
-        fs::remove_dir_all(SEGMENTS)
-    }
-
-    /// The server lies within its statement, for so long that ntpd-rs believes it.
-    fn ntpd_rs(&self, name: &str) -> io::Result<()> {
-        self.set_clock(0)?;
-        let daemon = Daemon::ntpd_rs()?;
-        self.phase(name, || {
-            let reached = self.wait_for(UtcSource::Kernel);
-            for share in [9, -9] {
-                // ORDERING: Relaxed, a setting on its own.
-                self.world.lie_ns.store(COVERED_NS / 10 * share, Ordering::Relaxed);
-                thread::sleep(LONGEST);
-            }
-            Ok(json!({ "synchronised": reached, "log": fs::read_to_string(LOG)? }))
-        })?;
+        // What the program `tickline` says of a clock that chronyd steers.
+        if name.starts_with("reported") {
+            let mut said = program(&format!("{name}_by_program"), &mut tickline());
+            said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
+            report::line(&said);
+        }
         drop(daemon);
         Ok(())
     }
@@ -359,8 +340,7 @@ impl Lab<'_> {
         self.world.marked_ns.store(self.world.now_ns(), Ordering::Relaxed);
     }
 
-    /// Starts a chronyd, which finds the clock ahead of the truth. Once it has synchronised, does
-    /// `work`. Threads read all the time.
+    /// As [`synchronise`](Self::synchronise), with chronyd.
     fn follow(
         &self,
         name: &str,
@@ -368,18 +348,31 @@ impl Lab<'_> {
         settings: &str,
         work: impl FnOnce(&mut Daemon) -> io::Result<Value>,
     ) -> io::Result<Daemon> {
+        self.synchronise(name, ahead_ns, UtcSource::Chronyd, || Daemon::chronyd(settings), work)
+    }
+
+    /// Starts a daemon, which finds the clock ahead of the truth. Once it has synchronised, does
+    /// `work`. Threads read all the time.
+    fn synchronise(
+        &self,
+        name: &str,
+        ahead_ns: i64,
+        source: UtcSource,
+        start: impl FnOnce() -> io::Result<Daemon>,
+        work: impl FnOnce(&mut Daemon) -> io::Result<Value>,
+    ) -> io::Result<Daemon> {
         self.set_clock(ahead_ns)?;
         // The claim of an earlier daemon ends.
         wait_for(PATIENCE, || self.clock.utc().is_err());
-        let mut chronyd = Daemon::chronyd(settings)?;
+        let mut daemon = start()?;
         self.phase(name, || {
-            let reached = self.wait_for(UtcSource::Chronyd);
-            let mut done = work(&mut chronyd)?;
+            let reached = self.wait_for(source);
+            let mut done = work(&mut daemon)?;
             done["synchronised"] = reached;
             done["log"] = fs::read_to_string(LOG)?.into();
             Ok(done)
         })?;
-        Ok(chronyd)
+        Ok(daemon)
     }
 
     /// Makes the kernel's clock one that nobody has synchronised, ahead of the truth.

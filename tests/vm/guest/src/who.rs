@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -67,34 +67,25 @@ pub(crate) fn watch_asker() -> io::Result<()> {
     report::line(&who("who_nobody", tickline().uid(NOBODY), None, 0));
     for (phase, clocksource) in [("who_hpet", "hpet"), ("who_tsc", first.as_str()), ("who_pid", "hpet")] {
         machine::choose_clocksource(clocksource)?;
-        let asker = start()?;
+        let mut asker =
+            Command::new("/init").arg(ASKER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let pid = asker.id();
         let process = (phase == "who_pid").then_some(pid);
         let mut seen = who(phase, &mut tickline(), process, pid);
-        finish(asker, &mut seen)?;
+        // The asker's own count of its calls, in the time in which `tickline who` has counted.
+        let end = |name: &str| seen["who"][name].as_u64().unwrap_or(0);
+        if let Some(mut input) = asker.stdin.take() {
+            writeln!(input, "{} {}", end("from_monotonic_ns"), end("until_monotonic_ns"))?;
+        }
+        let said = asker.wait_with_output()?;
+        let asked: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap_or(0.0);
+        let per_second = seen["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
+        let counted = per_second * seen["who"]["counted_s"].as_f64().unwrap_or(0.0);
+        seen["asker_calls"] = asked.into();
+        seen["counted_permille"] = permille(counted / asked).into();
         report::line(&seen);
     }
     machine::choose_clocksource(&first)
-}
-
-fn start() -> io::Result<Child> {
-    Command::new("/init").arg(ASKER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
-}
-
-/// Adds the asker's own count of its calls, in the time in which `tickline who` has counted.
-fn finish(mut asker: Child, seen: &mut Value) -> io::Result<()> {
-    let [from_ns, until_ns] =
-        ["from_monotonic_ns", "until_monotonic_ns"].map(|end| seen["who"][end].as_u64().unwrap_or(0));
-    if let Some(mut input) = asker.stdin.take() {
-        writeln!(input, "{from_ns} {until_ns}")?;
-    }
-    let said = asker.wait_with_output()?;
-    let asked: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap_or(0.0);
-    seen["asker_calls"] = asked.into();
-    let per_second = seen["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
-    let counted = per_second * seen["who"]["counted_s"].as_f64().unwrap_or(0.0);
-    seen["counted_permille"] = permille(counted / asked).into();
-    Ok(())
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]

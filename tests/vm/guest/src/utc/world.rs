@@ -24,13 +24,13 @@ pub(super) const SECOND_NS: i64 = 1_000_000_000;
 
 /// The true time: a Unix time, and the time since then by `CLOCK_MONOTONIC_RAW`, [`FASTER_PPM`]
 /// faster. It never steps back, except for a leap second.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct World {
     raw_ns: i64,
     unix_ns: i64,
     /// What `CLOCK_MONOTONIC_RAW` has missed: it stood still in a suspend, or jumped in a move.
     pub(super) missed_ns: AtomicI64,
-    /// A second is inserted at this time; `i64::MAX` for none.
+    /// A second is inserted at this time; 0 for none.
     pub(super) leap_at_ns: AtomicI64,
     /// How far the server's time is ahead of the true one.
     pub(super) lie_ns: AtomicI64,
@@ -45,17 +45,8 @@ pub(super) struct World {
 impl World {
     /// Now it is `unix_ns`.
     pub(super) fn at(unix_ns: i64) -> Self {
-        Self {
-            raw_ns: clock_ns(libc::CLOCK_MONOTONIC_RAW).cast_signed(),
-            unix_ns,
-            missed_ns: AtomicI64::new(0),
-            leap_at_ns: AtomicI64::new(i64::MAX),
-            lie_ns: AtomicI64::new(0),
-            is_silent: AtomicBool::new(false),
-            leap: AtomicU8::new(0),
-            is_over: AtomicBool::new(false),
-            marked_ns: AtomicI64::new(i64::MIN),
-        }
+        let raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW).cast_signed();
+        Self { raw_ns, unix_ns, ..Self::default() }
     }
 
     /// The true time, ns since 1970.
@@ -65,7 +56,8 @@ impl World {
         let elapsed_ns = raw_ns - self.raw_ns + self.missed_ns.load(Ordering::Relaxed);
         let now_ns = self.unix_ns + elapsed_ns + elapsed_ns / 1_000_000 * FASTER_PPM;
         // ORDERING: Relaxed, as above.
-        if now_ns < self.leap_at_ns.load(Ordering::Relaxed) { now_ns } else { now_ns - SECOND_NS }
+        let leap_at_ns = self.leap_at_ns.load(Ordering::Relaxed);
+        if leap_at_ns == 0 || now_ns < leap_at_ns { now_ns } else { now_ns - SECOND_NS }
     }
 
     /// Answers on NTP's port until it is over.
