@@ -8,7 +8,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
 use crate::cpu_list::{self, CpuList};
-use crate::measure::pattern::Pattern;
+use crate::measure::warp::Pattern;
 use crate::terminal::columns;
 
 /// Texts of `help/`, one after the other: what stands below the options in `--help` and in the

@@ -1,7 +1,6 @@
 //! `tickline compare A B`: what differs between two machines, or between two dates.
 
 mod figures;
-mod text;
 
 use std::io;
 use std::path::Path;
@@ -15,7 +14,9 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
-use crate::wrap::Layout;
+use crate::terminal::plain;
+use crate::words::cell;
+use crate::wrap::Screen;
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let first = (args.first.as_path(), input::document(&args.first)?);
     let second = (args.second.as_path(), input::document(&args.second)?);
     let found = compare(first, second, args.above);
-    outputs.emit(&found, |out| text::write(&found, Layout::of_stdout(), out))?;
+    outputs.emit(&found, &text(&found))?;
     Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
 }
 
@@ -109,6 +110,46 @@ fn side((file, (document, typed)): Read<'_>, above_percent: f64) -> (Side, Vec<F
     let (file, taken_at) = (file.display().to_string(), text("taken_at"));
     let side = Side { file, taken_at, program_version: text("program_version") };
     (side, figures(&document, &typed, above_percent))
+}
+
+/// The comparison as text.
+fn text(found: &DocumentDiff) -> String {
+    let mut screen = Screen::of_stdout();
+    let number = found.differences.len();
+    let difference = if number == 1 { "difference" } else { "differences" };
+    let DocumentDiff { equal, above_percent, .. } = found;
+    let result = format!(
+        "{number} {difference}, {equal} facts and figures are equal (costs within {above_percent} %)."
+    );
+    screen.say("", &result);
+    for (name, side) in [("A", &found.first), ("B", &found.second)] {
+        let taken = side.taken_at.as_deref().unwrap_or("at an unknown time");
+        screen.line(&format!("  {name}: {}, {}", plain(&side.file), plain(taken)));
+    }
+    rows("Differences", &found.differences, &mut screen);
+    rows("Known on one side only", &found.known_once, &mut screen);
+    screen.text
+}
+
+/// The short values in a table, then the long ones.
+fn rows(title: &str, differences: &[Difference], screen: &mut Screen) {
+    /// The longest value that fits into a column, characters.
+    const SHORT: usize = 16;
+    let row = |difference: &Difference| {
+        let unit = difference.unit.map_or_else(String::new, |unit| format!(", {unit}"));
+        let [first, second] = [&difference.first, &difference.second].map(cell);
+        let ratio = difference.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        vec![format!("{}{unit}", difference.name), first, second, ratio]
+    };
+    let is_short = |row: &Vec<String>| row[1..].iter().all(|value| value.chars().count() <= SHORT);
+    let (short, long): (Vec<_>, Vec<_>) = differences.iter().map(row).partition(is_short);
+    if !differences.is_empty() {
+        screen.line("");
+        screen.table(&[title, "A", "B", "B/A"], &short);
+    }
+    for row in long {
+        screen.line(&format!("  {}\n      A: {}\n      B: {}", plain(&row[0]), row[1], row[2]));
+    }
 }
 
 #[cfg(test)]

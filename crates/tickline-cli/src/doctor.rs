@@ -5,7 +5,7 @@ mod check;
 mod switch_clocksource;
 mod text;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
@@ -18,9 +18,6 @@ use crate::openmetrics;
 use crate::output::{Outputs, Place};
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wrap::Layout;
-
-use switch_clocksource::Consent;
 
 pub(crate) use check::unknown;
 
@@ -42,12 +39,11 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
-    if let Some(exit) = write(places, args, &document, &document, text::write)? {
+    if let Some(exit) = write(places, args, &document, &document, text::text)? {
         return Ok(exit);
     }
     if args.fix {
-        let consent = if args.yes { Consent::Given } else { Consent::Asked };
-        return switch_clocksource::fix(document.findings(), &document.machine, consent);
+        return switch_clocksource::fix(&document, args);
     }
     Ok(document.exit())
 }
@@ -62,7 +58,7 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     json["health"] = serde_json::to_value(&document.health)?;
     json["findings"] = serde_json::to_value(document.findings())?;
     let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
-    Ok(write(places, args, &document, &json, text::write_recorded)?.unwrap_or(exit))
+    Ok(write(places, args, &document, &json, text::recorded)?.unwrap_or(exit))
 }
 
 /// Where the document goes, and where its figures for a collector go.
@@ -75,24 +71,23 @@ fn open(args: &Doctor) -> io::Result<Places> {
     Ok((outputs, metrics))
 }
 
-/// Writes everything; `write_text` writes the text. Returns the exit code of `--check`, if that is
-/// asked for.
+/// Writes everything. Returns the exit code of `--check`, if that is asked for.
 fn write(
     (outputs, metrics): Places,
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,
-    write_text: fn(&Document, Layout, &mut dyn Write) -> io::Result<()>,
+    text: fn(&Document) -> String,
 ) -> io::Result<Option<Exit>> {
-    let check = args.check.then(|| check::line(document));
-    let takes_stdout = matches!(metrics, Some(Place::Stdout));
-    if let Some(Place::File(file)) = metrics {
-        file.save(|out| openmetrics::write(document, out))?;
+    let (line, exit) = check::line(document);
+    let mut said = if args.check { line + "\n" } else { text(document) };
+    if let Some(place) = metrics {
+        let figures = openmetrics::text(document);
+        match place.is_stdout() {
+            true => said = figures,
+            false => place.save(figures.as_bytes())?,
+        }
     }
-    outputs.emit(json, |out| match &check {
-        _ if takes_stdout => openmetrics::write(document, out),
-        Some((line, _)) => writeln!(out, "{line}"),
-        None => write_text(document, Layout::of_stdout(), out),
-    })?;
-    Ok(check.map(|(_, exit)| exit))
+    outputs.emit(json, &said)?;
+    Ok(args.check.then_some(exit))
 }

@@ -14,7 +14,7 @@ pub(crate) use crate::measure::costs::CostRow;
 pub(crate) use crate::measure::latency::LatencyRow;
 pub(crate) use crate::measure::track::TrackSummary;
 pub(crate) use lines::lines;
-pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
+pub(crate) use watch::{CpuWatch, Ending, Watch};
 pub(crate) use who::{Caller, Who};
 
 use std::collections::BTreeMap;
@@ -35,6 +35,7 @@ use crate::measure::status_when;
 use crate::measure::warp::Warp;
 use crate::measure::watch::state_name;
 use crate::words::time;
+use crate::wrap::Screen;
 
 /// The schema's name. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
@@ -62,9 +63,6 @@ pub(crate) struct Document {
     pub(crate) health: Option<Health>,
     /// The command's result, in one sentence: what tickline does here, or what was compared.
     pub(crate) verdict: String,
-    /// The state that the verdict describes, read together with `fast` and `reason`.
-    #[serde(skip)]
-    state: Option<State>,
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
@@ -161,19 +159,6 @@ pub(crate) struct CpuRow {
     pub(crate) failures: u64,
 }
 
-impl CpuRow {
-    fn of(status: &CpuStatus) -> Self {
-        Self {
-            cpu: status.cpu,
-            state: state_name(status.state),
-            frequency_hz: status.frequency_hz,
-            offset_ns: status.offset_ns,
-            age_ns: status.age_ns,
-            failures: status.failures,
-        }
-    }
-}
-
 /// The verdict of one gate.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -207,38 +192,27 @@ pub(crate) struct Bench {
 }
 
 impl Document {
-    /// A document with what needs no measurement: the facts of the machine, and the global clock's
-    /// status.
-    pub(crate) fn new(command: &'static str) -> Self {
+    /// A document with what was measured, the facts of the machine, and the global clock's status.
+    pub(crate) fn new(command: &'static str, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
         let status = settled();
         let machine = Machine::read(&status);
-        Self {
+        let mut document = Self {
             schema: SCHEMA.into(),
             program_version: env!("CARGO_PKG_VERSION").into(),
             debug_build: cfg!(debug_assertions),
             command: command.into(),
             taken_at: format!("{:.0}", Timestamp::now()),
-            state: Some(status.state),
             fast: status.state == State::Fast,
             reason: status.reason().map(|reason| reason.code().into()),
             clock: ClockStatus::of(&status),
             gates: gates(&status),
             machine,
+            costs,
+            track,
             ..Self::default()
-        }
-        .judged()
-    }
-
-    /// Adds the costs of the clocks, and the offset of the global clock from CLOCK_MONOTONIC.
-    pub(crate) fn measured(mut self, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
-        (self.costs, self.track) = (costs, track);
-        self.judged()
-    }
-
-    /// Adds the result in one sentence.
-    fn judged(mut self) -> Self {
-        self.verdict = self.state.map(|state| verdict(state, &self)).unwrap_or_default();
-        self
+        };
+        document.verdict = verdict(status.state, &document);
+        document
     }
 
     /// Adds the findings. Must be called last, since the rules use all that was measured.
@@ -247,9 +221,7 @@ impl Document {
         self.health = Some(Health::of(self, &findings));
         self.findings = Some(findings);
     }
-}
 
-impl Document {
     /// The exit code: `Success` if nothing is slow or wrong, and tickline reads the counter.
     pub(crate) fn exit(&self) -> Exit {
         if self.fast && !self.is_bad() { Exit::Success } else { Exit::Negative }
@@ -275,6 +247,14 @@ impl Document {
         let applies = self.debug_build && !self.costs.is_empty();
         applies.then_some("This is a debug build: its costs are several times those of a release build.")
     }
+
+    /// Shows the verdict, and that note.
+    pub(crate) fn show_verdict(&self, screen: &mut Screen) {
+        screen.say("", &self.verdict);
+        if let Some(note) = self.build_note() {
+            screen.say("", note);
+        }
+    }
 }
 
 impl ClockStatus {
@@ -284,6 +264,14 @@ impl ClockStatus {
         let error_ns = |utc: &UtcReading| {
             let [earliest_ns, latest_ns] = [utc.earliest(), utc.latest()].map(UnixTime::as_nanos);
             latest_ns.saturating_sub(unix).max(unix.saturating_sub(earliest_ns))
+        };
+        let cpu_row = |cpu: &CpuStatus| CpuRow {
+            cpu: cpu.cpu,
+            state: state_name(cpu.state),
+            frequency_hz: cpu.frequency_hz,
+            offset_ns: cpu.offset_ns,
+            age_ns: cpu.age_ns,
+            failures: cpu.failures,
         };
         Self {
             frequency_hz: status.frequency_hz,
@@ -298,7 +286,7 @@ impl ClockStatus {
             thread_error: None,
             environment_unrecognised: status.environment == Environment::Unrecognised,
             events: status.events.iter().map(|(event, count)| (event.code(), count)).collect(),
-            per_cpu: status.per_cpu.iter().map(CpuRow::of).collect(),
+            per_cpu: status.per_cpu.iter().map(cpu_row).collect(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use crate::args;
 use crate::exit::Exit;
 use crate::output::text_to_stdout;
-use crate::wrap::{Layout, heading};
+use crate::wrap::{Screen, bold};
 
 const TEXT: &str = include_str!("../explain.md");
 
@@ -15,23 +15,27 @@ pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
-    let layout = Layout::of_stdout();
+    let mut screen = Screen::of_stdout();
     let Some(code) = &args.code else {
-        // The first sentence ends with the severity, in brackets.
-        let sentence = |text: &'static str| text.split_inclusive(").").next().unwrap_or_default();
-        let line = |(code, text)| layout.wrap(&format!("{code:<25} "), sentence(text));
-        text_to_stdout(|out| sections().try_for_each(|section| writeln!(out, "{}", line(section))))?;
+        for (code, text) in sections() {
+            // The first sentence ends with the severity, in brackets.
+            let sentence = text.split_inclusive(").").next().unwrap_or_default();
+            screen.say(&format!("{code:<25} "), sentence);
+        }
+        text_to_stdout(&screen.text)?;
         return Ok(Exit::Success);
     };
     let Some((_, text)) = sections().find(|(known, _)| known == code) else { return Err(unknown(code)) };
-    text_to_stdout(|out| {
-        writeln!(out, "{}", heading(code))?;
-        text.trim_end().split("\n\n").try_for_each(|paragraph| match paragraph.starts_with(' ') {
+    screen.line(&bold(code));
+    for paragraph in text.trim_end().split("\n\n") {
+        screen.line("");
+        match paragraph.starts_with(' ') {
             // Commands stay whole, to be copied.
-            true => writeln!(out, "\n{paragraph}"),
-            false => writeln!(out, "\n{}", layout.wrap("", paragraph)),
-        })
-    })?;
+            true => screen.line(paragraph),
+            false => screen.say("", paragraph),
+        }
+    }
+    text_to_stdout(&screen.text)?;
     Ok(Exit::Success)
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::document::{Document, SCHEMA};
+use crate::output::naming;
 
 /// The longest document, bytes: a day of `watch` takes 10 MB, a comparison of all pairs of 1,024
 /// CPUs 130 MB.
@@ -19,9 +20,8 @@ const MOST_BYTES: u64 = 256 << 20;
 /// If the file cannot be read, or is not a document of the present schema. The error names the
 /// file.
 pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
-    let name = if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() };
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("{name}: {error}"));
-    read(path).and_then(|text| parse(&text)).map_err(named)
+    let name = if is_stdin(path) { Path::new("standard input") } else { path };
+    read(path).and_then(|text| parse(&text)).map_err(|error| naming(name, &error))
 }
 
 pub(crate) fn parse(text: &str) -> io::Result<(Value, Document)> {

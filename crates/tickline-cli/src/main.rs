@@ -5,7 +5,7 @@
 //! document as text, JSON or HTML.
 //!
 //! Types that several of these share stand in files that import nothing of the others: `exit`,
-//! `cpu_list`, `measure/served_by`, `measure/pattern`.
+//! `cpu_list`.
 
 #![deny(unsafe_code)]
 
@@ -35,7 +35,6 @@ mod schema;
 #[cfg_attr(not(target_os = "linux"), path = "serve/other.rs")]
 mod serve;
 mod setup;
-#[cfg(unix)]
 mod signal;
 mod terminal;
 mod warp;
@@ -96,8 +95,7 @@ fn refused(error: &clap::Error) -> ExitCode {
         error.exit();
     }
     // Help and version: clap's own `exit` does not notice that they could not be written.
-    let text = error.render();
-    let printed = output::text_to_stdout(|out| write!(out, "{}", text.ansi()));
+    let printed = output::text_to_stdout(&error.render().ansi().to_string());
     finish(printed.map(|()| Exit::Success))
 }
 

@@ -14,7 +14,6 @@ use crate::measure::{latency, warp};
 use crate::output::{Outputs, Place};
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::terminal::plain_path;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -29,7 +28,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     document.warp = Some(warp.among(document.machine.online_cpus.as_deref()));
     progress.finish();
     let exit = conclude(&mut document);
-    write(place, &document, outputs)?;
+    write(&place, &document, outputs)?;
     Ok(exit)
 }
 
@@ -46,23 +45,22 @@ fn conclude(document: &mut Document) -> Exit {
 
 /// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
 /// there.
-fn write(place: Place, document: &Document, outputs: Outputs) -> io::Result<()> {
-    let report = html::html(document)?;
-    let Place::File(file) = place else {
-        return outputs.emit(document, |out| writeln!(out, "{report}"));
-    };
-    let name = plain_path(file.path());
-    file.save(|out| writeln!(out, "{report}"))?;
+fn write(place: &Place, document: &Document, outputs: Outputs) -> io::Result<()> {
+    let report = html::html(document)? + "\n";
+    if place.is_stdout() {
+        return outputs.emit(document, &report);
+    }
+    place.save(report.as_bytes())?;
     let note = document.build_note().map_or_else(String::new, |note| format!("\n{note}"));
     let headline = document.headline().map_or_else(String::new, |headline| headline + "\n");
-    let text = format!("{headline}{}{note}\n\nThe report is in {name}.", document.verdict);
-    outputs.emit(document, |out| writeln!(out, "{text}"))
+    let said = format!("{headline}{}{note}\n\nThe report is in {}.\n", document.verdict, place.name());
+    outputs.emit(document, &said)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::served_by::ServedBy;
+    use crate::measure::served::ServedBy;
 
     /// The findings were made before the comparison of the counters, so a report showed no fault
     /// beside the pairs of unsynchronised counters.

@@ -11,36 +11,26 @@ use tickline::{Clock, ClockGuard};
 use crate::machine;
 use crate::measure::status_when;
 
-/// Starts the global clock's thread, which keeps the rights that the process was started with. If
-/// the thread cannot be started, the error says why, and the readers drive the clock.
-pub(crate) fn start_clock() -> Result<ClockGuard, String> {
+/// Starts the global clock's thread, which keeps the rights that the process was started with, as
+/// `first` does. Then gives the right to this thread, and to those that it starts. If the clock's
+/// thread cannot be started, the error says why, and the readers drive the clock.
+pub(crate) fn start_clock<T>(first: impl FnOnce() -> T) -> (Result<ClockGuard, String>, T) {
     let counter_readable = machine::counter_readable();
-    let guard = start_thread();
-    take(counter_readable);
-    guard
+    let guard = tickline::start().map_err(|error| with_cause(&error));
+    if guard.is_err() {
+        Clock::global().maintain();
+    }
+    let found = first();
+    if counter_readable == Some(false) {
+        await_judgement();
+        machine::allow_counter();
+    }
+    (guard, found)
 }
 
 /// An error of the library, with what the system said.
 pub(crate) fn with_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
-}
-
-/// As `start_clock`, but leaves the process's rights as they are.
-pub(crate) fn start_thread() -> Result<ClockGuard, String> {
-    let guard = tickline::start().map_err(|error| with_cause(&error));
-    if guard.is_err() {
-        Clock::global().maintain();
-    }
-    guard
-}
-
-/// Gives the right to the calling thread, and to the threads that it starts, if `PR_SET_TSC` has
-/// taken it. The global clock must have been started before: this waits for its verdicts.
-pub(crate) fn take(counter_readable: Option<bool>) {
-    if counter_readable == Some(false) {
-        await_judgement();
-        machine::allow_counter();
-    }
 }
 
 /// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         Some(ServeAction::Status) => {
             let outputs = Outputs::open(&args.json)?;
             let status = status::Status::of(page)?;
-            outputs.emit(&status, |out| status.write(out))?;
+            outputs.emit(&status, &status.text())?;
             Ok(if status.serving { Exit::Success } else { Exit::Negative })
         }
         Some(ServeAction::Off) => off(page),
@@ -67,20 +67,21 @@ fn no_page(error: PageError) -> io::Error {
 
 fn off(page: &Path) -> io::Result<Exit> {
     let before = host::switch_off(page).map_err(no_page)?;
-    let page = plain_path(page);
-    output::to_stdout(|out| match before {
-        LeasePhase::Off => writeln!(out, "{page}: was off already"),
-        before => writeln!(out, "{page}: off; it was {}", before.code()),
-    })?;
-    Ok(Exit::Success)
+    say(
+        page,
+        &match before {
+            LeasePhase::Off => "was off already".to_owned(),
+            before => format!("off; it was {}", before.code()),
+        },
+    )
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
     let was_off = host::switch_on(page).map_err(no_page)?;
-    let page = plain_path(page);
-    output::to_stdout(|out| match was_off {
-        true => writeln!(out, "{page}: a server may serve it again; start one"),
-        false => writeln!(out, "{page}: was not switched off"),
-    })?;
+    say(page, if was_off { "a server may serve it again; start one" } else { "was not switched off" })
+}
+
+fn say(page: &Path, what: &str) -> io::Result<Exit> {
+    output::to_stdout(format!("{}: {what}\n", plain_path(page)))?;
     Ok(Exit::Success)
 }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::document::{CostRow, Document, TrackSummary};
 use crate::machine;
-use crate::measure::served::Served;
-use crate::measure::served_by::ServedBy;
-use crate::measure::{costs, resolution, served, track};
+use crate::measure::calls::{self, Call};
+use crate::measure::served::{self, Served, ServedBy};
+use crate::measure::{costs, resolution, track};
 use crate::progress::Progress;
 use crate::rights;
 
@@ -27,9 +27,7 @@ impl Setup {
         let counter_readable = machine::counter_readable();
         // The filtered processes inherit this process's rights, which must still be those of its
         // start.
-        let guard = rights::start_thread();
-        let served = served::find();
-        rights::take(counter_readable);
+        let (guard, served) = rights::start_clock(served::find);
         Self { counter_readable, served, guard }
     }
 
@@ -46,8 +44,9 @@ impl Setup {
         share: f64,
     ) -> Document {
         let track = track::track(time, progress.part("offset and bound", 0.0, 0.6 * share));
-        let mut costs = costs::measure(costs::ROUNDS, progress.part("costs", 0.6 * share, share));
-        resolution::measure(&mut costs, |clock| self.can_call(clock));
+        let calls = self.calls();
+        let mut costs = costs::measure(&calls, costs::ROUNDS, progress.part("costs", 0.6 * share, share));
+        resolution::measure(&mut costs, &calls);
         self.document(command, costs, Some(track))
     }
 
@@ -55,7 +54,17 @@ impl Setup {
     /// before. The progress goes on from the share `from`.
     pub(crate) fn measure_costs(&self, command: &'static str, progress: &Progress, from: f64) -> Document {
         costs::settle();
-        self.document(command, costs::measure(costs::ROUNDS, progress.part("costs", from, 1.0)), None)
+        let costs = costs::measure(&self.calls(), costs::ROUNDS, progress.part("costs", from, 1.0));
+        self.document(command, costs, None)
+    }
+
+    /// Every call. One that ends a process with the rights of the start has no cost.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let mut calls = calls::all(costs::may_read_counter());
+        for call in calls.iter_mut().filter(|call| self.served_by(call.name) == Some(ServedBy::Nobody)) {
+            (call.run, call.read_ns) = (None, None);
+        }
+        calls
     }
 
     /// The facts, with these measurements, and who answers the clocks.
@@ -65,23 +74,15 @@ impl Setup {
         mut costs: Vec<CostRow>,
         track: Option<TrackSummary>,
     ) -> Document {
-        for row in &mut costs {
-            row.served_by =
-                self.served.as_ref().ok().and_then(|served| served.get(row.clock.as_str()).copied());
-            if !self.can_call(&row.clock) {
-                row.forget();
-            }
-        }
-        let mut document = Document::new(command).measured(costs, track);
+        costs.iter_mut().for_each(|row| row.served_by = self.served_by(&row.clock));
+        let mut document = Document::new(command, costs, track);
         document.served_unknown = self.served.as_ref().err().cloned();
         document.machine.counter_readable = self.counter_readable;
         document.clock.thread_error = self.guard.as_ref().err().cloned();
         document
     }
 
-    /// Whether a process with the rights of the start can call a clock. A call that ends the
-    /// process has no cost.
-    pub(crate) fn can_call(&self, clock: &str) -> bool {
-        self.served.as_ref().map_or(true, |served| served.get(clock) != Some(&ServedBy::Nobody))
+    fn served_by(&self, clock: &str) -> Option<ServedBy> {
+        self.served.as_ref().ok()?.get(clock).copied()
     }
 }

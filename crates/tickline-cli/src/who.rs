@@ -34,7 +34,6 @@ use crate::measure::as_f64;
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wrap::Layout;
 
 pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -56,7 +55,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     };
     progress.finish();
     document.who = Some(Who { process: args.process, ..who });
-    outputs.emit(&document, |out| text::write(&document, Layout::of_stdout(), out))?;
+    outputs.emit(&document, &text::text(&document))?;
     Ok(exit)
 }
 

@@ -2,7 +2,6 @@
 //! | performance data`, where a figure is `'label'=value[unit];[warn];[critical];[minimum]`
 //! (Monitoring Plugins Development Guidelines, "Plugin Output for Nagios").
 
-use std::fmt::Write;
 use std::io;
 
 use crate::diagnose::{Health, Level};
@@ -31,26 +30,21 @@ pub(super) fn line(document: &Document) -> (String, Exit) {
     let mut line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
     // In this format a bar begins the data, so the text must not have one.
     line = plain(&line).replace('|', "/");
-    let figures = [
+    let costs = [
         ("clock_gettime", document.cost_ns(MONOTONIC)),
         ("possible", document.attainable_ns()),
         ("tickline", document.cost_ns("tickline::now_ns")),
     ];
-    let known: Vec<_> = figures.iter().filter_map(|(name, ns)| Some((name, (*ns)?))).collect();
-    let bound_ns = document.utc_bound_ns();
-    if bound_ns.is_some() || !known.is_empty() {
+    // The guidelines have no unit below the microsecond.
+    let cost = |(name, ns): (&str, Option<f64>)| Some(format!(" {name}={:.4}us;;;0", ns? / 1_000.0));
+    let seconds = |ns: i64| format!("{:.6}", signed_f64(ns) / 1e9);
+    let most = document.max_error_ns.map(seconds).unwrap_or_default();
+    let error = document.utc_bound_ns().map(|ns| format!(" utc_error={}s;{most};;0", seconds(ns)));
+    let figures: String = costs.into_iter().filter_map(cost).chain(error).collect();
+    if !figures.is_empty() {
         line += " |";
     }
-    for (name, ns) in known {
-        // The guidelines have no unit below the microsecond. Writing to a string can't fail.
-        let _ = write!(line, " {name}={:.4}us;;;0", ns / 1_000.0);
-    }
-    if let Some(bound_ns) = bound_ns {
-        let most =
-            document.max_error_ns.map_or_else(String::new, |ns| format!("{:.6}", signed_f64(ns) / 1e9));
-        let _ = write!(line, " utc_error={:.6}s;{most};;0", signed_f64(bound_ns) / 1e9);
-    }
-    (line, exit)
+    (line + &figures, exit)
 }
 
 /// Prints the line of an error, which leaves everything unknown. If it cannot be printed, the error
@@ -58,8 +52,8 @@ pub(super) fn line(document: &Document) -> (String, Exit) {
 /// critical.
 pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
     let text = plain(error.to_string().lines().next().unwrap_or_default());
-    let line = format!("TICKLINE UNKNOWN - {}", text.replace('|', "/"));
-    if to_stdout(|out| writeln!(out, "{line}")).is_err() {
+    let line = format!("TICKLINE UNKNOWN - {}\n", text.replace('|', "/"));
+    if to_stdout(line).is_err() {
         // A failure here cannot be reported any more.
         io::Write::write_all(&mut io::stderr(), format!("tickline: {text}\n").as_bytes()).ok();
     }

@@ -1,7 +1,6 @@
 //! What a document says of its machine in words, line by line: for `doctor` and for the report.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +13,7 @@ use crate::words::{UNKNOWN, unit, with_unit};
 const LINES: &str = include_str!("lines.json");
 
 /// The name of each line, and its text.
-pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
+pub(crate) fn lines(facts: &Document) -> Vec<(String, String)> {
     let mut json = json!({ "machine": facts.machine, "clock": facts.clock });
     let hz = |key: &str| json["clock"][key].as_f64();
     let ppm = hz("frequency_hz").zip(hz("nominal_frequency_hz"));
@@ -34,7 +33,8 @@ pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
     json["machine"]["counters"] = json!(facts.counters());
     json["machine"]["kernel_command_line"] = json!(parameters(&facts.machine));
     json["machine"]["kernel_log"] = json!(facts.machine.kernel_log.as_ref().map(Vec::len));
-    let lines: Map<String, Value> = serde_json::from_str(LINES)?;
+    // A mistake in the file, which the test finds, leaves no lines.
+    let lines: Map<String, Value> = serde_json::from_str(LINES).unwrap_or_default();
     let line = |(name, places): (String, Value)| {
         let places = places.as_object().into_iter().flatten();
         let facts =
@@ -42,7 +42,7 @@ pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
         let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
         (name, if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") })
     };
-    Ok(lines.into_iter().map(line).collect())
+    lines.into_iter().map(line).collect()
 }
 
 /// What one of these `texts` says of the value at a place; nothing if it has no words.
@@ -87,7 +87,7 @@ mod tests {
         }))
         .unwrap();
         facts.clock.events = [("rate_change", 2), ("expiry", 0)].into();
-        let lines = lines(&facts).unwrap();
+        let lines = lines(&facts);
         let text: String = lines.into_iter().map(|(name, text)| format!("{name}: {text}\n")).collect();
         for line in [
             "CPU: unknown\n",

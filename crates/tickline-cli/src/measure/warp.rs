@@ -11,7 +11,6 @@ use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks
 
 use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
-use super::pattern::Pattern;
 use super::{as_f64, narrowest, signed_f64};
 use crate::cpu_list::{self, CpuList};
 
@@ -37,6 +36,18 @@ const RATE_TIME: Duration = Duration::from_millis(100);
 
 /// Samples at either end, of which the narrowest counts: an interruption widens a sample.
 const RATE_SAMPLES: u32 = 16;
+
+/// Which pairs are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Pattern {
+    /// Every CPU with every other
+    #[default]
+    All,
+    /// The first CPU with every other
+    Star,
+}
 
 /// What the comparison of the CPUs' counters has found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -11,7 +11,7 @@ use crate::diagnose::{Detail, Finding, Level, Severity};
 use crate::document::{CostRow, Document, Gate, LatencyRow, lines};
 use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served::ServedBy;
 use crate::measure::warp::Warp;
 use crate::warp;
 use crate::words::{UNKNOWN, code, text, time};
@@ -22,7 +22,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// The report on a document.
 pub(super) fn html(document: &Document) -> io::Result<String> {
     let data = serde_json::to_value(document)?;
-    let facts = lines(document)?;
+    let facts = lines(document);
     let whole = html! {
         (DOCTYPE)
         html lang="en" {
@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_or_found_is_not_shown() {
-        let mut document = Document::new("report");
+        let mut document = Document::new("report", Vec::new(), None);
         let none = "No call for the time is slow";
         let report = html(&document).unwrap();
         assert!(!report.contains("<figure") && report.contains("counter exists"), "{report}");

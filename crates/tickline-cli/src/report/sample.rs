@@ -4,7 +4,7 @@
 use crate::diagnose::{Finding, Place, Severity, Steps};
 use crate::document::{CostRow, Document, LatencyRow, TrackSummary};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served::ServedBy;
 use crate::measure::track::Point;
 use crate::measure::warp::{Warp, WarpPair};
 
@@ -67,7 +67,7 @@ fn warp() -> Warp {
 
 /// The document.
 pub(super) fn document() -> Document {
-    let mut document = Document::new("report");
+    let mut document = Document::new("report", Vec::new(), None);
     document.fast = false;
     document.verdict = format!("A sentence that would run: {HOSTILE}");
     (document.machine.ntp, document.machine.ntp_daemon) = (None, None);

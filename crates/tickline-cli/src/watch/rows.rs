@@ -68,14 +68,8 @@ pub(crate) struct Table {
 impl Table {
     /// Creates the table with the row of headings.
     pub(crate) fn create(place: Place) -> io::Result<Self> {
-        let (place, name): (Box<dyn Write>, _) = match place {
-            Place::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
-            Place::File(file) => {
-                let name = file.path().display().to_string();
-                (Box::new(file.stream()?), name)
-            }
-        };
-        let mut table = Self { writer: csv::Writer::from_writer(place), name };
+        let name = place.name();
+        let mut table = Self { writer: csv::Writer::from_writer(place.stream()?), name };
         let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.code()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
             // The row of the first sample meets a broken pipe again, and ends the watch, as any

@@ -3,7 +3,7 @@
 
 use crate::document::Document;
 use crate::measure::calls::{GETPPID, SYSTEM_CALL};
-use crate::measure::served_by::ServedBy;
+use crate::measure::served::ServedBy;
 
 /// What a system call asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
