@@ -31,7 +31,7 @@ mod fix;
 mod health;
 mod log;
 mod others;
-mod process;
+
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -52,12 +52,12 @@ type Rule = fn(&Document) -> Option<Finding>;
 const RULES: [Rule; 17] = [
     others::counter_denied,
     others::counters_unsynchronised,
-    process::clock_interposed,
+    others::clock_interposed,
     others::counter_trapped,
     clocksource::slow,
     clocksource::paravirtual_dearer,
-    process::traced,
-    process::no_thread,
+    others::traced,
+    others::no_thread,
     others::not_invariant,
     unix_time::ntp_slewing,
     unix_time::time_off,

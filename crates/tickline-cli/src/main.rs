@@ -27,7 +27,7 @@ mod openmetrics;
 mod output;
 mod progress;
 mod report;
-mod rights;
+
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "run/other.rs")]
 mod run;
 #[cfg(test)]

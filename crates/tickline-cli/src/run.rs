@@ -8,7 +8,6 @@ mod image;
 mod inject;
 mod kind;
 mod launch;
-mod outcome;
 mod tracee;
 mod tracer;
 

@@ -10,13 +10,13 @@ use crate::exit::Exit;
 use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern, Warp, WarpPair};
 use crate::output::Outputs;
 use crate::progress::Progress;
-use crate::rights;
+use crate::setup;
 use crate::wrap::Screen;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
-    let (guard, ()) = rights::start_clock(|| ());
+    let (guard, ()) = setup::start_clock(|| ());
     // The comparison needs to know whether the process may read the counter.
-    rights::await_judgement();
+    setup::await_judgement();
     let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
     let outputs = Outputs::open(&args.json)?;

@@ -17,7 +17,7 @@ use crate::exit::Exit;
 use crate::measure::track::Point;
 use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
-use crate::rights;
+use crate::setup;
 use crate::signal;
 use crate::terminal;
 use crate::wrap::Screen;
@@ -48,7 +48,7 @@ fn stops() -> Vec<i32> {
 }
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
-    let (guard, ()) = rights::start_clock(|| ());
+    let (guard, ()) = setup::start_clock(|| ());
     let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MOST_CPUS);

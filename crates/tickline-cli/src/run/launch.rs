@@ -25,9 +25,8 @@ use tickline_page::program::{
 };
 
 use super::image::Image;
-use super::inject::Payload;
+use super::inject::{Payload, Start};
 use super::kind::Kind;
-use super::outcome::Start;
 use super::tracer::{self, Helper};
 use crate::args;
 use crate::exit::Exit;
@@ -323,11 +322,11 @@ impl Reporter {
 
     /// What came of the helper's work.
     fn say_start(&self, start: io::Result<Start>, page: &Path, lack: Option<&str>) {
-        let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
-        match start.map_or_else(|error| Some(error.to_string()), Start::why_not) {
-            None => self.say_served(page, lack),
-            Some(why) if is_unrestored => Self::say_always(&format!("{} is killed: {why}", self.name)),
-            Some(why) => self.say_not(&why),
+        match start {
+            Ok(Start::Served) => self.say_served(page, lack),
+            Ok(Start::Not(why)) => self.say_not(&why),
+            Ok(Start::Unrestored(why)) => Self::say_always(&format!("{} is killed: {why}", self.name)),
+            Err(error) => self.say_not(&error.to_string()),
         }
     }
 

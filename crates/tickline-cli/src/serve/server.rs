@@ -12,7 +12,7 @@ use tickline::page::{LeasePhase, Publisher};
 use tickline::{Clock, PerCpu, State};
 
 use crate::exit::Exit;
-use crate::rights::with_cause;
+use crate::setup::with_cause;
 use crate::signal;
 use crate::terminal::{plain, plain_path};
 
