@@ -81,17 +81,21 @@ fn text(input: impl Read, most_bytes: u64) -> io::Result<String> {
 mod tests {
     use super::*;
 
-    fn error(input: impl Read) -> String {
-        text(input, 1_000).unwrap_err().to_string()
-    }
-
     #[test]
-    fn a_byte_order_mark_is_no_part_of_the_text() {
-        assert_eq!(text("\u{feff}{}".as_bytes(), 5).unwrap(), "{}");
-        assert_eq!(text("{}".as_bytes(), 2).unwrap(), "{}");
-        assert_eq!(error(io::empty()), "it is empty");
-        assert!(error(&b"\xff\xfe{\0}\0"[..]).contains("UTF-16"));
-        assert!(error(&b"{\xff}"[..]).contains("UTF-8"));
+    fn what_is_no_text_is_refused() {
+        assert_eq!(text("\u{feff}{}".as_bytes(), 5).unwrap(), "{}", "editors on Windows write the mark");
+        let repeated = |byte: u8| Box::new(io::repeat(byte)) as Box<dyn Read>;
+        for (input, part) in [
+            (Box::new(io::empty()) as Box<dyn Read>, "it is empty"),
+            (Box::new(&b"\xff\xfe{\0}\0"[..]), "UTF-16"),
+            (Box::new(&b"{\xff}"[..]), "not UTF-8"),
+            // `--facts /dev/zero` never ended.
+            (repeated(0), "zero byte"),
+            (repeated(b' '), "more than 1000 bytes"),
+        ] {
+            let error = text(input, 1_000).unwrap_err().to_string();
+            assert!(error.contains(part), "{part}: {error}");
+        }
     }
 
     #[test]
@@ -113,12 +117,5 @@ mod tests {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");
         }
-    }
-
-    /// `--facts /dev/zero` never ended.
-    #[test]
-    fn what_has_no_end_is_refused() {
-        assert!(error(io::repeat(0)).contains("zero byte"));
-        assert!(error(io::repeat(b' ')).contains("more than 1000 bytes"));
     }
 }

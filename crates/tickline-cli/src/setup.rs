@@ -110,7 +110,8 @@ pub(crate) fn start_clock<T>(first: impl FnOnce() -> T) -> (Result<ClockGuard, S
     (guard, found)
 }
 
-/// An error of the library, with what the system said.
+/// An error of the library, with what the system said. Symptom: "the clock's thread could not be
+/// started", and nobody knew why.
 pub(crate) fn with_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }
@@ -119,35 +120,4 @@ pub(crate) fn with_cause(error: &dyn Error) -> String {
 /// s.
 pub(crate) fn await_judgement() {
     status_when(|status| status.is_judged, Duration::from_millis(200));
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{fmt, io};
-
-    use super::*;
-
-    /// As the error of the library whose thread could not be started.
-    #[derive(Debug)]
-    struct NotStarted(io::Error);
-
-    impl fmt::Display for NotStarted {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("not started")
-        }
-    }
-
-    impl Error for NotStarted {
-        fn source(&self) -> Option<&(dyn Error + 'static)> {
-            Some(&self.0)
-        }
-    }
-
-    /// Symptom: "the clock's thread could not be started", and nobody knew why.
-    #[test]
-    fn the_cause_of_an_error_is_said() {
-        let cause = io::Error::other("no memory");
-        assert_eq!(with_cause(&cause), "no memory");
-        assert_eq!(with_cause(&NotStarted(cause)), "not started: no memory");
-    }
 }

@@ -269,11 +269,8 @@ mod tests {
             let pairs = vec![WarpPair::default(); cpus.len() - 1];
             let warp = Warp { cpus: cpus.to_vec(), synchronised: Some(true), pairs, ..Warp::default() };
             let warp = warp.among(online);
-            assert_eq!(
-                (warp.synchronised, warp.untested_cpus.as_deref()),
-                (synchronised, untested),
-                "{cpus:?}"
-            );
+            let found = (warp.synchronised, warp.untested_cpus.as_deref());
+            assert_eq!(found, (synchronised, untested), "{cpus:?}");
         }
     }
 
@@ -282,7 +279,5 @@ mod tests {
         assert_eq!(pairs(&[0, 2, 5], Pattern::All), [(0, 2), (0, 5), (2, 5)]);
         assert_eq!(pairs(&[0, 2, 5], Pattern::Star), [(0, 2), (0, 5)]);
         assert!(pairs(&[3], Pattern::All).is_empty());
-        let most: usize = pairs(&(0..64).collect::<Vec<_>>(), Pattern::All).len();
-        assert_eq!(most, 2_016);
     }
 }

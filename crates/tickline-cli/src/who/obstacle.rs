@@ -77,17 +77,26 @@ mod tests {
 
     #[test]
     fn the_commands_fit_the_obstacle() {
-        let denied = Obstacle::from(io::Error::from_raw_os_error(13)).instead(Some(71), 5);
-        assert_eq!(denied[0], "sudo tickline who 71 --secs 5");
-        assert!(denied[1].starts_with("sudo perf trace -s -e ") && denied[1].contains(" -p 71 "));
-        let unmounted = Obstacle::NotMounted.instead(None, 2);
-        assert!(unmounted[0].starts_with("sudo mount -t tracefs "));
-        assert_eq!(unmounted[1], "sudo tickline who --secs 2");
-        let lacking = Obstacle::NotBuilt.instead(None, 5);
-        assert_eq!(lacking.len(), 1, "perf needs tracepoints too: {lacking:?}");
-        let other = Obstacle::from(io::Error::from_raw_os_error(24)).instead(None, 5);
-        for commands in [denied, unmounted, lacking, other] {
-            assert!(commands.last().unwrap().starts_with("sudo timeout -s INT "), "{commands:?}");
+        let denied = Obstacle::from(io::Error::from_raw_os_error(13));
+        let other = Obstacle::from(io::Error::from_raw_os_error(24));
+        for (obstacle, process, begins) in [
+            (denied, Some(71), &["sudo tickline who 71 --secs 5", "sudo perf trace -s -e "][..]),
+            (
+                Obstacle::NotMounted,
+                None,
+                &["sudo mount -t tracefs ", "sudo tickline who --secs 5", "sudo perf "],
+            ),
+            // perf needs tracepoints, too.
+            (Obstacle::NotBuilt, None, &[]),
+            (other, None, &["sudo perf "]),
+        ] {
+            let commands = obstacle.instead(process, 5);
+            let begins: Vec<_> = begins.iter().chain(&["sudo timeout -s INT "]).collect();
+            assert_eq!(commands.len(), begins.len(), "{commands:?}");
+            assert!(
+                commands.iter().zip(begins).all(|(command, begin)| command.starts_with(begin)),
+                "{commands:?}"
+            );
         }
     }
 }

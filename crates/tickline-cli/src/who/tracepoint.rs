@@ -82,36 +82,25 @@ mod tests {
 print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
 ";
 
-    fn events(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let folder = tempfile::tempdir().unwrap();
-        fs::create_dir_all(folder.path().join("sched")).unwrap();
-        for (name, text) in files {
-            let path = folder.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        folder
-    }
-
     #[test]
     fn tracepoints_are_those_that_the_kernel_has() {
-        let folder = events(&[
-            ("syscalls/sys_enter_clock_gettime/id", "320\n"),
-            ("syscalls/sys_enter_clock_gettime/format", FORMAT),
-            ("syscalls/sys_enter_gettimeofday/id", "330\n"),
-            ("syscalls/sys_enter_gettimeofday/format", "field:int which_clock;\toffset:x;"),
-            ("syscalls/sys_enter_time/id", "no number"),
-        ]);
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(below(&folder.path().join("events")), Err(Obstacle::NotMounted));
+        assert_eq!(below(folder.path()), Err(Obstacle::NotBuilt));
+        for (call, id, format) in [
+            ("clock_gettime", "320\n", FORMAT),
+            ("gettimeofday", "330\n", "field:int which_clock;\toffset:x;"),
+            ("time", "no number", ""),
+        ] {
+            let folder = folder.path().join("syscalls").join(format!("sys_enter_{call}"));
+            fs::create_dir_all(&folder).unwrap();
+            fs::write(folder.join("id"), id).unwrap();
+            fs::write(folder.join("format"), format).unwrap();
+        }
         let expected = [
             Tracepoint { call: "clock_gettime", id: 320, clock_at: Some(16) },
             Tracepoint { call: "gettimeofday", id: 330, clock_at: None },
         ];
         assert_eq!(below(folder.path()).as_deref(), Ok(&expected[..]));
-    }
-
-    #[test]
-    fn the_obstacle_is_named() {
-        assert_eq!(below(Path::new("/nowhere/events")), Err(Obstacle::NotMounted));
-        assert_eq!(below(events(&[]).path()), Err(Obstacle::NotBuilt));
     }
 }
