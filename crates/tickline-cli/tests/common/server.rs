@@ -10,13 +10,17 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::until;
+use super::{send, until};
 
+/// A place for a page, in a folder whose name would clear the terminal.
 pub fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
-    let page = folder.path().join("page");
-    (folder, page)
+    let odd = folder.path().join("\u{1b}[2J");
+    fs::create_dir(&odd).expect("it is ours");
+    for folder in [folder.path(), &odd] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    (folder, odd.join("page"))
 }
 
 pub fn serve(page: &Path, words: &[&str]) -> Command {
@@ -25,8 +29,11 @@ pub fn serve(page: &Path, words: &[&str]) -> Command {
     command
 }
 
+/// Symptom: the terminal did what the name of a page's folder says.
 pub fn run(page: &Path, words: &[&str]) -> Output {
-    serve(page, words).output().expect("the program")
+    let output = serve(page, words).output().expect("the program");
+    assert!(![&output.stdout[..], &output.stderr].concat().contains(&0x1b), "{output:?}");
+    output
 }
 
 /// A server, which is killed when it is dropped.
@@ -38,9 +45,7 @@ impl Server {
     }
 
     pub fn signal(&self, signal: i32) {
-        let pid = i32::try_from(self.0.id()).expect("a process");
-        // SAFETY: a child of this process that nobody else waits for.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
+        send(&self.0, signal);
     }
 
     pub fn pid(&self) -> u32 {
@@ -52,6 +57,7 @@ impl Server {
         let status = until("the server ends", || self.0.try_wait().expect("a child"));
         let mut said = String::new();
         self.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+        assert!(!said.contains('\u{1b}'), "{said:?}");
         (status.code(), said)
     }
 }

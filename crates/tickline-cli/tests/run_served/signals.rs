@@ -12,7 +12,7 @@ use std::{mem, ptr, thread};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::ROLE;
-use crate::common::text;
+use crate::common::{send, text};
 use crate::served::{self, Served, output};
 
 /// The status of a process says which signals it blocks and ignores, and which are pending.
@@ -20,8 +20,9 @@ use crate::served::{self, Served, output};
 fn signals_are_as_the_caller_has_set_them() {
     let Some(served) = Served::new() else { return };
     let program = [served::TRACED, "/bin/grep", "^Sig[PBIC]\\|^Shd", "/proc/self/status"];
-    // SIGCHLD because of the helper, SIGTRAP because of tracing.
-    let signals = [libc::SIGCHLD, libc::SIGTRAP, libc::SIGUSR1, libc::SIGRTMIN()];
+    // SIGCHLD because of the helper, SIGTRAP because of tracing. SIGPIPE is ignored in services of
+    // systemd, and by the standard library.
+    let signals = [libc::SIGCHLD, libc::SIGTRAP, libc::SIGPIPE, libc::SIGUSR1, libc::SIGRTMIN()];
     let with = |mut command: Command, set: fn(libc::c_int) -> io::Result<()>| {
         // SAFETY: system calls alone.
         unsafe { command.pre_exec(move || signals.into_iter().try_for_each(set)) };
@@ -226,12 +227,6 @@ pub(crate) fn with_two_users() -> io::Result<()> {
     // SAFETY: no pointer goes in.
     let result = unsafe { libc::setresuid(65_534, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
-fn send(child: &Child, signal: libc::c_int) {
-    let pid = i32::try_from(child.id()).unwrap();
-    // SAFETY: a signal to a child that nobody has waited for.
-    unsafe { libc::kill(pid, signal) };
 }
 
 fn state(child: &Child) -> Option<char> {
