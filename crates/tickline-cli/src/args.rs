@@ -394,14 +394,3 @@ fn whole(value: &str, limit: u32) -> Result<u32, String> {
     let parsed = value.parse().ok().filter(|number| (1..=limit).contains(number));
     parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Args::command().debug_assert();
-    }
-}

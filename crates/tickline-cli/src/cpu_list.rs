@@ -47,16 +47,3 @@ pub(crate) fn ranges(cpus: &[u32]) -> String {
     }
     text
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_are_short() {
-        for (cpus, text) in [(&[0, 1, 2, 3, 8][..], "0-3,8"), (&[5], "5"), (&[], ""), (&[1, 3, 4], "1,3-4")] {
-            assert_eq!(ranges(cpus), text);
-            assert_eq!(parse(text).map_or(Vec::new(), |list| list.0), cpus);
-        }
-    }
-}

@@ -42,8 +42,6 @@ use crate::document::Document;
 
 pub(crate) use finding::{Detail, Finding, Severity};
 pub(crate) use health::{Health, Level};
-#[cfg(test)]
-pub(crate) use steps::Place;
 pub(crate) use steps::Steps;
 
 type Rule = fn(&Document) -> Option<Finding>;

@@ -73,31 +73,27 @@ fn exists(pid: u32) -> io::Result<()> {
 }
 
 /// What was counted.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Counted {
-    calls: BTreeMap<(u32, Asked), u64>,
+    /// All but the callers.
+    who: Who,
+    /// Samples, each of which stands for as many calls as `who` says.
+    samples: BTreeMap<(u32, Asked), u64>,
     /// The names of processes, read when they were first seen.
     names: BTreeMap<u32, Option<String>>,
-    /// Calls for which no sample stands.
-    lost: u64,
-    seconds: f64,
-    /// The sampling period: one call in so many was sampled.
-    every: u64,
-    /// `CLOCK_MONOTONIC` when counting began, and when it ended, ns.
-    from_ns: u64,
-    until_ns: u64,
 }
 
 impl Counted {
     /// Adds a sample. `name` reads the name of a process.
     fn add(&mut self, pid: u32, asked: Asked, name: impl FnOnce(u32) -> Option<String>) {
-        *self.calls.entry((pid, asked)).or_default() += self.every;
+        *self.samples.entry((pid, asked)).or_default() += 1;
         self.names.entry(pid).or_insert_with(|| name(pid));
     }
 
     fn into_who(self, facts: &Document) -> Who {
-        let callers = self.calls.iter().map(|(&(pid, asked), &calls)| {
-            let calls_per_second = as_f64(calls) / self.seconds;
+        let (seconds, every) = (self.who.counted_s.unwrap_or(1.0), self.who.sampled_every.unwrap_or(1));
+        let callers = self.samples.iter().map(|(&(pid, asked), &samples)| {
+            let calls_per_second = as_f64(samples * every) / seconds;
             let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
             let cost_ns = asked.cost_ns(facts);
             let fixed_ns = asked.fixed_ns(cost_ns, facts);
@@ -115,15 +111,7 @@ impl Counted {
         let mut callers: Vec<Caller> = callers.collect();
         let weight = |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
         callers.sort_by(|a, b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
-        Who {
-            counted_s: Some(self.seconds),
-            from_monotonic_ns: Some(self.from_ns),
-            until_monotonic_ns: Some(self.until_ns),
-            sampled_every: Some(self.every),
-            lost_calls: self.lost,
-            callers,
-            ..Who::default()
-        }
+        Who { callers, ..self.who }
     }
 }
 
@@ -134,9 +122,9 @@ mod tests {
 
     #[test]
     fn the_costliest_caller_comes_first() {
-        let mut counted = Counted { seconds: 2.0, every: 10, ..Counted::default() };
-        counted.add(1, Asked::Clock(-6), |_| None);
-        *counted.calls.get_mut(&(1, Asked::Clock(-6))).unwrap() = 9_000;
+        let who = Who { counted_s: Some(2.0), sampled_every: Some(10), ..Who::default() };
+        let mut counted = Counted { who, ..Counted::default() };
+        (0..900).for_each(|_| counted.add(1, Asked::Clock(-6), |_| None));
         counted.add(2, Asked::Clock(1), |_| Some("few".to_owned()));
         for read in 0..100 {
             counted.add(3, Asked::Clock(1), |_| Some(format!("many, read {read} times before")));

@@ -20,18 +20,19 @@ pub(super) fn find(line: impl Fn(&str) -> Option<String>) -> Option<&'static str
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn clouds_are_told_by_their_firmware() {
         for (lines, expected) in [
-            (&[("sys_vendor", "Xen"), ("bios_version", "4.11.amazon")][..], Some("ec2_xen")),
-            (&[("sys_vendor", "Xen"), ("bios_version", "4.17")], None),
-            (&[("sys_vendor", "Microsoft Corporation"), ("product_name", "Virtual Machine")], None),
+            ([("sys_vendor", "Xen"), ("bios_version", "4.11.amazon")], Some("ec2_xen")),
+            ([("sys_vendor", "Xen"), ("bios_version", "4.17")], None),
+            ([("sys_vendor", "Microsoft Corporation"), ("product_name", "Virtual Machine")], None),
         ] {
-            let line =
-                |name: &str| lines.iter().find(|(key, _)| *key == name).map(|(_, text)| (*text).to_owned());
-            assert_eq!(find(line), expected, "{lines:?}");
+            let lines = BTreeMap::from(lines);
+            assert_eq!(find(|name| lines.get(name).map(ToString::to_string)), expected, "{lines:?}");
         }
     }
 }

@@ -161,9 +161,10 @@ fn serve(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
     let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
         Some(page) => std::path::absolute(page)?,
-        None => serve::pages().into_iter().find(|page| page.exists()).ok_or_else(|| {
-            io::Error::new(io::ErrorKind::NotFound, "no page is served: see `tickline serve`")
-        })?,
+        None => {
+            let found = serve::pages().into_iter().find(|page| page.exists());
+            found.ok_or_else(|| io::Error::other("no page is served: see `tickline serve`"))?
+        }
     };
     // The program would find the same, but could not say as much.
     let file = PageFile::open(&page).map_err(io::Error::other)?;
@@ -237,15 +238,10 @@ fn library(args: &args::Run) -> io::Result<PathBuf> {
     let program = env::current_exe()?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
-    let found = places.iter().find(|path| path.is_file());
-    found.map_or_else(
-        || {
-            let [beside, _] = &places;
-            let text = format!("{LIBRARY} is neither {} nor in ../lib: see --library", beside.display());
-            Err(io::Error::new(io::ErrorKind::NotFound, text))
-        },
-        fs::canonicalize,
-    )
+    let found = places.iter().find(|path| path.is_file()).ok_or_else(|| {
+        io::Error::other(format!("{LIBRARY} is neither {} nor in ../lib: see --library", places[0].display()))
+    });
+    fs::canonicalize(found?)
 }
 
 /// `LD_PRELOAD` with the library behind the libraries that are there already. A library that must
@@ -254,7 +250,7 @@ fn preload(library: &Path, present: Option<&OsStr>) -> io::Result<OsString> {
     // ld.so(8): both separate, and the third begins a token.
     if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
         let text = format!("{}: LD_PRELOAD takes no path with a space, `:` or `$`", library.display());
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        return Err(io::Error::other(text));
     }
     let mut value = present.map_or_else(OsString::new, OsStr::to_owned);
     // From a `run` around this one.

@@ -58,7 +58,8 @@ pub(super) fn count(
     // Not earlier: the kernel rewrites its code when the last user of a tracepoint leaves, and
     // again for the next user.
     drop(trial);
-    let mut counted = Counted { every, from_ns: monotonic_ns(), ..Counted::default() };
+    let mut counted = Counted::default();
+    (counted.who.sampled_every, counted.who.from_monotonic_ns) = (Some(every), Some(monotonic_ns()));
     let start = Instant::now();
     probes.iter_mut().try_for_each(|probe| probe.sampler.enable())?;
     while start.elapsed() < time {
@@ -67,10 +68,11 @@ pub(super) fn count(
         progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
     }
     probes.iter_mut().try_for_each(|probe| probe.sampler.disable())?;
-    (counted.seconds, counted.until_ns) = (start.elapsed().as_secs_f64(), monotonic_ns());
+    let counted_s = start.elapsed().as_secs_f64();
+    (counted.who.counted_s, counted.who.until_monotonic_ns) = (Some(counted_s), Some(monotonic_ns()));
     for probe in &mut probes {
         probe.drain(process, &mut counted);
-        counted.lost += lost(probe.sampler.read()?, probe.samples, every);
+        counted.who.lost_calls += lost(probe.sampler.read()?, probe.samples, every);
     }
     Ok(counted)
 }

@@ -61,18 +61,7 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         // SAFETY: a system call.
         unsafe { command.pre_exec(no_core_file) };
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-        let traced = traced(&child);
-        if let Some(status) = &traced {
-            let bits = |name: &str| {
-                let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-                u64::from_str_radix(line.trim(), 16).unwrap()
-            };
-            let taken = bits("SigIgn:") | bits("SigCgt:");
-            let is_before = status.starts_with("Name:\ttickline\n");
-            for signal in [libc::SIGSEGV, libc::SIGBUS, libc::SIGPIPE] {
-                assert!(!is_before || taken >> (signal - 1) & 1 == 0, "signal {signal}: {status}");
-            }
-        }
+        let in_time = is_traced(&child);
         thread::sleep(Duration::from_micros(10 * (round % 60)));
         send(&child, signal);
         let status = child.wait().unwrap();
@@ -80,7 +69,7 @@ fn a_program_ends_by_the_signal_that_it_gets() {
         io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
         assert_eq!(status.signal(), Some(signal), "round {round}: {status} {said}");
         assert!(!said.contains("could not be started"), "round {round}, signal {signal}: {said}");
-        traced.is_some()
+        in_time
     });
 }
 
@@ -99,7 +88,7 @@ fn a_stopped_program_stays_stopped() {
     until_in_time(5, |round| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "read line; exit 7"]);
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let in_time = traced(&child).is_some();
+        let in_time = is_traced(&child);
         thread::sleep(Duration::from_micros(100 * (round % 20)));
         send(&child, libc::SIGSTOP);
         assert!(comes_to_rest(&child), "round {round}: {:?}", state(&child));
@@ -245,15 +234,15 @@ fn comes_to_rest(child: &Child) -> bool {
     })
 }
 
-/// Waits for the helper. The status of the process that it traces; `None` if it has come and gone.
-fn traced(child: &Child) -> Option<String> {
+/// Waits for the helper. Whether it traces the process now; otherwise it has come and gone.
+fn is_traced(child: &Child) -> bool {
     loop {
-        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).ok()?;
+        let Ok(status) = fs::read_to_string(format!("/proc/{}/status", child.id())) else { return false };
         if !status.contains("TracerPid:\t0\n") {
-            return Some(status);
+            return true;
         }
         if !status.starts_with("Name:\ttickline\n") || status.contains("State:\tZ") {
-            return None;
+            return false;
         }
     }
 }
