@@ -89,7 +89,7 @@ fn main() -> ExitCode {
 /// the usual code of an error, would mean critical to a monitoring system.
 fn refused(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|word| word == "--check") {
-        return doctor::unknown(error).into();
+        return ExitCode::from(doctor::unknown(error) as u8);
     }
     if error.use_stderr() {
         error.exit();
@@ -106,5 +106,5 @@ fn finish(result: io::Result<Exit>) -> ExitCode {
         writeln!(io::stderr(), "tickline: {}", terminal::plain(&error.to_string())).ok();
         Exit::Error
     });
-    exit.into()
+    ExitCode::from(exit as u8)
 }

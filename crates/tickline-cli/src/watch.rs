@@ -156,10 +156,10 @@ fn show(sample: &Sample, before: &Watch) -> io::Result<()> {
 
 fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {
     if points.len() == most {
-        let mut place = 0;
+        let mut is_kept = false;
         points.retain(|_| {
-            place += 1;
-            place % 2 == 1
+            is_kept = !is_kept;
+            is_kept
         });
     }
     points.push(point);

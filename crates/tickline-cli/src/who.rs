@@ -114,28 +114,3 @@ impl Counted {
         Who { callers, ..self.who }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::clocks::tests::facts;
-    use super::*;
-
-    #[test]
-    fn the_costliest_caller_comes_first() {
-        let who = Who { counted_s: Some(2.0), sampled_every: Some(10), ..Who::default() };
-        let mut counted = Counted { who, ..Counted::default() };
-        (0..900).for_each(|_| counted.add(1, Asked::Clock(-6), |_| None));
-        counted.add(2, Asked::Clock(1), |_| Some("few".to_owned()));
-        for read in 0..100 {
-            counted.add(3, Asked::Clock(1), |_| Some(format!("many, read {read} times before")));
-        }
-        let who = counted.into_who(&facts("system_call", "6.1.0"));
-        let order: Vec<_> = who.callers.iter().map(|caller| caller.pid).collect();
-        assert_eq!(order, [3, 2, 1], "an unknown cost weighs nothing");
-        assert_eq!(who.callers[0].process.as_deref(), Some("many, read 0 times before"));
-        assert!((who.calls_per_second() - 5_005.0).abs() < 1e-9);
-        // 500 calls a second of 900 ns, and 5 of them.
-        assert!((who.core_percent() - 505.0 * 900.0 / 1e7).abs() < 1e-9, "calls times costs");
-        assert!((who.fixed_core_percent().unwrap() - 505.0 * 25.0 / 1e7).abs() < 1e-9);
-    }
-}

@@ -120,9 +120,9 @@ impl Figures {
         self.fast_samples += u64::from(state == tickline::State::Fast);
         self.least_offset_ns = self.least_offset_ns.min(point.offset_ns);
         self.most_offset_ns = self.most_offset_ns.max(point.offset_ns);
-        self.largest_bound_ns = self.largest_bound_ns.max(point.before_ns).max(point.after_ns);
-        self.outside_bracket += u64::from(!point.inside);
-        self.bound_violated += u64::from(point.violated);
+        self.largest_bound_ns = self.largest_bound_ns.max(point.bound_before_ns).max(point.bound_after_ns);
+        self.outside_bracket += u64::from(!point.inside_bracket);
+        self.bound_violated += u64::from(point.bound_violated);
     }
 }
 

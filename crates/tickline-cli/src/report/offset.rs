@@ -48,7 +48,7 @@ pub(super) fn figure(track: &TrackSummary) -> Markup {
                 path.bound d=(band(&track.points, &x, &y)) {}
                 path.axis d=(format!("M{LEFT} {0}H{WIDTH}", y.at(0.0))) {}
                 path.offset d=(offsets(&track.points, &x, &y)) {}
-                @for point in track.points.iter().filter(|point| point.violated) {
+                @for point in track.points.iter().filter(|point| point.bound_violated) {
                     path.bad d=(format!("M{} {}m-4 -4l8 8m0 -8l-8 8", x.at(point.at_s), y.at(point.offset_ns))) {
                         title { "bound violated at " (format!("{:.2} s", point.at_s)) }
                     }
@@ -97,7 +97,7 @@ fn limit(points: &[Point]) -> f64 {
 
 /// The ends of the claimed bound, ns from CLOCK_MONOTONIC.
 fn ends(point: &Point) -> [f64; 2] {
-    [point.offset_ns - as_f64(point.before_ns), point.offset_ns + as_f64(point.after_ns)]
+    [point.offset_ns - as_f64(point.bound_before_ns), point.offset_ns + as_f64(point.bound_after_ns)]
 }
 
 /// The area between the claimed bounds.
@@ -168,7 +168,7 @@ mod tests {
         let mut track = track();
         let loud = figure(&track).into_string();
         assert!(loud.contains("bound violated at 0.14 s"), "{loud}");
-        track.points[7].violated = false;
+        track.points[7].bound_violated = false;
         track.bound_violated = 0;
         let quiet = figure(&track).into_string();
         assert!(!quiet.contains("violated at") && quiet.contains("claimed bound"), "{quiet}");

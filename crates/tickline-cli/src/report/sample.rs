@@ -11,8 +11,15 @@ pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' 
 
 /// With a bound of 25 ns.
 pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
-    let (before_ns, after_ns) = (25, 25);
-    Point { at_s, offset_ns, bracket_ns: 15.0, before_ns, after_ns, inside: true, violated: false }
+    Point {
+        at_s,
+        offset_ns,
+        bracket_ns: 15.0,
+        bound_before_ns: 25,
+        bound_after_ns: 25,
+        inside_bracket: true,
+        bound_violated: false,
+    }
 }
 
 /// 20 s with a bound that grows and shrinks, an outlier, and a violation.
@@ -20,8 +27,8 @@ pub(super) fn track() -> TrackSummary {
     let made = |index: u32| {
         let bound_ns = u64::from(20 + index % 25);
         let offset_ns = if index == 7 { -551.0 } else { f64::from(index % 13) - 6.0 };
-        let (before_ns, after_ns, violated) = (bound_ns, bound_ns, index == 7);
-        Point { before_ns, after_ns, violated, ..point(f64::from(index) * 0.02, offset_ns) }
+        let (bound_before_ns, bound_after_ns, bound_violated) = (bound_ns, bound_ns, index == 7);
+        Point { bound_before_ns, bound_after_ns, bound_violated, ..point(f64::from(index) * 0.02, offset_ns) }
     };
     TrackSummary::of((0..1_000).map(made).collect())
 }

@@ -21,7 +21,7 @@ pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  
 /// The line of one sample. `before` is the summary of the samples that were already printed.
 pub(crate) fn line(sample: &Sample, before: &Watch) -> String {
     let point = &sample.point;
-    let bound = format!("{}/{}", point.before_ns, point.after_ns);
+    let bound = format!("{}/{}", point.bound_before_ns, point.bound_after_ns);
     let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
     let width_ns = sample.utc.as_ref().ok().map(utc_width_ns);
     let width = width_ns.map_or_else(|| "-".to_owned(), |ns| time(as_f64(ns)));
@@ -36,7 +36,7 @@ pub(crate) fn line(sample: &Sample, before: &Watch) -> String {
     for part in [by_cpu(sample), events].into_iter().filter(|part| !part.is_empty()) {
         line += &format!(" {part}");
     }
-    if point.violated {
+    if point.bound_violated {
         line += " BOUND VIOLATED";
     }
     for change in &sample.changes {

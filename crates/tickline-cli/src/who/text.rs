@@ -116,47 +116,52 @@ fn unseen(document: &Document, seen: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Counted;
+    use super::super::clocks::{Asked, tests::facts};
     use super::*;
 
-    fn caller(pid: u32, calls_per_second: f64, fixed_core_percent: Option<f64>) -> Caller {
-        Caller {
-            pid,
-            process: Some("a\u{1b}[2J".to_owned()),
-            clock: MONOTONIC.to_owned(),
-            calls_per_second,
-            cost_ns: Some(1_000.0),
-            core_percent: Some(calls_per_second / 1e4),
-            fixed_core_percent,
-            ..Caller::default()
-        }
+    fn lines(who: Who) -> String {
+        let text = text(&Document { who: Some(who), ..Document::default() });
+        assert!(!text.contains('\u{1b}'), "{text}");
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn the_sum_comes_first_and_names_are_harmless() {
-        let written = |callers: Vec<Caller>| {
-            let (counted_s, sampled_every) = (Some(5.0), Some(11));
-            let who = Who { counted_s, sampled_every, lost_calls: 22, callers, ..Who::default() };
-            let text = text(&Document { who: Some(who), ..Document::default() });
-            assert!(!text.contains('\u{1b}'), "{text}");
-            text.split_whitespace().collect::<Vec<_>>().join(" ")
+    fn the_sum_and_the_costliest_caller_come_first() {
+        let written = |callers: &[(u32, i32, u32)]| {
+            let (counted_s, sampled_every) = (Some(2.0), Some(11));
+            let who = Who { counted_s, sampled_every, lost_calls: 22, ..Who::default() };
+            let mut counted = Counted { who, ..Counted::default() };
+            for (pid, clock, samples) in callers {
+                for sample in 0..*samples {
+                    // The name is read once.
+                    counted.add(*pid, Asked::Clock(*clock), |_| Some(format!("\u{1b}[2J{sample}")));
+                }
+            }
+            lines(counted.into_who(&facts("system_call", "6.1.0")))
         };
-        let known = written(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, Some(0.001))]);
-        assert!(known.starts_with("100050 system calls a second"), "{known}");
-        let unknown = written(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, None)]);
-        let many = written((1..=25).map(|pid| caller(pid, 10.0, Some(0.0))).collect());
-        for (text, part) in [
-            (&known, "10.01 % of a CPU now, 0.50 % after the fix"),
-            (&known, "one call in 11"),
-            (&known, "dropped the samples of 22 calls"),
-            (&unknown, "an unknown share after the fix"),
-            (&many, "5 more rows are in the JSON"),
-        ] {
+        let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
+        // Calls a second of 900 ns, and of 25.
+        let sum = "5506 system calls a second for the time, by all processes together: 0.50 % of a CPU now, 0.01 % after the fix.";
+        assert!(text.starts_with(sum), "{text}");
+        let rows = "2 \u{fffd}[2J0 clock_gettime MONOTONIC 5500 900 0.50 0.01 1 \u{fffd}[2J0 clock_gettime MONOTONIC 6";
+        for part in ["one call in 11", "dropped the samples of 22 calls", rows] {
             assert!(text.contains(part), "no {part} in {text}");
         }
-        assert!(written(Vec::new()).starts_with("No system call for the time was seen"));
+        // The CPU time of another process has no known cost, and weighs nothing.
+        let unknown = written(&[(1, -6, 9_000), (2, 1, 1)]);
+        assert!(unknown.contains("% fixed 2 "), "{unknown}");
+        // No coarse clock was measured that could take this one's place.
+        assert!(written(&[(1, 1, 1), (2, 5, 1)]).contains("an unknown share after the fix"));
+        let many = (1..=25).map(|pid| (pid, 1, 1)).collect::<Vec<_>>();
+        assert!(written(&many).contains("5 more rows are in the JSON"));
+        assert!(written(&[]).starts_with("No system call for the time was seen"));
+    }
+
+    #[test]
+    fn an_obstacle_is_followed_by_commands() {
         let (obstacle, instead) = (Some("no".to_owned()), vec!["sudo it".to_owned()]);
-        let who = Some(Who { obstacle, instead, ..Who::default() });
-        let prevented = text(&Document { who, ..Document::default() });
-        assert!(prevented.contains("not counted: no.") && prevented.contains("\n  sudo it\n"), "{prevented}");
+        let text = lines(Who { obstacle, instead, ..Who::default() });
+        assert!(text.starts_with("Calls were not counted: no. Run instead: sudo it "), "{text}");
     }
 }

@@ -109,25 +109,18 @@ fn without_any_standard_stream_it_ends_well() {
 /// owners, mounts, or sends a signal.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod under_a_filter {
-    use seccompiler::{BpfProgram, compile_from_json};
+    use seccompiler::BpfProgram;
     use serde_json::json;
 
     use super::*;
-    use crate::common::filter::put_under;
+    use crate::common::filter::{filter, put_under};
 
-    /// The rules of `changes.json`, as seccompiler reads them.
     fn of_changes() -> BpfProgram {
-        let architecture = std::env::consts::ARCH.try_into().expect("see the cfg");
-        let compiled = |rules: &[Value]| {
-            let filter =
-                json!({ "mismatch_action": "allow", "match_action": "kill_process", "filter": rules });
-            let programs =
-                compile_from_json(json!({ "changes": filter }).to_string().as_bytes(), architecture);
-            programs.map(|mut programs| programs.remove("changes").expect("the filter of this name"))
-        };
-        let mut rules: Vec<Value> = serde_json::from_str(include_str!("changes.json")).expect("rules");
+        let compiled = |rules: &Value| filter(&"kill_process".into(), rules);
+        let mut rules: Value = serde_json::from_str(include_str!("changes.json")).expect("rules");
         // Newer architectures do without the older forms of some calls, which musl uses.
-        rules.retain(|rule| cfg!(target_arch = "x86_64") || compiled(std::slice::from_ref(rule)).is_ok());
+        let is_known = |rule: &Value| cfg!(target_arch = "x86_64") || compiled(&json!([rule])).is_ok();
+        rules.as_array_mut().expect("a list").retain(is_known);
         compiled(&rules).expect("a filter")
     }
 
