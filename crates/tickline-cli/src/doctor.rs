@@ -40,7 +40,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
-    if let Some(exit) = write(places, args, &document, &document, text::text)? {
+    if let Some(exit) = write(places, args, &document, &document)? {
         return Ok(exit);
     }
     if args.fix {
@@ -59,7 +59,8 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     json["health"] = serde_json::to_value(&document.health)?;
     json["findings"] = serde_json::to_value(document.findings())?;
     let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
-    Ok(write(places, args, &document, &json, text::recorded)?.unwrap_or(exit))
+    document.verdict = "A recorded machine: nothing is measured here.".to_owned();
+    Ok(write(places, args, &document, &json)?.unwrap_or(exit))
 }
 
 /// Where the document goes, and where its figures for a collector go.
@@ -78,10 +79,9 @@ fn write(
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,
-    text: fn(&Document) -> String,
 ) -> io::Result<Option<Exit>> {
     let (line, exit) = check(document);
-    let mut said = if args.check { line + "\n" } else { text(document) };
+    let mut said = if args.check { line + "\n" } else { text::text(document) };
     if let Some(place) = metrics {
         let figures = openmetrics::text(document);
         match place.is_stdout() {

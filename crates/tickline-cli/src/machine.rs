@@ -1,13 +1,12 @@
 //! The facts of the machine. The code here collects, and judges nothing. An unreadable fact is
 //! `None`, in JSON null. The facts of a recorded machine are read back from that JSON.
 
-mod cloud;
 mod cpuid;
-mod hypervisor;
 #[cfg(target_os = "linux")]
 mod log;
 #[cfg(target_os = "linux")]
 mod ntp_daemon;
+mod platform;
 #[cfg_attr(not(target_os = "linux"), path = "machine/other.rs")]
 mod system;
 
@@ -161,6 +160,16 @@ impl Machine {
     /// Collects everything.
     pub(crate) fn read(status: &Status) -> Self {
         let (product, system) = (product(), system::facts());
+        let text_of = |name: &str| match name {
+            "version" => line("/proc/version"),
+            "log" => system.kernel_log.as_ref().map(|log| log.join("\n")),
+            "acpi" => Some(acpi_devices()),
+            "product" => product.clone(),
+            name => dmi(name),
+        };
+        // Where the processor has CPUID, which could have named one, and did not, there is none.
+        let by_cpuid = Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None);
+        let hypervisor = platform::find(&platform::HYPERVISORS, text_of);
         Self {
             cpu: cpu(),
             architecture: Some(std::env::consts::ARCH.to_owned()),
@@ -168,15 +177,9 @@ impl Machine {
             kernel_command_line: line("/proc/cmdline"),
             clocksource: line(&format!("{CLOCKSOURCE}/current_clocksource")),
             available_clocksources: line(&format!("{CLOCKSOURCE}/available_clocksource")),
-            hypervisor: hypervisor::find(&hypervisor::Traces {
-                by_cpuid: Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None),
-                product: product.as_deref(),
-                kernel_version: line("/proc/version").as_deref(),
-                kernel_log: system.kernel_log.as_deref(),
-                acpi_devices: &acpi_devices(),
-            }),
+            hypervisor: hypervisor.or_else(|| by_cpuid.map(|found| found.code().to_owned())),
+            cloud: platform::find(&platform::CLOUDS, text_of),
             product,
-            cloud: cloud::find(dmi).map(str::to_owned),
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
             vdso_mapped: text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
@@ -227,10 +230,10 @@ fn product() -> Option<String> {
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
-/// The devices that ACPI tables name; empty without ACPI or `/sys`.
-fn acpi_devices() -> Vec<String> {
+/// The devices that ACPI tables name, a line each; empty without ACPI or `/sys`.
+fn acpi_devices() -> String {
     let entries = fs::read_dir("/sys/bus/acpi/devices").into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries.map(|entry| format!("{}\n", entry.file_name().to_string_lossy())).collect()
 }
 
 /// A line of `/proc/self/status`, by its name.

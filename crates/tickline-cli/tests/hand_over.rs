@@ -7,8 +7,6 @@
 #![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
 
 mod common;
-#[path = "../../tickline/tests/common/fork.rs"]
-mod fork;
 
 use std::env;
 use std::fs::{self, File};
@@ -25,7 +23,6 @@ use tickline::{Clock, Probes, State};
 
 use common::server::{Server, folder, run, status, wait_for_line};
 use common::until;
-use fork::code_of_fork;
 
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 const BOARD: &str = "TICKLINE_TEST_BOARD";
@@ -240,10 +237,6 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
 #[test]
 fn a_clock_says_which_page_serves_it() {
     let (_folder, page) = folder();
-    let error = Clock::open_page(&page, Probes::Full).unwrap_err();
-    assert_eq!(error.kind(), tickline::ErrorKind::Page);
-    assert!(error.to_string().contains("page: it cannot be opened"), "{error}");
-
     let mut server = Server::start(&page);
     let serves = wait_for_line(&page, &server);
     let clock = Clock::open_page(&page, Probes::Full).unwrap();
@@ -260,11 +253,6 @@ fn a_clock_says_which_page_serves_it() {
         }
     };
     in_order();
-    let in_child = code_of_fork(|| {
-        in_order();
-        0
-    });
-    assert_eq!(in_child, 0, "a forked child attaches again, and reads on");
     if serves {
         until("the clock takes the line", || (clock.status().state == State::Fast).then_some(()));
         assert!(clock.page_status().unwrap().lead_ns.is_some());

@@ -20,17 +20,6 @@ pub(super) fn text(document: &Document) -> String {
     screen.text
 }
 
-/// The diagnosis of a recorded machine as text.
-pub(super) fn recorded(document: &Document) -> String {
-    let mut screen = Screen::of_stdout();
-    first_line(document, &mut screen);
-    screen.say("", "A recorded machine: nothing is measured here.");
-    findings(document, &mut screen);
-    machine(document, &mut screen);
-    clocks(document, &mut screen);
-    screen.text
-}
-
 /// The sentence about the machine, its level in colour.
 fn first_line(document: &Document, screen: &mut Screen) {
     let Some((sentence, health)) = document.headline().zip(document.health.as_ref()) else { return };
@@ -116,7 +105,9 @@ fn clocks(document: &Document, screen: &mut Screen) {
 }
 
 fn gates(document: &Document, screen: &mut Screen) {
-    screen.heading("Gates");
+    if !document.gates.is_empty() {
+        screen.heading("Gates");
+    }
     for gate in &document.gates {
         let text = gate.text.as_deref().unwrap_or_default();
         let line = match (gate.open, gate.reason.as_deref().or(gate.warning.as_deref())) {

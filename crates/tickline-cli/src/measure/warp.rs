@@ -171,15 +171,12 @@ fn all_synchronised(pairs: &[WarpPair]) -> Option<bool> {
 
 /// The pairs to compare, each with the smaller id first.
 fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
-    let with_later = |(place, from): (usize, &u32)| {
-        let from = *from;
-        cpus.iter().skip(place + 1).map(move |to| (from, *to)).collect::<Vec<_>>()
-    };
+    let with_later = |place: usize| cpus[place + 1..].iter().map(move |to| (cpus[place], *to));
     let centres = match pattern {
         Pattern::All => cpus.len(),
         Pattern::Star => 1,
     };
-    cpus.iter().enumerate().take(centres).flat_map(with_later).collect()
+    (0..cpus.len()).take(centres).flat_map(with_later).collect()
 }
 
 /// Exchanges between two CPUs.

@@ -44,7 +44,9 @@ pub(super) fn html(document: &Document) -> io::Result<String> {
                         @if document.costs.iter().any(|row| row.cost_ns.is_some()) { (costs(&document.costs)) }
                         @if let Some(track) = &document.track { (offset::figure(track)) }
                         @if !document.latencies.is_empty() { (latencies(&document.latencies)) }
-                        @if let Some(found) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) { (pairs(found)) }
+                        @if let Some(found) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) {
+                            div.across { (pairs(found)) }
+                        }
                     }
                     section.tables aria-label="Facts" {
                         div { h2 { "Machine" } (table("facts", &[], facts.into_iter().map(fact))) }
@@ -155,16 +157,17 @@ fn costs(rows: &[CostRow]) -> Markup {
         let served_by = row.served_by.map(|served_by| text(&json!(served_by))).unwrap_or_default();
         vec![html! { (row.clock) }, bar.unwrap_or_default(), html! { (cost) }, html! { (served_by) }]
     };
-    html! {
-        figure {
-            h3 { "Cost of a call" }
-            (table("wide costs", &["clock", "", "cost", "answered by"], rows.iter().map(row)))
-            figcaption {
-                "Calls in a tight loop; the fastest of the interleaved rounds counts. Bars are logarithmic: shorter is better. "
-                "No clock that reads the counter can cost less than the bare counter."
-            }
-        }
-    }
+    let table = table("wide costs", &["clock", "", "cost", "answered by"], rows.iter().map(row));
+    chart(
+        "Cost of a call",
+        &table,
+        "Calls in a tight loop; the fastest of the interleaved rounds counts. Bars are logarithmic: shorter is better. \
+         No clock that reads the counter can cost less than the bare counter.",
+    )
+}
+
+fn chart(title: &str, content: &Markup, caption: &str) -> Markup {
+    html! { figure { h3 { (title) } (content) figcaption { (caption) } } }
 }
 
 /// The owner of the clock, and whether it enters the kernel, as a class.
@@ -183,32 +186,25 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
         std::iter::once(html! { (row.clock) }).chain(times.map(|ns| html! { (time(ns)) })).collect()
     };
     let heads = ["from one to the next", "median", "99 %", "99.99 %", "longest"];
-    html! {
-        figure {
-            h3 { "How long single readings take" }
-            (table("wide", &heads, rows.iter().map(row)))
-            figcaption {
-                "A loop reads a clock; this is the time from each reading to the next, by that clock. The slow ones waited for a "
-                "new line or a kernel update, or while an interrupt, another process or the hypervisor had the CPU."
-            }
-        }
-    }
+    chart(
+        "How long single readings take",
+        &table("wide", &heads, rows.iter().map(row)),
+        "A loop reads a clock; this is the time from each reading to the next, by that clock. The slow ones waited for a \
+         new line or a kernel update, or while an interrupt, another process or the hypervisor had the CPU.",
+    )
 }
 
 /// The comparison of the CPUs' counters.
 fn pairs(warp: &Warp) -> Markup {
     let (title, rows) = warp::pairs(warp);
-    html! {
-        figure.across {
-            h3 { "Counters of the CPUs against each other" }
-            p { (warp::verdict(warp)) " " (title) "." }
-            (table("wide", &warp::HEADS, rows.iter().map(|row| row.iter().map(|cell| html! { (cell) }).collect())))
-            figcaption {
-                "Two threads exchange the counter's value; the offset is the interval that contains the difference between "
-                "the two counters. It is mostly as wide as an exchange takes."
-            }
-        }
-    }
+    let rows = rows.iter().map(|row| row.iter().map(|cell| html! { (cell) }).collect());
+    let content = html! { p { (warp::verdict(warp)) " " (title) "." } (table("wide", &warp::HEADS, rows)) };
+    chart(
+        "Counters of the CPUs against each other",
+        &content,
+        "Two threads exchange the counter's value; the offset is the interval that contains the difference between \
+         the two counters. It is mostly as wide as an exchange takes.",
+    )
 }
 
 fn fact((name, text): (String, String)) -> Vec<Markup> {
