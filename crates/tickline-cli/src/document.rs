@@ -315,19 +315,17 @@ fn gates(status: &Status) -> Vec<Gate> {
     status.verdicts().iter().map(gate).collect()
 }
 
-/// How much faster a reading by tickline is than one by the OS; on a busy machine it may have been
-/// slower.
-fn times(now_ns: f64, os_ns: f64) -> String {
-    if os_ns < now_ns { "which is faster".to_owned() } else { format!("{:.1} times as fast", os_ns / now_ns) }
-}
-
 /// The result in one sentence.
 fn verdict(state: State, document: &Document) -> String {
     match state {
         State::Fast => {
             let costs = document.cost_ns("tickline::now_ns").zip(document.cost_ns(MONOTONIC));
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
-                let times = times(now_ns, os_ns);
+                let times = match os_ns < now_ns {
+                    // A debug build, or a busy machine.
+                    true => "which is faster".to_owned(),
+                    false => format!("{:.1} times as fast", os_ns / now_ns),
+                };
                 format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.0}, {times}")
             });
             let track = document.track.as_ref().map_or_else(String::new, |track| {

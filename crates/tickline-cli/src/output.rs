@@ -114,6 +114,7 @@ impl Place {
     fn replace(&self, content: &[u8]) -> io::Result<()> {
         let mut new = beside(&self.resolved)?;
         new.write_all(content)?;
+        #[cfg(unix)]
         take_mode(new.as_file(), &self.resolved)?;
         new.persist(&self.resolved)?;
         Ok(())
@@ -181,11 +182,6 @@ fn take_mode(new: &File, name: &Path) -> io::Result<()> {
     let is_theirs = fchown(new, Some(old.uid()), Some(old.gid())).is_ok();
     let mode = old.permissions().mode() & if is_theirs { 0o777 } else { 0o707 };
     new.set_permissions(fs::Permissions::from_mode(mode))
-}
-
-#[cfg(not(unix))]
-fn take_mode(_: &File, _: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// The folder of a file. That of a bare name is `.`.

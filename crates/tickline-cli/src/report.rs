@@ -46,7 +46,7 @@ fn conclude(document: &mut Document) -> Exit {
 /// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
 /// there.
 fn write(place: &Place, document: &Document, outputs: Outputs) -> io::Result<()> {
-    let report = html::html(document)? + "\n";
+    let report = html::html(document) + "\n";
     if place.is_stdout() {
         return outputs.emit(document, &report);
     }
@@ -69,8 +69,9 @@ mod tests {
     fn unsynchronised_counters_are_a_finding_of_the_report() {
         let says_so = |document: &Document| {
             let is_finding = |finding: &Finding| finding.code == "counters_unsynchronised";
-            let report = html::html(document).unwrap();
-            let pair = "<th scope=\"row\">0 and 48</th><td>5000</td><td>2000</td><td>3900.0</td><td>-4000.0 to -3900.0</td>";
+            let report = html::html(document);
+            let pair =
+                "<th scope=\"row\">0 and 48</th><td>0</td><td>0</td><td>48000.0</td><td>-30.0 to +40.0</td>";
             let is_shown = report.contains(" CPUs are unsynchronised.</h1>") && report.contains(pair);
             assert_eq!(document.findings().iter().any(is_finding), is_shown, "{:?}", document.findings);
             is_shown && document.verdict.contains(" The counters are unsynchronised: ")

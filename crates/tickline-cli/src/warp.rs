@@ -165,10 +165,11 @@ fn badness(pair: &WarpPair) -> (u8, f64) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn warp(synchronised: Option<bool>, pairs: u32) -> Warp {
+    /// The first CPU with as many others.
+    pub(crate) fn warp(synchronised: Option<bool>, pairs: u32) -> Warp {
         let is_off = synchronised == Some(false);
         let pair = |to_cpu| WarpPair {
             to_cpu,

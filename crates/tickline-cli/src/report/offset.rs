@@ -152,7 +152,7 @@ fn units(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::{point, track};
+    use crate::report::sample::point;
 
     #[test]
     fn the_range_holds_everything_unless_a_few_are_far_off() {
@@ -161,19 +161,6 @@ mod tests {
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
         points[0].offset_ns = 551.0;
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
-    }
-
-    #[test]
-    fn a_violation_is_marked_and_in_the_legend() {
-        let mut track = track();
-        let loud = figure(&track).into_string();
-        assert!(loud.contains("bound violated at 0.14 s"), "{loud}");
-        track.points[7].bound_violated = false;
-        track.bound_violated = 0;
-        let quiet = figure(&track).into_string();
-        assert!(!quiet.contains("violated at") && quiet.contains("claimed bound"), "{quiet}");
-        track.points.clear();
-        assert!(figure(&track).into_string().is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use crate::document::{CostRow, Document, LatencyRow, TrackSummary};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::track::Point;
-use crate::measure::warp::{Warp, WarpPair};
+use crate::warp::tests::warp;
 
 /// A text that would run if the report did not escape it.
 pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
@@ -23,7 +23,7 @@ pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
 }
 
 /// 20 s with a bound that grows and shrinks, an outlier, and a violation.
-pub(super) fn track() -> TrackSummary {
+fn track() -> TrackSummary {
     let made = |index: u32| {
         let bound_ns = u64::from(20 + index % 25);
         let offset_ns = if index == 7 { -551.0 } else { f64::from(index % 13) - 6.0 };
@@ -36,34 +36,6 @@ pub(super) fn track() -> TrackSummary {
 const fn latency(clock: &'static str, median_ns: u64) -> LatencyRow {
     let (min_ns, p99_ns, p99_99_ns, max_ns) = (0, median_ns + 2, median_ns + 140, median_ns + 20_000);
     LatencyRow { clock, readings: 1_000_000, min_ns, median_ns, p99_ns, p99_99_ns, max_ns, bins: Vec::new() }
-}
-
-/// More pairs than a table shows: one is unsynchronised, one could not be compared.
-fn warp() -> Warp {
-    let offset = |least_ns, most_ns| WarpPair {
-        exchanges: 5_000,
-        offset_least_ns: Some(least_ns),
-        offset_most_ns: Some(most_ns),
-        synchronised: Some(true),
-        ..WarpPair::default()
-    };
-    let unsynchronised = WarpPair {
-        to_cpu: 48,
-        warps: 2_000,
-        largest_warp_ns: 3_900.0,
-        synchronised: Some(false),
-        ..offset(-4_000.0, -3_900.0)
-    };
-    let unknown = WarpPair { to_cpu: 47, ..WarpPair::default() };
-    let others = (1..47).map(|to_cpu| WarpPair { to_cpu, ..offset(-40.0, 30.0) });
-    let pairs = [unsynchronised, unknown].into_iter().chain(others).collect();
-    Warp {
-        cpus: (0..49).collect(),
-        synchronised: Some(false),
-        largest_warp_ns: 3_900.0,
-        pairs,
-        ..Warp::default()
-    }
 }
 
 /// The document: a recorded machine whose clock is slow, with hostile facts.
@@ -81,6 +53,7 @@ pub(super) fn document() -> Document {
     document.machine = recorded.machine;
     document.diagnose();
     document.latencies = vec![latency("tickline::now_ns", 9), latency(MONOTONIC, 1_509)];
-    document.warp = Some(warp());
+    // More pairs than a table shows.
+    document.warp = Some(warp(Some(false), 48));
     document
 }

@@ -310,20 +310,11 @@ mod tests {
         assert_eq!(whole.code().expect("there is code"), first);
         let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
         assert_eq!(registers, whole.registers);
-        child.kill().expect("it is there");
-        child.wait().expect("it was killed");
-    }
-
-    #[test]
-    fn a_program_that_was_killed_is_not_unrestored() {
-        let Some((mut child, tracee)) = stopped() else { return };
-        let program = Program::stopped(&tracee).expect("it is traced");
-        let code = program.code().expect("there is code");
+        // One that was killed meanwhile is not unrestored.
         child.kill().expect("it is there");
         child.wait().expect("it was killed");
         for start in [Ok(Start::Served), Err(ended())] {
-            let error =
-                if_restored(program.restore(&code, program.registers), start).expect_err("it has ended");
+            let error = if_restored(whole.restore(&first, whole.registers), start).expect_err("it has ended");
             assert_eq!(error.to_string(), ended().to_string());
         }
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tickline::{Reason, State};
 
 use super::{send, until};
 
@@ -78,30 +79,16 @@ pub fn status(page: &Path) -> Option<Value> {
 /// does.
 pub fn wait_for_line(page: &Path, server: &Server) -> bool {
     until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.pid()));
+    let clock = tickline::Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
         if status(page).is_some_and(|status| status["serving"] == true) {
             return true;
         }
         // A closed gate stays closed.
-        if !counter_serves() {
-            return false;
-        }
-    }
-    false
-}
-
-/// Whether a clock of this machine takes its time from the counter.
-pub fn counter_serves() -> bool {
-    let clock = tickline::Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(10) {
         match clock.status().state {
-            tickline::State::Fast => return true,
-            tickline::State::Fallback(
-                tickline::Reason::Untested | tickline::Reason::KernelUndecided | tickline::Reason::Untestable,
-            )
-            | tickline::State::Calibrating => std::thread::sleep(Duration::from_millis(20)),
+            State::Fast | State::Calibrating => {}
+            State::Fallback(Reason::Untested | Reason::KernelUndecided | Reason::Untestable) => {}
             _ => return false,
         }
     }

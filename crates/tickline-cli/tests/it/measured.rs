@@ -107,14 +107,10 @@ fn every_command_writes_what_the_schema_says() {
     assert_eq!(faults(&schema, &bad).len(), 2);
 }
 
-/// Facts that were collected by hand lack much. What a command measures is complete.
+/// Facts that were collected by hand lack much.
 #[test]
-fn partial_facts_agree_with_the_schema() {
+fn what_a_command_measures_is_complete() {
     let schema = document_schema();
-    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts")).unwrap() {
-        let recorded = serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
-        assert_eq!(faults(&schema, &recorded), [""; 0], "{recorded}");
-    }
     let whole = &measured("doctor").json;
     for (name, object) in [("", whole), ("Machine", &whole["machine"]), ("ClockStatus", &whole["clock"])] {
         let structure = if name.is_empty() { &schema } else { &schema["$defs"][name] };
