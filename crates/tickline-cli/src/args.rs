@@ -28,17 +28,11 @@ macro_rules! help {
 #[command(after_help = help!("exit_codes_of_a_diagnosis", "program"))]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    pub(crate) command: Option<Command>,
 
+    /// Without a command.
     #[command(flatten)]
-    doctor: Doctor,
-}
-
-impl Args {
-    /// The chosen command; by default, the doctor.
-    pub(crate) fn chosen(self) -> Command {
-        self.command.unwrap_or(Command::Doctor(self.doctor))
-    }
+    pub(crate) doctor: Doctor,
 }
 
 /// The commands.

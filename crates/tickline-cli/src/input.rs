@@ -104,14 +104,8 @@ mod tests {
             ("{", "a document that --json writes: EOF"),
             ("[]", "no object 'machine'"),
             (r#"{"machine": {}}"#, "no 'schema'"),
-            (
-                r#"{"machine": {}, "schema": "other/1"}"#,
-                "its schema is 'other/1'; this program reads 'tickline/2'",
-            ),
-            (
-                r#"{"machine": {"clocksource": 1}, "schema": "tickline/2"}"#,
-                "machine.clocksource: invalid type: integer `1`, expected a string",
-            ),
+            (r#"{"machine": {}, "schema": "a/1"}"#, "its schema is 'a/1'; this program reads 'tickline/2'"),
+            (r#"{"machine": {"cpu": 1}, "schema": "tickline/2"}"#, "machine.cpu: invalid type: integer `1`"),
             (r#"{"machine": {"ntp": {"tick_us": 1}}, "schema": "tickline/2"}"#, "machine.ntp: missing field"),
         ] {
             let error = parse(text).unwrap_err().to_string();

@@ -175,7 +175,7 @@ impl Machine {
             architecture: Some(std::env::consts::ARCH.to_owned()),
             kernel: line("/proc/sys/kernel/osrelease"),
             kernel_command_line: line("/proc/cmdline"),
-            clocksource: line(&format!("{CLOCKSOURCE}/current_clocksource")),
+            clocksource: clocksource(),
             available_clocksources: line(&format!("{CLOCKSOURCE}/available_clocksource")),
             hypervisor: hypervisor.or_else(|| by_cpuid.map(|found| found.code().to_owned())),
             cloud: platform::find(&platform::CLOUDS, text_of),
@@ -205,13 +205,23 @@ impl Machine {
 
 /// What a file says, which need not be UTF-8: names of files and of processes stand in it. `None` if
 /// it is unreadable.
-pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
+fn text(path: impl AsRef<Path>) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
 /// The only line of a file; `None` if the file is unreadable or empty.
-fn line(path: &str) -> Option<String> {
+pub(crate) fn line(path: &str) -> Option<String> {
     Some(text(path)?.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// The kernel's clocksource.
+pub(crate) fn clocksource() -> Option<String> {
+    line(&format!("{CLOCKSOURCE}/current_clocksource"))
+}
+
+/// The name of a process, which need not be UTF-8; `None` if it has ended.
+pub(crate) fn process_name(pid: u32) -> Option<String> {
+    Some(text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
 }
 
 fn cpu() -> Option<String> {

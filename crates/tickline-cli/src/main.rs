@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return refused(&error),
     };
-    let result = match args.chosen() {
+    let result = match args.command.unwrap_or(Command::Doctor(args.doctor)) {
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),

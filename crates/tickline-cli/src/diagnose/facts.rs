@@ -104,7 +104,7 @@ impl Document {
     }
 
     /// The words of the kernel's command line.
-    fn parameters(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
         self.machine.kernel_command_line.as_deref().unwrap_or_default().split_whitespace()
     }
 

@@ -43,14 +43,6 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// Where to run them, in words; `None` for the machine itself.
-    pub(crate) const fn on(&self) -> Option<&'static str> {
-        match self.place {
-            Place::Here => None,
-            Place::Host => Some("the following commands on the host"),
-        }
-    }
-
     /// Each command, with the name of its step.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let steps = [

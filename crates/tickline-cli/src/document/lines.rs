@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::Document;
-use crate::machine::{Machine, Ntp};
+use crate::machine::Ntp;
 use crate::words::{UNKNOWN, unit, with_unit};
 
 /// For each line, places in the document, and what is said of a value there: where it is known, where
@@ -31,7 +31,7 @@ pub(crate) fn lines(facts: &Document) -> Vec<(String, String)> {
     }
     json["machine"]["rate_ppb"] = json!(facts.machine.ntp.as_ref().map(Ntp::rate_ppb));
     json["machine"]["counters"] = json!(facts.counters());
-    json["machine"]["kernel_command_line"] = json!(parameters(&facts.machine));
+    json["machine"]["kernel_command_line"] = json!(parameters(facts));
     json["machine"]["kernel_log"] = json!(facts.machine.kernel_log.as_ref().map(Vec::len));
     // A mistake in the file, which the test finds, leaves no lines.
     let lines: Map<String, Value> = serde_json::from_str(LINES).unwrap_or_default();
@@ -56,12 +56,12 @@ fn describe(place: &str, value: &Value, texts: &Value) -> String {
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
-fn parameters(machine: &Machine) -> Option<String> {
+fn parameters(facts: &Document) -> Option<String> {
     const TOPICS: [&str; 9] =
         ["tsc", "clocksource", "hpet", "vdso", "acpi_pm", "no-kvmclock", "lpj", "nohz", "isolcpus"];
-    let line = machine.kernel_command_line.as_ref()?;
-    let words: Vec<&str> =
-        line.split_whitespace().filter(|word| TOPICS.iter().any(|topic| word.contains(topic))).collect();
+    let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
+    let words: Vec<&str> = facts.parameters().filter(is_topic).collect();
+    facts.machine.kernel_command_line.as_ref()?;
     Some(if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") })
 }
 

@@ -162,10 +162,7 @@ mod tests {
     #[test]
     fn rounds_are_reported_by_rank() {
         for (taken_ns, expected) in [
-            (
-                vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0],
-                [Some(1.0), Some(6.0), Some(10.0)],
-            ),
+            (vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0], [1.0, 6.0, 10.0].map(Some)),
             (vec![3.0], [Some(3.0); 3]),
             (vec![f64::INFINITY; 3], [None; 3]),
         ] {

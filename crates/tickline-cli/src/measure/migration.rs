@@ -1,14 +1,12 @@
 //! Signs that the machine was moved to another host, or that its clocks were changed: another
 //! clocksource, and a counter that has jumped.
 
-use std::fs;
-
 use serde::Serialize;
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 
 use super::calls::monotonic_ns;
 use super::{as_f64, narrowest, signed_f64};
-use crate::machine::CLOCKSOURCE;
+use crate::machine::clocksource;
 
 /// The largest difference that an interruption between the two readings may cause, ns. A move takes
 /// some 100 ms, and leaves a counter that is off by far more.
@@ -94,11 +92,6 @@ fn jump_s(last: (u64, u64), now: (u64, u64), frequency_hz: u64) -> Option<f64> {
     let by_counter_ns = signed_f64(ticks_between(last.0, now.0)) / as_f64(frequency_hz.max(1)) * 1e9;
     let jump_ns = by_counter_ns - elapsed_ns;
     (jump_ns.abs() > NOISE_NS + RATES * elapsed_ns.abs()).then_some(jump_ns / 1e9)
-}
-
-fn clocksource() -> Option<String> {
-    let text = fs::read_to_string(format!("{CLOCKSOURCE}/current_clocksource")).ok()?;
-    Some(text.trim().to_owned())
 }
 
 #[cfg(test)]

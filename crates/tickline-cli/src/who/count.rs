@@ -3,7 +3,6 @@
 //!
 //! A tracepoint stands at the entry of a system call. A call that the vDSO answers reaches none.
 
-use std::fs;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -143,7 +142,7 @@ impl Probe {
             let clock = sample.raw().zip(self.clock_at).and_then(|(raw, at)| number(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
             if let Some(asked) = Asked::of(self.call, clock).filter(|_| wanted) {
-                counted.add(pid, asked, name);
+                counted.add(pid, asked, machine::process_name);
             }
         }
     }
@@ -164,15 +163,10 @@ fn number(raw: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_ne_bytes(u32::try_from(low).ok()?.to_ne_bytes()))
 }
 
-/// The name of a process.
-fn name(pid: u32) -> Option<String> {
-    Some(machine::text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
-}
-
 /// The CPUs that are online.
 fn online() -> io::Result<Vec<usize>> {
-    let list = fs::read_to_string("/sys/devices/system/cpu/online")?;
-    let cpus = cpu_list::parse(list.trim()).map_err(io::Error::other)?;
+    let list = machine::line("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = cpu_list::parse(&list).map_err(io::Error::other)?;
     Ok(cpus.0.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
 }
 
@@ -201,10 +195,10 @@ mod tests {
     /// A process whose name is not UTF-8 was shown as one that had ended.
     #[test]
     fn a_process_has_a_name_in_any_encoding() {
-        let before = fs::read("/proc/self/comm").unwrap();
-        fs::write("/proc/self/comm", b"a\xffb").unwrap();
-        let found = name(std::process::id());
-        fs::write("/proc/self/comm", before.trim_ascii_end()).unwrap();
+        let before = std::fs::read("/proc/self/comm").unwrap();
+        std::fs::write("/proc/self/comm", b"a\xffb").unwrap();
+        let found = machine::process_name(std::process::id());
+        std::fs::write("/proc/self/comm", before.trim_ascii_end()).unwrap();
         assert_eq!(found.as_deref(), Some("a\u{fffd}b"));
     }
 
