@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cpu_list::{self, CpuList};
 use crate::measure::warp::Pattern;
-use crate::terminal::columns;
+use crate::wrap::columns;
 
 /// Texts of `help/`, one after the other: what stands below the options in `--help` and in the
 /// manual. The exit codes there are those of `exit.rs`.
@@ -30,7 +30,6 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
 
-    /// Without a command.
     #[command(flatten)]
     pub(crate) doctor: Doctor,
 }

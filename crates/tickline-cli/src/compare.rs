@@ -12,9 +12,8 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
-use crate::terminal::plain;
 use crate::words::{cell, code, unit};
-use crate::wrap::Screen;
+use crate::wrap::{Screen, plain};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";

@@ -20,7 +20,7 @@ use crate::openmetrics;
 use crate::output::{Outputs, Place, to_stdout};
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::terminal::plain;
+use crate::wrap::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     match diagnose(args) {

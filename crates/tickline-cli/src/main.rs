@@ -36,7 +36,6 @@ mod schema;
 mod serve;
 mod setup;
 mod signal;
-mod terminal;
 mod warp;
 mod watch;
 mod who;
@@ -103,7 +102,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         // A failure here cannot be reported any more.
-        writeln!(io::stderr(), "tickline: {}", terminal::plain(&error.to_string())).ok();
+        writeln!(io::stderr(), "tickline: {}", wrap::plain(&error.to_string())).ok();
         Exit::Error
     });
     ExitCode::from(exit as u8)

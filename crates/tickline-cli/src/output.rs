@@ -14,7 +14,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::{Json, Target};
-use crate::terminal::plain;
+use crate::wrap::plain;
 
 /// Where a command's document goes besides the text on standard output, or in its place. It is
 /// opened before the measurement begins.

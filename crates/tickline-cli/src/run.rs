@@ -39,7 +39,7 @@ use crate::exit::Exit;
 use crate::machine;
 use crate::serve;
 use crate::signal::is_ignored;
-use crate::terminal;
+use crate::wrap;
 
 use image::Image;
 use inject::{Payload, Start};
@@ -371,7 +371,7 @@ impl Reporter {
 
 /// A message, as a line. It contains names of files, which others may have chosen.
 fn line(text: &str) -> String {
-    format!("tickline: {}", terminal::plain(text))
+    format!("tickline: {}", wrap::plain(text))
 }
 
 /// What the page lacks for now; `None` if it is served.

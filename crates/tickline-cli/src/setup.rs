@@ -56,14 +56,6 @@ impl Setup {
         self.document(command, costs, Some(track))
     }
 
-    /// Measures the clocks and collects the facts, for a command that has measured something else
-    /// before. The progress goes on from the share `from`.
-    pub(crate) fn measure_costs(&self, command: &'static str, progress: &Progress, from: f64) -> Document {
-        costs::settle();
-        let costs = costs::measure(&self.calls(), costs::ROUNDS, progress.part("costs", from, 1.0));
-        self.document(command, costs, None)
-    }
-
     /// Every call. One that ends a process with the rights of the start has no cost.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let mut calls = calls::all(costs::may_read_counter());

@@ -19,8 +19,7 @@ use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
 use crate::setup;
 use crate::signal;
-use crate::terminal;
-use crate::wrap::Screen;
+use crate::wrap::{self, Screen};
 
 use rows::Table;
 
@@ -138,7 +137,7 @@ fn show(sample: &Sample, before: &Watch) -> io::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let say = |line: &str| {
         // A terminal would break it in the middle of words.
-        let is_long = is_terminal && line.chars().count() > terminal::columns();
+        let is_long = is_terminal && line.chars().count() > wrap::columns();
         let mut screen = Screen::of_stdout();
         if is_long {
             screen.say("", line)

@@ -19,7 +19,7 @@ mod clocks;
     path = "who/other.rs"
 )]
 mod count;
-mod obstacle;
+
 mod text;
 mod tracepoint;
 
@@ -30,7 +30,7 @@ use self::clocks::Asked;
 use crate::args;
 use crate::document::{Caller, Document, Who};
 use crate::exit::Exit;
-use crate::measure::as_f64;
+use crate::measure::{as_f64, costs};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
@@ -44,7 +44,9 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let progress = Progress::new();
     let counted = count::count(args.process, args.time, progress.part("calls", 0.0, 0.8));
     // Afterwards, since tracepoints make each system call costlier.
-    let mut document = setup.measure_costs("who", &progress, 0.8);
+    costs::settle();
+    let costs = costs::measure(&setup.calls(), costs::ROUNDS, progress.part("costs", 0.8, 1.0));
+    let mut document = setup.document("who", costs, None);
     document.diagnose();
     let (who, exit) = match counted {
         Ok(counted) => (counted.into_who(&document), Exit::Success),

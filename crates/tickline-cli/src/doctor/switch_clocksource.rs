@@ -17,7 +17,7 @@ use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::warp::Pattern;
 use crate::measure::{costs, warp};
-use crate::terminal::plain;
+use crate::wrap::plain;
 
 /// Fixes the first slow or wrong finding that another clocksource can fix. Leaves notes alone.
 pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {

@@ -2,9 +2,8 @@
 
 use crate::diagnose::{Detail, Finding, Level, Severity};
 use crate::document::{Document, lines};
-use crate::terminal::plain;
 use crate::words::code;
-use crate::wrap::{BAD, GOOD, SLOW, Screen};
+use crate::wrap::{BAD, GOOD, SLOW, Screen, plain};
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {

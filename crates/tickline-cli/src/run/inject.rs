@@ -270,34 +270,27 @@ fn vdso(pid: Pid) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::process::Command;
 
     use nix::sys::wait::waitpid;
 
     use super::*;
 
-    /// A process that this thread traces, and that is stopped; `None` if it may not, which is said.
-    fn stopped() -> Option<(Child, Tracee)> {
+    #[test]
+    fn a_program_is_restored_or_that_is_told() {
         let mut child = Command::new("sleep").arg("60").spawn().expect("there is `sleep`");
         let pid = Pid::from_raw(child.id().try_into().expect("a number"));
-        match Tracee::seize(pid) {
-            Ok(tracee) => {
-                ptrace::interrupt(pid).expect("it is traced");
-                waitpid(pid, None).expect("it stops");
-                Some((child, tracee))
-            }
+        let tracee = match Tracee::seize(pid) {
+            Ok(tracee) => tracee,
             Err(error) => {
                 println!("SKIPPED: a child cannot be traced: {error}");
                 child.kill().expect("it runs");
                 child.wait().expect("it was killed");
-                None
+                return;
             }
-        }
-    }
-
-    #[test]
-    fn a_program_is_restored_or_that_is_told() {
-        let Some((mut child, tracee)) = stopped() else { return };
+        };
+        ptrace::interrupt(pid).expect("it is traced");
+        waitpid(pid, None).expect("it stops");
         let whole = Program::stopped(&tracee).expect("it is traced");
         let first = whole.code().expect("there is code");
         whole.write_code(&CODE).expect("it is traced");

@@ -14,7 +14,7 @@ use tickline::{Clock, PerCpu, State};
 use crate::exit::Exit;
 use crate::setup::with_cause;
 use crate::signal;
-use crate::terminal::{plain, plain_path};
+use crate::wrap::{plain, plain_path};
 
 /// Serves the page until a signal comes, or while the page is not switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {

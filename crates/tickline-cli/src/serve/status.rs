@@ -14,7 +14,7 @@ use super::readers::{self, Reader};
 use crate::machine;
 use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
-use crate::terminal::plain;
+use crate::wrap::plain;
 
 /// What a page serves; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]

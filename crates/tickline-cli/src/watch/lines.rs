@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use crate::document::{self, CpuWatch, Document, Ending, Watch, utc_width_ns};
 use crate::measure::as_f64;
 use crate::measure::watch::{CpuSample, Sample, state_name};
-use crate::terminal::plain;
 use crate::words::time;
-use crate::wrap::Screen;
+use crate::wrap::{Screen, plain};
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;

@@ -13,8 +13,7 @@ use perf_event::{Builder, Counter, SampleFlag, Sampler};
 
 use super::Counted;
 use super::clocks::Asked;
-use super::obstacle::Obstacle;
-use super::tracepoint::{self, Tracepoint};
+use super::tracepoint::{self, Obstacle, Tracepoint};
 use crate::cpu_list;
 use crate::machine;
 use crate::measure::calls::monotonic_ns;

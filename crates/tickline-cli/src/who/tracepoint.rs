@@ -1,11 +1,10 @@
 //! The kernel's tracepoints at the entry of the system calls for the time, as tracefs describes
-//! them (`Documentation/trace/events.rst` of the kernel).
+//! them (`Documentation/trace/events.rst` of the kernel), and what to run where there are none.
 
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-
-use super::obstacle::Obstacle;
 
 /// Where tracefs is mounted: at a place of its own since Linux 4.1, below debugfs before.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -67,6 +66,75 @@ fn offset(format: &str, field: &str) -> Option<usize> {
     line.split(';').find_map(|part| part.trim().strip_prefix("offset:"))?.parse().ok()
 }
 
+/// Why calls could not be counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Obstacle {
+    /// tracefs is not mounted, or empty.
+    NotMounted,
+    /// This user may not read it, or may not count.
+    Denied,
+    /// The kernel was built without CONFIG_FTRACE_SYSCALLS.
+    NotBuilt,
+    /// Another one, in words.
+    Other(String),
+}
+
+impl Obstacle {
+    /// The commands, the most useful first. `seconds` is how long to count.
+    pub(super) fn instead(&self, process: Option<u32>, seconds: u64) -> Vec<String> {
+        let mut commands = Vec::new();
+        if *self == Self::NotMounted {
+            commands.push("sudo mount -t tracefs tracefs /sys/kernel/tracing".to_owned());
+        }
+        if matches!(self, Self::NotMounted | Self::Denied) {
+            let target = process.map_or_else(String::new, |pid| format!(" {pid}"));
+            commands.push(format!("sudo tickline who{target} --secs {seconds}"));
+        }
+        if !matches!(self, Self::NotBuilt) {
+            let which = process.map_or_else(|| "-a".to_owned(), |pid| format!("-p {pid}"));
+            commands.push(format!("sudo perf trace -s -e '{EVENTS}' {which} -- sleep {seconds}"));
+        }
+        // Needs no tracepoints, but stops the program twice at each call.
+        let pid = process.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
+        commands
+            .push(format!("sudo timeout -s INT {seconds} strace -f -c -e trace='{STRACE_CALLS}' -p {pid}"));
+        commands
+    }
+}
+
+/// The calls for `perf trace`, which refuses names that the kernel does not have.
+#[cfg(target_arch = "x86_64")]
+const EVENTS: &str = "clock_gettime,gettimeofday,time";
+#[cfg(not(target_arch = "x86_64"))]
+const EVENTS: &str = "clock_gettime,gettimeofday";
+
+/// The calls for `strace`, which ignores an unknown name after a question mark.
+const STRACE_CALLS: &str = "?clock_gettime,?clock_gettime64,?gettimeofday,?time";
+
+impl From<io::Error> for Obstacle {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::PermissionDenied => Self::Denied,
+            _ => Self::Other(format!("the kernel refused a counter: {error}")),
+        }
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotMounted => f.write_str("tracefs, which names the kernel's tracepoints, is not mounted"),
+            Self::Denied => f.write_str(
+                "this user may not count the calls of others at the kernel's tracepoints (root may, or CAP_PERFMON with a readable tracefs)",
+            ),
+            Self::NotBuilt => {
+                f.write_str("this kernel has no tracepoints at system calls (CONFIG_FTRACE_SYSCALLS)")
+            }
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,5 +170,30 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
             Tracepoint { call: "gettimeofday", id: 330, clock_at: None },
         ];
         assert_eq!(below(folder.path()).as_deref(), Ok(&expected[..]));
+    }
+
+    #[test]
+    fn the_commands_fit_the_obstacle() {
+        let denied = Obstacle::from(io::Error::from_raw_os_error(13));
+        let other = Obstacle::from(io::Error::from_raw_os_error(24));
+        for (obstacle, process, begins) in [
+            (denied, Some(71), &["sudo tickline who 71 --secs 5", "sudo perf trace -s -e "][..]),
+            (
+                Obstacle::NotMounted,
+                None,
+                &["sudo mount -t tracefs ", "sudo tickline who --secs 5", "sudo perf "],
+            ),
+            // perf needs tracepoints, too.
+            (Obstacle::NotBuilt, None, &[]),
+            (other, None, &["sudo perf "]),
+        ] {
+            let commands = obstacle.instead(process, 5);
+            let begins: Vec<_> = begins.iter().chain(&["sudo timeout -s INT "]).collect();
+            assert_eq!(commands.len(), begins.len(), "{commands:?}");
+            assert!(
+                commands.iter().zip(begins).all(|(command, begin)| command.starts_with(begin)),
+                "{commands:?}"
+            );
+        }
     }
 }

@@ -6,9 +6,9 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::common::{NOBODY, assert_fails, is_root, text, tickline};
 
@@ -100,45 +100,34 @@ fn without_any_standard_stream_it_ends_well() {
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
 }
 
-/// Tests under a filter. It ends the program, and its child processes, at a system call that opens
-/// a file for writing, sets a clock, renames, removes, links or creates a file, changes modes or
-/// owners, mounts, or sends a signal.
+/// Under a filter that ends the program, and its child processes, at a system call that opens a file
+/// for writing, sets a clock, renames, removes, links or creates a file, changes modes or owners,
+/// mounts, or sends a signal.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
-mod under_a_filter {
-    use seccompiler::BpfProgram;
-    use serde_json::json;
+#[test]
+fn nothing_is_changed() {
+    use std::os::unix::process::ExitStatusExt;
 
-    use super::*;
     use crate::common::filter::{filter, put_under};
-
-    fn of_changes() -> BpfProgram {
-        let compiled = |rules: &Value| filter(&"kill_process".into(), rules);
-        let mut rules: Value = serde_json::from_str(include_str!("changes.json")).expect("rules");
-        // Newer architectures do without the older forms of some calls, which musl uses.
-        let is_known = |rule: &Value| cfg!(target_arch = "x86_64") || compiled(&json!([rule])).is_ok();
-        rules.as_array_mut().expect("a list").retain(is_known);
-        compiled(&rules).expect("a filter")
-    }
-
-    fn run(arguments: &[&str], folder: &Path) -> Output {
-        let mut command = tickline(arguments);
-        put_under(command.current_dir(folder), of_changes());
-        command.output().expect("it can be started")
-    }
-
-    #[test]
-    fn nothing_is_changed() {
-        use std::os::unix::process::ExitStatusExt;
-        let folder = tempfile::tempdir().unwrap();
-        // The filter works: it ends a program that writes a file.
-        let output = run(&["--json", "out.json"], folder.path());
-        assert_eq!(output.status.signal(), Some(libc::SIGSYS), "the filter has no effect: {}", output.status);
-        let output = run(&["--json", "-"], folder.path());
-        let errors = text(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {errors}", output.status);
-        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-        // The program has done all of its work, with its child processes.
-        assert!(document["served_unknown"].is_null(), "{}", document["served_unknown"]);
-        assert!(!document["track"]["points"].as_array().unwrap().is_empty());
-    }
+    let compiled = |rules: &Value| filter(&"kill_process".into(), rules);
+    let mut rules: Value = serde_json::from_str(include_str!("changes.json")).unwrap();
+    // Newer architectures do without the older forms of some calls, which musl uses.
+    let is_known = |rule: &Value| cfg!(target_arch = "x86_64") || compiled(&json!([rule])).is_ok();
+    rules.as_array_mut().unwrap().retain(is_known);
+    let folder = tempfile::tempdir().unwrap();
+    let run = |target: &str| {
+        let mut command = tickline(&["--json", target]);
+        put_under(command.current_dir(&folder), compiled(&rules).unwrap());
+        command.output().unwrap()
+    };
+    // The filter works: it ends a program that writes a file.
+    let status = run("out.json").status;
+    assert_eq!(status.signal(), Some(libc::SIGSYS), "the filter has no effect: {status}");
+    let output = run("-");
+    let errors = text(&output.stderr);
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {errors}", output.status);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // The program has done all of its work, with its child processes.
+    assert!(document["served_unknown"].is_null(), "{}", document["served_unknown"]);
+    assert!(!document["track"]["points"].as_array().unwrap().is_empty());
 }

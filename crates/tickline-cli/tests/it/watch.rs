@@ -35,13 +35,8 @@ pub(crate) fn check_csv(path: &Path) -> usize {
 }
 
 /// Waits for the child, but not for ever.
-pub(crate) fn ended(mut child: Child) -> (i32, String) {
-    let status = until("the child ends", || child.try_wait().expect("a child"));
-    let mut rest = String::new();
-    if let Some(mut out) = child.stdout.take() {
-        out.read_to_string(&mut rest).expect("its output");
-    }
-    (status.code().unwrap_or(-1), rest)
+pub(crate) fn ended(mut child: Child) -> i32 {
+    until("the child ends", || child.try_wait().expect("a child")).code().unwrap_or(-1)
 }
 
 /// `watch` writing rows to `path`, its output, and the first lines of that.
@@ -65,7 +60,7 @@ fn watch_stops_by_a_signal_with_a_whole_table_and_a_summary() {
         let path = folder.path().join("samples.csv");
         let (child, mut lines, mut text) = watching(&path, 4);
         send(&child, signal);
-        let (code, _) = ended(child);
+        let code = ended(child);
         lines.read_to_string(&mut text).unwrap();
         assert!(code == 0 || code == 1, "{signal}: exit code {code}");
         assert!(text.contains("until stopped") && text.contains("Watched for"), "{signal}: {text}");
