@@ -16,16 +16,24 @@ pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
 
 pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
     let mut screen = Screen::of_stdout();
-    let Some(code) = &args.code else {
-        for (code, text) in sections() {
+    match &args.code {
+        Some(code) => explain(code, &mut screen)?,
+        None => sections().for_each(|(code, text)| {
             // The first sentence ends with the severity, in brackets.
             let sentence = text.split_inclusive(").").next().unwrap_or_default();
             screen.say(&format!("{code:<25} "), sentence);
-        }
-        text_to_stdout(&screen.text)?;
-        return Ok(Exit::Success);
+        }),
+    }
+    text_to_stdout(&screen.text)?;
+    Ok(Exit::Success)
+}
+
+fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
+    let Some((_, text)) = sections().find(|(known, _)| *known == code) else {
+        let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
+        let text = format!("{code} is not the code of a finding; all: {}", codes.join(", "));
+        return Err(io::Error::other(text));
     };
-    let Some((_, text)) = sections().find(|(known, _)| known == code) else { return Err(unknown(code)) };
     screen.line(&bold(code));
     for paragraph in text.trim_end().split("\n\n") {
         screen.line("");
@@ -35,11 +43,5 @@ pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
             false => screen.say("", paragraph),
         }
     }
-    text_to_stdout(&screen.text)?;
-    Ok(Exit::Success)
-}
-
-fn unknown(code: &str) -> io::Error {
-    let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
-    io::Error::other(format!("{code} is not the code of a finding; all: {}", codes.join(", ")))
+    Ok(())
 }

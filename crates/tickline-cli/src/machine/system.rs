@@ -2,11 +2,14 @@
 
 #![allow(
     unsafe_code,
-    reason = "adjtimex, prctl, dladdr and clock_gettime, which no crate wraps that this program needs otherwise"
+    reason = "adjtimex, dladdr and clock_gettime, which no crate wraps that this program needs otherwise"
 )]
 
 use std::fs;
 
+use rustix::process::{
+    TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
+};
 use tickline_page::host::namespace_offset_ns;
 
 use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon};
@@ -53,18 +56,14 @@ fn ntp() -> Option<Ntp> {
 
 /// Whether the calling thread may read the counter: `prctl(PR_GET_TSC)` on x86. `None` elsewhere.
 pub(crate) fn counter_readable() -> Option<bool> {
-    let mut mode: libc::c_int = 0;
-    // SAFETY: PR_GET_TSC writes one int to the address given, or fails.
-    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
-    (result == 0).then_some(mode != libc::PR_TSC_SIGSEGV)
+    Some(time_stamp_counter_readability().ok()? == TimeStampCounterReadability::Readable)
 }
 
 /// Gives the calling thread, and the threads that it starts, the right to read the counter, which
 /// `PR_SET_TSC` has taken from them. Without it, libc's clocks, which the measurements need, end
 /// the process with SIGSEGV.
 pub(crate) fn allow_counter() {
-    // SAFETY: changes nothing but this thread's own right.
-    unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+    set_time_stamp_counter_readability(TimeStampCounterReadability::Readable).ok();
 }
 
 /// The file from which the dynamic linker has `clock_gettime`: libc, or what stands in front of it

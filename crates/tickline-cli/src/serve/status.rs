@@ -88,27 +88,23 @@ impl Status {
         let mut text = String::new();
         let mut say = |name: &str, what: &str| text += &format!("{name:<7} {what}\n");
         say("page", &format!("{}, of user {}", plain(&self.page), self.owner));
-        say(
-            "server",
-            &match (self.server_pid, &self.server_unknown) {
-                (Some(pid), _) => format!("process {pid}"),
-                (None, None) => "none that is seen here".to_owned(),
-                (None, Some(reason)) => format!("unknown: {}", plain(reason)),
-            },
-        );
+        let server = match (self.server_pid, &self.server_unknown) {
+            (Some(pid), _) => format!("process {pid}"),
+            (None, None) => "none that is seen here".to_owned(),
+            (None, Some(reason)) => format!("unknown: {}", plain(reason)),
+        };
+        say("server", &server);
         say("phase", &format!("{}: {}", self.phase.code(), self.meaning()));
         if let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
             (self.age_ns, self.lease_left_ns, self.lease_ns)
         {
             let [age, left, lease] = [age_ns, left_ns, lease_ns]
                 .map(|ns| format!("{:.3} s", Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()));
-            say(
-                "lease",
-                &match left_ns {
-                    0.. => format!("{lease}; in use for {age}; all leases end in {left}"),
-                    _ => format!("{lease}; all leases ended {left} ago"),
-                },
-            );
+            let end = match left_ns {
+                0.. => format!("in use for {age}; all leases end in {left}"),
+                _ => format!("all leases ended {left} ago"),
+            };
+            say("lease", &format!("{lease}; {end}"));
         }
         if let Some(lead_ns) = self.lead_ns.filter(|_| self.serving) {
             let unix = match self.unix_lead_ns {

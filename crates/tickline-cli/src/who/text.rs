@@ -11,12 +11,21 @@ use crate::wrap::Screen;
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
 
+/// What other programs count.
+const BY_OTHERS: &str = "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that \
+                         the vDSO answers.";
+
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::of_stdout();
     let Some(who) = &document.who else { return screen.text };
     if let Some(obstacle) = &who.obstacle {
-        prevented(obstacle, &who.instead, &mut screen);
+        screen.say("", &format!("Calls were not counted: {obstacle}."));
+        screen.line("\nRun instead:");
+        // Not wrapped, so that they can be copied.
+        who.instead.iter().for_each(|command| screen.line(&format!("  {command}")));
+        screen.line("");
+        screen.say("", BY_OTHERS);
         return screen.text;
     }
     screen.say("", &sentence(who));
@@ -32,21 +41,6 @@ pub(super) fn text(document: &Document) -> String {
         screen.say("", &format!("The machine: {headline}"));
     }
     screen.text
-}
-
-fn prevented(obstacle: &str, instead: &[String], screen: &mut Screen) {
-    screen.say("", &format!("Calls were not counted: {obstacle}."));
-    screen.line("\nRun instead:");
-    for command in instead {
-        // Not wrapped, so that it can be copied.
-        screen.line(&format!("  {command}"));
-    }
-    screen.line("");
-    screen.say(
-        "",
-        "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that the \
-         vDSO answers.",
-    );
 }
 
 /// The result in one or two sentences.
