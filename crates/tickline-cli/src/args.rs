@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
-use crate::cpu_list::{self, CpuList};
+use crate::cpu_list;
 use crate::measure::warp::Pattern;
 use crate::wrap::columns;
 
@@ -215,7 +216,7 @@ pub(crate) struct Warp {
 
     /// The CPUs to compare, such as 0-3,8; by default, all on which this process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
-    pub(crate) cpus: Option<CpuList>,
+    pub(crate) cpus: Option<BTreeSet<u32>>,
 
     /// Which pairs to compare; by default, all for up to 64 CPUs, and star for more
     #[arg(long, value_name = "WHICH")]
@@ -245,7 +246,7 @@ pub(crate) struct Watch {
     /// The CPUs to sample one by one, such as 0-3,8; by default, the first 64 on which this
     /// process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
-    pub(crate) cpus: Option<CpuList>,
+    pub(crate) cpus: Option<BTreeSet<u32>>,
 }
 
 /// Counts the system calls that read a clock: which processes make them, how often, and what they

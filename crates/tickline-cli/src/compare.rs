@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args;
-use crate::diagnose::{Health, diagnose};
+use crate::diagnose::{Finding, Health, diagnose};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
@@ -191,11 +191,9 @@ impl Figure {
 fn figures(document: &Value, typed: &Document, above_percent: f64) -> Vec<Figure> {
     let findings = diagnose(typed);
     let mut figures = vec![Figure::exact("health", &json!(Health::of(typed, &findings).level))];
-    figures.extend(
-        findings.iter().map(|finding| {
-            Figure::exact(format!("finding {}", finding.code), &code(finding.severity).into())
-        }),
-    );
+    let exact =
+        |found: &Finding| Figure::exact(format!("finding {}", found.code), &code(found.severity).into());
+    figures.extend(findings.iter().map(exact));
     facts("", &document["machine"], &mut figures);
     figures.push(Figure::exact("NTP synchronised", &document["machine"]["ntp"]["synchronised"]));
     figures.push(Figure::exact("counter used", &document["fast"]));

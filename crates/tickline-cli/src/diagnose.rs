@@ -44,10 +44,8 @@ pub(crate) use finding::{Detail, Finding, Severity};
 pub(crate) use health::{Health, Level};
 pub(crate) use steps::Steps;
 
-type Rule = fn(&Document) -> Option<Finding>;
-
 /// All rules. Findings of one severity are listed in this order.
-const RULES: [Rule; 17] = [
+const RULES: [fn(&Document) -> Option<Finding>; 17] = [
     others::counter_denied,
     others::counters_unsynchronised,
     others::clock_interposed,

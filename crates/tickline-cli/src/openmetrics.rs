@@ -113,24 +113,8 @@ mod tests {
     /// Names that dashboards and alarms use, with units and escapes: a change here breaks them.
     #[test]
     fn the_text_is_what_collectors_read() {
-        let mut document: Document = serde_json::from_value(serde_json::json!({
-            "program_version": "1.0",
-            "taken_at": "1970-01-01T00:00:07Z",
-            "machine": { "cpu": "x\"y\\z\n", "kernel": "6.1", "clocksource": "hpet", "hypervisor": "none",
-                "architecture": "x86_64", "available_clocksources": "hpet tsc", "kernel_log": [], "page_readers": 3,
-                "ntp": { "synchronised": true, "tick_us": 10_834, "frequency_ppb": -32_670, "offset_ns": 0,
-                    "maximum_error_us": 510, "estimated_error_us": 10 },
-                "ntp_daemon": { "name": "chronyd", "synchronised": true, "reference": "PHC0", "offset_ns": -250, "bound_ns": 4_000 } },
-            "clock": { "frequency_hz": 2_000_000_000_u64, "bound_ns": 20, "utc_error_ns": 1_500_000_000,
-                "utc_width_ns": 2_000_000_000, "utc_source": "kernel" },
-            "gates": [{ "gate": "exists", "open": true }, { "gate": "kernel", "open": false }],
-            "costs": [
-                { "clock": "lfence; rdtsc", "cost_ns": 20.0 },
-                { "clock": "clock_gettime MONOTONIC", "cost_ns": 1_000.0, "served_by": "system_call" },
-                { "clock": "clock_gettime MONOTONIC_COARSE", "cost_ns": 5.0, "served_by": "vdso" },
-            ],
-        }))
-        .unwrap();
+        let document = include_str!("openmetrics_document.json");
+        let mut document: Document = serde_json::from_str(document).unwrap();
         document.track = Some(crate::document::TrackSummary::of(vec![point(0.0, 12.5)]));
         document.diagnose();
         assert_eq!(text(&document), include_str!("openmetrics_expected.txt"));

@@ -1,10 +1,11 @@
 //! `tickline warp`: compares the counters of the CPUs.
 
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::io;
 
 use crate::args;
-use crate::cpu_list::{self, CpuList, ranges};
+use crate::cpu_list::{self, ranges};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern, Warp, WarpPair};
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
 }
 
 /// The result for scripts. CPUs that were neither chosen nor compared leave it unknown.
-fn exit(warp: &Warp, chosen: Option<&CpuList>) -> Exit {
+fn exit(warp: &Warp, chosen: Option<&BTreeSet<u32>>) -> Exit {
     match warp.synchronised {
         Some(false) => Exit::Negative,
         Some(true) if chosen.is_some() || warp.untested_cpus.is_none() => Exit::Success,

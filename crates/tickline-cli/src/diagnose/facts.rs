@@ -175,7 +175,7 @@ impl Document {
         let all =
             |warp: &Warp| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
         // tickline's clock compares only the CPUs that this process may use.
-        let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.0.len()).ok());
+        let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.len()).ok());
         let clock = online.is_some() && online == self.machine.synchronised_cpus;
         (clock || self.warp.as_ref().is_some_and(all)) && !self.are_unsynchronised()
     }

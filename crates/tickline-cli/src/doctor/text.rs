@@ -121,13 +121,5 @@ fn gates(document: &Document, screen: &mut Screen) {
 fn track(document: &Document, screen: &mut Screen) {
     let Some(track) = &document.track else { return };
     screen.heading("Offset from CLOCK_MONOTONIC, and claimed bound");
-    let summary = format!(
-        "{} samples: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
-        track.points.len(),
-        track.largest_offset_ns,
-        track.largest_bound_ns,
-        track.outside_bracket,
-        track.bound_violated
-    );
-    screen.say("", &summary);
+    screen.say("", &track.summary());
 }

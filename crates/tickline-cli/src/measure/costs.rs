@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tickline::{State, Status};
+use tickline::{Gate, State, Status, Verdict};
 
 use super::calls::{self, Call};
 use super::served::ServedBy;
@@ -130,12 +130,8 @@ pub(crate) fn long_run(calls: &[Call], count: u32, mut progress: impl FnMut(f64)
 /// Whether the gates found a counter that this process may read.
 pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
-    status.is_judged
-        && status
-            .verdicts()
-            .iter()
-            .filter(|verdict| matches!(verdict.gate, tickline::Gate::Supported | tickline::Gate::Readable))
-            .all(|verdict| verdict.closed.is_none())
+    let is_about = |verdict: &&Verdict| matches!(verdict.gate, Gate::Supported | Gate::Readable);
+    status.is_judged && status.verdicts().iter().filter(is_about).all(|verdict| verdict.closed.is_none())
 }
 
 /// The number of calls that take `ROUND_NS`.

@@ -68,6 +68,16 @@ impl TrackSummary {
             points,
         }
     }
+
+    /// In words.
+    pub(crate) fn summary(&self) -> String {
+        let Self { largest_offset_ns, largest_bound_ns, outside_bracket, bound_violated, points } = self;
+        format!(
+            "{} samples: largest offset {largest_offset_ns:.0} ns, largest bound {largest_bound_ns} ns, outside their bracket \
+             {outside_bracket}, bound violated {bound_violated}",
+            points.len()
+        )
+    }
 }
 
 /// Takes a sample every 20 ms for `time`, less often if that is more than 100 s. `progress`

@@ -12,7 +12,7 @@ use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks
 use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
 use super::{as_f64, narrowest, signed_f64};
-use crate::cpu_list::{self, CpuList};
+use crate::cpu_list;
 
 /// All pairs are the default up to this number of CPUs: 2,016 pairs, in some 10 s.
 pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
@@ -112,9 +112,8 @@ impl Warp {
     /// kept from some CPUs, and then knows nothing about their counters.
     pub(crate) fn among(mut self, online: Option<&str>) -> Self {
         let online = online.and_then(|list| cpu_list::parse(list).ok());
-        let others = online.map(|CpuList(online)| {
-            online.into_iter().filter(|cpu| !self.cpus.contains(cpu)).collect::<Vec<_>>()
-        });
+        let others = online
+            .map(|online| online.into_iter().filter(|cpu| !self.cpus.contains(cpu)).collect::<Vec<_>>());
         self.untested_cpus = others.as_deref().filter(|cpus| !cpus.is_empty()).map(cpu_list::ranges);
         if self.pairs.is_empty() && others.is_none_or(|others| !others.is_empty()) {
             self.synchronised = None;

@@ -24,14 +24,6 @@ pub(super) fn figure(track: &TrackSummary) -> Markup {
     let x = Scale::new(0.0, last.at_s, LEFT, WIDTH - 4.0);
     let y = Scale::new(-limit, limit, BOTTOM, TOP);
     let beyond = track.points.iter().filter(|point| point.offset_ns.abs() > limit).count();
-    let summary = format!(
-        "{} samples over {:.0} s: largest offset {:.0} ns, largest bound {} ns, bound violated {} times",
-        track.points.len(),
-        last.at_s,
-        track.largest_offset_ns,
-        track.largest_bound_ns,
-        track.bound_violated
-    );
     let swatch = |symbol: Markup| html! { svg.swatch viewBox="0 0 22 10" aria-hidden="true" { (symbol) } };
     html! {
         figure {
@@ -43,7 +35,7 @@ pub(super) fn figure(track: &TrackSummary) -> Markup {
                     li { (swatch(html! { path.bad d="M0 5H22" {} })) "bound violated" }
                 }
             }
-            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(summary) {
+            svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) role="img" aria-label=(track.summary()) {
                 (axes(&x, &y))
                 path.bound d=(band(&track.points, &x, &y)) {}
                 path.axis d=(format!("M{LEFT} {0}H{WIDTH}", y.at(0.0))) {}

@@ -47,12 +47,8 @@ pub(super) fn count(
     let cpus = online()?;
     let (calls_per_second, trial) = trial(&tracepoints, &cpus)?;
     let every = choose_step(calls_per_second);
-    let mut probes = Vec::new();
-    for tracepoint in &tracepoints {
-        for cpu in &cpus {
-            probes.push(Probe::new(tracepoint, *cpu, every)?);
-        }
-    }
+    let probes = on_each(&tracepoints, &cpus).map(|(tracepoint, cpu)| Probe::new(tracepoint, cpu, every));
+    let mut probes = probes.collect::<io::Result<Vec<_>>>()?;
     // Not earlier: the kernel rewrites its code when the last user of a tracepoint leaves, and
     // again for the next user.
     drop(trial);
@@ -77,12 +73,8 @@ pub(super) fn count(
 
 /// The calls a second at the busiest pair of CPU and tracepoint, and the counters, still open.
 fn trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Counter>)> {
-    let mut counters = Vec::new();
-    for tracepoint in tracepoints {
-        for cpu in cpus {
-            counters.push(builder(tracepoint, *cpu).build()?);
-        }
-    }
+    let counters = on_each(tracepoints, cpus).map(|(tracepoint, cpu)| builder(tracepoint, cpu).build());
+    let mut counters = counters.collect::<io::Result<Vec<_>>>()?;
     let start = Instant::now();
     counters.iter_mut().try_for_each(Counter::enable)?;
     thread::sleep(TRIAL);
@@ -93,6 +85,13 @@ fn trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Cou
     let us = start.elapsed().as_micros().max(1);
     let per_second = u64::try_from(u128::from(most) * 1_000_000 / us).unwrap_or(u64::MAX);
     Ok((per_second, counters))
+}
+
+fn on_each<'a>(
+    tracepoints: &'a [Tracepoint],
+    cpus: &[usize],
+) -> impl Iterator<Item = (&'a Tracepoint, usize)> {
+    tracepoints.iter().flat_map(|tracepoint| cpus.iter().map(move |cpu| (tracepoint, *cpu)))
 }
 
 /// The smallest step with at most `SAMPLES_PER_SECOND` samples from so many calls a second.
@@ -166,7 +165,7 @@ fn number(raw: &[u8], at: usize) -> Option<i32> {
 fn online() -> io::Result<Vec<usize>> {
     let list = machine::line("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = cpu_list::parse(&list).map_err(io::Error::other)?;
-    Ok(cpus.0.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
+    Ok(cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
 }
 
 #[cfg(test)]

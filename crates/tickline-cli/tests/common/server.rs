@@ -49,10 +49,6 @@ impl Server {
         send(&self.0, signal);
     }
 
-    pub fn pid(&self) -> u32 {
-        self.0.id()
-    }
-
     /// Waits for the end. The exit code, and what the server said.
     pub fn ended(&mut self) -> (Option<i32>, String) {
         let status = until("the server ends", || self.0.try_wait().expect("a child"));
@@ -78,7 +74,7 @@ pub fn status(page: &Path) -> Option<Value> {
 /// Waits until the page has a server, and serves a line if the machine lets it. Returns whether it
 /// does.
 pub fn wait_for_line(page: &Path, server: &Server) -> bool {
-    until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.pid()));
+    until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.0.id()));
     let clock = tickline::Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {

@@ -2,7 +2,6 @@
 //! its arguments, its process number, its exit code and its signals.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;

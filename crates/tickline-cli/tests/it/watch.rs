@@ -1,5 +1,6 @@
 //! `tickline watch` while it runs: signals, readers that leave, and its rows.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,23 +14,16 @@ use crate::common::{send, text, tickline, until};
 pub(crate) fn check_csv(path: &Path) -> usize {
     let bytes = std::fs::read(path).expect("the table");
     assert_eq!(bytes.last(), Some(&b'\n'), "a half row: {}", text(&bytes));
-    let mut reader = csv::Reader::from_reader(&bytes[..]);
-    let heads = reader.headers().expect("headings").clone();
-    let column = |name: &str| heads.iter().position(|head| head == name).expect("the column");
-    let (at, cpu, offset, skew) = (column("at_s"), column("cpu"), column("offset_ns"), column("skew_ppb"));
-    let (state, events) = (column("state"), column("publication_events"));
     let mut samples = 0;
-    for row in reader.records() {
-        let row = row.expect("a row as long as the headings");
-        assert!(row[at].parse::<f64>().is_ok() && row[offset].parse::<f64>().is_ok(), "{row:?}");
-        assert!(["fast", "calibrating", "disrupted", "fallback"].contains(&&row[state]), "{row:?}");
-        assert!(row[skew].is_empty() || row[skew].parse::<f64>().is_ok(), "{row:?}");
-        if row[cpu].is_empty() {
-            samples += 1;
-            assert!(row[events].parse::<u64>().is_ok(), "{row:?}");
-        } else {
-            assert!(row[cpu].parse::<u32>().is_ok(), "{row:?}");
-        }
+    for row in csv::Reader::from_reader(&bytes[..]).deserialize() {
+        let row: BTreeMap<String, String> = row.expect("a row as long as the headings");
+        let is_figure = |name: &str| row[name].parse::<f64>().is_ok();
+        assert!(is_figure("at_s") && is_figure("offset_ns"), "{row:?}");
+        assert!(["fast", "calibrating", "disrupted", "fallback"].contains(&row["state"].as_str()), "{row:?}");
+        assert!(row["skew_ppb"].is_empty() || is_figure("skew_ppb"), "{row:?}");
+        let is_own = row["cpu"].is_empty();
+        samples += usize::from(is_own);
+        assert!(is_figure(if is_own { "publication_events" } else { "cpu" }), "{row:?}");
     }
     samples
 }

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{mem, ptr, thread};
@@ -93,7 +93,7 @@ fn a_stopped_program_stays_stopped() {
         send(&child, libc::SIGSTOP);
         assert!(comes_to_rest(&child), "round {round}: {:?}", state(&child));
         send(&child, libc::SIGCONT);
-        tell(child.stdin.as_mut().unwrap(), 0);
+        writeln!(child.stdin.as_mut().unwrap(), "go on").unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(7), "round {round}");
         in_time
     });
@@ -123,7 +123,7 @@ fn each_signal_arrives_once_and_in_order() {
             sender.join().unwrap()
         });
         sent_to_all += sent;
-        tell(child.stdin.as_mut().unwrap(), sent);
+        writeln!(child.stdin.as_mut().unwrap(), "{sent}").unwrap();
         assert!(lines.any(|line| line.unwrap().contains(&format!("took {sent} signals"))));
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -157,10 +157,6 @@ fn bombard(child: &Child, is_last: &AtomicBool) -> u32 {
         thread::sleep(Duration::from_millis(2));
     }
     sent
-}
-
-fn tell(input: &mut ChildStdin, number: u32) {
-    writeln!(input, "{number}").unwrap();
 }
 
 /// The child of that test.
