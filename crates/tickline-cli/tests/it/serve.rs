@@ -24,10 +24,12 @@ fn a_server_serves_until_it_is_stopped() {
     assert_eq!(shown["server_pid"], server.0.id());
     assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
     if serves {
-        assert_eq!(shown["phase"], "published");
+        // On a busy machine the server may lack a CPU between two looks, and leases run out.
+        let shown = until("it is served", || status(&page).filter(|shown| shown["serving"] == true));
         assert!(shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0, "{shown}");
-        let words = text(&run(&page, &["status"]).stdout);
-        for part in ["phase   published: ", "above the OS clock", "all leases end in", "server  process "] {
+        let words = || Some(text(&run(&page, &["status"]).stdout));
+        let words = until("it says so", || words().filter(|words| words.contains("phase   published: ")));
+        for part in ["above the OS clock", "all leases end in", "server  process "] {
             assert!(words.contains(part), "{part} is not in:\n{words}");
         }
     } else {
@@ -187,7 +189,8 @@ fn status_lists_who_reads_the_page() {
     let words = text(&run(&page, &["status"]).stdout);
     let name = fs::read_to_string("/proc/self/comm").unwrap();
     let line = format!("{} {}, which reads the page itself", std::process::id(), name.trim_end());
-    assert!(words.contains("readers 1") && words.contains(&line), "{words}");
+    // A child of this process that has not executed its program yet is a reader, too.
+    assert!(words.contains("\nreaders ") && words.contains(&line), "{words}");
     let mut doctor = Command::new(env!("CARGO_BIN_EXE_tickline"));
     doctor.args(["doctor", "--openmetrics", "-"]).env("XDG_RUNTIME_DIR", folder.path());
     let metrics = text(&doctor.output().unwrap().stdout);
