@@ -93,8 +93,8 @@ fn write(
     Ok(args.check.then_some(exit))
 }
 
-/// The line of `--check` for a monitoring system, and its exit code. It has the form of its plugins:
-/// `SERVICE STATUS - text | performance data`, where a figure is
+/// The line of `--check` for a monitoring system, and its exit code. It has the form of its
+/// plugins: `SERVICE STATUS - text | performance data`, where a figure is
 /// `'label'=value[unit];[warn];[critical];[minimum]` (Monitoring Plugins Development Guidelines,
 /// "Plugin Output for Nagios").
 fn check(document: &Document) -> (String, Exit) {
