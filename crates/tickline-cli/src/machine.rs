@@ -220,6 +220,7 @@ pub(crate) fn clocksource() -> Option<String> {
 }
 
 /// The name of a process, which need not be UTF-8; `None` if it has ended.
+#[cfg(target_os = "linux")]
 pub(crate) fn process_name(pid: u32) -> Option<String> {
     Some(text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::{Json, Target};
-use crate::wrap::plain;
+use crate::wrap::plain_path;
 
 /// Where a command's document goes besides the text on standard output, or in its place. It is
 /// opened before the measurement begins.
@@ -98,7 +98,7 @@ impl Place {
 
     /// Its name for messages.
     pub(crate) fn name(&self) -> String {
-        if self.is_stdout() { "standard output".to_owned() } else { plain(&self.path.to_string_lossy()) }
+        if self.is_stdout() { "standard output".to_owned() } else { plain_path(&self.path) }
     }
 
     /// Writes a document.

@@ -106,7 +106,6 @@ fn offsets(points: &[Point], x: &Scale, y: &Scale) -> String {
 }
 
 /// Values from `low` to `high` on a line of the drawing, from the place `from` to the place `to`.
-#[derive(Debug)]
 struct Scale {
     low: f64,
     high: f64,
