@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,9 +8,9 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
-use crate::cpu_list::{self, CpuList};
-use crate::measure::pattern::Pattern;
-use crate::terminal::columns;
+use crate::cpu_list;
+use crate::measure::warp::Pattern;
+use crate::wrap::columns;
 
 /// Texts of `help/`, one after the other: what stands below the options in `--help` and in the
 /// manual. The exit codes there are those of `exit.rs`.
@@ -28,17 +29,10 @@ macro_rules! help {
 #[command(after_help = help!("exit_codes_of_a_diagnosis", "program"))]
 pub(crate) struct Args {
     #[command(subcommand)]
-    command: Option<Command>,
+    pub(crate) command: Option<Command>,
 
     #[command(flatten)]
-    doctor: Doctor,
-}
-
-impl Args {
-    /// The chosen command; by default, the doctor.
-    pub(crate) fn chosen(self) -> Command {
-        self.command.unwrap_or(Command::Doctor(self.doctor))
-    }
+    pub(crate) doctor: Doctor,
 }
 
 /// The commands.
@@ -222,7 +216,7 @@ pub(crate) struct Warp {
 
     /// The CPUs to compare, such as 0-3,8; by default, all on which this process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
-    pub(crate) cpus: Option<CpuList>,
+    pub(crate) cpus: Option<BTreeSet<u32>>,
 
     /// Which pairs to compare; by default, all for up to 64 CPUs, and star for more
     #[arg(long, value_name = "WHICH")]
@@ -252,7 +246,7 @@ pub(crate) struct Watch {
     /// The CPUs to sample one by one, such as 0-3,8; by default, the first 64 on which this
     /// process may run
     #[arg(long, value_name = "LIST", value_parser = cpu_list::parse)]
-    pub(crate) cpus: Option<CpuList>,
+    pub(crate) cpus: Option<BTreeSet<u32>>,
 }
 
 /// Counts the system calls that read a clock: which processes make them, how often, and what they
@@ -393,15 +387,4 @@ fn percent(value: &str) -> Result<f64, String> {
 fn whole(value: &str, limit: u32) -> Result<u32, String> {
     let parsed = value.parse().ok().filter(|number| (1..=limit).contains(number));
     parsed.ok_or_else(|| format!("{value} is not a whole number from 1 to {limit}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Args::command().debug_assert();
-    }
 }

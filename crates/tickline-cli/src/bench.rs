@@ -1,46 +1,40 @@
 //! `tickline bench`: what the clocks cost.
 
-use std::io::{self, Write};
+use std::io;
 use std::time::Instant;
 
 use crate::args;
 use crate::document::{Bench, CostRow, Document};
 use crate::exit::Exit;
-use crate::measure::costs::{self, LongRun};
-use crate::measure::{as_f64, calls};
+use crate::measure::{as_f64, calls, costs};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wrap::Layout;
+use crate::wrap::Screen;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     costs::settle();
-    let cpu_time = calls::all(false).into_iter().find(|call| call.name == calls::CPU_TIME);
-    let cpu_ns = || cpu_time.as_ref().and_then(|clock| Some(clock.read_ns.as_ref()?()));
+    let calls = setup.calls();
+    let cpu_time = calls.iter().find(|call| call.name == calls::CPU_TIME);
+    let cpu_ns = || cpu_time.and_then(|clock| Some(clock.read_ns.as_ref()?()));
     let (start, before_ns) = (Instant::now(), cpu_ns());
-    let costs = costs::measure(args.rounds, progress.part("costs", 0.0, 0.5));
-    let mut long_run = costs::long_run(args.calls, progress.part("the long run", 0.5, 1.0));
+    let costs = costs::measure(&calls, args.rounds, progress.part("costs", 0.0, 0.5));
+    let long_run = costs::long_run(&calls, args.calls, progress.part("the long run", 0.5, 1.0));
     let percent = |(before_ns, now_ns)| as_f64(now_ns - before_ns) / 1e7 / start.elapsed().as_secs_f64();
     let cpu_percent = before_ns.zip(cpu_ns()).map(percent);
-    long_run.iter_mut().filter(|run| !setup.can_call(run.clock)).for_each(LongRun::forget);
     let mut document = setup.document("bench", costs, None);
     drop(setup);
     progress.finish();
     document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
-    outputs.emit(&document, |out| write(&document, Layout::of_stdout(), out))?;
+    outputs.emit(&document, &text(&document))?;
     Ok(document.exit())
 }
 
-/// Writes the document as text.
-fn write(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    layout.say("", &document.verdict, out)?;
-    document.build_note().map_or(Ok(()), |note| layout.say("", note, out))?;
-    let Some(Bench { rounds, calls, long_run, cpu_percent }) = &document.bench else { return Ok(()) };
-    let title = format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved");
-    writeln!(out, "\n{}", layout.wrap("", &title))?;
+/// The document as text.
+fn text(document: &Document) -> String {
     const COSTS: [(&str, &str); 5] = [
         ("clock", "clock"),
         ("cost_ns", "fastest round"),
@@ -48,16 +42,21 @@ fn write(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result
         ("p90_ns", "90 % below"),
         ("ratio_to_counter", "to counter"),
     ];
-    layout.table_of(&COSTS, &document.costs, out)?;
-    let title = format!("Long run: {calls} calls of each clock, with all interruptions");
-    writeln!(out, "\n{}", layout.wrap("", &title))?;
-    layout.table_of(
-        &[("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")],
-        long_run,
-        out,
-    )?;
-    disturbed(&document.costs, *cpu_percent)
-        .map_or(Ok(()), |warning| writeln!(out, "\n{}", layout.wrap("", &warning)))
+    const LONG_RUN: [(&str, &str); 3] =
+        [("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")];
+    let mut screen = Screen::of_stdout();
+    document.show_verdict(&mut screen);
+    let Some(Bench { rounds, calls, long_run, cpu_percent }) = &document.bench else { return screen.text };
+    screen
+        .heading(&format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved"));
+    screen.table_of(&COSTS, &document.costs);
+    screen.heading(&format!("Long run: {calls} calls of each clock, with all interruptions"));
+    screen.table_of(&LONG_RUN, long_run);
+    if let Some(warning) = disturbed(&document.costs, *cpu_percent) {
+        screen.line("");
+        screen.say("", &warning);
+    }
+    screen.text
 }
 
 /// The warning that others have disturbed the measurement; `None` where few clocks suffered.

@@ -1,21 +1,19 @@
 //! `tickline compare A B`: what differs between two machines, or between two dates.
 
-mod figures;
-mod text;
-
 use std::io;
 use std::path::Path;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use self::figures::{Figure, figures};
 use crate::args;
+use crate::diagnose::{Finding, Health, diagnose};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
-use crate::wrap::Layout;
+use crate::words::{cell, code, unit};
+use crate::wrap::{Screen, plain};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -73,7 +71,7 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let first = (args.first.as_path(), input::document(&args.first)?);
     let second = (args.second.as_path(), input::document(&args.second)?);
     let found = compare(first, second, args.above);
-    outputs.emit(&found, |out| text::write(&found, Layout::of_stdout(), out))?;
+    outputs.emit(&found, &text(&found))?;
     Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
 }
 
@@ -111,10 +109,127 @@ fn side((file, (document, typed)): Read<'_>, above_percent: f64) -> (Side, Vec<F
     (side, figures(&document, &typed, above_percent))
 }
 
+/// The comparison as text.
+fn text(found: &DocumentDiff) -> String {
+    let mut screen = Screen::of_stdout();
+    let number = found.differences.len();
+    let difference = if number == 1 { "difference" } else { "differences" };
+    let DocumentDiff { equal, above_percent, .. } = found;
+    let result = format!(
+        "{number} {difference}, {equal} facts and figures are equal (costs within {above_percent} %)."
+    );
+    screen.say("", &result);
+    for (name, side) in [("A", &found.first), ("B", &found.second)] {
+        let taken = side.taken_at.as_deref().unwrap_or("at an unknown time");
+        screen.line(&format!("  {name}: {}, {}", plain(&side.file), plain(taken)));
+    }
+    rows("Differences", &found.differences, &mut screen);
+    rows("Known on one side only", &found.known_once, &mut screen);
+    screen.text
+}
+
+/// The short values in a table, then the long ones.
+fn rows(title: &str, differences: &[Difference], screen: &mut Screen) {
+    /// The longest value that fits into a column, characters.
+    const SHORT: usize = 16;
+    let row = |difference: &Difference| {
+        let unit = difference.unit.map_or_else(String::new, |unit| format!(", {unit}"));
+        let [first, second] = [&difference.first, &difference.second].map(cell);
+        let ratio = difference.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+        vec![format!("{}{unit}", difference.name), first, second, ratio]
+    };
+    let is_short = |row: &Vec<String>| row[1..].iter().all(|value| value.chars().count() <= SHORT);
+    let (short, long): (Vec<_>, Vec<_>) = differences.iter().map(row).partition(is_short);
+    if !differences.is_empty() {
+        screen.line("");
+        screen.table(&[title, "A", "B", "B/A"], &short);
+    }
+    for row in long {
+        screen.line(&format!("  {}\n      A: {}\n      B: {}", plain(&row[0]), row[1], row[2]));
+    }
+}
+
+/// A fact in words, or a figure with its unit.
+#[derive(Debug, Clone, PartialEq)]
+struct Figure {
+    name: String,
+    unit: Option<&'static str>,
+    value: Value,
+    /// The largest relative difference of two figures that count as equal.
+    tolerance: f64,
+}
+
+/// The tolerance of measured rates: that of a steady counter differs by less.
+const RATE: f64 = 100e-6;
+
+/// Facts that differ from run to run, or from boot to boot.
+const SKIPPED: [&str; 5] =
+    ["kernel_log", "ntp", "counter_difference_ticks", "clock_gettime_difference_ns", "tracer_pid"];
+
+impl Figure {
+    /// A fact, or a figure that has to be the same.
+    fn exact(name: impl Into<String>, value: &Value) -> Self {
+        Self { name: name.into(), unit: None, value: value.clone(), tolerance: 0.0 }
+    }
+
+    /// Whether another document says the same.
+    fn equals(&self, other: &Self) -> bool {
+        match (self.value.as_f64(), other.value.as_f64()) {
+            (Some(first), Some(second)) => first.max(second) <= first.min(second) * (1.0 + self.tolerance),
+            _ => self.value == other.value,
+        }
+    }
+
+    /// What a document without this figure says: that a finding was not made is known.
+    fn absent(&self) -> Value {
+        if self.name.starts_with("finding ") { "not found".into() } else { Value::Null }
+    }
+}
+
+/// Every fact and figure of the document that is known. Costs are equal within `above_percent`.
+/// Health and findings are by the rules of this program, whichever version wrote the document.
+fn figures(document: &Value, typed: &Document, above_percent: f64) -> Vec<Figure> {
+    let findings = diagnose(typed);
+    let mut figures = vec![Figure::exact("health", &json!(Health::of(typed, &findings).level))];
+    let exact =
+        |found: &Finding| Figure::exact(format!("finding {}", found.code), &code(found.severity).into());
+    figures.extend(findings.iter().map(exact));
+    facts("", &document["machine"], &mut figures);
+    figures.push(Figure::exact("NTP synchronised", &document["machine"]["ntp"]["synchronised"]));
+    figures.push(Figure::exact("counter used", &document["fast"]));
+    let elements = |list: &str| document[list].as_array().into_iter().flatten();
+    for gate in elements("gates") {
+        let state = if gate["open"] == true { &json!("open") } else { &gate["reason"] };
+        figures.push(Figure::exact(format!("gate {}", gate["gate"].as_str().unwrap_or("?")), state));
+    }
+    let rate = Figure::exact("frequency", &document["clock"]["frequency_hz"]);
+    figures.push(Figure { unit: Some("Hz"), tolerance: RATE, ..rate });
+    for row in elements("costs") {
+        let clock = row["clock"].as_str().unwrap_or("?");
+        let cost = Figure::exact(format!("cost of {clock}"), &row["cost_ns"]);
+        figures.push(Figure { unit: Some("ns"), tolerance: above_percent / 100.0, ..cost });
+        figures.push(Figure::exact(format!("answered by, {clock}"), &row["served_by"]));
+    }
+    figures.retain(|figure| !figure.value.is_null());
+    figures
+}
+
+/// Adds the scalars of an object, and of the objects in it, named by their keys.
+fn facts(prefix: &str, object: &Value, figures: &mut Vec<Figure>) {
+    let facts = object.as_object().into_iter().flatten();
+    for (key, value) in facts.filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
+        let (name, unit) = unit(key);
+        let name = format!("{prefix}{}", name.replace('_', " "));
+        match value {
+            Value::Object(_) => self::facts(&format!("{name}, "), value, figures),
+            Value::Array(_) => {}
+            _ => figures.push(Figure { unit, ..Figure::exact(name, value) }),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// `compare_cases.json` has a document, and cases: what a second document has in other words,

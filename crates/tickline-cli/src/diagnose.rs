@@ -31,7 +31,7 @@ mod fix;
 mod health;
 mod log;
 mod others;
-mod process;
+
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -42,22 +42,18 @@ use crate::document::Document;
 
 pub(crate) use finding::{Detail, Finding, Severity};
 pub(crate) use health::{Health, Level};
-#[cfg(test)]
-pub(crate) use steps::Place;
 pub(crate) use steps::Steps;
 
-type Rule = fn(&Document) -> Option<Finding>;
-
 /// All rules. Findings of one severity are listed in this order.
-const RULES: [Rule; 17] = [
+const RULES: [fn(&Document) -> Option<Finding>; 17] = [
     others::counter_denied,
     others::counters_unsynchronised,
-    process::clock_interposed,
+    others::clock_interposed,
     others::counter_trapped,
     clocksource::slow,
     clocksource::paravirtual_dearer,
-    process::traced,
-    process::no_thread,
+    others::traced,
+    others::no_thread,
     others::not_invariant,
     unix_time::ntp_slewing,
     unix_time::time_off,

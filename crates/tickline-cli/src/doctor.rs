@@ -1,28 +1,26 @@
 //! `tickline doctor`: explains the clocks of this machine, or of a machine whose facts were
 //! recorded.
 
-mod check;
 mod switch_clocksource;
 mod text;
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 
 use crate::args::Doctor;
+use crate::diagnose::{Health, Level};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
+use crate::measure::calls::MONOTONIC;
+use crate::measure::signed_f64;
 use crate::openmetrics;
-use crate::output::{Outputs, Place};
+use crate::output::{Outputs, Place, to_stdout};
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wrap::Layout;
-
-use switch_clocksource::Consent;
-
-pub(crate) use check::unknown;
+use crate::wrap::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     match diagnose(args) {
@@ -42,12 +40,11 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
-    if let Some(exit) = write(places, args, &document, &document, text::write)? {
+    if let Some(exit) = write(places, args, &document, &document)? {
         return Ok(exit);
     }
     if args.fix {
-        let consent = if args.yes { Consent::Given } else { Consent::Asked };
-        return switch_clocksource::fix(document.findings(), &document.machine, consent);
+        return switch_clocksource::fix(&document, args);
     }
     Ok(document.exit())
 }
@@ -62,7 +59,8 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     json["health"] = serde_json::to_value(&document.health)?;
     json["findings"] = serde_json::to_value(document.findings())?;
     let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
-    Ok(write(places, args, &document, &json, text::write_recorded)?.unwrap_or(exit))
+    document.verdict = "A recorded machine: nothing is measured here.".to_owned();
+    Ok(write(places, args, &document, &json)?.unwrap_or(exit))
 }
 
 /// Where the document goes, and where its figures for a collector go.
@@ -75,24 +73,73 @@ fn open(args: &Doctor) -> io::Result<Places> {
     Ok((outputs, metrics))
 }
 
-/// Writes everything; `write_text` writes the text. Returns the exit code of `--check`, if that is
-/// asked for.
+/// Writes everything. Returns the exit code of `--check`, if that is asked for.
 fn write(
     (outputs, metrics): Places,
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,
-    write_text: fn(&Document, Layout, &mut dyn Write) -> io::Result<()>,
 ) -> io::Result<Option<Exit>> {
-    let check = args.check.then(|| check::line(document));
-    let takes_stdout = matches!(metrics, Some(Place::Stdout));
-    if let Some(Place::File(file)) = metrics {
-        file.save(|out| openmetrics::write(document, out))?;
+    let (line, exit) = check(document);
+    let mut said = if args.check { line + "\n" } else { text::text(document) };
+    if let Some(place) = metrics {
+        let figures = openmetrics::text(document);
+        match place.is_stdout() {
+            true => said = figures,
+            false => place.save(figures.as_bytes())?,
+        }
     }
-    outputs.emit(json, |out| match &check {
-        _ if takes_stdout => openmetrics::write(document, out),
-        Some((line, _)) => writeln!(out, "{line}"),
-        None => write_text(document, Layout::of_stdout(), out),
-    })?;
-    Ok(check.map(|(_, exit)| exit))
+    outputs.emit(json, &said)?;
+    Ok(args.check.then_some(exit))
+}
+
+/// The line of `--check` for a monitoring system, and its exit code. It has the form of its
+/// plugins: `SERVICE STATUS - text | performance data`, where a figure is
+/// `'label'=value[unit];[warn];[critical];[minimum]` (Monitoring Plugins Development Guidelines,
+/// "Plugin Output for Nagios").
+fn check(document: &Document) -> (String, Exit) {
+    let (level, text) = match &document.health {
+        Some(health) => (health.level, health.text.as_str()),
+        None => (Level::Unknown, "no diagnosis was made"),
+    };
+    let (status, exit) = match level {
+        Level::Ok => ("OK", Exit::Success),
+        Level::Unsure | Level::Slow => ("WARNING", Exit::Negative),
+        Level::Wrong => ("CRITICAL", Exit::Error),
+        Level::Unknown => ("UNKNOWN", Exit::Unknown),
+    };
+    let worst =
+        document.findings().first().filter(|_| document.health.as_ref().is_some_and(Health::needs_care));
+    let code = worst.map(|finding| format!(" [{}]", finding.code));
+    let mut line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
+    // In this format a bar begins the data, so the text must not have one.
+    line = plain(&line).replace('|', "/");
+    let costs = [
+        ("clock_gettime", document.cost_ns(MONOTONIC)),
+        ("possible", document.attainable_ns()),
+        ("tickline", document.cost_ns("tickline::now_ns")),
+    ];
+    // The guidelines have no unit below the microsecond.
+    let cost = |(name, ns): (&str, Option<f64>)| Some(format!(" {name}={:.4}us;;;0", ns? / 1_000.0));
+    let seconds = |ns: i64| format!("{:.6}", signed_f64(ns) / 1e9);
+    let most = document.max_error_ns.map(seconds).unwrap_or_default();
+    let error = document.utc_bound_ns().map(|ns| format!(" utc_error={}s;{most};;0", seconds(ns)));
+    let figures: String = costs.into_iter().filter_map(cost).chain(error).collect();
+    if !figures.is_empty() {
+        line += " |";
+    }
+    (line + &figures, exit)
+}
+
+/// Prints the line of an error, which leaves everything unknown. If it cannot be printed, the error
+/// goes to standard error, and the exit code stays: 2, the usual code of an error, would mean
+/// critical.
+pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
+    let text = plain(error.to_string().lines().next().unwrap_or_default());
+    let line = format!("TICKLINE UNKNOWN - {}\n", text.replace('|', "/"));
+    if to_stdout(line).is_err() {
+        // A failure here cannot be reported any more.
+        io::Write::write_all(&mut io::stderr(), format!("tickline: {text}\n").as_bytes()).ok();
+    }
+    Exit::Unknown
 }

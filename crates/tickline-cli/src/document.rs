@@ -8,14 +8,12 @@
 
 mod lines;
 mod watch;
-mod who;
 
 pub(crate) use crate::measure::costs::CostRow;
 pub(crate) use crate::measure::latency::LatencyRow;
 pub(crate) use crate::measure::track::TrackSummary;
 pub(crate) use lines::lines;
-pub(crate) use watch::{CpuWatch, Ending, Figures, Watch};
-pub(crate) use who::{Caller, Who};
+pub(crate) use watch::{CpuWatch, Ending, Watch};
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,6 +33,7 @@ use crate::measure::status_when;
 use crate::measure::warp::Warp;
 use crate::measure::watch::state_name;
 use crate::words::time;
+use crate::wrap::Screen;
 
 /// The schema's name. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
@@ -62,9 +61,6 @@ pub(crate) struct Document {
     pub(crate) health: Option<Health>,
     /// The command's result, in one sentence: what tickline does here, or what was compared.
     pub(crate) verdict: String,
-    /// The state that the verdict describes, read together with `fast` and `reason`.
-    #[serde(skip)]
-    state: Option<State>,
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
@@ -161,19 +157,6 @@ pub(crate) struct CpuRow {
     pub(crate) failures: u64,
 }
 
-impl CpuRow {
-    fn of(status: &CpuStatus) -> Self {
-        Self {
-            cpu: status.cpu,
-            state: state_name(status.state),
-            frequency_hz: status.frequency_hz,
-            offset_ns: status.offset_ns,
-            age_ns: status.age_ns,
-            failures: status.failures,
-        }
-    }
-}
-
 /// The verdict of one gate.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -207,38 +190,27 @@ pub(crate) struct Bench {
 }
 
 impl Document {
-    /// A document with what needs no measurement: the facts of the machine, and the global clock's
-    /// status.
-    pub(crate) fn new(command: &'static str) -> Self {
+    /// A document with what was measured, the facts of the machine, and the global clock's status.
+    pub(crate) fn new(command: &'static str, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
         let status = settled();
         let machine = Machine::read(&status);
-        Self {
+        let mut document = Self {
             schema: SCHEMA.into(),
             program_version: env!("CARGO_PKG_VERSION").into(),
             debug_build: cfg!(debug_assertions),
             command: command.into(),
             taken_at: format!("{:.0}", Timestamp::now()),
-            state: Some(status.state),
             fast: status.state == State::Fast,
             reason: status.reason().map(|reason| reason.code().into()),
             clock: ClockStatus::of(&status),
             gates: gates(&status),
             machine,
+            costs,
+            track,
             ..Self::default()
-        }
-        .judged()
-    }
-
-    /// Adds the costs of the clocks, and the offset of the global clock from CLOCK_MONOTONIC.
-    pub(crate) fn measured(mut self, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
-        (self.costs, self.track) = (costs, track);
-        self.judged()
-    }
-
-    /// Adds the result in one sentence.
-    fn judged(mut self) -> Self {
-        self.verdict = self.state.map(|state| verdict(state, &self)).unwrap_or_default();
-        self
+        };
+        document.verdict = verdict(status.state, &document);
+        document
     }
 
     /// Adds the findings. Must be called last, since the rules use all that was measured.
@@ -247,9 +219,7 @@ impl Document {
         self.health = Some(Health::of(self, &findings));
         self.findings = Some(findings);
     }
-}
 
-impl Document {
     /// The exit code: `Success` if nothing is slow or wrong, and tickline reads the counter.
     pub(crate) fn exit(&self) -> Exit {
         if self.fast && !self.is_bad() { Exit::Success } else { Exit::Negative }
@@ -275,6 +245,14 @@ impl Document {
         let applies = self.debug_build && !self.costs.is_empty();
         applies.then_some("This is a debug build: its costs are several times those of a release build.")
     }
+
+    /// Shows the verdict, and that note.
+    pub(crate) fn show_verdict(&self, screen: &mut Screen) {
+        screen.say("", &self.verdict);
+        if let Some(note) = self.build_note() {
+            screen.say("", note);
+        }
+    }
 }
 
 impl ClockStatus {
@@ -284,6 +262,14 @@ impl ClockStatus {
         let error_ns = |utc: &UtcReading| {
             let [earliest_ns, latest_ns] = [utc.earliest(), utc.latest()].map(UnixTime::as_nanos);
             latest_ns.saturating_sub(unix).max(unix.saturating_sub(earliest_ns))
+        };
+        let cpu_row = |cpu: &CpuStatus| CpuRow {
+            cpu: cpu.cpu,
+            state: state_name(cpu.state),
+            frequency_hz: cpu.frequency_hz,
+            offset_ns: cpu.offset_ns,
+            age_ns: cpu.age_ns,
+            failures: cpu.failures,
         };
         Self {
             frequency_hz: status.frequency_hz,
@@ -298,7 +284,7 @@ impl ClockStatus {
             thread_error: None,
             environment_unrecognised: status.environment == Environment::Unrecognised,
             events: status.events.iter().map(|(event, count)| (event.code(), count)).collect(),
-            per_cpu: status.per_cpu.iter().map(CpuRow::of).collect(),
+            per_cpu: status.per_cpu.iter().map(cpu_row).collect(),
         }
     }
 }
@@ -327,19 +313,17 @@ fn gates(status: &Status) -> Vec<Gate> {
     status.verdicts().iter().map(gate).collect()
 }
 
-/// How much faster a reading by tickline is than one by the OS; on a busy machine it may have been
-/// slower.
-fn times(now_ns: f64, os_ns: f64) -> String {
-    if os_ns < now_ns { "which is faster".to_owned() } else { format!("{:.1} times as fast", os_ns / now_ns) }
-}
-
 /// The result in one sentence.
 fn verdict(state: State, document: &Document) -> String {
     match state {
         State::Fast => {
             let costs = document.cost_ns("tickline::now_ns").zip(document.cost_ns(MONOTONIC));
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
-                let times = times(now_ns, os_ns);
+                let times = match os_ns < now_ns {
+                    // A debug build, or a busy machine.
+                    true => "which is faster".to_owned(),
+                    false => format!("{:.1} times as fast", os_ns / now_ns),
+                };
                 format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.0}, {times}")
             });
             let track = document.track.as_ref().map_or_else(String::new, |track| {
@@ -362,5 +346,73 @@ fn verdict(state: State, document: &Document) -> String {
             format!("tickline reads the counter here; its state is {}.", State::Disrupted)
         }
         state => format!("tickline serves the OS clock for now; its state is {state}."),
+    }
+}
+
+/// Who calls for the time by system calls.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Who {
+    /// The process whose calls were counted; null for all.
+    pub(crate) process: Option<u32>,
+    /// How long calls were counted, s; null where they could not be.
+    pub(crate) counted_s: Option<f64>,
+    /// `CLOCK_MONOTONIC` when counting began, ns; null where calls could not be counted.
+    pub(crate) from_monotonic_ns: Option<u64>,
+    /// `CLOCK_MONOTONIC` when counting ended, ns; null where calls could not be counted.
+    pub(crate) until_monotonic_ns: Option<u64>,
+    /// One call in this many was sampled, and stands for the others; null where calls could not be
+    /// counted.
+    pub(crate) sampled_every: Option<u64>,
+    /// Calls whose samples the kernel has dropped, of this program and of all others; they are in
+    /// no other figure.
+    pub(crate) lost_calls: u64,
+    /// The calls of each process to each clock, the costliest first. This program is left out.
+    pub(crate) callers: Vec<Caller>,
+    /// Why calls could not be counted, in words; null where they were.
+    pub(crate) obstacle: Option<String>,
+    /// Commands that remove the obstacle, or count by other means.
+    pub(crate) instead: Vec<String>,
+}
+
+/// The system calls of one process to one clock.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct Caller {
+    /// The process, by its number in the PID namespace of this program; 0 if it has none there.
+    pub(crate) pid: u32,
+    /// The process's name (`/proc/PID/comm`); null if it had ended before it could be read.
+    pub(crate) process: Option<String>,
+    /// What is called, named as in `costs`.
+    pub(crate) clock: String,
+    /// Number of calls a second.
+    pub(crate) calls_per_second: f64,
+    /// A system call to this clock, measured afterwards by this program, ns; null for the CPU
+    /// time of another process, and for clocks of devices.
+    pub(crate) cost_ns: Option<f64>,
+    /// What these calls cost now, percent of one CPU.
+    pub(crate) core_percent: Option<f64>,
+    /// A call once the vDSO answers it, ns; the present cost for clocks that no vDSO answers; null
+    /// where unknown.
+    pub(crate) fixed_ns: Option<f64>,
+    /// What these calls would cost after the fix, percent of one CPU.
+    pub(crate) fixed_core_percent: Option<f64>,
+}
+
+impl Who {
+    /// All calls a second.
+    pub(crate) fn calls_per_second(&self) -> f64 {
+        self.callers.iter().map(|caller| caller.calls_per_second).sum()
+    }
+
+    /// What all calls of known cost take now, percent of one CPU.
+    pub(crate) fn core_percent(&self) -> f64 {
+        self.callers.iter().filter_map(|caller| caller.core_percent).sum()
+    }
+
+    /// What they would take after the fix; `None` if a part of that is unknown.
+    pub(crate) fn fixed_core_percent(&self) -> Option<f64> {
+        let known = self.callers.iter().filter(|caller| caller.core_percent.is_some());
+        known.map(|caller| caller.fixed_core_percent).sum()
     }
 }

@@ -1,7 +1,5 @@
 //! Exit codes.
 
-use std::process::ExitCode;
-
 /// How the program ends; the texts in `help/` explain it to users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -16,10 +14,4 @@ pub(crate) enum Exit {
     Error = 2,
     /// For `--check`: unknown. For `warp`: untested.
     Unknown = 3,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
 }

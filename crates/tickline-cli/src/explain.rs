@@ -5,7 +5,7 @@ use std::io;
 use crate::args;
 use crate::exit::Exit;
 use crate::output::text_to_stdout;
-use crate::wrap::{Layout, heading};
+use crate::wrap::{Screen, bold};
 
 const TEXT: &str = include_str!("../explain.md");
 
@@ -15,27 +15,33 @@ pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
-    let layout = Layout::of_stdout();
-    let Some(code) = &args.code else {
-        // The first sentence ends with the severity, in brackets.
-        let sentence = |text: &'static str| text.split_inclusive(").").next().unwrap_or_default();
-        let line = |(code, text)| layout.wrap(&format!("{code:<25} "), sentence(text));
-        text_to_stdout(|out| sections().try_for_each(|section| writeln!(out, "{}", line(section))))?;
-        return Ok(Exit::Success);
-    };
-    let Some((_, text)) = sections().find(|(known, _)| known == code) else { return Err(unknown(code)) };
-    text_to_stdout(|out| {
-        writeln!(out, "{}", heading(code))?;
-        text.trim_end().split("\n\n").try_for_each(|paragraph| match paragraph.starts_with(' ') {
-            // Commands stay whole, to be copied.
-            true => writeln!(out, "\n{paragraph}"),
-            false => writeln!(out, "\n{}", layout.wrap("", paragraph)),
-        })
-    })?;
+    let mut screen = Screen::of_stdout();
+    match &args.code {
+        Some(code) => explain(code, &mut screen)?,
+        None => sections().for_each(|(code, text)| {
+            // The first sentence ends with the severity, in brackets.
+            let sentence = text.split_inclusive(").").next().unwrap_or_default();
+            screen.say(&format!("{code:<25} "), sentence);
+        }),
+    }
+    text_to_stdout(&screen.text)?;
     Ok(Exit::Success)
 }
 
-fn unknown(code: &str) -> io::Error {
-    let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
-    io::Error::other(format!("{code} is not the code of a finding; all: {}", codes.join(", ")))
+fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
+    let Some((_, text)) = sections().find(|(known, _)| *known == code) else {
+        let codes: Vec<&str> = sections().map(|(code, _)| code).collect();
+        let text = format!("{code} is not the code of a finding; all: {}", codes.join(", "));
+        return Err(io::Error::other(text));
+    };
+    screen.line(&bold(code));
+    for paragraph in text.trim_end().split("\n\n") {
+        screen.line("");
+        match paragraph.starts_with(' ') {
+            // Commands stay whole, to be copied.
+            true => screen.line(paragraph),
+            false => screen.say("", paragraph),
+        }
+    }
+    Ok(())
 }

@@ -1,13 +1,12 @@
 //! The facts of the machine. The code here collects, and judges nothing. An unreadable fact is
 //! `None`, in JSON null. The facts of a recorded machine are read back from that JSON.
 
-mod cloud;
 mod cpuid;
-mod hypervisor;
 #[cfg(target_os = "linux")]
 mod log;
 #[cfg(target_os = "linux")]
 mod ntp_daemon;
+mod platform;
 #[cfg_attr(not(target_os = "linux"), path = "machine/other.rs")]
 mod system;
 
@@ -161,22 +160,26 @@ impl Machine {
     /// Collects everything.
     pub(crate) fn read(status: &Status) -> Self {
         let (product, system) = (product(), system::facts());
+        let text_of = |name: &str| match name {
+            "version" => line("/proc/version"),
+            "log" => system.kernel_log.as_ref().map(|log| log.join("\n")),
+            "acpi" => Some(acpi_devices()),
+            "product" => product.clone(),
+            name => dmi(name),
+        };
+        // Where the processor has CPUID, which could have named one, and did not, there is none.
+        let by_cpuid = Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None);
+        let hypervisor = platform::find(&platform::HYPERVISORS, text_of);
         Self {
             cpu: cpu(),
             architecture: Some(std::env::consts::ARCH.to_owned()),
             kernel: line("/proc/sys/kernel/osrelease"),
             kernel_command_line: line("/proc/cmdline"),
-            clocksource: line(&format!("{CLOCKSOURCE}/current_clocksource")),
+            clocksource: clocksource(),
             available_clocksources: line(&format!("{CLOCKSOURCE}/available_clocksource")),
-            hypervisor: hypervisor::find(&hypervisor::Traces {
-                by_cpuid: Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None),
-                product: product.as_deref(),
-                kernel_version: line("/proc/version").as_deref(),
-                kernel_log: system.kernel_log.as_deref(),
-                acpi_devices: &acpi_devices(),
-            }),
+            hypervisor: hypervisor.or_else(|| by_cpuid.map(|found| found.code().to_owned())),
+            cloud: platform::find(&platform::CLOUDS, text_of),
             product,
-            cloud: cloud::find(dmi).map(str::to_owned),
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
             vdso_mapped: text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
@@ -202,13 +205,24 @@ impl Machine {
 
 /// What a file says, which need not be UTF-8: names of files and of processes stand in it. `None` if
 /// it is unreadable.
-pub(crate) fn text(path: impl AsRef<Path>) -> Option<String> {
+fn text(path: impl AsRef<Path>) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
 /// The only line of a file; `None` if the file is unreadable or empty.
-fn line(path: &str) -> Option<String> {
+pub(crate) fn line(path: &str) -> Option<String> {
     Some(text(path)?.trim().to_owned()).filter(|text| !text.is_empty())
+}
+
+/// The kernel's clocksource.
+pub(crate) fn clocksource() -> Option<String> {
+    line(&format!("{CLOCKSOURCE}/current_clocksource"))
+}
+
+/// The name of a process, which need not be UTF-8; `None` if it has ended.
+#[cfg(target_os = "linux")]
+pub(crate) fn process_name(pid: u32) -> Option<String> {
+    Some(text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
 }
 
 fn cpu() -> Option<String> {
@@ -227,10 +241,10 @@ fn product() -> Option<String> {
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
-/// The devices that ACPI tables name; empty without ACPI or `/sys`.
-fn acpi_devices() -> Vec<String> {
+/// The devices that ACPI tables name, a line each; empty without ACPI or `/sys`.
+fn acpi_devices() -> String {
     let entries = fs::read_dir("/sys/bus/acpi/devices").into_iter().flatten().flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries.map(|entry| format!("{}\n", entry.file_name().to_string_lossy())).collect()
 }
 
 /// A line of `/proc/self/status`, by its name.

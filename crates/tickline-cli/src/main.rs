@@ -5,7 +5,7 @@
 //! document as text, JSON or HTML.
 //!
 //! Types that several of these share stand in files that import nothing of the others: `exit`,
-//! `cpu_list`, `measure/served_by`, `measure/pattern`.
+//! `cpu_list`.
 
 #![deny(unsafe_code)]
 
@@ -27,7 +27,7 @@ mod openmetrics;
 mod output;
 mod progress;
 mod report;
-mod rights;
+
 #[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "run/other.rs")]
 mod run;
 #[cfg(test)]
@@ -35,9 +35,7 @@ mod schema;
 #[cfg_attr(not(target_os = "linux"), path = "serve/other.rs")]
 mod serve;
 mod setup;
-#[cfg(unix)]
 mod signal;
-mod terminal;
 mod warp;
 mod watch;
 mod who;
@@ -68,7 +66,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return refused(&error),
     };
-    let result = match args.chosen() {
+    let result = match args.command.unwrap_or(Command::Doctor(args.doctor)) {
         Command::Doctor(args) => doctor::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Explain(args) => explain::run(&args),
@@ -90,14 +88,13 @@ fn main() -> ExitCode {
 /// the usual code of an error, would mean critical to a monitoring system.
 fn refused(error: &clap::Error) -> ExitCode {
     if error.use_stderr() && std::env::args_os().any(|word| word == "--check") {
-        return doctor::unknown(error).into();
+        return ExitCode::from(doctor::unknown(error) as u8);
     }
     if error.use_stderr() {
         error.exit();
     }
     // Help and version: clap's own `exit` does not notice that they could not be written.
-    let text = error.render();
-    let printed = output::text_to_stdout(|out| write!(out, "{}", text.ansi()));
+    let printed = output::text_to_stdout(&error.render().ansi().to_string());
     finish(printed.map(|()| Exit::Success))
 }
 
@@ -105,8 +102,8 @@ fn refused(error: &clap::Error) -> ExitCode {
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         // A failure here cannot be reported any more.
-        writeln!(io::stderr(), "tickline: {}", terminal::plain(&error.to_string())).ok();
+        writeln!(io::stderr(), "tickline: {}", wrap::plain(&error.to_string())).ok();
         Exit::Error
     });
-    exit.into()
+    ExitCode::from(exit as u8)
 }

@@ -13,14 +13,13 @@ use crate::output::to_stdout;
 pub(crate) fn completions(args: &Completions) -> io::Result<Exit> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Args::command(), "tickline", &mut script);
-    to_stdout(|out| out.write_all(&script))?;
+    to_stdout(&script)?;
     Ok(Exit::Success)
 }
 
 /// Prints a manual.
 pub(crate) fn man(args: &Man) -> io::Result<Exit> {
-    let manual = manual(args.command.as_deref())?;
-    to_stdout(|out| out.write_all(&manual))?;
+    to_stdout(manual(args.command.as_deref())?)?;
     Ok(Exit::Success)
 }
 

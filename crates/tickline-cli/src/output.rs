@@ -14,23 +14,16 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::{Json, Target};
+use crate::wrap::plain_path;
 
-/// Where a command's document goes. It is opened before the measurement begins.
+/// Where a command's document goes besides the text on standard output, or in its place. It is
+/// opened before the measurement begins.
 #[derive(Debug)]
-pub(crate) enum Outputs {
-    /// As text to standard output, and as JSON to a file if the user names one.
-    Text(Option<Destination>),
-    /// As JSON to standard output.
-    Json,
-}
+pub(crate) struct Outputs(Option<Place>);
 
 impl Outputs {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
-        Ok(match json.target.as_ref().map(Place::open).transpose()? {
-            Some(Place::Stdout) => Self::Json,
-            Some(Place::File(file)) => Self::Text(Some(file)),
-            None => Self::Text(None),
-        })
+        Ok(Self(json.target.as_ref().map(Place::open).transpose()?))
     }
 
     /// Opens the place of a second document, `option` of the command line.
@@ -39,125 +32,127 @@ impl Outputs {
     ///
     /// If the place cannot be written, or is that of the JSON.
     pub(crate) fn open_beside(&self, option: &str, target: &Target) -> io::Result<Place> {
-        let taken = |name: &dyn std::fmt::Display| {
-            Err(io::Error::other(format!("{option} {name} and --json name one place: choose two")))
-        };
-        match (Place::open(target)?, self) {
-            (Place::Stdout, Self::Json) => taken(&"-"),
-            (Place::File(file), Self::Text(Some(json))) if json.name == file.name => {
-                taken(&file.path.display())
-            }
-            (place, _) => Ok(place),
+        let place = Place::open(target)?;
+        if self.0.as_ref().is_some_and(|json| json.resolved == place.resolved) {
+            let path = place.path.display();
+            return Err(io::Error::other(format!("{option} {path} and --json name one place: choose two")));
         }
+        Ok(place)
     }
 
-    /// Writes the document to all outputs; `write_text` writes it as text.
-    pub(crate) fn emit(
-        self,
-        document: &impl Serialize,
-        write_text: impl FnOnce(&mut dyn Write) -> io::Result<()>,
-    ) -> io::Result<()> {
-        match self {
-            Self::Json => to_stdout(|out| write_json(document, out)),
-            Self::Text(file) => {
-                if let Some(file) = file {
-                    file.save(|out| write_json(document, out))?;
-                }
-                text_to_stdout(write_text)
+    /// Writes the document as JSON where the user asks for that, and `text` to standard output,
+    /// unless the JSON goes there.
+    pub(crate) fn emit(self, document: &impl Serialize, text: &str) -> io::Result<()> {
+        if let Some(place) = self.0 {
+            place.save((serde_json::to_string_pretty(document)? + "\n").as_bytes())?;
+            if place.is_stdout() {
+                return Ok(());
             }
         }
+        text_to_stdout(text)
     }
 }
 
 /// A place to which a document is written.
 #[derive(Debug)]
-pub(crate) enum Place {
+pub(crate) struct Place {
+    /// As the user names it.
+    path: PathBuf,
+    /// Without links.
+    resolved: PathBuf,
+    way: Way,
+}
+
+/// How a place is written to.
+#[derive(Debug)]
+enum Way {
     Stdout,
-    File(Destination),
+    /// What is no regular file, in place.
+    Stream(File),
+    /// A regular file, which a new one replaces.
+    Replace,
 }
 
 impl Place {
+    /// Checks the place: one that cannot be written is an error before the measurement.
     pub(crate) fn open(target: &Target) -> io::Result<Self> {
-        Ok(match target {
-            Target::Stdout => Self::Stdout,
-            Target::File(path) => Self::File(Destination::open(path)?),
+        let path = match target {
+            Target::Stdout => {
+                let name = PathBuf::from("-");
+                return Ok(Self { path: name.clone(), resolved: name, way: Way::Stdout });
+            }
+            Target::File(path) => path,
+        };
+        let way = Way::to(path).map_err(|error| naming(path, &error))?;
+        let resolved = without_links(path);
+        if matches!(way, Way::Replace) {
+            // A trial: the temporary file is removed at once.
+            beside(&resolved).map_err(|error| naming(path, &error))?;
+        }
+        Ok(Self { path: path.clone(), resolved, way })
+    }
+
+    pub(crate) const fn is_stdout(&self) -> bool {
+        matches!(self.way, Way::Stdout)
+    }
+
+    /// Its name for messages.
+    pub(crate) fn name(&self) -> String {
+        if self.is_stdout() { "standard output".to_owned() } else { plain_path(&self.path) }
+    }
+
+    /// Writes a document.
+    pub(crate) fn save(&self, content: &[u8]) -> io::Result<()> {
+        let saved = match &self.way {
+            Way::Stdout => return to_stdout(content),
+            Way::Stream(file) => write_to(file, content),
+            Way::Replace => self.replace(content),
+        };
+        saved.map_err(|error| naming(&self.path, &error))
+    }
+
+    fn replace(&self, content: &[u8]) -> io::Result<()> {
+        let mut new = beside(&self.resolved)?;
+        new.write_all(content)?;
+        #[cfg(unix)]
+        take_mode(new.as_file(), &self.resolved)?;
+        new.persist(&self.resolved)?;
+        Ok(())
+    }
+
+    /// The place, empty, for content that grows: a regular file is not replaced, but emptied.
+    pub(crate) fn stream(self) -> io::Result<Box<dyn Write>> {
+        Ok(match self.way {
+            Way::Stdout => Box::new(io::stdout()),
+            Way::Stream(file) => Box::new(file),
+            Way::Replace => {
+                Box::new(File::create(&self.resolved).map_err(|error| naming(&self.path, &error))?)
+            }
         })
     }
 }
 
-/// A file to be written. A place that cannot be written is an error before the measurement.
-#[derive(Debug)]
-pub(crate) struct Destination {
-    /// As the user names it.
-    path: PathBuf,
-    /// Without links.
-    name: PathBuf,
-    /// What is written in place: no regular file.
-    stream: Option<File>,
-}
-
-impl Destination {
-    /// Checks the place.
-    fn open(path: &Path) -> io::Result<Self> {
-        let stream = Self::find(path).map_err(|error| naming(path, &error))?;
-        let name = without_links(path);
-        if stream.is_none() {
-            // A trial: the temporary file is removed at once.
-            beside(&name).map_err(|error| naming(path, &error))?;
-        }
-        Ok(Self { path: path.to_owned(), name, stream })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn find(path: &Path) -> io::Result<Option<File>> {
+impl Way {
+    fn to(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(path) {
                 // The kernel would create the file that the link names, whoever made the link.
                 Ok(_) => Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to a missing file")),
-                Err(_) => Ok(None),
+                Err(_) => Ok(Self::Replace),
             },
             Ok(found) if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
             // A descriptor's name (`/dev/fd/3`) may lead to a regular file, which is not to be
             // replaced.
             Ok(found) if !found.is_file() || path.starts_with("/dev") || path.starts_with("/proc") => {
-                File::options().append(true).open(path).map(Some)
+                File::options().append(true).open(path).map(Self::Stream)
             }
             // With `create`, which creates nothing here, the kernel also refuses a file that
             // another user has left in a shared folder (`fs.protected_regular`).
             found => {
                 found?;
-                File::options().append(true).create(true).open(path).map(|_| None)
+                File::options().append(true).create(true).open(path).map(|_| Self::Replace)
             }
         }
-    }
-
-    /// Lets `write` fill the file, and puts it in its place.
-    pub(crate) fn save(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-        // Nothing is touched before the document is complete.
-        let mut content = Vec::new();
-        write(&mut content).and_then(|()| self.put(&content)).map_err(|error| naming(&self.path, &error))
-    }
-
-    fn put(&self, content: &[u8]) -> io::Result<()> {
-        if let Some(mut stream) = self.stream.as_ref() {
-            return match stream.write_all(content) {
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-                result => result,
-            };
-        }
-        let mut new = beside(&self.name)?;
-        new.write_all(content)?;
-        take_mode(new.as_file(), &self.name)?;
-        new.persist(&self.name)?;
-        Ok(())
-    }
-
-    /// The file, empty, for content that grows: a regular file is not replaced, but emptied.
-    pub(crate) fn stream(self) -> io::Result<File> {
-        self.stream.map_or_else(|| File::create(&self.name), Ok).map_err(|error| naming(&self.path, &error))
     }
 }
 
@@ -189,11 +184,6 @@ fn take_mode(new: &File, name: &Path) -> io::Result<()> {
     new.set_permissions(fs::Permissions::from_mode(mode))
 }
 
-#[cfg(not(unix))]
-fn take_mode(_: &File, _: &Path) -> io::Result<()> {
-    Ok(())
-}
-
 /// The folder of a file. That of a bare name is `.`.
 fn folder(name: &Path) -> &Path {
     name.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -208,30 +198,24 @@ fn without_links(path: &Path) -> PathBuf {
 }
 
 /// Writes to standard output. A reader that leaves early is not an error.
-pub(crate) fn to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    write_to(io::stdout().lock(), write)
+pub(crate) fn to_stdout(content: impl AsRef<[u8]>) -> io::Result<()> {
+    write_to(io::stdout().lock(), content.as_ref())
 }
 
 /// The same, without colours where the output is not a terminal, or the terminal has none, or
 /// `NO_COLOR` is set.
-pub(crate) fn text_to_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    write_to(anstream::stdout().lock(), write)
+pub(crate) fn text_to_stdout(text: &str) -> io::Result<()> {
+    write_to(anstream::stdout().lock(), text.as_bytes())
 }
 
-fn write_to(mut out: impl Write, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    match write(&mut out).and_then(|()| out.flush()) {
+fn write_to(mut out: impl Write, content: &[u8]) -> io::Result<()> {
+    match out.write_all(content).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
 }
 
-/// Writes the document and a line break.
-fn write_json(document: &impl Serialize, out: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *out, document)?;
-    writeln!(out)
-}
-
 /// The error with its path.
-fn naming(path: &Path, error: &io::Error) -> io::Error {
+pub(crate) fn naming(path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }

@@ -2,9 +2,6 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-const STEPS: u64 = 1_000;
-const STEPS_F64: f64 = 1_000.0;
-
 /// The bar of one command, for all parts of its measurement.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -13,7 +10,7 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        let bar = ProgressBar::new(STEPS);
+        let bar = ProgressBar::new(1_000);
         let style = ProgressStyle::with_template("measuring {msg:17} [{bar:30}] {percent:>3} %");
         if let Ok(style) = style {
             bar.set_style(style.progress_chars("=> "));
@@ -26,7 +23,7 @@ impl Progress {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of 1,000 steps")]
     pub(crate) fn part(&self, name: &'static str, from: f64, to: f64) -> impl FnMut(f64) + '_ {
         self.bar.set_message(name);
-        move |done| self.bar.set_position(((from + done * (to - from)) * STEPS_F64) as u64)
+        move |done| self.bar.set_position(((from + done * (to - from)) * 1e3) as u64)
     }
 
     /// Removes the bar.

@@ -11,8 +11,6 @@ use crate::words::unit;
 
 /// Where each schema is stored.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
-const DOCUMENT: &str = "tickline-2.schema.json";
-const COMPARISON: &str = "tickline-compare-1.schema.json";
 
 /// The schema of a structure, with its title, and the name that documents have in their key
 /// `schema`.
@@ -34,8 +32,10 @@ fn schema() -> Value {
     schema
 }
 
-fn schema_of_comparisons() -> Value {
-    schema_of::<DocumentDiff>("tickline compare --json", crate::compare::SCHEMA)
+/// Each schema, and where it is stored.
+fn schemas() -> [(&'static str, Value); 2] {
+    let comparison = schema_of::<DocumentDiff>("tickline compare --json", crate::compare::SCHEMA);
+    [("tickline-2.schema.json", schema()), ("tickline-compare-1.schema.json", comparison)]
 }
 
 /// The structures of which a file for `--facts` may have some keys only, and the keys that it must
@@ -57,7 +57,7 @@ const PARTIAL: [(&str, &[&str]); 7] = [
 /// structures.
 #[test]
 fn the_stored_schema_is_that_of_the_structures() {
-    for (name, schema) in [(DOCUMENT, schema()), (COMPARISON, schema_of_comparisons())] {
+    for (name, schema) in schemas() {
         let (path, text) = (format!("{FOLDER}/{name}"), format!("{schema:#}\n"));
         if std::env::var_os("TICKLINE_WRITE_SCHEMA").is_some() {
             std::fs::write(&path, &text).unwrap();
@@ -69,12 +69,12 @@ fn the_stored_schema_is_that_of_the_structures() {
 
 #[test]
 fn every_key_is_described() {
-    let schemas = [schema(), schema_of_comparisons()];
-    let parts = |schema: &Value| schema["$defs"].as_object().unwrap().clone().into_iter().collect::<Vec<_>>();
-    let mut structures: Vec<_> = schemas.iter().flat_map(parts).collect();
-    structures.extend(schemas.map(|schema| (schema["title"].to_string(), schema)));
     let (mut keys, mut faults) = (0, Vec::new());
-    for (name, structure) in structures {
+    let with_parts = |(name, schema): (&str, Value)| {
+        let parts = schema["$defs"].as_object().unwrap().clone();
+        parts.into_iter().chain([(name.to_owned(), schema)])
+    };
+    for (name, structure) in schemas().into_iter().flat_map(with_parts) {
         // An enumeration has no keys.
         for (key, value) in structure["properties"].as_object().into_iter().flatten() {
             let description = value["description"].as_str().unwrap_or_default();

@@ -1,42 +1,46 @@
 //! `tickline serve`: the process that serves a page to all others, and what can be asked of a page.
 //!
-//! `place` has the page's default name, `server` the loop, `status` what is printed of a page. The
+//! `server` has the loop, `status` what is printed of a page. The
 //! rules are in `docs/lease.md`, the file in `tickline-page`, the writer in `tickline::page`.
 
-mod place;
 mod readers;
 mod server;
 mod status;
 
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, Permissions};
 use std::io;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
 
-pub(crate) use place::pages;
 use tickline::page::LeasePhase;
 use tickline_page::host::{self, PageError};
+use tickline_page::program::PAGE;
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
-use crate::terminal::plain_path;
+use crate::wrap::plain_path;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
         return Err(io::Error::other("--json is for status: tickline serve status --json FILE"));
     }
-    let page = &place::of(args.page.as_deref())?;
+    let page = &page_of(args.page.as_deref())?;
     match args.action {
         None => {
             // The folder of a page that the user names must be there.
             if args.page.is_none() {
-                place::make_folder(page)?;
+                make_folder(page)?;
             }
             server::run(page)
         }
         Some(ServeAction::Status) => {
             let outputs = Outputs::open(&args.json)?;
             let status = status::Status::of(page)?;
-            outputs.emit(&status, |out| status.write(out))?;
+            outputs.emit(&status, &status.text())?;
             Ok(if status.serving { Exit::Success } else { Exit::Negative })
         }
         Some(ServeAction::Off) => off(page),
@@ -67,20 +71,73 @@ fn no_page(error: PageError) -> io::Error {
 
 fn off(page: &Path) -> io::Result<Exit> {
     let before = host::switch_off(page).map_err(no_page)?;
-    let page = plain_path(page);
-    output::to_stdout(|out| match before {
-        LeasePhase::Off => writeln!(out, "{page}: was off already"),
-        before => writeln!(out, "{page}: off; it was {}", before.code()),
-    })?;
-    Ok(Exit::Success)
+    say(
+        page,
+        &match before {
+            LeasePhase::Off => "was off already".to_owned(),
+            before => format!("off; it was {}", before.code()),
+        },
+    )
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
     let was_off = host::switch_on(page).map_err(no_page)?;
-    let page = plain_path(page);
-    output::to_stdout(|out| match was_off {
-        true => writeln!(out, "{page}: a server may serve it again; start one"),
-        false => writeln!(out, "{page}: was not switched off"),
-    })?;
+    say(page, if was_off { "a server may serve it again; start one" } else { "was not switched off" })
+}
+
+fn say(page: &Path, what: &str) -> io::Result<Exit> {
+    output::to_stdout(format!("{}: {what}\n", plain_path(page)))?;
     Ok(Exit::Success)
+}
+
+/// The page of this name; by default, that of root, or of the user.
+fn page_of(named: Option<&Path>) -> io::Result<PathBuf> {
+    let is_root = rustix::process::geteuid().is_root();
+    named.map_or_else(|| by_default(is_root, env::var_os("XDG_RUNTIME_DIR")), |page| Ok(page.to_owned()))
+}
+
+/// Makes the folder of a default page, if it is not there.
+fn make_folder(page: &Path) -> io::Result<()> {
+    let folder = page.parent().unwrap_or(page);
+    let made = match DirBuilder::new().mode(0o755).create(folder) {
+        // Whatever the umask, which can only take away.
+        Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o755)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    };
+    made.map_err(|error| output::naming(folder, &error))
+}
+
+/// Where programs look for a page: that of the machine, then that of the user.
+pub(crate) fn pages() -> Vec<PathBuf> {
+    let of_user = by_default(false, env::var_os("XDG_RUNTIME_DIR")).ok();
+    by_default(true, None).into_iter().chain(of_user).collect()
+}
+
+fn by_default(is_root: bool, runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
+    let page = Path::new(OsStr::from_bytes(PAGE.to_bytes()));
+    if is_root {
+        return Ok(page.to_owned());
+    }
+    let name = page.strip_prefix("/run").map_err(io::Error::other)?;
+    let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let folder = folder.ok_or_else(|| {
+        io::Error::other(
+            "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH",
+        )
+    })?;
+    Ok(folder.join(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_and_users_have_pages_of_their_own() {
+        let mine = || Some(OsString::from("/run/user/7"));
+        assert_eq!(by_default(true, mine()).unwrap(), Path::new("/run/tickline/page.v1"));
+        assert_eq!(by_default(false, mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
+        assert!(by_default(false, Some(OsString::from("relative"))).is_err());
+    }
 }

@@ -1,15 +1,21 @@
-//! What `doctor`, `bench`, `report` and `who` do before they measure, and the measurements that
-//! several of them share.
+//! What commands do before they measure, and the measurements that several of them share.
+//!
+//! `PR_SET_TSC` may have taken the right to read the counter from the process. Without it, a call of
+//! a libc or std clock ends the process where the vDSO reads the counter. The measurements call
+//! these clocks, so the program gives itself the right. Before that, tickline judges its gates,
+//! because its verdicts are about the rights that the process was started with.
 
+use std::error::Error;
 use std::time::Duration;
+
+use tickline::{Clock, ClockGuard};
 
 use crate::document::{CostRow, Document, TrackSummary};
 use crate::machine;
-use crate::measure::served::Served;
-use crate::measure::served_by::ServedBy;
-use crate::measure::{costs, resolution, served, track};
+use crate::measure::calls::{self, Call};
+use crate::measure::served::{self, Served, ServedBy};
+use crate::measure::{costs, resolution, status_when, track};
 use crate::progress::Progress;
-use crate::rights;
 
 /// A process that is ready to measure, and the rights that it was started with.
 #[derive(Debug)]
@@ -17,7 +23,7 @@ pub(crate) struct Setup {
     counter_readable: Option<bool>,
     served: Result<Served, String>,
     /// Keeps the global clock's thread running. The error says why there is none.
-    guard: Result<tickline::ClockGuard, String>,
+    guard: Result<ClockGuard, String>,
 }
 
 impl Setup {
@@ -27,9 +33,7 @@ impl Setup {
         let counter_readable = machine::counter_readable();
         // The filtered processes inherit this process's rights, which must still be those of its
         // start.
-        let guard = rights::start_thread();
-        let served = served::find();
-        rights::take(counter_readable);
+        let (guard, served) = start_clock(served::find);
         Self { counter_readable, served, guard }
     }
 
@@ -46,16 +50,19 @@ impl Setup {
         share: f64,
     ) -> Document {
         let track = track::track(time, progress.part("offset and bound", 0.0, 0.6 * share));
-        let mut costs = costs::measure(costs::ROUNDS, progress.part("costs", 0.6 * share, share));
-        resolution::measure(&mut costs, |clock| self.can_call(clock));
+        let calls = self.calls();
+        let mut costs = costs::measure(&calls, costs::ROUNDS, progress.part("costs", 0.6 * share, share));
+        resolution::measure(&mut costs, &calls);
         self.document(command, costs, Some(track))
     }
 
-    /// Measures the clocks and collects the facts, for a command that has measured something else
-    /// before. The progress goes on from the share `from`.
-    pub(crate) fn measure_costs(&self, command: &'static str, progress: &Progress, from: f64) -> Document {
-        costs::settle();
-        self.document(command, costs::measure(costs::ROUNDS, progress.part("costs", from, 1.0)), None)
+    /// Every call. One that ends a process with the rights of the start has no cost.
+    pub(crate) fn calls(&self) -> Vec<Call> {
+        let mut calls = calls::all(costs::may_read_counter());
+        for call in calls.iter_mut().filter(|call| self.served_by(call.name) == Some(ServedBy::Nobody)) {
+            (call.run, call.read_ns) = (None, None);
+        }
+        calls
     }
 
     /// The facts, with these measurements, and who answers the clocks.
@@ -65,23 +72,44 @@ impl Setup {
         mut costs: Vec<CostRow>,
         track: Option<TrackSummary>,
     ) -> Document {
-        for row in &mut costs {
-            row.served_by =
-                self.served.as_ref().ok().and_then(|served| served.get(row.clock.as_str()).copied());
-            if !self.can_call(&row.clock) {
-                row.forget();
-            }
-        }
-        let mut document = Document::new(command).measured(costs, track);
+        costs.iter_mut().for_each(|row| row.served_by = self.served_by(&row.clock));
+        let mut document = Document::new(command, costs, track);
         document.served_unknown = self.served.as_ref().err().cloned();
         document.machine.counter_readable = self.counter_readable;
         document.clock.thread_error = self.guard.as_ref().err().cloned();
         document
     }
 
-    /// Whether a process with the rights of the start can call a clock. A call that ends the
-    /// process has no cost.
-    pub(crate) fn can_call(&self, clock: &str) -> bool {
-        self.served.as_ref().map_or(true, |served| served.get(clock) != Some(&ServedBy::Nobody))
+    fn served_by(&self, clock: &str) -> Option<ServedBy> {
+        self.served.as_ref().ok()?.get(clock).copied()
     }
+}
+
+/// Starts the global clock's thread, which keeps the rights that the process was started with, as
+/// `first` does. Then gives the right to this thread, and to those that it starts. If the clock's
+/// thread cannot be started, the error says why, and the readers drive the clock.
+pub(crate) fn start_clock<T>(first: impl FnOnce() -> T) -> (Result<ClockGuard, String>, T) {
+    let counter_readable = machine::counter_readable();
+    let guard = tickline::start().map_err(|error| with_cause(&error));
+    if guard.is_err() {
+        Clock::global().maintain();
+    }
+    let found = first();
+    if counter_readable == Some(false) {
+        await_judgement();
+        machine::allow_counter();
+    }
+    (guard, found)
+}
+
+/// An error of the library, with what the system said. Symptom: "the clock's thread could not be
+/// started", and nobody knew why.
+pub(crate) fn with_cause(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}
+
+/// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2
+/// s.
+pub(crate) fn await_judgement() {
+    status_when(|status| status.is_judged, Duration::from_millis(200));
 }

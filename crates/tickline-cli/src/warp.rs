@@ -1,44 +1,41 @@
 //! `tickline warp`: compares the counters of the CPUs.
 
-mod text;
-
-pub(crate) use text::{HEADS, pairs, verdict};
-
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::io;
 
 use crate::args;
-use crate::cpu_list::{self, CpuList};
+use crate::cpu_list::{self, ranges};
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::pattern::Pattern;
-use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Warp};
+use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern, Warp, WarpPair};
 use crate::output::Outputs;
 use crate::progress::Progress;
-use crate::rights;
-use crate::wrap::Layout;
+use crate::setup;
+use crate::wrap::Screen;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
-    let guard = rights::start_clock();
+    let (guard, ()) = setup::start_clock(|| ());
     // The comparison needs to know whether the process may read the counter.
-    rights::await_judgement();
+    setup::await_judgement();
     let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
-    let mut document = Document::new("warp");
+    let mut document = Document::new("warp", Vec::new(), None);
     drop(guard);
     progress.finish();
     let warp = warp.among(document.machine.online_cpus.as_deref());
     document.verdict = verdict(&warp);
     let exit = exit(&warp, args.cpus.as_ref());
     document.warp = Some(warp);
-    outputs.emit(&document, |out| text::write(&document, Layout::of_stdout(), out))?;
+    outputs.emit(&document, &text(&document))?;
     Ok(exit)
 }
 
 /// The result for scripts. CPUs that were neither chosen nor compared leave it unknown.
-fn exit(warp: &Warp, chosen: Option<&CpuList>) -> Exit {
+fn exit(warp: &Warp, chosen: Option<&BTreeSet<u32>>) -> Exit {
     match warp.synchronised {
         Some(false) => Exit::Negative,
         Some(true) if chosen.is_some() || warp.untested_cpus.is_none() => Exit::Success,
@@ -55,5 +52,167 @@ pub(crate) fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern
         Some(pattern) => Ok(pattern),
         None if cpus > MOST_FOR_ALL_PAIRS => Ok(Pattern::Star),
         None => Ok(Pattern::All),
+    }
+}
+
+/// The most pairs in the table. Of more pairs, it shows the worst.
+const ROWS: usize = 28;
+
+/// The result in one sentence.
+pub(crate) fn verdict(warp: &Warp) -> String {
+    let cpus = format!("{} {}", if warp.cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(&warp.cpus));
+    let unsynchronised = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).count();
+    match (&warp.unknown, warp.synchronised) {
+        (Some(why), _) => format!("The counters could not be compared: {why}."),
+        (None, None) if warp.pairs.is_empty() => match &warp.untested_cpus {
+            Some(others) => format!(
+                "Untested: this comparison had {cpus} alone, and the other CPUs that are online, {others}, were not compared."
+            ),
+            None => format!(
+                "Untested: this process may use {cpus} alone, and it is unknown which others are online."
+            ),
+        },
+        (None, Some(true)) if warp.pairs.is_empty() => format!("{cpus} alone: there is nothing to compare."),
+        (None, Some(true)) => {
+            let (from, to, ns) = widest(warp);
+            let others = warp.untested_cpus.as_ref();
+            let others = others.map_or_else(String::new, |cpus| format!(" CPUs {cpus} were not compared."));
+            format!(
+                "The counters of {cpus} are synchronised: they differ by {ns:.0} ns at most (CPUs {from} and {to}).{others}"
+            )
+        }
+        (None, Some(false)) => format!(
+            "The counters are unsynchronised: {unsynchronised} of {} pairs of {cpus}; the largest warp is {:.0} ns.",
+            warp.pairs.len(),
+            warp.largest_warp_ns
+        ),
+        (None, None) => {
+            let unknown = warp.pairs.iter().filter(|pair| pair.synchronised.is_none()).count();
+            format!(
+                "No unsynchronised counters were found, but {unknown} of {} pairs of {cpus} could not be compared: \
+                 their threads did not run at the same time.",
+                warp.pairs.len()
+            )
+        }
+    }
+}
+
+/// The pair with the largest possible difference, and that difference, ns.
+fn widest(warp: &Warp) -> (u32, u32, f64) {
+    let most = |pair: &WarpPair| pair.farthest_ns().unwrap_or(0.0);
+    let widest = warp.pairs.iter().max_by(|a, b| most(a).total_cmp(&most(b)));
+    widest.map_or((0, 0, 0.0), |pair| (pair.from_cpu, pair.to_cpu, most(pair)))
+}
+
+/// The document as text.
+fn text(document: &Document) -> String {
+    let mut screen = Screen::of_stdout();
+    screen.say("", &document.verdict);
+    let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return screen.text };
+    let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
+    let counter = format!(
+        "Counter: {:.3} MHz, with a resolution of {resolution_ns:.1} ns; smaller differences count as none.",
+        hz / 1e6
+    );
+    screen.say("", &counter);
+    let (title, rows) = pairs(warp);
+    screen.heading(&title);
+    screen.table(&HEADS, &rows);
+    screen.text
+}
+
+/// The headings of [`pairs`].
+pub(crate) const HEADS: [&str; 6] = ["CPUs", "exchanges", "warps", "largest warp ns", "offset ns", ""];
+
+/// The table of the pairs: its title, and its rows.
+pub(crate) fn pairs(warp: &Warp) -> (String, Vec<Vec<String>>) {
+    let mut pairs: Vec<&WarpPair> = warp.pairs.iter().collect();
+    let which = match warp.pattern {
+        Pattern::All => "all pairs",
+        Pattern::Star => "the first CPU with each other",
+    };
+    let mut title = format!("Pairs: {which}");
+    if pairs.len() > ROWS {
+        pairs.sort_by(|a, b| badness(b).partial_cmp(&badness(a)).unwrap_or(Ordering::Equal));
+        pairs.truncate(ROWS);
+        title += &format!("; the worst {ROWS} of {} (the JSON has them all)", warp.pairs.len());
+    }
+    (title, pairs.into_iter().map(row).collect())
+}
+
+fn row(pair: &WarpPair) -> Vec<String> {
+    let offset = match (pair.offset_least_ns, pair.offset_most_ns) {
+        (Some(least), Some(most)) => format!("{least:+.1} to {most:+.1}"),
+        _ => "too few exchanges".to_owned(),
+    };
+    let found = if pair.synchronised == Some(false) { "unsynchronised" } else { "" };
+    vec![
+        format!("{} and {}", pair.from_cpu, pair.to_cpu),
+        pair.exchanges.to_string(),
+        pair.warps.to_string(),
+        format!("{:.1}", pair.largest_warp_ns),
+        offset,
+        found.to_owned(),
+    ]
+}
+
+/// The order of the table: unsynchronised, then unknown, then synchronised pairs.
+fn badness(pair: &WarpPair) -> (u8, f64) {
+    match pair.synchronised {
+        Some(false) => (2, pair.largest_warp_ns),
+        None => (1, 0.0),
+        Some(true) => (0, pair.farthest_ns().unwrap_or(0.0)),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// The first CPU with as many others.
+    pub(crate) fn warp(synchronised: Option<bool>, pairs: u32) -> Warp {
+        let is_off = synchronised == Some(false);
+        let pair = |to_cpu| WarpPair {
+            to_cpu,
+            largest_warp_ns: if is_off { f64::from(to_cpu) * 1_000.0 } else { 0.0 },
+            offset_least_ns: synchronised.map(|_| -30.0),
+            offset_most_ns: synchronised.map(|_| 40.0),
+            synchronised,
+            ..WarpPair::default()
+        };
+        Warp {
+            cpus: (0..=pairs).collect(),
+            pattern: Pattern::Star,
+            synchronised,
+            largest_warp_ns: if is_off { f64::from(pairs) * 1_000.0 } else { 0.0 },
+            pairs: (1..=pairs).map(pair).collect(),
+            ..Warp::default()
+        }
+    }
+
+    #[test]
+    fn the_verdict_says_what_is_known_and_what_is_not() {
+        for (synchronised, pairs, part) in [
+            (Some(true), 3, "CPUs 0-3 are synchronised: they differ by 40 ns at most"),
+            (Some(false), 3, "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns"),
+            (None, 3, "3 of 3 pairs of CPUs 0-3 could not be compared"),
+            (Some(true), 0, "CPU 0 alone: there is nothing to compare"),
+        ] {
+            let said = verdict(&warp(synchronised, pairs));
+            assert!(said.contains(part), "{said}");
+        }
+        let some = Warp { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
+        assert!(verdict(&some).ends_with("CPUs 4-7 were not compared."));
+        let alone = Warp { untested_cpus: Some("1".to_owned()), ..warp(None, 0) };
+        assert!(verdict(&alone).starts_with("Untested: "), "{}", verdict(&alone));
+        let none = Warp { unknown: Some("no counter".to_owned()), ..warp(None, 0) };
+        assert_eq!(verdict(&none), "The counters could not be compared: no counter.");
+    }
+
+    #[test]
+    fn of_many_pairs_the_worst_are_shown() {
+        let (title, rows) = pairs(&warp(Some(false), 500));
+        assert!(title.contains("the worst 28 of 500"), "{title}");
+        assert_eq!((rows.len(), rows[0][3].as_str()), (ROWS, "500000.0"));
     }
 }

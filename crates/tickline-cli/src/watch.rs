@@ -2,10 +2,8 @@
 
 mod lines;
 mod rows;
-mod tally;
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -16,14 +14,14 @@ use crate::args::{self, Target};
 use crate::cpu_list;
 use crate::document::{Document, Ending, TrackSummary, Watch};
 use crate::exit::Exit;
+use crate::measure::track::Point;
 use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
-use crate::rights;
-use crate::terminal;
-use crate::wrap::Layout;
+use crate::setup;
+use crate::signal;
+use crate::wrap::{self, Screen};
 
 use rows::Table;
-use tally::Tally;
 
 /// CPUs that are sampled by default: a sample takes some 0.1 ms.
 const MOST_CPUS: usize = 64;
@@ -31,18 +29,25 @@ const MOST_CPUS: usize = 64;
 /// Longest delay until a signal is noticed.
 const NAP: Duration = Duration::from_millis(50);
 
+/// Lines on a terminal from one heading to the next.
+const LINES_PER_HEAD: u64 = 20;
+
+/// Points in the JSON, some 100 bytes each: a day with one sample a second. Of a longer watch, the
+/// older ones are thinned out.
+const MOST_POINTS: usize = 100_000;
+
 /// The signals that end `watch` with a summary. SIGHUP is one of them, unless the parent process
 /// ignores it, as `nohup` does. SIGINT and SIGTERM always are, even if a shell makes its background
 /// programs ignore them.
 fn stops() -> Vec<i32> {
     let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
-    let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !crate::signal::is_ignored(*hangup)));
+    let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !signal::is_ignored(*hangup)));
     stops.collect()
 }
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
-    let guard = rights::start_clock();
+    let (guard, ()) = setup::start_clock(|| ());
     let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MOST_CPUS);
@@ -50,51 +55,47 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
     let csv = args.csv.as_ref();
     let rows = csv.map(|target| Table::create(outputs.open_beside("--csv", target)?));
-    let mut rows = rows.transpose()?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in stops() {
-        // A second signal ends the program at once: a blocked pipe may keep it from noticing the
-        // first.
-        signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
-    let start = Instant::now();
-    let mut tally = Tally::new(args.json.target.as_ref().map(|_| Vec::new()));
-    let watched = watch(args, cpus, &stop, rows.as_mut(), &mut tally);
-    let watched_s = start.elapsed().as_secs_f64();
-    let ended_by = watched?;
-    let mut document = Document::new("watch");
+    let stop = signal::stop_flag(&stops())?;
+    let (watch, points) = watch(args, cpus, &stop, rows.transpose()?)?;
+    let mut document = Document::new("watch", Vec::new(), None);
     document.clock.thread_error = guard.as_ref().err().cloned();
     drop(guard);
-    let interval_s = args.interval.as_secs_f64();
-    document.watch = Some(Watch { interval_s, watched_s, ended_by, ..tally.watch() });
-    document.track = tally.points.map(TrackSummary::of);
-    let exit = document.exit();
+    document.watch = Some(watch);
+    document.track = points.map(TrackSummary::of);
+    let summary = lines::summary(&document);
     if args.csv == Some(Target::Stdout) {
-        outputs.emit(&document, |_| Ok(()))?;
-        lines::summary(&document, Layout::of_stdout(), &mut io::stderr()).ok();
+        outputs.emit(&document, "")?;
+        // A failure here cannot be reported.
+        write!(io::stderr(), "{summary}").ok();
     } else {
-        outputs.emit(&document, |out| lines::summary(&document, Layout::of_stdout(), out))?;
+        outputs.emit(&document, &summary)?;
     }
-    Ok(exit)
+    Ok(document.exit())
 }
 
-/// Takes samples until the time is up, or a signal or the reader ends it.
+/// Takes samples until the time is up, or a signal or the reader ends it. Returns their summary,
+/// and for the JSON their points.
 fn watch(
     args: &args::Watch,
     cpus: Vec<u32>,
     stop: &AtomicBool,
-    mut rows: Option<&mut Table>,
-    tally: &mut Tally,
-) -> io::Result<Ending> {
-    let (mut watcher, mut view) = (Watcher::new(cpus, args.interval), View::of(args));
+    mut rows: Option<Table>,
+) -> io::Result<(Watch, Option<Vec<Point>>)> {
+    // Where standard output carries rows or JSON, no lines go there.
+    let is_shown = args.csv != Some(Target::Stdout) && args.json.target != Some(Target::Stdout);
+    let mut points = args.json.target.as_ref().map(|_| Vec::new());
+    let mut summary = Watch { interval_s: args.interval.as_secs_f64(), ..Watch::default() };
+    let mut watcher = Watcher::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
-    let ending = loop {
+    summary.ended_by = loop {
         let sample = watcher.sample();
-        tally.add(&sample);
         let written = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample));
-        let shown = written.and_then(|()| view.as_mut().map_or(Ok(()), |view| view.show(&sample)));
+        let shown = written.and_then(|()| if is_shown { show(&sample, &summary) } else { Ok(()) });
+        summary.add(&sample);
+        if let Some(points) = &mut points {
+            add_point(points, sample.point, MOST_POINTS);
+        }
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
@@ -113,8 +114,9 @@ fn watch(
             break Ending::Time;
         }
     };
-    tally.add_cpu_samples(&watcher.new_cpu_samples());
-    Ok(ending)
+    summary.add_cpu_samples(&watcher.new_cpu_samples());
+    summary.watched_s = start.elapsed().as_secs_f64();
+    Ok((summary, points))
 }
 
 /// Waits until `due`. Returns whether a signal asks for the end.
@@ -130,34 +132,48 @@ fn is_stopped_before(due: Instant, stop: &AtomicBool) -> bool {
     true
 }
 
-/// Lines on a terminal from one heading to the next.
-const LINES_PER_HEAD: usize = 20;
-
-/// The lines that show the samples: their number, and the events that were printed.
-struct View(usize, Vec<(&'static str, u64)>);
-
-impl View {
-    /// `None` where standard output carries rows or JSON.
-    fn of(args: &args::Watch) -> Option<Self> {
-        let is_taken = args.csv == Some(Target::Stdout) || args.json.target == Some(Target::Stdout);
-        (!is_taken).then(|| Self(0, Vec::new()))
-    }
-
-    fn show(&mut self, sample: &Sample) -> io::Result<()> {
-        let Self(count, printed) = self;
-        let is_terminal = io::stdout().is_terminal();
-        let say = |line: &str| {
-            // A terminal would break it in the middle of words.
-            let is_long = is_terminal && line.chars().count() > terminal::columns();
-            let line = if is_long { Layout::of_stdout().wrap("", line) } else { line.to_owned() };
-            writeln!(io::stdout(), "{line}")
-        };
-        if *count == 0 || is_terminal && *count % LINES_PER_HEAD == 0 {
-            say(lines::HEAD)?;
+/// Prints the line of a sample; `before` is the summary of the samples before.
+fn show(sample: &Sample, before: &Watch) -> io::Result<()> {
+    let is_terminal = io::stdout().is_terminal();
+    let say = |line: &str| {
+        // A terminal would break it in the middle of words.
+        let is_long = is_terminal && line.chars().count() > wrap::columns();
+        let mut screen = Screen::of_stdout();
+        if is_long {
+            screen.say("", line)
+        } else {
+            screen.line(line)
         }
-        say(&lines::line(sample, printed))?;
-        *count += 1;
-        printed.clone_from(&sample.events);
-        Ok(())
+        write!(io::stdout(), "{}", screen.text)
+    };
+    let count = before.all.samples;
+    if count == 0 || is_terminal && count.is_multiple_of(LINES_PER_HEAD) {
+        say(lines::HEAD)?;
+    }
+    say(&lines::line(sample, before))
+}
+
+fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {
+    if points.len() == most {
+        let mut is_kept = false;
+        points.retain(|_| {
+            is_kept = !is_kept;
+            is_kept
+        });
+    }
+    points.push(point);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::point;
+
+    #[test]
+    fn of_many_points_the_older_ones_are_thinned_out() {
+        let mut points = Vec::new();
+        (0..12_u8).for_each(|at| add_point(&mut points, point(f64::from(at), 0.0), 8));
+        let kept: Vec<f64> = points.iter().map(|point| point.at_s).collect();
+        assert_eq!(kept, [0.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0]);
     }
 }

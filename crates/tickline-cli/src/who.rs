@@ -19,7 +19,7 @@ mod clocks;
     path = "who/other.rs"
 )]
 mod count;
-mod obstacle;
+
 mod text;
 mod tracepoint;
 
@@ -30,11 +30,10 @@ use self::clocks::Asked;
 use crate::args;
 use crate::document::{Caller, Document, Who};
 use crate::exit::Exit;
-use crate::measure::as_f64;
+use crate::measure::{as_f64, costs};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
-use crate::wrap::Layout;
 
 pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -45,7 +44,9 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let progress = Progress::new();
     let counted = count::count(args.process, args.time, progress.part("calls", 0.0, 0.8));
     // Afterwards, since tracepoints make each system call costlier.
-    let mut document = setup.measure_costs("who", &progress, 0.8);
+    costs::settle();
+    let costs = costs::measure(&setup.calls(), costs::ROUNDS, progress.part("costs", 0.8, 1.0));
+    let mut document = setup.document("who", costs, None);
     document.diagnose();
     let (who, exit) = match counted {
         Ok(counted) => (counted.into_who(&document), Exit::Success),
@@ -56,7 +57,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     };
     progress.finish();
     document.who = Some(Who { process: args.process, ..who });
-    outputs.emit(&document, |out| text::write(&document, Layout::of_stdout(), out))?;
+    outputs.emit(&document, &text::text(&document))?;
     Ok(exit)
 }
 
@@ -74,31 +75,27 @@ fn exists(pid: u32) -> io::Result<()> {
 }
 
 /// What was counted.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 struct Counted {
-    calls: BTreeMap<(u32, Asked), u64>,
+    /// All but the callers.
+    who: Who,
+    /// Samples, each of which stands for as many calls as `who` says.
+    samples: BTreeMap<(u32, Asked), u64>,
     /// The names of processes, read when they were first seen.
     names: BTreeMap<u32, Option<String>>,
-    /// Calls for which no sample stands.
-    lost: u64,
-    seconds: f64,
-    /// The sampling period: one call in so many was sampled.
-    every: u64,
-    /// `CLOCK_MONOTONIC` when counting began, and when it ended, ns.
-    from_ns: u64,
-    until_ns: u64,
 }
 
 impl Counted {
     /// Adds a sample. `name` reads the name of a process.
     fn add(&mut self, pid: u32, asked: Asked, name: impl FnOnce(u32) -> Option<String>) {
-        *self.calls.entry((pid, asked)).or_default() += self.every;
+        *self.samples.entry((pid, asked)).or_default() += 1;
         self.names.entry(pid).or_insert_with(|| name(pid));
     }
 
     fn into_who(self, facts: &Document) -> Who {
-        let callers = self.calls.iter().map(|(&(pid, asked), &calls)| {
-            let calls_per_second = as_f64(calls) / self.seconds;
+        let (seconds, every) = (self.who.counted_s.unwrap_or(1.0), self.who.sampled_every.unwrap_or(1));
+        let callers = self.samples.iter().map(|(&(pid, asked), &samples)| {
+            let calls_per_second = as_f64(samples * every) / seconds;
             let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
             let cost_ns = asked.cost_ns(facts);
             let fixed_ns = asked.fixed_ns(cost_ns, facts);
@@ -116,39 +113,6 @@ impl Counted {
         let mut callers: Vec<Caller> = callers.collect();
         let weight = |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
         callers.sort_by(|a, b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
-        Who {
-            counted_s: Some(self.seconds),
-            from_monotonic_ns: Some(self.from_ns),
-            until_monotonic_ns: Some(self.until_ns),
-            sampled_every: Some(self.every),
-            lost_calls: self.lost,
-            callers,
-            ..Who::default()
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::clocks::tests::facts;
-    use super::*;
-
-    #[test]
-    fn the_costliest_caller_comes_first() {
-        let mut counted = Counted { seconds: 2.0, every: 10, ..Counted::default() };
-        counted.add(1, Asked::Clock(-6), |_| None);
-        *counted.calls.get_mut(&(1, Asked::Clock(-6))).unwrap() = 9_000;
-        counted.add(2, Asked::Clock(1), |_| Some("few".to_owned()));
-        for read in 0..100 {
-            counted.add(3, Asked::Clock(1), |_| Some(format!("many, read {read} times before")));
-        }
-        let who = counted.into_who(&facts("system_call", "6.1.0"));
-        let order: Vec<_> = who.callers.iter().map(|caller| caller.pid).collect();
-        assert_eq!(order, [3, 2, 1], "an unknown cost weighs nothing");
-        assert_eq!(who.callers[0].process.as_deref(), Some("many, read 0 times before"));
-        assert!((who.calls_per_second() - 5_005.0).abs() < 1e-9);
-        // 500 calls a second of 900 ns, and 5 of them.
-        assert!((who.core_percent() - 505.0 * 900.0 / 1e7).abs() < 1e-9, "calls times costs");
-        assert!((who.fixed_core_percent().unwrap() - 505.0 * 25.0 / 1e7).abs() < 1e-9);
+        Who { callers, ..self.who }
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::terminal::plain;
+use crate::wrap::plain;
 
 /// Units, by the ends of keys.
 const UNITS: [(&str, &str); 9] = [
@@ -118,15 +118,4 @@ pub(crate) fn time(ns: f64) -> String {
 /// A figure with one decimal, unless that is 0.
 fn short(figure: f64) -> String {
     format!("{figure:.1}").replace(".0", "")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_the_unit_that_suits_them() {
-        let texts = [0.0, 8.84, 168.1, -20.0, 1_500.0, 1e6, 1e9, 9e12].map(time);
-        assert_eq!(texts, ["0 ns", "8.8 ns", "168 ns", "-20 ns", "1.5 us", "1 ms", "1 s", "2.5 h"]);
-    }
 }

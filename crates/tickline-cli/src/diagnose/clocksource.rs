@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::{fix, steps, texts};
 use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served::ServedBy;
 
 /// Clocksources that are slow or coarse, even if the vDSO answers: hardware behind a bus, or the
 /// timer tick.
@@ -198,7 +198,7 @@ fn xen(facts: &Document) -> Finding {
     if facts.accepts_tsc() == Some(true) {
         return accepted(finding, fix::use_tsc_of_doubtful_host(facts), facts);
     }
-    if facts.blame().is_some() || facts.lists_tsc() {
+    if facts.blame().is_some() || facts.lists("tsc") {
         return finding.fix(given_up(facts));
     }
     finding.fix(match (facts.accepts_tsc(), facts.invariant()) {
@@ -239,7 +239,7 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
             .steps(facts.may_have_good_tsc().then(|| steps::take_off(word)));
     }
     let offered = facts.machine.available_clocksources.as_deref();
-    let missing = offered.map(|list| match facts.lists_tsc() {
+    let missing = offered.map(|list| match facts.lists("tsc") {
         true => format!("available_clocksource has tsc, but the kernel has rejected it: {list}"),
         false => format!("available_clocksource has no tsc: {list}"),
     });
@@ -253,7 +253,7 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
 
 /// The log does not say why the kernel does without the TSC. `missing` says what the kernel offers.
 fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding {
-    let then = match facts.lists_tsc() {
+    let then = match facts.lists("tsc") {
         true => given_up(facts),
         false => not_offered(facts),
     };
@@ -271,7 +271,7 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
     if missing.is_none() {
         return offer_unknown(name, facts, then);
     }
-    let key = if facts.lists_tsc() { "tsc_unstable" } else { "tsc_missing" };
+    let key = if facts.lists("tsc") { "tsc_unstable" } else { "tsc_missing" };
     by_name(key, name).with_evidence(missing).with_evidence([why.to_owned()]).fix(then)
 }
 
@@ -280,7 +280,7 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
 fn rejection(facts: &Document) -> Vec<String> {
     match facts.blame() {
         Some(blame) => blame.lines,
-        None if facts.lists_tsc() && facts.accepts_tsc() == Some(false) => {
+        None if facts.lists("tsc") && facts.accepts_tsc() == Some(false) => {
             vec!["available_clocksource has tsc at its end, where the kernel puts one that it has marked unstable".to_owned()]
         }
         None => Vec::new(),

@@ -9,7 +9,7 @@ use super::log::{self, Blame};
 use crate::cpu_list::{self, ranges};
 use crate::document::{CostRow, Document};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served::ServedBy;
 use crate::measure::warp::Warp;
 
 /// The clocks from which programs read the precise time, the most usual first.
@@ -88,12 +88,8 @@ impl Document {
         Some(Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true) && self.blame().is_none())
     }
 
-    /// Whether the list of available clocksources names the TSC, accepted or not.
-    pub(super) fn lists_tsc(&self) -> bool {
-        self.lists("tsc")
-    }
-
-    fn lists(&self, clocksource: &str) -> bool {
+    /// Whether the list of available clocksources names this one, accepted or not.
+    pub(super) fn lists(&self, clocksource: &str) -> bool {
         let list = self.machine.available_clocksources.as_deref().unwrap_or_default();
         list.split_whitespace().any(|name| name == clocksource)
     }
@@ -107,13 +103,17 @@ impl Document {
         offered.find(|name| self.clocksource() != Some(name) && !self.are_unsynchronised())
     }
 
-    /// The words of the kernel's command line that keep the kernel from another clocksource.
+    /// The words of the kernel's command line.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = &str> {
+        self.machine.kernel_command_line.as_deref().unwrap_or_default().split_whitespace()
+    }
+
+    /// Those that keep the kernel from another clocksource.
     pub(super) fn choosing_words(&self) -> impl Iterator<Item = &str> {
-        let line = self.machine.kernel_command_line.as_deref().unwrap_or_default();
         let chosen = |word: &str| {
             word.strip_prefix("clocksource=").is_some_and(|name| self.clocksource() == Some(name))
         };
-        line.split_whitespace().filter(move |word| chosen(word) || *word == "no-kvmclock")
+        self.parameters().filter(move |word| chosen(word) || *word == "no-kvmclock")
     }
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
@@ -135,11 +135,6 @@ impl Document {
         self.machine.hypervisor.as_deref().unwrap_or("unknown")
     }
 
-    /// Whether the firmware names QEMU. Clouds may put their own name there.
-    pub(super) fn is_qemu(&self) -> bool {
-        self.machine.product.as_deref().is_some_and(|product| product.contains("QEMU"))
-    }
-
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
     /// these four exist on x86 only.
     pub(super) fn is_x86(&self) -> bool {
@@ -156,14 +151,12 @@ impl Document {
 
     /// Whether the kernel's command line has this word.
     pub(super) fn has_parameter(&self, parameter: &str) -> bool {
-        let line = self.machine.kernel_command_line.as_deref().unwrap_or_default();
-        line.split_whitespace().any(|word| word == parameter)
+        self.parameters().any(|word| word == parameter)
     }
 
     /// The first word of the kernel's command line that begins with `name`.
     pub(super) fn parameter_of(&self, name: &str) -> Option<&str> {
-        let line = self.machine.kernel_command_line.as_deref()?;
-        line.split_whitespace().find(|word| word.starts_with(name))
+        self.parameters().find(|word| word.starts_with(name))
     }
 
     /// Whether CPUID says that the TSC runs at one rate in all power states.
@@ -176,18 +169,13 @@ impl Document {
         self.invariant() != Some(false) && !self.are_unsynchronised()
     }
 
-    /// Whether CPUID says that a hypervisor runs this machine.
-    pub(super) fn is_guest(&self) -> bool {
-        self.machine.cpuid.as_ref().is_some_and(|cpuid| cpuid.hypervisor == Some(true))
-    }
-
     /// Whether the counters of all CPUs were compared and found synchronised.
     pub(super) fn are_synchronised(&self) -> bool {
         let online = self.machine.online_cpus.as_deref();
         let all =
             |warp: &Warp| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
         // tickline's clock compares only the CPUs that this process may use.
-        let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.0.len()).ok());
+        let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.len()).ok());
         let clock = online.is_some() && online == self.machine.synchronised_cpus;
         (clock || self.warp.as_ref().is_some_and(all)) && !self.are_unsynchronised()
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::fix;
-use super::steps::Steps;
+use super::steps::{Place, Steps};
 use super::texts::{self, Values};
 use crate::document::Document;
 
@@ -78,8 +78,8 @@ impl Finding {
         let who = self.who.map(|command| format!("{command} (counts the calls of each program)"));
         let texts = self.evidence.iter().map(|seen| ("seen", seen.clone()));
         let texts = texts.chain(self.fix_by_step().into_iter().map(|step| ("fix", step)));
-        let texts =
-            texts.chain(self.steps.as_ref().and_then(Steps::on).map(|place| ("run", place.to_owned())));
+        let is_host = self.steps.as_ref().is_some_and(|steps| steps.place == Place::Host);
+        let texts = texts.chain(is_host.then(|| ("run", "the following commands on the host".to_owned())));
         let commands = self.steps.iter().flat_map(Steps::named);
         let commands = commands.map(|(name, command)| (name, Detail::Command(command.to_owned())));
         let last = gain.map(|gain| ("gain", gain)).into_iter().chain(who.map(|who| ("who", who)));

@@ -73,9 +73,10 @@ fn use_tsc_after(facts: &Document, mut checks: Vec<String>) -> String {
 
 /// How to have a TSC that CPUID calls invariant: the host must offer it.
 pub(super) fn invariant_tsc(facts: &Document) -> String {
-    on_the_host(facts).unwrap_or_else(|| match facts.is_guest() {
-        true => fix("show_invariant"),
-        false => none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
+    let cpuid = facts.machine.cpuid.as_ref();
+    on_the_host(facts).unwrap_or_else(|| match cpuid.and_then(|cpuid| cpuid.hypervisor) {
+        Some(true) => fix("show_invariant"),
+        _ => none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
     })
 }
 
@@ -155,5 +156,7 @@ pub(super) fn on_the_host(facts: &Document) -> Option<String> {
 /// The same below this hypervisor.
 pub(super) fn on_host_named(hypervisor: &str, facts: &Document) -> Option<String> {
     let host = TEXTS.hosts.get(hypervisor)?;
-    Some(if facts.is_qemu() { host.tsc.clone() } else { format!("{}{}", host.tsc, host.unless_qemu) })
+    // Clouds may put their own name there.
+    let is_qemu = facts.machine.product.as_deref().is_some_and(|product| product.contains("QEMU"));
+    Some(if is_qemu { host.tsc.clone() } else { format!("{}{}", host.tsc, host.unless_qemu) })
 }

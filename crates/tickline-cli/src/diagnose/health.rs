@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::finding::{Finding, Severity};
 use super::fix;
 use crate::document::Document;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served::ServedBy;
 use crate::words::code;
 
 /// How the machine's clocks are.

@@ -73,17 +73,3 @@ pub(super) fn check(then: &str) -> String {
 pub(super) fn firmware_writes_tsc(log: &[String]) -> Vec<&String> {
     log.iter().filter(|line| line.contains("[Firmware Bug]: TSC ADJUST")).collect()
 }
-
-#[cfg(test)]
-pub(super) mod tests {
-    /// A message of each kind.
-    pub(in crate::diagnose) const MESSAGES: [&str; 7] = [
-        "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.",
-        "tsc: Marking TSC unstable due to boot parameter",
-        "clocksource: timekeeping watchdog on CPU3: Marking clocksource 'tsc' as unstable because the skew is too large:",
-        "clocksource:    Clocksource 'tsc' skewed 436888 ns (0 ms) over watchdog 'hpet' interval of 503029760 ns (503 ms)",
-        "clocksource: timekeeping watchdog on CPU0: hpet read-back delay of 162520ns, attempt 4, marking unstable",
-        "clocksource: timekeeping watchdog on CPU2: wd-tsc-wd read-back delay of 153560ns, attempt 3, marking tsc unstable",
-        "Clocksource tsc unstable (delta = -201134949 ns)",
-    ];
-}

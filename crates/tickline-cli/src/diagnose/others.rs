@@ -1,4 +1,5 @@
-//! Findings about the process's rights, the counters, and the settings.
+//! Findings about the counters and the settings, and about the process that runs the program: its
+//! rights, and what stands between it and its clocks. The latter say nothing about other processes.
 
 use serde_json::json;
 
@@ -8,7 +9,7 @@ use super::{fix, log, steps};
 use crate::document::Document;
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served::ServedBy;
 use crate::words::with_unit;
 
 /// `PR_SET_TSC`: where the vDSO reads the counter, libc's clocks end the process with SIGSEGV.
@@ -122,4 +123,37 @@ pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
 /// `TICKLINE` is neither `on` nor `off`.
 pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
     facts.clock.environment_unrecognised.then(|| Finding::new("environment_unrecognised", &[]))
+}
+
+/// The libraries that contain `clock_gettime`, by the beginnings of their file names: glibc (up to
+/// 2.16 in librt), musl, and Android's.
+const LIBRARIES: [&str; 6] = ["libc.so", "libc-", "libc.musl", "ld-musl", "librt.so", "librt-"];
+
+/// The least difference that shows a faked time, ns. An interruption between the two calls is
+/// shorter.
+const FAKED_NS: u64 = 1_000_000_000;
+
+/// A library stands in front of libc, such as libfaketime.
+pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
+    let file = facts.machine.clock_gettime_file.as_deref()?;
+    let name = file.rsplit('/').next().unwrap_or(file);
+    if LIBRARIES.iter().any(|library| name.starts_with(library)) {
+        return None;
+    }
+    let difference_ns = facts.machine.clock_gettime_difference_ns.unwrap_or(0);
+    let faked = difference_ns.unsigned_abs() > FAKED_NS;
+    let key = if faked { "clock_interposed/faked" } else { "clock_interposed" };
+    let difference_s = difference_ns / 1_000_000_000;
+    Some(Finding::new(key, &[("name", &name), ("file", &file), ("difference_s", &difference_s)]))
+}
+
+/// A debugger or recorder stops the process at system calls or signals.
+pub(super) fn traced(facts: &Document) -> Option<Finding> {
+    let pid = facts.machine.tracer_pid.filter(|pid| *pid != 0)?;
+    Some(Finding::new("traced", &[("pid", &pid)]))
+}
+
+/// tickline's clock could not start its thread.
+pub(super) fn no_thread(facts: &Document) -> Option<Finding> {
+    Some(Finding::new("no_thread", &[("error", facts.clock.thread_error.as_ref()?)]))
 }

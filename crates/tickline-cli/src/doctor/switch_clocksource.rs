@@ -9,27 +9,20 @@ use std::path::Path;
 
 use tickline::exchange;
 
-use crate::diagnose::{Finding, Severity, Steps};
+use crate::args::Doctor;
+use crate::diagnose::{Severity, Steps};
+use crate::document::Document;
 use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
-use crate::measure::calls::MONOTONIC;
-use crate::measure::pattern::Pattern;
+use crate::measure::calls::{self, MONOTONIC};
+use crate::measure::warp::Pattern;
 use crate::measure::{costs, warp};
-use crate::terminal::plain;
-
-/// Whether to ask before the change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Consent {
-    /// By a question on the terminal.
-    Asked,
-    /// `--yes`.
-    Given,
-}
+use crate::wrap::plain;
 
 /// Fixes the first slow or wrong finding that another clocksource can fix. Leaves notes alone.
-pub(super) fn fix(findings: &[Finding], machine: &Machine, consent: Consent) -> io::Result<Exit> {
+pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
-    let mut bad = findings.iter().filter(|finding| finding.severity < Severity::Note);
+    let mut bad = document.findings().iter().filter(|finding| finding.severity < Severity::Note);
     let steps = bad.find_map(|finding| {
         let steps = finding.steps.as_ref()?;
         Some((finding, steps, steps.clocksource.as_deref()?))
@@ -46,11 +39,11 @@ pub(super) fn fix(findings: &[Finding], machine: &Machine, consent: Consent) -> 
     // Opening the file changes nothing, and shows whether this user may write to it.
     let writable = fs::OpenOptions::new().write(true).open(&place);
     drop(writable.map_err(|error| refused(&place, &error))?);
-    if let Some(why) = untested(steps, machine) {
+    if let Some(why) = untested(steps, &document.machine) {
         writeln!(log, "Not done: {why}")?;
         return Ok(Exit::Negative);
     }
-    if consent == Consent::Asked && !agrees(&mut log, clocksource)? {
+    if !args.yes && !agrees(&mut log, clocksource)? {
         writeln!(log, "Not done.")?;
         return Ok(Exit::Negative);
     }
@@ -114,7 +107,7 @@ fn refused(place: &Path, error: &io::Error) -> io::Error {
 /// What a call costs now, in a sentence.
 fn cost() -> String {
     const ROUNDS: u32 = 5;
-    let costs = costs::measure(ROUNDS, |_| {});
+    let costs = costs::measure(&calls::all(costs::may_read_counter()), ROUNDS, |_| {});
     let ns = costs.iter().find(|cost| cost.clock == MONOTONIC).and_then(|cost| cost.cost_ns);
     ns.map_or_else(String::new, |ns| format!(" {MONOTONIC} takes {ns:.0} ns now."))
 }
@@ -124,15 +117,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_written_and_read_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("current_clocksource");
-        std::fs::write(&place, "hpet\n").unwrap();
-        choose(&place, "tsc").unwrap();
-        assert_eq!(std::fs::read_to_string(&place).unwrap(), "tsc");
-        let missing = choose(Path::new("/no/such/place"), "tsc").unwrap_err().to_string();
-        assert!(missing.contains("/no/such/place"), "{missing}");
-        let denied = refused(&place, &io::ErrorKind::PermissionDenied.into()).to_string();
+    fn a_name_is_written_or_the_hint_says_how() {
+        let place = tempfile::NamedTempFile::new().unwrap();
+        choose(place.path(), "tsc").unwrap();
+        assert_eq!(fs::read_to_string(place.path()).unwrap(), "tsc");
+        let denied = refused(place.path(), &io::ErrorKind::PermissionDenied.into()).to_string();
         assert!(denied.contains("sudo tickline doctor --fix"), "{denied}");
     }
 

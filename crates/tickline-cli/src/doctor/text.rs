@@ -1,87 +1,74 @@
 //! The document as text for people: the verdict, the findings, then the facts.
 
-use std::io::{self, Write};
-
 use crate::diagnose::{Detail, Finding, Level, Severity};
-use crate::document::{CpuRow, Document, TrackSummary, lines};
-use crate::terminal::plain;
+use crate::document::{Document, lines};
 use crate::words::code;
-use crate::wrap::{BAD, GOOD, Layout, SLOW, heading};
+use crate::wrap::{BAD, GOOD, SLOW, Screen, plain};
 
-/// Writes the document as text.
-pub(super) fn write(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    first_line(document, layout, out)?;
-    layout.say("", &document.verdict, out)?;
-    document.build_note().map_or(Ok(()), |note| layout.say("", note, out))?;
-    findings(document, layout, out)?;
-    machine(document, layout, out)?;
-    per_cpu(&document.clock.per_cpu, layout, out)?;
-    clocks(document, layout, out)?;
-    gates(document, layout, out)?;
-    document.track.as_ref().map_or(Ok(()), |summary| track(summary, layout, out))
-}
-
-/// Writes the diagnosis of a recorded machine.
-pub(super) fn write_recorded(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    first_line(document, layout, out)?;
-    layout.say("", "A recorded machine: nothing is measured here.", out)?;
-    findings(document, layout, out)?;
-    machine(document, layout, out)?;
-    clocks(document, layout, out)
+/// The document as text.
+pub(super) fn text(document: &Document) -> String {
+    let mut screen = Screen::of_stdout();
+    first_line(document, &mut screen);
+    document.show_verdict(&mut screen);
+    findings(document, &mut screen);
+    machine(document, &mut screen);
+    per_cpu(document, &mut screen);
+    clocks(document, &mut screen);
+    gates(document, &mut screen);
+    track(document, &mut screen);
+    screen.text
 }
 
 /// The sentence about the machine, its level in colour.
-fn first_line(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    let Some((sentence, health)) = document.headline().zip(document.health.as_ref()) else { return Ok(()) };
+fn first_line(document: &Document, screen: &mut Screen) {
+    let Some((sentence, health)) = document.headline().zip(document.health.as_ref()) else { return };
     let style = match health.level {
         Level::Ok => GOOD,
         Level::Unsure | Level::Slow | Level::Unknown => SLOW,
         Level::Wrong => BAD,
     };
-    let level_bytes = sentence.find(':').unwrap_or(0);
-    writeln!(out, "{}", layout.wrap_painted("", &sentence, level_bytes, style))
+    screen.say_painted("", &sentence, sentence.find(':').unwrap_or(0), style);
 }
 
-fn findings(facts: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    let findings = facts.findings();
-    for (place, finding) in findings.iter().enumerate() {
-        let is_note = |finding: &Finding| finding.severity == Severity::Note;
-        match (is_note(finding), place.checked_sub(1).map(|before| is_note(&findings[before]))) {
-            (false, None) => writeln!(out, "\n{}", heading("Findings"))?,
-            (true, None | Some(false)) => writeln!(out, "\n{}", heading("Worth knowing"))?,
-            _ => {}
+fn findings(document: &Document, screen: &mut Screen) {
+    let (notes, faults): (Vec<_>, Vec<_>) =
+        document.findings().iter().partition(|finding| finding.severity == Severity::Note);
+    for (title, findings) in [("Findings", faults), ("Worth knowing", notes)] {
+        if !findings.is_empty() {
+            screen.heading(title);
         }
-        let (severity, code) = (code(finding.severity), finding.code);
-        let (first, text) = (format!("  {severity:<6} "), format!("{} [{code}]", finding.what));
-        let line = match finding.severity {
-            Severity::Wrong => layout.wrap_painted(&first, &text, first.len(), BAD),
-            Severity::Slow | Severity::Unsure => layout.wrap_painted(&first, &text, first.len(), SLOW),
-            Severity::Note => layout.wrap(&first, &text),
-        };
-        writeln!(out, "{line}")?;
-        for (name, said) in finding.details() {
-            let label = format!("         {:<5} ", format!("{name}:"));
-            match said {
-                Detail::Text(text) => layout.say(&label, &text, out)?,
-                Detail::Command(command) => writeln!(out, "{label}{}", plain(&command))?,
-            }
+        findings.into_iter().for_each(|finding| show(finding, screen));
+    }
+    if let Some(Finding { code, .. }) = document.findings().first() {
+        screen.say("  ", &format!("What a code in brackets means: tickline explain {code}"));
+    }
+}
+
+fn show(finding: &Finding, screen: &mut Screen) {
+    let (first, text) =
+        (format!("  {:<6} ", code(finding.severity)), format!("{} [{}]", finding.what, finding.code));
+    match finding.severity {
+        Severity::Wrong => screen.say_painted(&first, &text, first.len(), BAD),
+        Severity::Slow | Severity::Unsure => screen.say_painted(&first, &text, first.len(), SLOW),
+        Severity::Note => screen.say(&first, &text),
+    }
+    for (name, said) in finding.details() {
+        let label = format!("         {:<5} ", format!("{name}:"));
+        match said {
+            Detail::Text(text) => screen.say(&label, &text),
+            Detail::Command(command) => screen.line(&format!("{label}{}", plain(&command))),
         }
     }
-    findings.first().map_or(Ok(()), |first| {
-        layout.say("  ", &format!("What a code in brackets means: tickline explain {}", first.code), out)
-    })
 }
 
-fn machine(facts: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n{}", heading("Machine"))?;
-    lines(facts)?.iter().try_for_each(|(name, text)| layout.say(&format!("  {name:<13}"), text, out))
-}
-
-fn per_cpu(rows: &[CpuRow], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
+fn machine(document: &Document, screen: &mut Screen) {
+    screen.heading("Machine");
+    for (name, text) in lines(document) {
+        screen.say(&format!("  {name:<13}"), &text);
     }
-    writeln!(out, "\n{}", heading("CPUs, each with a line of its own"))?;
+}
+
+fn per_cpu(document: &Document, screen: &mut Screen) {
     const COLUMNS: [(&str, &str); 6] = [
         ("cpu", "CPU"),
         ("state", "state"),
@@ -90,16 +77,13 @@ fn per_cpu(rows: &[CpuRow], layout: Layout, out: &mut dyn Write) -> io::Result<(
         ("age_ns", "age ns"),
         ("failures", "failures"),
     ];
-    layout.table_of(&COLUMNS, &rows, out)
+    if !document.clock.per_cpu.is_empty() {
+        screen.heading("CPUs, each with a line of its own");
+        screen.table_of(&COLUMNS, &document.clock.per_cpu);
+    }
 }
 
-fn clocks(facts: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    if facts.costs.is_empty() {
-        return writeln!(out, "\nClocks: none was measured");
-    }
-    let title =
-        "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers";
-    writeln!(out, "\n{}", heading(&layout.wrap("", title)))?;
+fn clocks(document: &Document, screen: &mut Screen) {
     const COLUMNS: [(&str, &str); 5] = [
         ("clock", "clock"),
         ("cost_ns", "cost ns"),
@@ -107,15 +91,22 @@ fn clocks(facts: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<(
         ("resolution_ns", "resolution ns"),
         ("served_by", "answered by"),
     ];
-    layout.table_of(&COLUMNS, &facts.costs, out)?;
-    match &facts.served_unknown {
-        Some(reason) => layout.say("  ", &format!("it is unknown who answers: {reason}"), out),
-        None => Ok(()),
+    if document.costs.is_empty() {
+        return screen.line("\nClocks: none was measured");
+    }
+    screen.heading(
+        "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers",
+    );
+    screen.table_of(&COLUMNS, &document.costs);
+    if let Some(reason) = &document.served_unknown {
+        screen.say("  ", &format!("it is unknown who answers: {reason}"));
     }
 }
 
-fn gates(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n{}", heading("Gates"))?;
+fn gates(document: &Document, screen: &mut Screen) {
+    if !document.gates.is_empty() {
+        screen.heading("Gates");
+    }
     for gate in &document.gates {
         let text = gate.text.as_deref().unwrap_or_default();
         let line = match (gate.open, gate.reason.as_deref().or(gate.warning.as_deref())) {
@@ -123,20 +114,12 @@ fn gates(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result
             (true, Some(code)) => format!("open, but {text} [{code}]"),
             (false, code) => format!("closed: {text} [{}]", code.unwrap_or_default()),
         };
-        layout.say(&format!("  {:<15} ", gate.gate), &line, out)?;
+        screen.say(&format!("  {:<15} ", gate.gate), &line);
     }
-    Ok(())
 }
 
-fn track(track: &TrackSummary, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "\n{}", heading(&layout.wrap("", "Offset from CLOCK_MONOTONIC, and claimed bound")))?;
-    let summary = format!(
-        "{} samples: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
-        track.points.len(),
-        track.largest_offset_ns,
-        track.largest_bound_ns,
-        track.outside_bracket,
-        track.bound_violated
-    );
-    layout.say("", &summary, out)
+fn track(document: &Document, screen: &mut Screen) {
+    let Some(track) = &document.track else { return };
+    screen.heading("Offset from CLOCK_MONOTONIC, and claimed bound");
+    screen.say("", &track.summary());
 }

@@ -1,12 +1,11 @@
 //! What a document says of its machine in words, line by line: for `doctor` and for the report.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use serde_json::{Map, Value, json};
 
 use super::Document;
-use crate::machine::{Machine, Ntp};
+use crate::machine::Ntp;
 use crate::words::{UNKNOWN, unit, with_unit};
 
 /// For each line, places in the document, and what is said of a value there: where it is known, where
@@ -14,7 +13,7 @@ use crate::words::{UNKNOWN, unit, with_unit};
 const LINES: &str = include_str!("lines.json");
 
 /// The name of each line, and its text.
-pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
+pub(crate) fn lines(facts: &Document) -> Vec<(String, String)> {
     let mut json = json!({ "machine": facts.machine, "clock": facts.clock });
     let hz = |key: &str| json["clock"][key].as_f64();
     let ppm = hz("frequency_hz").zip(hz("nominal_frequency_hz"));
@@ -32,9 +31,10 @@ pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
     }
     json["machine"]["rate_ppb"] = json!(facts.machine.ntp.as_ref().map(Ntp::rate_ppb));
     json["machine"]["counters"] = json!(facts.counters());
-    json["machine"]["kernel_command_line"] = json!(parameters(&facts.machine));
+    json["machine"]["kernel_command_line"] = json!(parameters(facts));
     json["machine"]["kernel_log"] = json!(facts.machine.kernel_log.as_ref().map(Vec::len));
-    let lines: Map<String, Value> = serde_json::from_str(LINES)?;
+    // A mistake in the file, which the test finds, leaves no lines.
+    let lines: Map<String, Value> = serde_json::from_str(LINES).unwrap_or_default();
     let line = |(name, places): (String, Value)| {
         let places = places.as_object().into_iter().flatten();
         let facts =
@@ -42,7 +42,7 @@ pub(crate) fn lines(facts: &Document) -> io::Result<Vec<(String, String)>> {
         let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
         (name, if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") })
     };
-    Ok(lines.into_iter().map(line).collect())
+    lines.into_iter().map(line).collect()
 }
 
 /// What one of these `texts` says of the value at a place; nothing if it has no words.
@@ -56,12 +56,12 @@ fn describe(place: &str, value: &Value, texts: &Value) -> String {
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
-fn parameters(machine: &Machine) -> Option<String> {
+fn parameters(facts: &Document) -> Option<String> {
     const TOPICS: [&str; 9] =
         ["tsc", "clocksource", "hpet", "vdso", "acpi_pm", "no-kvmclock", "lpj", "nohz", "isolcpus"];
-    let line = machine.kernel_command_line.as_ref()?;
-    let words: Vec<&str> =
-        line.split_whitespace().filter(|word| TOPICS.iter().any(|topic| word.contains(topic))).collect();
+    facts.machine.kernel_command_line.as_ref()?;
+    let is_topic = |word: &&str| TOPICS.iter().any(|topic| word.contains(topic));
+    let words: Vec<&str> = facts.parameters().filter(is_topic).collect();
     Some(if words.is_empty() { "nothing about clocks".to_owned() } else { words.join(" ") })
 }
 
@@ -87,7 +87,7 @@ mod tests {
         }))
         .unwrap();
         facts.clock.events = [("rate_change", 2), ("expiry", 0)].into();
-        let lines = lines(&facts).unwrap();
+        let lines = lines(&facts);
         let text: String = lines.into_iter().map(|(name, text)| format!("{name}: {text}\n")).collect();
         for line in [
             "CPU: unknown\n",

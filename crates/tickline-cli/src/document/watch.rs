@@ -6,6 +6,10 @@ use serde::Serialize;
 
 use crate::measure::migration::Change;
 use crate::measure::track::Point;
+use crate::measure::watch::{CpuSample, Sample, Slope, state_name};
+
+/// Changes of the machine's clocks that are kept.
+const MOST_CHANGES: usize = 1_000;
 
 /// Why `watch` ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -22,7 +26,7 @@ pub(crate) enum Ending {
 }
 
 /// The summary of all samples.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Watch {
     /// Time between two samples, s.
@@ -36,6 +40,8 @@ pub(crate) struct Watch {
     /// The growth of the offset while the counter served, ppb; null with less than three such
     /// samples.
     pub(crate) skew_ppb: Option<f64>,
+    #[serde(skip)]
+    pub(crate) slope: Slope,
     /// The count of each event meanwhile.
     pub(crate) events: BTreeMap<&'static str, u64>,
     /// What changed in the machine's clocks meanwhile, the first 1,000: another clocksource, and
@@ -46,8 +52,35 @@ pub(crate) struct Watch {
     pub(crate) cpus: Vec<CpuWatch>,
 }
 
+impl Watch {
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        self.all.add(&sample.point, sample.state);
+        if sample.state == tickline::State::Fast {
+            self.slope.add(sample.point.at_s, sample.point.offset_ns);
+            self.skew_ppb = self.slope.ppb();
+        }
+        self.add_cpu_samples(&sample.new_cpus);
+        self.events = sample.events.iter().copied().collect();
+        let space = MOST_CHANGES.saturating_sub(self.changes.len());
+        self.changes.extend(sample.changes.iter().take(space).cloned());
+    }
+
+    /// Adds samples on CPUs. Must be called at the end as well: they go on after the last sample of
+    /// the main thread, so without that call the states would be an interval old.
+    pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
+        for CpuSample { cpu, point, state } in samples {
+            let place = self.cpus.binary_search_by_key(cpu, |known| known.cpu).unwrap_or_else(|place| {
+                self.cpus.insert(place, CpuWatch { cpu: *cpu, ..CpuWatch::default() });
+                place
+            });
+            self.cpus[place].state = state_name(*state);
+            self.cpus[place].figures.add(point, *state);
+        }
+    }
+}
+
 /// The summary of the samples on one CPU.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CpuWatch {
     /// The CPU's number.
@@ -87,8 +120,25 @@ impl Figures {
         self.fast_samples += u64::from(state == tickline::State::Fast);
         self.least_offset_ns = self.least_offset_ns.min(point.offset_ns);
         self.most_offset_ns = self.most_offset_ns.max(point.offset_ns);
-        self.largest_bound_ns = self.largest_bound_ns.max(point.before_ns).max(point.after_ns);
-        self.outside_bracket += u64::from(!point.inside);
-        self.bound_violated += u64::from(point.violated);
+        self.largest_bound_ns = self.largest_bound_ns.max(point.bound_before_ns).max(point.bound_after_ns);
+        self.outside_bracket += u64::from(!point.inside_bracket);
+        self.bound_violated += u64::from(point.bound_violated);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample::point;
+
+    /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
+    /// served: it lost the CPUs' samples after the main thread's last one.
+    #[test]
+    fn a_cpu_sample_after_the_last_one_counts() {
+        let sample = |at_s, state| CpuSample { cpu: 3, point: point(at_s, 1.0), state };
+        let mut watch = Watch::default();
+        watch.add_cpu_samples(&[sample(0.0, tickline::State::Calibrating)]);
+        watch.add_cpu_samples(&[sample(1.0, tickline::State::Fast)]);
+        assert_eq!((watch.cpus[0].state, watch.cpus[0].figures.samples), ("fast", 2));
     }
 }

@@ -34,6 +34,7 @@ pub(super) fn read() -> Option<Cpuid> {
     let cpuid = raw_cpuid::CpuId::new();
     let (features, more) = (cpuid.get_feature_info(), cpuid.get_extended_feature_info());
     let extended = cpuid.get_extended_processor_and_feature_identifiers();
+    let (frequency, hypervisor) = (cpuid.get_processor_frequency_info(), cpuid.get_hypervisor_info());
     Some(Cpuid {
         // A processor without the leaf does not claim an invariant TSC.
         invariant_tsc: Some(
@@ -44,14 +45,8 @@ pub(super) fn read() -> Option<Cpuid> {
         tsc_adjust: more.map(|more| more.has_tsc_adjust_msr()),
         hypervisor: features.map(|features| features.has_hypervisor()),
         leaf_15h_hz: cpuid.get_tsc_info().and_then(|tsc| tsc.tsc_frequency()).filter(|hz| *hz != 0),
-        leaf_16h_base_mhz: cpuid
-            .get_processor_frequency_info()
-            .map(|frequency| frequency.processor_base_frequency())
-            .filter(|mhz| *mhz != 0),
-        hypervisor_khz: cpuid
-            .get_hypervisor_info()
-            .and_then(|hypervisor| hypervisor.tsc_frequency())
-            .filter(|khz| *khz != 0),
+        leaf_16h_base_mhz: frequency.map(|found| found.processor_base_frequency()).filter(|mhz| *mhz != 0),
+        hypervisor_khz: hypervisor.and_then(|found| found.tsc_frequency()).filter(|khz| *khz != 0),
     })
 }
 

@@ -1,14 +1,15 @@
-//! Facts of Linux: the NTP state, the process's right to read the counter, the log, the time
-//! namespace. Only [`allow_counter`] changes anything, and for this thread alone.
+//! Facts of Linux: the NTP state, the process's right to read the counter, the time namespace. Only [`allow_counter`] changes anything, and for this thread alone.
 
 #![allow(
     unsafe_code,
-    reason = "adjtimex, prctl, klogctl, dladdr and clock_gettime, which no crate wraps that this program needs otherwise"
+    reason = "adjtimex, dladdr and clock_gettime, which no crate wraps that this program needs otherwise"
 )]
 
 use std::fs;
-use std::io;
 
+use rustix::process::{
+    TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
+};
 use tickline_page::host::namespace_offset_ns;
 
 use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon};
@@ -55,18 +56,14 @@ fn ntp() -> Option<Ntp> {
 
 /// Whether the calling thread may read the counter: `prctl(PR_GET_TSC)` on x86. `None` elsewhere.
 pub(crate) fn counter_readable() -> Option<bool> {
-    let mut mode: libc::c_int = 0;
-    // SAFETY: PR_GET_TSC writes one int to the address given, or fails.
-    let result = unsafe { libc::prctl(libc::PR_GET_TSC, &raw mut mode) };
-    (result == 0).then_some(mode != libc::PR_TSC_SIGSEGV)
+    Some(time_stamp_counter_readability().ok()? == TimeStampCounterReadability::Readable)
 }
 
 /// Gives the calling thread, and the threads that it starts, the right to read the counter, which
 /// `PR_SET_TSC` has taken from them. Without it, libc's clocks, which the measurements need, end
 /// the process with SIGSEGV.
 pub(crate) fn allow_counter() {
-    // SAFETY: changes nothing but this thread's own right.
-    unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) };
+    set_time_stamp_counter_readability(TimeStampCounterReadability::Readable).ok();
 }
 
 /// The file from which the dynamic linker has `clock_gettime`: libc, or what stands in front of it
@@ -107,22 +104,6 @@ fn clock_gettime_difference_ns() -> Option<i64> {
         i64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec.into())
     };
     if libc_result != 0 || call_result != 0 { None } else { ns(by_libc)?.checked_sub(ns(by_kernel)?) }
-}
-
-/// The kernel's log by syslog(2).
-pub(super) fn kernel_log() -> io::Result<String> {
-    const READ_ALL: libc::c_int = 3; // SYSLOG_ACTION_READ_ALL
-    const SIZE_BUFFER: libc::c_int = 10; // SYSLOG_ACTION_SIZE_BUFFER
-    // SAFETY: this asks for a size, and writes nothing.
-    let size = unsafe { libc::klogctl(SIZE_BUFFER, std::ptr::null_mut(), 0) };
-    // The kernel keeps texts alone, and puts level and time in front of each line.
-    let size = size.saturating_mul(2);
-    let mut log = vec![0_u8; usize::try_from(size).map_err(|_| io::Error::last_os_error())?];
-    // SAFETY: the memory is valid for writes of that size.
-    let length = unsafe { libc::klogctl(READ_ALL, log.as_mut_ptr().cast(), size) };
-    let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-    log.truncate(length);
-    Ok(String::from_utf8_lossy(&log).into_owned())
 }
 
 /// See time_namespaces(7). `None` where the kernel has none (before Linux 5.6), or `/proc` is

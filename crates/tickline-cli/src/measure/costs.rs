@@ -4,10 +4,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tickline::{State, Status};
+use tickline::{Gate, State, Status, Verdict};
 
 use super::calls::{self, Call};
-use super::served_by::ServedBy;
+use super::served::ServedBy;
 
 /// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on
 /// an idle machine.
@@ -68,13 +68,6 @@ pub(crate) struct LongRun {
     pub(crate) total_s: Option<f64>,
 }
 
-impl LongRun {
-    /// Drops the figures, as if the clock were not available.
-    pub(crate) fn forget(&mut self) {
-        (self.mean_ns, self.total_s) = (None, None);
-    }
-}
-
 /// Waits for the steady state of the clock's thread, for a limited time.
 pub(crate) fn settle() {
     let waits = |status: &Status| {
@@ -84,9 +77,8 @@ pub(crate) fn settle() {
     thread::sleep(SETTLED);
 }
 
-/// Measures every clock, in at least one round. `progress` receives the finished share.
-pub(crate) fn measure(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<CostRow> {
-    let calls = calls::all(may_read_counter());
+/// Measures every call, in at least one round. `progress` receives the finished share.
+pub(crate) fn measure(calls: &[Call], rounds: u32, mut progress: impl FnMut(f64)) -> Vec<CostRow> {
     let counts: Vec<u32> = calls.iter().map(calls_per_round).collect();
     let mut taken = vec![Vec::new(); calls.len()];
     for round in 0..rounds {
@@ -105,11 +97,6 @@ pub(crate) fn measure(rounds: u32, mut progress: impl FnMut(f64)) -> Vec<CostRow
 }
 
 impl CostRow {
-    /// Drops the figures, as if the clock were not available.
-    pub(crate) fn forget(&mut self) {
-        (self.cost_ns, self.median_ns, self.p90_ns, self.ratio_to_counter) = (None, None, None, None);
-    }
-
     fn of(name: &str, mut taken_ns: Vec<f64>) -> Self {
         taken_ns.sort_by(f64::total_cmp);
         let last = taken_ns.len().saturating_sub(1);
@@ -120,8 +107,7 @@ impl CostRow {
 }
 
 /// Calls each clock of the long run `count` times; the clocks take turns.
-pub(crate) fn long_run(count: u32, mut progress: impl FnMut(f64)) -> Vec<LongRun> {
-    let calls = calls::all(may_read_counter());
+pub(crate) fn long_run(calls: &[Call], count: u32, mut progress: impl FnMut(f64)) -> Vec<LongRun> {
     let named = |name: &str| calls.iter().find(|call| call.name == name);
     let mut totals = LONG_RUN.map(|name| (name, named(name), 0.0));
     let mut done = 0;
@@ -144,12 +130,8 @@ pub(crate) fn long_run(count: u32, mut progress: impl FnMut(f64)) -> Vec<LongRun
 /// Whether the gates found a counter that this process may read.
 pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
-    status.is_judged
-        && status
-            .verdicts()
-            .iter()
-            .filter(|verdict| matches!(verdict.gate, tickline::Gate::Supported | tickline::Gate::Readable))
-            .all(|verdict| verdict.closed.is_none())
+    let is_about = |verdict: &&Verdict| matches!(verdict.gate, Gate::Supported | Gate::Readable);
+    status.is_judged && status.verdicts().iter().filter(is_about).all(|verdict| verdict.closed.is_none())
 }
 
 /// The number of calls that take `ROUND_NS`.
@@ -176,10 +158,7 @@ mod tests {
     #[test]
     fn rounds_are_reported_by_rank() {
         for (taken_ns, expected) in [
-            (
-                vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0],
-                [Some(1.0), Some(6.0), Some(10.0)],
-            ),
+            (vec![9.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 99.0], [1.0, 6.0, 10.0].map(Some)),
             (vec![3.0], [Some(3.0); 3]),
             (vec![f64::INFINITY; 3], [None; 3]),
         ] {

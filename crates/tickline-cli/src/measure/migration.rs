@@ -1,14 +1,12 @@
 //! Signs that the machine was moved to another host, or that its clocks were changed: another
 //! clocksource, and a counter that has jumped.
 
-use std::fs;
-
 use serde::Serialize;
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 
 use super::calls::monotonic_ns;
 use super::{as_f64, narrowest, signed_f64};
-use crate::machine::CLOCKSOURCE;
+use crate::machine::clocksource;
 
 /// The largest difference that an interruption between the two readings may cause, ns. A move takes
 /// some 100 ms, and leaves a counter that is off by far more.
@@ -96,11 +94,6 @@ fn jump_s(last: (u64, u64), now: (u64, u64), frequency_hz: u64) -> Option<f64> {
     (jump_ns.abs() > NOISE_NS + RATES * elapsed_ns.abs()).then_some(jump_ns / 1e9)
 }
 
-fn clocksource() -> Option<String> {
-    let text = fs::read_to_string(format!("{CLOCKSOURCE}/current_clocksource")).ok()?;
-    Some(text.trim().to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,15 +128,5 @@ mod tests {
         assert!(at(HZ * 10 + HZ / 5, 200, None).is_some_and(|jump_s| (jump_s - 10.0).abs() < 1e-6));
         assert_eq!(at(HZ * 10 + HZ / 10 * 3, 300, None), None);
         assert!(at(HZ * 9, 400, Some(HZ / 2)).is_some_and(|jump_s| jump_s < -1.0), "by the rate before");
-    }
-
-    #[test]
-    fn a_machine_at_rest_has_no_changes() {
-        let mut monitor = Monitor::new(super::super::costs::may_read_counter());
-        let hz = tickline::Clock::global().status().frequency_hz;
-        assert_eq!(monitor.changes(1.0, hz), []);
-        monitor.clocksource = Some("another".to_owned());
-        let changes = monitor.changes(2.0, hz);
-        assert!(changes.iter().any(|change| change.what.contains("was another and is")), "{changes:?}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::calls;
+use super::calls::Call;
 use super::costs::CostRow;
 
 /// Time for each clock. Coarse clocks move once a timer tick of the kernel, which takes at most 10
@@ -21,12 +21,10 @@ const STEPS: u32 = 1_000;
 /// us, far less than `PATIENCE`.
 const READS_PER_CHECK: u32 = 64;
 
-/// Measures every clock of the rows that `wanted` accepts.
-pub(crate) fn measure(rows: &mut [CostRow], wanted: impl Fn(&str) -> bool) {
-    for call in calls::all(false).into_iter().filter(|call| wanted(call.name)) {
-        if let Some(row) = rows.iter_mut().find(|row| row.clock == call.name) {
-            row.resolution_ns = call.read_ns.and_then(resolution_ns);
-        }
+/// Measures every clock. The rows are those of the calls, in the same order.
+pub(crate) fn measure(rows: &mut [CostRow], calls: &[Call]) {
+    for (row, call) in rows.iter_mut().zip(calls) {
+        row.resolution_ns = call.read_ns.as_ref().and_then(resolution_ns);
     }
 }
 

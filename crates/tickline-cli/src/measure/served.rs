@@ -14,9 +14,24 @@ use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe};
 use std::process::{Command, ExitStatus, Stdio};
 
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
 use super::calls::{self, Call};
-use super::served_by::ServedBy;
 use crate::exit::Exit;
+
+/// Who answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum ServedBy {
+    /// The vDSO: code that the kernel has mapped into the process.
+    Vdso,
+    /// The kernel, by a system call.
+    SystemCall,
+    /// Nobody: the call ends the process (SIGSEGV).
+    Nobody,
+}
 
 /// Who answers each clock; clocks without a proof are left out.
 pub(crate) type Served = BTreeMap<&'static str, ServedBy>;
@@ -56,14 +71,10 @@ pub(crate) fn find() -> Result<Served, String> {
             .map_err(|error| format!("the program cannot run itself: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         for line in text.lines() {
+            let Some(clock) = clocks.get(from) else { return Err(format!("unexpected answer '{line}'")) };
+            let answer: Option<ServedBy> = serde_json::from_str(line).map_err(|_| line.to_owned())?;
+            served.extend(answer.map(|served_by| (clock.name, served_by)));
             from += 1;
-            let Some(clock) = clocks.get(from - 1) else { return Err(format!("unexpected answer '{line}'")) };
-            match line {
-                VDSO => served.insert(clock.name, ServedBy::Vdso),
-                SYSTEM_CALL => served.insert(clock.name, ServedBy::SystemCall),
-                NEITHER => None,
-                reason => return Err(reason.to_owned()),
-            };
         }
         match clocks.get(from) {
             _ if output.status.success() => break,
@@ -89,23 +100,18 @@ fn was_killed_by_its_call(_: ExitStatus) -> bool {
     false
 }
 
-/// What the filtered process prints, a line for each clock. Any other line is the reason for its
-/// failure.
-const VDSO: &str = "vdso";
-const SYSTEM_CALL: &str = "system_call";
-/// No such clock.
-const NEITHER: &str = "neither";
-
 /// The answerer of a clock: judged by its panic, its error, and the time that it has returned, ns.
-fn judged(panicked: bool, errno: i32, reading_ns: Option<u64>) -> &'static str {
+/// `None` if there is no such clock.
+fn judged(panicked: bool, errno: i32, reading_ns: Option<u64>) -> Option<ServedBy> {
     match (panicked, errno, reading_ns) {
-        (true, _, _) | (_, filter::ANSWER, _) | (_, 0, Some(0)) => SYSTEM_CALL,
-        (_, 0, _) => VDSO,
-        _ => NEITHER,
+        (true, _, _) | (_, filter::ANSWER, _) | (_, 0, Some(0)) => Some(ServedBy::SystemCall),
+        (_, 0, _) => Some(ServedBy::Vdso),
+        _ => None,
     }
 }
 
-/// The filtered process: calls the clocks, beginning with number `from`.
+/// The filtered process: calls the clocks, beginning with number `from`. It prints who answers each,
+/// as a line of JSON. Any other line is the reason for its failure.
 pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
     let mut out = io::stdout().lock();
     let mut say = |line: &str| writeln!(out, "{line}").and_then(|()| out.flush());
@@ -128,12 +134,12 @@ pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
     };
     // Without an effective filter, every clock would seem to be answered by the vDSO.
     let calls = calls::all(false);
-    if calls.iter().any(|call| call.name == calls::SYSTEM_CALL && ask(call) != SYSTEM_CALL) {
+    if calls.iter().any(|call| call.name == calls::SYSTEM_CALL && ask(call) != Some(ServedBy::SystemCall)) {
         say("the filter has no effect on system calls here")?;
         return Ok(Exit::Negative);
     }
     for call in asked().iter().skip(from) {
-        say(ask(call))?;
+        say(&json!(ask(call)).to_string())?;
     }
     Ok(Exit::Success)
 }
@@ -189,12 +195,15 @@ mod tests {
 
     #[test]
     fn only_a_returned_time_proves_the_vdso() {
-        assert_eq!(judged(false, 0, Some(1_700_000_000_000_000_000)), VDSO);
-        assert_eq!(judged(false, 0, None), VDSO);
-        for asked_the_kernel in [(true, 0, None), (false, filter::ANSWER, None), (false, 0, Some(0))] {
-            let (panicked, errno, reading_ns) = asked_the_kernel;
-            assert_eq!(judged(panicked, errno, reading_ns), SYSTEM_CALL, "{asked_the_kernel:?}");
+        for (panicked, errno, reading_ns, expected) in [
+            (false, 0, Some(1_700_000_000_000_000_000), Some(ServedBy::Vdso)),
+            (false, 0, None, Some(ServedBy::Vdso)),
+            (true, 0, None, Some(ServedBy::SystemCall)),
+            (false, filter::ANSWER, None, Some(ServedBy::SystemCall)),
+            (false, 0, Some(0), Some(ServedBy::SystemCall)),
+            (false, 1, Some(0), None),
+        ] {
+            assert_eq!(judged(panicked, errno, reading_ns), expected);
         }
-        assert_eq!(judged(false, 1, Some(0)), NEITHER);
     }
 }

@@ -32,17 +32,13 @@ pub(crate) struct Point {
     /// Half the time between the two reads, ns: the uncertainty of the offset.
     pub(crate) bracket_ns: f64,
     /// Claimed bound: CLOCK_MONOTONIC is at most this far before the reading, ns.
-    #[serde(rename = "bound_before_ns")]
-    pub(crate) before_ns: u64,
+    pub(crate) bound_before_ns: u64,
     /// Claimed bound: CLOCK_MONOTONIC is at most this far after the reading, ns.
-    #[serde(rename = "bound_after_ns")]
-    pub(crate) after_ns: u64,
+    pub(crate) bound_after_ns: u64,
     /// Whether the reading lies between the two reads.
-    #[serde(rename = "inside_bracket")]
-    pub(crate) inside: bool,
+    pub(crate) inside_bracket: bool,
     /// Whether the two reads contradict the claimed bounds.
-    #[serde(rename = "bound_violated")]
-    pub(crate) violated: bool,
+    pub(crate) bound_violated: bool,
 }
 
 /// Offset and bound over time, with their extremes.
@@ -63,14 +59,24 @@ pub(crate) struct TrackSummary {
 
 impl TrackSummary {
     pub(crate) fn of(points: Vec<Point>) -> Self {
-        let bounds = points.iter().map(|point| point.before_ns.max(point.after_ns));
+        let bounds = points.iter().map(|point| point.bound_before_ns.max(point.bound_after_ns));
         Self {
             largest_offset_ns: points.iter().map(|point| point.offset_ns.abs()).fold(0.0, f64::max),
             largest_bound_ns: bounds.max().unwrap_or(0),
-            outside_bracket: points.iter().filter(|point| !point.inside).count(),
-            bound_violated: points.iter().filter(|point| point.violated).count(),
+            outside_bracket: points.iter().filter(|point| !point.inside_bracket).count(),
+            bound_violated: points.iter().filter(|point| point.bound_violated).count(),
             points,
         }
+    }
+
+    /// In words.
+    pub(crate) fn summary(&self) -> String {
+        let Self { largest_offset_ns, largest_bound_ns, outside_bracket, bound_violated, points } = self;
+        format!(
+            "{} samples: largest offset {largest_offset_ns:.0} ns, largest bound {largest_bound_ns} ns, outside their bracket \
+             {outside_bracket}, bound violated {bound_violated}",
+            points.len()
+        )
     }
 }
 
@@ -107,10 +113,10 @@ fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64) -
         at_s,
         offset_ns: signed_f64(ticks_between(before, ns)) - half_ns,
         bracket_ns: half_ns,
-        before_ns: ns - earliest,
-        after_ns: latest - ns,
-        inside: (before..=after).contains(&ns),
-        violated: earliest > after || latest < before,
+        bound_before_ns: ns - earliest,
+        bound_after_ns: latest - ns,
+        inside_bracket: (before..=after).contains(&ns),
+        bound_violated: earliest > after || latest < before,
     }
 }
 
@@ -124,12 +130,12 @@ mod tests {
         let inside = point(0.5, 990, times, 1_020);
         assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);
         assert_eq!(
-            (inside.before_ns, inside.after_ns, inside.inside, inside.violated),
+            (inside.bound_before_ns, inside.bound_after_ns, inside.inside_bracket, inside.bound_violated),
             (10, 15, true, false)
         );
         let outside = point(0.5, 1_015, times, 1_020);
-        assert!(!outside.inside && !outside.violated, "outside the bracket, within the bound");
-        assert!(point(0.5, 1_026, times, 1_030).violated);
-        assert!(point(0.5, 900, times, 999).violated);
+        assert!(!outside.inside_bracket && !outside.bound_violated, "outside the bracket, within the bound");
+        assert!(point(0.5, 1_026, times, 1_030).bound_violated);
+        assert!(point(0.5, 900, times, 999).bound_violated);
     }
 }

@@ -15,10 +15,9 @@ use std::ptr;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::{Pid, getpid};
-use tickline_page::program::Serve;
+use tickline_page::program::{Serve, StartResult};
 
 use super::image::Image;
-use super::outcome::Start;
 use super::tracee::{SignalMask, Tracee, ended};
 
 const ALL_SIGNALS: SignalMask = SignalMask::MAX;
@@ -74,6 +73,44 @@ pub(super) struct Payload<'a> {
     pub(super) finish: i32,
 }
 
+/// What came of the start in a program.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    Served,
+    /// The program is not served, for this reason.
+    Not(String),
+    /// The program could not be given back its code, its registers or its blocked signals, for this
+    /// reason. It must not go on.
+    Unrestored(String),
+}
+
+impl Start {
+    /// By the library's result.
+    fn of(number: i32) -> Self {
+        let why = match StartResult::from_number(number) {
+            // It is of another version.
+            None => return Self::Not(format!("libtickline_preload.so says {number}")),
+            Some(StartResult::Served | StartResult::AlreadyServed) => return Self::Served,
+            Some(StartResult::Fast) => "the kernel's clock needs no system call here",
+            Some(StartResult::NoPage) => "the page cannot be opened by the program",
+            Some(StartResult::NotTrusted) => {
+                "the program's user does not trust the page's owner, or others may write to it"
+            }
+            Some(StartResult::OtherMachine) => {
+                "the page is of another boot, counter or time namespace, or the program's /proc does not tell which it has"
+            }
+            Some(StartResult::CounterDenied) => "the program may not read the counter (PR_SET_TSC)",
+            Some(StartResult::OldKernel) => "the kernel does not know MADV_WIPEONFORK (Linux 4.14)",
+            Some(StartResult::NoVdso) => "the kernel maps no vDSO that is understood",
+            Some(StartResult::VdsoReadOnly) => {
+                "the kernel does not let the vDSO be changed (mprotect: MemoryDenyWriteExecute=, execmem, seals)"
+            }
+            Some(StartResult::NotAbsolute) => "the page's path does not begin with /",
+        };
+        Self::Not(why.to_owned())
+    }
+}
+
 /// Serves a program that is stopped at its exec. Afterwards the program has its registers, its code
 /// and its blocked signals back, or `finish` restores them. Otherwise the result is
 /// [`Start::Unrestored`], and the program must not go on.
@@ -89,7 +126,7 @@ fn if_restored(restored: io::Result<()>, start: io::Result<Start>) -> io::Result
         Ok(()) => start,
         // It was killed: whoever waits for it learns that.
         Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => start.and(Err(ended())),
-        Err(error) => Ok(Start::Unrestored(error.to_string())),
+        Err(error) => Ok(Start::Unrestored(format!("what it had cannot be restored: {error}"))),
     }
 }
 
@@ -97,7 +134,7 @@ fn inject_undisturbed(tracee: &Tracee, payload: Payload<'_>) -> io::Result<Start
     tracee.block(ALL_SIGNALS)?;
     let mut program = Program::stopped(tracee)?;
     if program.registers.cs != USER_CODE_64 {
-        return Ok(Start::Not64Bits);
+        return Ok(Start::Not("it is not a 64-bit program".to_owned()));
     }
     // What it begins with, as the kernel has it after an exec.
     program.registers.rax = 0;
@@ -160,7 +197,7 @@ impl<'a> Program<'a> {
         go_on.rbx = self.registers.rip;
         go_on.rdi = bits(getpid().as_raw());
         go_on.rbp = bits(payload.finish);
-        Ok((Start::from_number(i32::from_le_bytes(number)), go_on))
+        Ok((Start::of(i32::from_le_bytes(number)), go_on))
     }
 
     /// Runs [`CODE`] from one place to a breakpoint that ends at another, with the program's first
@@ -233,60 +270,44 @@ fn vdso(pid: Pid) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Child, Command};
+    use std::process::Command;
 
     use nix::sys::wait::waitpid;
 
     use super::*;
 
-    /// A process that this thread traces, and that is stopped; `None` if it may not, which is said.
-    fn stopped() -> Option<(Child, Tracee)> {
+    #[test]
+    fn a_program_is_restored_or_that_is_told() {
         let mut child = Command::new("sleep").arg("60").spawn().expect("there is `sleep`");
         let pid = Pid::from_raw(child.id().try_into().expect("a number"));
-        match Tracee::seize(pid) {
-            Ok(tracee) => {
-                ptrace::interrupt(pid).expect("it is traced");
-                waitpid(pid, None).expect("it stops");
-                Some((child, tracee))
-            }
+        let tracee = match Tracee::seize(pid) {
+            Ok(tracee) => tracee,
             Err(error) => {
                 println!("SKIPPED: a child cannot be traced: {error}");
                 child.kill().expect("it runs");
                 child.wait().expect("it was killed");
-                None
+                return;
             }
-        }
-    }
-
-    #[test]
-    fn a_program_is_restored_or_that_is_told() {
-        let Some((mut child, tracee)) = stopped() else { return };
+        };
+        ptrace::interrupt(pid).expect("it is traced");
+        waitpid(pid, None).expect("it stops");
         let whole = Program::stopped(&tracee).expect("it is traced");
         let first = whole.code().expect("there is code");
         whole.write_code(&CODE).expect("it is traced");
         let mut elsewhere = Program::stopped(&tracee).expect("it is traced");
         elsewhere.registers.rip = 0;
-        let start = if_restored(elsewhere.restore(&first, elsewhere.registers), Ok(Start::Not64Bits));
+        let start = if_restored(elsewhere.restore(&first, elsewhere.registers), Ok(Start::Served));
         assert!(matches!(start, Ok(Start::Unrestored(_))), "there is no memory: {start:?}");
-        let start = if_restored(whole.restore(&first, whole.registers), Ok(Start::Not64Bits));
-        assert_eq!(start.expect("it is restored"), Start::Not64Bits);
+        let start = if_restored(whole.restore(&first, whole.registers), Ok(Start::Served));
+        assert_eq!(start.expect("it is restored"), Start::Served);
         assert_eq!(whole.code().expect("there is code"), first);
         let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
         assert_eq!(registers, whole.registers);
+        // One that was killed meanwhile is not unrestored.
         child.kill().expect("it is there");
         child.wait().expect("it was killed");
-    }
-
-    #[test]
-    fn a_program_that_was_killed_is_not_unrestored() {
-        let Some((mut child, tracee)) = stopped() else { return };
-        let program = Program::stopped(&tracee).expect("it is traced");
-        let code = program.code().expect("there is code");
-        child.kill().expect("it is there");
-        child.wait().expect("it was killed");
-        for start in [Ok(Start::Not64Bits), Err(ended())] {
-            let error =
-                if_restored(program.restore(&code, program.registers), start).expect_err("it has ended");
+        for start in [Ok(Start::Served), Err(ended())] {
+            let error = if_restored(whole.restore(&first, whole.registers), start).expect_err("it has ended");
             assert_eq!(error.to_string(), ended().to_string());
         }
     }

@@ -165,20 +165,3 @@ fn resumed(result: libc::c_long) -> io::Result<()> {
         Err(error) => Err(error.into()),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_status_of_a_stop_tells_its_kind() {
-        let stopped = |event: libc::c_int, signal: libc::c_int| event << 16 | signal << 8 | 0x7f;
-        let found = |event, signal| Stop::from_status(stopped(event, signal));
-        assert_eq!(found(libc::PTRACE_EVENT_EXEC, libc::SIGTRAP), Stop::Exec);
-        assert_eq!(found(0, libc::SIGTRAP), Stop::Signal(libc::SIGTRAP));
-        assert_eq!(found(0, 64), Stop::Signal(64), "a real-time signal");
-        assert_eq!(found(libc::PTRACE_EVENT_STOP, libc::SIGTSTP), Stop::Group);
-        assert_eq!(found(libc::PTRACE_EVENT_STOP, libc::SIGTRAP), Stop::Other);
-        assert_eq!((Stop::from_status(7 << 8), Stop::from_status(9)), (Stop::Ended, Stop::Ended));
-    }
-}

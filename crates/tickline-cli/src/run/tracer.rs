@@ -26,8 +26,7 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, Pid, getpid, setsid};
 
-use super::inject::{Payload, inject};
-use super::outcome::Start;
+use super::inject::{Payload, Start, inject};
 use super::tracee::Tracee;
 
 /// Says what came of the helper's work, before the program's first instruction.

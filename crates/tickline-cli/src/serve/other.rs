@@ -6,14 +6,8 @@ use crate::args;
 use crate::exit::Exit;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
-    let what = match args.action {
-        None => "serve",
-        Some(args::ServeAction::Status) => "status",
-        Some(args::ServeAction::Off) => "off",
-        Some(args::ServeAction::On) => "on",
-    };
-    let _ = (&args.page, &args.json);
-    Err(io::Error::new(io::ErrorKind::Unsupported, format!("{what}: pages are for Linux only")))
+    let _ = (args.action, &args.page, &args.json);
+    Err(io::Error::new(io::ErrorKind::Unsupported, "pages are for Linux only"))
 }
 
 pub(crate) fn page_readers() -> Option<usize> {

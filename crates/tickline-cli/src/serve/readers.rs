@@ -37,8 +37,8 @@ pub(super) fn find(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>,
                 let Some(by_library) = maps_page(&String::from_utf8_lossy(&maps), &device, &inode) else {
                     continue;
                 };
-                let name = machine::text(format!("/proc/{pid}/comm")).unwrap_or_default();
-                readers.push(Reader { pid, name: name.trim_end().to_owned(), by_library });
+                let name = machine::process_name(pid).unwrap_or_default();
+                readers.push(Reader { pid, name, by_library });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => unreadable += 1,
             // It has ended.

@@ -12,8 +12,9 @@ use tickline::page::{LeasePhase, Publisher};
 use tickline::{Clock, PerCpu, State};
 
 use crate::exit::Exit;
-use crate::rights::with_cause;
-use crate::terminal::{plain, plain_path};
+use crate::setup::with_cause;
+use crate::signal;
+use crate::wrap::{plain, plain_path};
 
 /// Serves the page until a signal comes, or while the page is not switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
@@ -46,16 +47,12 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
     }
 }
 
-/// Becomes true at a signal that ends the server. A second one ends it at once. Such signals wait
-/// until the thread sleeps with the mask, so that none comes between the look at the flag and the
-/// sleep. The clock's thread, which starts after this, gets none.
+/// The flag of the signals that end the server, and the mask with which the thread sleeps. Such
+/// signals wait until then, so that none comes between the look at the flag and the sleep. The
+/// clock's thread, which starts after this, gets none.
 fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
     const STOPS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in STOPS {
-        signal_hook::flag::register_conditional_default(signal as i32, Arc::clone(&stop))?;
-        signal_hook::flag::register(signal as i32, Arc::clone(&stop))?;
-    }
+    let stop = signal::stop_flag(&STOPS.map(|signal| signal as i32))?;
     let stops: SigSet = STOPS.into_iter().collect();
     let mut mask = stops.thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     STOPS.into_iter().for_each(|signal| mask.remove(signal));

@@ -1,6 +1,6 @@
 //! `tickline serve status`: what a page serves.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::readers::{self, Reader};
 use crate::machine;
 use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
-use crate::terminal::plain;
+use crate::wrap::plain;
 
 /// What a page serves; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]
@@ -83,14 +83,65 @@ impl Status {
         })
     }
 
-    pub(super) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        writeln!(out, "page    {}, of user {}", plain(&self.page), self.owner)?;
-        match (self.server_pid, &self.server_unknown) {
-            (Some(pid), _) => writeln!(out, "server  process {pid}")?,
-            (None, None) => writeln!(out, "server  none that is seen here")?,
-            (None, Some(reason)) => writeln!(out, "server  unknown: {}", plain(reason))?,
+    /// As text for people: what each line is about, and what is said of it.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        let mut say = |name: &str, what: &str| text += &format!("{name:<7} {what}\n");
+        say("page", &format!("{}, of user {}", plain(&self.page), self.owner));
+        let server = match (self.server_pid, &self.server_unknown) {
+            (Some(pid), _) => format!("process {pid}"),
+            (None, None) => "none that is seen here".to_owned(),
+            (None, Some(reason)) => format!("unknown: {}", plain(reason)),
+        };
+        say("server", &server);
+        say("phase", &format!("{}: {}", self.phase.code(), self.meaning()));
+        if let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
+            (self.age_ns, self.lease_left_ns, self.lease_ns)
+        {
+            let [age, left, lease] = [age_ns, left_ns, lease_ns]
+                .map(|ns| format!("{:.3} s", Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()));
+            let end = match left_ns {
+                0.. => format!("in use for {age}; all leases end in {left}"),
+                _ => format!("all leases ended {left} ago"),
+            };
+            say("lease", &format!("{lease}; {end}"));
         }
-        let meaning = match (self.phase, self.serving) {
+        if let Some(lead_ns) = self.lead_ns.filter(|_| self.serving) {
+            let unix = match self.unix_lead_ns {
+                Some(unix_ns) => format!("Unix time at most {unix_ns} ns"),
+                None => "the OS serves Unix time".to_owned(),
+            };
+            say("lead", &format!("at most {lead_ns} ns above the OS clock; {unix}"));
+        }
+        if let Some(ahead_ns) = self.ahead_ns {
+            let side = if ahead_ns < 0 { "below" } else { "above" };
+            say("now", &format!("{} ns {side} it", ahead_ns.unsigned_abs()));
+        }
+        if let Some(rate_ppb) = self.rate_ppb.filter(|ppb| *ppb != 0) {
+            let is_fast = rate_ppb.unsigned_abs() > FAST_SLEW_PPB;
+            let then = if is_fast { ": no line is published while that is above 1,000 ppm" } else { "" };
+            say("rate", &format!("the kernel corrects that of its clock by {rate_ppb} ppb{then}"));
+        }
+        let unknown = match self.readers_unknown {
+            0 => String::new(),
+            1 => "; 1 process may not be looked into".to_owned(),
+            unknown => format!("; {unknown} processes may not be looked into"),
+        };
+        say("readers", &format!("{}{unknown}", self.readers.len()));
+        for Reader { pid, name, by_library } in self.readers.iter().take(MOST_READERS) {
+            let how = if *by_library { "" } else { ", which reads the page itself" };
+            say("", &format!("{pid} {}{how}", plain(name)));
+        }
+        let more = self.readers.len().saturating_sub(MOST_READERS);
+        if more > 0 {
+            say("", &format!("and {more} more"));
+        }
+        text
+    }
+
+    /// What the phase means for programs.
+    const fn meaning(&self) -> &'static str {
+        match (self.phase, self.serving) {
             (LeasePhase::Off, _) if self.switched_off => {
                 "switched off, until `tickline serve on`; programs ask the OS clock"
             }
@@ -103,47 +154,6 @@ impl Status {
                 "the line may be too low or too high; programs ask the OS clock, too"
             }
             _ => "programs take the time from the page",
-        };
-        writeln!(out, "phase   {}: {meaning}", self.phase.code())?;
-        if let (Some(age_ns), Some(left_ns), Some(lease_ns)) =
-            (self.age_ns, self.lease_left_ns, self.lease_ns)
-        {
-            let [age, left, lease] = [age_ns, left_ns, lease_ns]
-                .map(|ns| format!("{:.3} s", Duration::from_nanos(ns.unsigned_abs()).as_secs_f64()));
-            match left_ns {
-                0.. => writeln!(out, "lease   {lease}; in use for {age}; all leases end in {left}")?,
-                _ => writeln!(out, "lease   {lease}; all leases ended {left} ago")?,
-            }
-        }
-        if let Some(lead_ns) = self.lead_ns.filter(|_| self.serving) {
-            write!(out, "lead    at most {lead_ns} ns above the OS clock")?;
-            match self.unix_lead_ns {
-                Some(unix_ns) => writeln!(out, "; Unix time at most {unix_ns} ns")?,
-                None => writeln!(out, "; the OS serves Unix time")?,
-            }
-        }
-        if let Some(ahead_ns) = self.ahead_ns {
-            let side = if ahead_ns < 0 { "below" } else { "above" };
-            writeln!(out, "now     {} ns {side} it", ahead_ns.unsigned_abs())?;
-        }
-        if let Some(rate_ppb) = self.rate_ppb.filter(|ppb| *ppb != 0) {
-            let is_fast = rate_ppb.unsigned_abs() > FAST_SLEW_PPB;
-            let then = if is_fast { ": no line is published while that is above 1,000 ppm" } else { "" };
-            writeln!(out, "rate    the kernel corrects that of its clock by {rate_ppb} ppb{then}")?;
-        }
-        let unknown = match self.readers_unknown {
-            0 => String::new(),
-            1 => "; 1 process may not be looked into".to_owned(),
-            unknown => format!("; {unknown} processes may not be looked into"),
-        };
-        writeln!(out, "readers {}{unknown}", self.readers.len())?;
-        for Reader { pid, name, by_library } in self.readers.iter().take(MOST_READERS) {
-            let how = if *by_library { "" } else { ", which reads the page itself" };
-            writeln!(out, "        {pid} {}{how}", plain(name))?;
-        }
-        match self.readers.len().saturating_sub(MOST_READERS) {
-            0 => Ok(()),
-            more => writeln!(out, "        and {more} more"),
         }
     }
 }

@@ -1,13 +1,12 @@
 //! Plain lines, one for each sample, and the summary.
 
-use std::io::{self, Write};
+use std::collections::BTreeMap;
 
 use crate::document::{self, CpuWatch, Document, Ending, Watch, utc_width_ns};
 use crate::measure::as_f64;
 use crate::measure::watch::{CpuSample, Sample, state_name};
-use crate::terminal::plain;
 use crate::words::time;
-use crate::wrap::Layout;
+use crate::wrap::{Screen, plain};
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
@@ -18,10 +17,10 @@ const CPUS_IN_SUMMARY: usize = 16;
 /// The headings.
 pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  UTC width  state        CPUs, offset ns; events";
 
-/// The line of one sample. `before` are the events that were already printed.
-pub(crate) fn line(sample: &Sample, before: &[(&'static str, u64)]) -> String {
+/// The line of one sample. `before` is the summary of the samples that were already printed.
+pub(crate) fn line(sample: &Sample, before: &Watch) -> String {
     let point = &sample.point;
-    let bound = format!("{}/{}", point.before_ns, point.after_ns);
+    let bound = format!("{}/{}", point.bound_before_ns, point.bound_after_ns);
     let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
     let width_ns = sample.utc.as_ref().ok().map(utc_width_ns);
     let width = width_ns.map_or_else(|| "-".to_owned(), |ns| time(as_f64(ns)));
@@ -32,12 +31,11 @@ pub(crate) fn line(sample: &Sample, before: &[(&'static str, u64)]) -> String {
         point.bracket_ns,
         state_name(sample.state)
     );
-    for part in [by_cpu(sample), happened(&sample.events, before)].into_iter().filter(|part| !part.is_empty())
-    {
-        line += " ";
-        line += &part;
+    let events = happened(sample.events.iter().copied(), &before.events);
+    for part in [by_cpu(sample), events].into_iter().filter(|part| !part.is_empty()) {
+        line += &format!(" {part}");
     }
-    if point.violated {
+    if point.bound_violated {
         line += " BOUND VIOLATED";
     }
     for change in &sample.changes {
@@ -57,61 +55,62 @@ fn by_cpu(sample: &Sample) -> String {
 }
 
 /// The events since `before`, each with its count.
-pub(crate) fn happened(events: &[(&'static str, u64)], before: &[(&'static str, u64)]) -> String {
-    let counts = events.iter().enumerate().map(|(place, (name, count))| {
-        let printed = before.get(place).map_or(0, |(_, count)| *count);
-        (name, count.saturating_sub(printed))
-    });
+fn happened(
+    events: impl Iterator<Item = (&'static str, u64)>,
+    before: &BTreeMap<&'static str, u64>,
+) -> String {
+    let counts = events.map(|(name, count)| (name, count.saturating_sub(*before.get(name).unwrap_or(&0))));
     let new = counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} +{count}"));
     new.collect::<Vec<_>>().join(" ")
 }
 
 /// The summary.
-pub(crate) fn summary(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    let Some(watch) = &document.watch else { return Ok(()) };
+pub(crate) fn summary(document: &Document) -> String {
+    let mut screen = Screen::of_stdout();
+    let Some(watch) = &document.watch else { return screen.text };
     let why = match watch.ended_by {
         Ending::Time => "as requested",
         Ending::Stopped => "until stopped",
         Ending::ReaderLeft => "until the reader left",
     };
     let all = &watch.all;
-    layout.say("", &document.verdict, out)?;
+    screen.say("", &document.verdict);
     let samples = if all.samples == 1 { "sample" } else { "samples" };
     let watched = format!(
         "Watched for {:.1} s, {why}: {} {samples}, {} served by the counter",
         watch.watched_s, all.samples, all.fast_samples
     );
-    layout.say("", &watched, out)?;
-    let mut fact = |name: &str, text: &str| layout.say(&format!("  {name:<8} "), text, out);
-    fact("offset", &format!("{:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns))?;
-    fact("bound", &format!("{} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated))?;
+    screen.say("", &watched);
+    let mut fact = |name: &str, text: &str| screen.say(&format!("  {name:<8} "), text);
+    fact("offset", &format!("{:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns));
+    fact("bound", &format!("{} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated));
     match watch.skew_ppb {
-        Some(ppb) => fact("skew", &format!("{ppb:+.2} ppb while the counter served"))?,
-        None => fact("skew", "unknown: less than three samples were served by the counter")?,
+        Some(ppb) => fact("skew", &format!("{ppb:+.2} ppb while the counter served")),
+        None => fact("skew", "unknown: less than three samples were served by the counter"),
     }
-    let events: Vec<(&str, u64)> = watch.events.iter().map(|(name, count)| (*name, *count)).collect();
-    let text = happened(&events, &[]);
-    if let Some((name, text)) = document::lines(document)?.iter().find(|(name, _)| name == "UTC") {
-        fact(name, text)?;
+    if let Some((name, text)) = document::lines(document).iter().find(|(name, _)| name == "UTC") {
+        fact(name, text);
     }
     for change in &watch.changes {
-        fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what))?;
+        fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what));
     }
-    fact("events", if text.is_empty() { "none" } else { &text })?;
-    cpus(watch, layout, out)
+    let events = happened(watch.events.iter().map(|(name, count)| (*name, *count)), &BTreeMap::new());
+    fact("events", if events.is_empty() { "none" } else { &events });
+    cpus(watch, &mut screen);
+    screen.text
 }
 
-fn cpus(watch: &Watch, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+fn cpus(watch: &Watch, screen: &mut Screen) {
     let mut cpus: Vec<_> = watch.cpus.iter().collect();
     if cpus.is_empty() {
-        return Ok(());
+        return;
     }
     if cpus.len() > CPUS_IN_SUMMARY {
         let reach = |cpu: &CpuWatch| cpu.figures.most_offset_ns.max(-cpu.figures.least_offset_ns);
         cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
         let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
-        layout.say("  ", &title, out)?;
+        screen.say("  ", &title);
     }
     let row = |cpu: &&CpuWatch| {
         let figures = &cpu.figures;
@@ -121,5 +120,5 @@ fn cpus(watch: &Watch, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
         [own, counts.into()].concat()
     };
     let rows: Vec<_> = cpus.iter().map(row).collect();
-    layout.table(&["CPU", "state", "samples", "offset ns", "bound ns", "violated"], &rows, out)
+    screen.table(&["CPU", "state", "samples", "offset ns", "bound ns", "violated"], &rows);
 }

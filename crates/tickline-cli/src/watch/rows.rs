@@ -3,6 +3,8 @@
 
 use std::io::{self, Write};
 
+use tickline::{Event, State};
+
 use crate::document::utc_width_ns;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, state_name};
@@ -10,23 +12,18 @@ use crate::output::Place;
 
 /// One row.
 struct Row<'a> {
-    sample: &'a Sample,
-    /// The sample on a single CPU; `None` for one of the main thread, which fills all columns.
-    cpu: Option<&'a CpuSample>,
+    point: &'a Point,
+    state: State,
+    /// `None` for a sample of the main thread.
+    cpu: Option<u32>,
+    /// The sample of the main thread, which fills all columns.
+    sample: Option<&'a Sample>,
 }
 
 impl Row<'_> {
-    fn point(&self) -> &Point {
-        self.cpu.map_or(&self.sample.point, |sample| &sample.point)
-    }
-
-    fn state(&self) -> tickline::State {
-        self.cpu.map_or(self.sample.state, |sample| sample.state)
-    }
-
     /// A field that only samples of the main thread have.
     fn own(&self, figure: impl FnOnce(&Sample) -> Option<String>) -> String {
-        if self.cpu.is_some() { String::new() } else { figure(self.sample).unwrap_or_default() }
+        self.sample.and_then(figure).unwrap_or_default()
     }
 }
 
@@ -35,20 +32,20 @@ type Column = (&'static str, fn(&Row<'_>) -> String);
 
 /// The columns, without those of the events.
 const COLUMNS: [Column; 18] = [
-    ("at_s", |row| format!("{:.6}", row.point().at_s)),
+    ("at_s", |row| format!("{:.6}", row.point.at_s)),
     ("unix_s", |row| row.own(|sample| Some(format!("{:.6}", sample.unix_s)))),
-    ("cpu", |row| row.cpu.map_or_else(String::new, |sample| sample.cpu.to_string())),
-    ("state", |row| state_name(row.state()).to_owned()),
-    ("reason", |row| match row.state() {
-        tickline::State::Fallback(reason) => reason.code().to_owned(),
+    ("cpu", |row| row.cpu.map_or_else(String::new, |cpu| cpu.to_string())),
+    ("state", |row| state_name(row.state).to_owned()),
+    ("reason", |row| match row.state {
+        State::Fallback(reason) => reason.code().to_owned(),
         _ => String::new(),
     }),
-    ("offset_ns", |row| format!("{:.1}", row.point().offset_ns)),
-    ("bracket_ns", |row| format!("{:.1}", row.point().bracket_ns)),
-    ("bound_before_ns", |row| row.point().before_ns.to_string()),
-    ("bound_after_ns", |row| row.point().after_ns.to_string()),
-    ("inside_bracket", |row| row.point().inside.to_string()),
-    ("bound_violated", |row| row.point().violated.to_string()),
+    ("offset_ns", |row| format!("{:.1}", row.point.offset_ns)),
+    ("bracket_ns", |row| format!("{:.1}", row.point.bracket_ns)),
+    ("bound_before_ns", |row| row.point.bound_before_ns.to_string()),
+    ("bound_after_ns", |row| row.point.bound_after_ns.to_string()),
+    ("inside_bracket", |row| row.point.inside_bracket.to_string()),
+    ("bound_violated", |row| row.point.bound_violated.to_string()),
     ("skew_ppb", |row| row.own(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
     ("max_drift_ppb", |row| row.own(|sample| Some(sample.status.max_drift_ppb.to_string()))),
     ("frequency_hz", |row| row.own(|sample| Some(sample.status.frequency_hz?.to_string()))),
@@ -68,15 +65,9 @@ pub(crate) struct Table {
 impl Table {
     /// Creates the table with the row of headings.
     pub(crate) fn create(place: Place) -> io::Result<Self> {
-        let (place, name): (Box<dyn Write>, _) = match place {
-            Place::Stdout => (Box::new(io::stdout()), "standard output".to_owned()),
-            Place::File(file) => {
-                let name = file.path().display().to_string();
-                (Box::new(file.stream()?), name)
-            }
-        };
-        let mut table = Self { writer: csv::Writer::from_writer(place), name };
-        let events = tickline::Event::ALL.iter().map(|event| format!("{}_events", event.code()));
+        let name = place.name();
+        let mut table = Self { writer: csv::Writer::from_writer(place.stream()?), name };
+        let events = Event::ALL.iter().map(|event| format!("{}_events", event.code()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
             // The row of the first sample meets a broken pipe again, and ends the watch, as any
             // later row does.
@@ -87,12 +78,15 @@ impl Table {
 
     /// Writes the row of a sample, and those of the CPUs' samples since the last one.
     pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
-        self.row(&Row { sample, cpu: None })?;
-        sample.new_cpus.iter().try_for_each(|cpu| self.row(&Row { sample, cpu: Some(cpu) }))
+        self.row(&Row { point: &sample.point, state: sample.state, cpu: None, sample: Some(sample) })?;
+        sample.new_cpus.iter().try_for_each(|CpuSample { cpu, point, state }| {
+            self.row(&Row { point, state: *state, cpu: Some(*cpu), sample: None })
+        })
     }
 
     fn row(&mut self, row: &Row<'_>) -> io::Result<()> {
-        let events = row.sample.events.iter().map(|(_, count)| row.own(|_| Some(count.to_string())));
+        let event = |place: usize| row.own(|sample| Some(sample.events.get(place)?.1.to_string()));
+        let events = (0..Event::ALL.len()).map(event);
         let fields: Vec<String> = COLUMNS.iter().map(|(_, field)| field(row)).chain(events).collect();
         self.record(fields)
     }

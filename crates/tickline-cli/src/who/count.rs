@@ -3,7 +3,6 @@
 //!
 //! A tracepoint stands at the entry of a system call. A call that the vDSO answers reaches none.
 
-use std::fs;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,8 +13,7 @@ use perf_event::{Builder, Counter, SampleFlag, Sampler};
 
 use super::Counted;
 use super::clocks::Asked;
-use super::obstacle::Obstacle;
-use super::tracepoint::{self, Tracepoint};
+use super::tracepoint::{self, Obstacle, Tracepoint};
 use crate::cpu_list;
 use crate::machine;
 use crate::measure::calls::monotonic_ns;
@@ -49,16 +47,13 @@ pub(super) fn count(
     let cpus = online()?;
     let (calls_per_second, trial) = trial(&tracepoints, &cpus)?;
     let every = choose_step(calls_per_second);
-    let mut probes = Vec::new();
-    for tracepoint in &tracepoints {
-        for cpu in &cpus {
-            probes.push(Probe::new(tracepoint, *cpu, every)?);
-        }
-    }
+    let probes = on_each(&tracepoints, &cpus).map(|(tracepoint, cpu)| Probe::new(tracepoint, cpu, every));
+    let mut probes = probes.collect::<io::Result<Vec<_>>>()?;
     // Not earlier: the kernel rewrites its code when the last user of a tracepoint leaves, and
     // again for the next user.
     drop(trial);
-    let mut counted = Counted { every, from_ns: monotonic_ns(), ..Counted::default() };
+    let mut counted = Counted::default();
+    (counted.who.sampled_every, counted.who.from_monotonic_ns) = (Some(every), Some(monotonic_ns()));
     let start = Instant::now();
     probes.iter_mut().try_for_each(|probe| probe.sampler.enable())?;
     while start.elapsed() < time {
@@ -67,22 +62,19 @@ pub(super) fn count(
         progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
     }
     probes.iter_mut().try_for_each(|probe| probe.sampler.disable())?;
-    (counted.seconds, counted.until_ns) = (start.elapsed().as_secs_f64(), monotonic_ns());
+    let counted_s = start.elapsed().as_secs_f64();
+    (counted.who.counted_s, counted.who.until_monotonic_ns) = (Some(counted_s), Some(monotonic_ns()));
     for probe in &mut probes {
         probe.drain(process, &mut counted);
-        counted.lost += lost(probe.sampler.read()?, probe.samples, every);
+        counted.who.lost_calls += lost(probe.sampler.read()?, probe.samples, every);
     }
     Ok(counted)
 }
 
 /// The calls a second at the busiest pair of CPU and tracepoint, and the counters, still open.
 fn trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Counter>)> {
-    let mut counters = Vec::new();
-    for tracepoint in tracepoints {
-        for cpu in cpus {
-            counters.push(builder(tracepoint, *cpu).build()?);
-        }
-    }
+    let counters = on_each(tracepoints, cpus).map(|(tracepoint, cpu)| builder(tracepoint, cpu).build());
+    let mut counters = counters.collect::<io::Result<Vec<_>>>()?;
     let start = Instant::now();
     counters.iter_mut().try_for_each(Counter::enable)?;
     thread::sleep(TRIAL);
@@ -93,6 +85,13 @@ fn trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Cou
     let us = start.elapsed().as_micros().max(1);
     let per_second = u64::try_from(u128::from(most) * 1_000_000 / us).unwrap_or(u64::MAX);
     Ok((per_second, counters))
+}
+
+fn on_each<'a>(
+    tracepoints: &'a [Tracepoint],
+    cpus: &[usize],
+) -> impl Iterator<Item = (&'a Tracepoint, usize)> {
+    tracepoints.iter().flat_map(|tracepoint| cpus.iter().map(move |cpu| (tracepoint, *cpu)))
 }
 
 /// The smallest step with at most `SAMPLES_PER_SECOND` samples from so many calls a second.
@@ -141,7 +140,7 @@ impl Probe {
             let clock = sample.raw().zip(self.clock_at).and_then(|(raw, at)| number(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
             if let Some(asked) = Asked::of(self.call, clock).filter(|_| wanted) {
-                counted.add(pid, asked, name);
+                counted.add(pid, asked, machine::process_name);
             }
         }
     }
@@ -162,16 +161,11 @@ fn number(raw: &[u8], at: usize) -> Option<i32> {
     Some(i32::from_ne_bytes(u32::try_from(low).ok()?.to_ne_bytes()))
 }
 
-/// The name of a process.
-fn name(pid: u32) -> Option<String> {
-    Some(machine::text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
-}
-
 /// The CPUs that are online.
 fn online() -> io::Result<Vec<usize>> {
-    let list = fs::read_to_string("/sys/devices/system/cpu/online")?;
-    let cpus = cpu_list::parse(list.trim()).map_err(io::Error::other)?;
-    Ok(cpus.0.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
+    let list = machine::line("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = cpu_list::parse(&list).map_err(io::Error::other)?;
+    Ok(cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
 }
 
 #[cfg(test)]
@@ -199,10 +193,10 @@ mod tests {
     /// A process whose name is not UTF-8 was shown as one that had ended.
     #[test]
     fn a_process_has_a_name_in_any_encoding() {
-        let before = fs::read("/proc/self/comm").unwrap();
-        fs::write("/proc/self/comm", b"a\xffb").unwrap();
-        let found = name(std::process::id());
-        fs::write("/proc/self/comm", before.trim_ascii_end()).unwrap();
+        let before = std::fs::read("/proc/self/comm").unwrap();
+        std::fs::write("/proc/self/comm", b"a\xffb").unwrap();
+        let found = machine::process_name(std::process::id());
+        std::fs::write("/proc/self/comm", before.trim_ascii_end()).unwrap();
         assert_eq!(found.as_deref(), Some("a\u{fffd}b"));
     }
 

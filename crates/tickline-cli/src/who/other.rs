@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Counted;
-use super::obstacle::Obstacle;
+use super::tracepoint::Obstacle;
 
 pub(super) fn count(_: Option<u32>, _: Duration, _: impl FnMut(f64)) -> Result<Counted, Obstacle> {
     let text = "this program counts calls on Linux on x86_64, aarch64 and riscv64 only";

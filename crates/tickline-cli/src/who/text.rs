@@ -1,52 +1,46 @@
 //! The callers as text for people.
 
-use std::io::{self, Write};
-
 use serde_json::json;
 
 use crate::document::{Caller, Document, Who};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served_by::ServedBy;
+use crate::measure::served::ServedBy;
 use crate::words::cell;
-use crate::wrap::Layout;
+use crate::wrap::Screen;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
 
-/// Writes the document as text.
-pub(super) fn write(document: &Document, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    let Some(who) = &document.who else { return Ok(()) };
-    if let Some(obstacle) = &who.obstacle {
-        return prevented(obstacle, &who.instead, layout, out);
-    }
-    layout.say("", &sentence(who), out)?;
-    document.build_note().map_or(Ok(()), |note| layout.say("", note, out))?;
-    conditions(who, layout, out)?;
-    rows(&who.callers, layout, out)?;
-    writeln!(out)?;
-    layout.say("", &unseen(document, who.callers.len()), out)?;
-    match document.headline() {
-        Some(headline) if who.core_percent() > 0.0 => {
-            let headline = headline.replace(" Fix below.", " `tickline doctor` names the fix.");
-            layout.say("", &format!("The machine: {headline}"), out)
-        }
-        _ => Ok(()),
-    }
-}
+/// What other programs count.
+const BY_OTHERS: &str = "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that \
+                         the vDSO answers.";
 
-fn prevented(obstacle: &str, instead: &[String], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    layout.say("", &format!("Calls were not counted: {obstacle}."), out)?;
-    writeln!(out, "\nRun instead:")?;
-    for command in instead {
-        // Not wrapped, so that it can be copied.
-        writeln!(out, "  {command}")?;
+/// The document as text.
+pub(super) fn text(document: &Document) -> String {
+    let mut screen = Screen::of_stdout();
+    let Some(who) = &document.who else { return screen.text };
+    if let Some(obstacle) = &who.obstacle {
+        screen.say("", &format!("Calls were not counted: {obstacle}."));
+        screen.line("\nRun instead:");
+        // Not wrapped, so that they can be copied.
+        who.instead.iter().for_each(|command| screen.line(&format!("  {command}")));
+        screen.line("");
+        screen.say("", BY_OTHERS);
+        return screen.text;
     }
-    writeln!(out)?;
-    layout.say("", 
-        "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that the \
-         vDSO answers.",
-        out,
-    )
+    screen.say("", &sentence(who));
+    if let Some(note) = document.build_note() {
+        screen.say("", note);
+    }
+    conditions(who, &mut screen);
+    rows(&who.callers, &mut screen);
+    screen.line("");
+    screen.say("", &unseen(document, who.callers.len()));
+    if let Some(headline) = document.headline().filter(|_| who.core_percent() > 0.0) {
+        let headline = headline.replace(" Fix below.", " `tickline doctor` names the fix.");
+        screen.say("", &format!("The machine: {headline}"));
+    }
+    screen.text
 }
 
 /// The result in one or two sentences.
@@ -65,29 +59,22 @@ fn sentence(who: &Who) -> String {
     )
 }
 
-fn conditions(who: &Who, layout: Layout, out: &mut dyn Write) -> io::Result<()> {
-    let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return Ok(()) };
+fn conditions(who: &Who, screen: &mut Screen) {
+    let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return };
     let looked = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
-    layout.say(
-        "",
-        &format!("Counted for {seconds:.1} s; {looked} was sampled; this program is left out."),
-        out,
-    )?;
-    match who.lost_calls {
-        0 => Ok(()),
-        lost => layout.say(
-            "",
-            &format!("The kernel dropped the samples of {lost} calls, which are missing here."),
-            out,
-        ),
+    let counted = format!("Counted for {seconds:.1} s; {looked} was sampled; this program is left out.");
+    screen.say("", &counted);
+    if who.lost_calls > 0 {
+        let lost = who.lost_calls;
+        screen.say("", &format!("The kernel dropped the samples of {lost} calls, which are missing here."));
     }
 }
 
-fn rows(callers: &[Caller], layout: Layout, out: &mut dyn Write) -> io::Result<()> {
+fn rows(callers: &[Caller], screen: &mut Screen) {
     if callers.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out)?;
+    screen.line("");
     let row = |caller: &Caller| {
         let name = caller.process.as_deref().unwrap_or("(ended)").to_owned();
         let cost = caller.cost_ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
@@ -96,10 +83,10 @@ fn rows(callers: &[Caller], layout: Layout, out: &mut dyn Write) -> io::Result<(
         [vec![pid, name, caller.clock.clone(), calls, cost], shares.into()].concat()
     };
     let rows: Vec<_> = callers.iter().take(ROWS).map(row).collect();
-    layout.table(&["PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"], &rows, out)?;
-    match callers.len().saturating_sub(ROWS) {
-        0 => Ok(()),
-        more => layout.say("", &format!("{more} more rows are in the JSON (--json FILE)."), out),
+    screen.table(&["PID", "process", "clock", "calls/s", "ns a call", "% of CPU", "% fixed"], &rows);
+    let more = callers.len().saturating_sub(ROWS);
+    if more > 0 {
+        screen.say("", &format!("{more} more rows are in the JSON (--json FILE)."));
     }
 }
 
@@ -123,60 +110,52 @@ fn unseen(document: &Document, seen: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Counted;
+    use super::super::clocks::{Asked, tests::facts};
     use super::*;
 
-    fn caller(pid: u32, calls_per_second: f64, fixed_core_percent: Option<f64>) -> Caller {
-        Caller {
-            pid,
-            process: Some("a\u{1b}[2J".to_owned()),
-            clock: MONOTONIC.to_owned(),
-            calls_per_second,
-            cost_ns: Some(1_000.0),
-            core_percent: Some(calls_per_second / 1e4),
-            fixed_core_percent,
-            ..Caller::default()
-        }
-    }
-
     fn lines(who: Who) -> String {
-        let mut document = Document::new("who");
-        document.who = Some(who);
-        let mut out = Vec::new();
-        write(&document, Layout { columns: 100 }, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        text
-    }
-
-    fn written(callers: Vec<Caller>) -> String {
-        let (counted_s, sampled_every) = (Some(5.0), Some(11));
-        let text = lines(Who { counted_s, sampled_every, lost_calls: 22, callers, ..Who::default() });
+        let text = text(&Document { who: Some(who), ..Document::default() });
+        assert!(!text.contains('\u{1b}'), "{text}");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     #[test]
-    fn the_sum_comes_first_and_names_are_harmless() {
-        let text = written(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, Some(0.001))]);
-        assert!(text.starts_with("100050 system calls a second"), "{text}");
-        for part in [
-            "10.01 % of a CPU now, 0.50 % after the fix",
-            "one call in 11",
-            "dropped the samples of 22 calls",
-        ] {
+    fn the_sum_and_the_costliest_caller_come_first() {
+        let written = |callers: &[(u32, i32, u32)]| {
+            let (counted_s, sampled_every) = (Some(2.0), Some(11));
+            let who = Who { counted_s, sampled_every, lost_calls: 22, ..Who::default() };
+            let mut counted = Counted { who, ..Counted::default() };
+            for (pid, clock, samples) in callers {
+                for sample in 0..*samples {
+                    // The name is read once.
+                    counted.add(*pid, Asked::Clock(*clock), |_| Some(format!("\u{1b}[2J{sample}")));
+                }
+            }
+            lines(counted.into_who(&facts("system_call", "6.1.0")))
+        };
+        let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
+        // Calls a second of 900 ns, and of 25.
+        let sum = "5506 system calls a second for the time, by all processes together: 0.50 % of a CPU now, 0.01 % after the fix.";
+        assert!(text.starts_with(sum), "{text}");
+        let rows = "2 \u{fffd}[2J0 clock_gettime MONOTONIC 5500 900 0.50 0.01 1 \u{fffd}[2J0 clock_gettime MONOTONIC 6";
+        for part in ["one call in 11", "dropped the samples of 22 calls", rows] {
             assert!(text.contains(part), "no {part} in {text}");
         }
-        assert!(!text.contains('\u{1b}'), "{text}");
-        let unknown = written(vec![caller(7, 100_000.0, Some(0.5)), caller(8, 50.0, None)]);
-        assert!(unknown.contains("an unknown share after the fix"), "{unknown}");
-        let many = written((1..=25).map(|pid| caller(pid, 10.0, Some(0.0))).collect());
-        assert!(many.contains("5 more rows are in the JSON"), "{many}");
-        assert!(written(Vec::new()).starts_with("No system call for the time was seen"));
+        // The CPU time of another process has no known cost, and weighs nothing.
+        let unknown = written(&[(1, -6, 9_000), (2, 1, 1)]);
+        assert!(unknown.contains("% fixed 2 "), "{unknown}");
+        // No coarse clock was measured that could take this one's place.
+        assert!(written(&[(1, 1, 1), (2, 5, 1)]).contains("an unknown share after the fix"));
+        let many = (1..=25).map(|pid| (pid, 1, 1)).collect::<Vec<_>>();
+        assert!(written(&many).contains("5 more rows are in the JSON"));
+        assert!(written(&[]).starts_with("No system call for the time was seen"));
     }
 
     #[test]
     fn an_obstacle_is_followed_by_commands() {
-        let obstacle = Some("no".to_owned());
-        let text = lines(Who { obstacle, instead: vec!["sudo it".to_owned()], ..Who::default() });
-        assert!(text.contains("not counted: no.") && text.contains("\n  sudo it\n"), "{text}");
+        let (obstacle, instead) = (Some("no".to_owned()), vec!["sudo it".to_owned()]);
+        let text = lines(Who { obstacle, instead, ..Who::default() });
+        assert!(text.starts_with("Calls were not counted: no. Run instead: sudo it "), "{text}");
     }
 }

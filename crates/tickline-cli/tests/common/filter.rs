@@ -1,28 +1,18 @@
-//! Filters of system calls (seccomp(2)) for programs under test.
+//! Filters of system calls (seccomp(2)) for programs under test, in the words of seccompiler's JSON.
 
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-};
+use seccompiler::{BpfProgram, Error, compile_from_json};
+use serde_json::{Value, json};
 
-/// The calls whose argument compares so with a value.
-pub fn argument(number: u8, compares: SeccompCmpOp, value: u64) -> SeccompRule {
-    let condition = SeccompCondition::new(number, SeccompCmpArgLen::Dword, compares, value);
-    SeccompRule::new(vec![condition.expect("a condition")]).expect("a rule")
-}
-
-/// Does `action` at these calls, where one of their rules holds, if they have any.
-pub fn filter(
-    calls: impl IntoIterator<Item = (libc::c_long, Vec<SeccompRule>)>,
-    action: SeccompAction,
-) -> BpfProgram {
+/// Does `action` where one of the rules holds.
+pub fn filter(action: &Value, rules: &Value) -> Result<BpfProgram, Error> {
     let architecture = std::env::consts::ARCH.try_into().expect("see the cfg");
-    let calls = calls.into_iter().collect();
-    let filter = SeccompFilter::new(calls, SeccompAction::Allow, action, architecture);
-    filter.and_then(BpfProgram::try_from).expect("a filter")
+    let filter = json!({ "mismatch_action": "allow", "match_action": action, "filter": rules });
+    let programs = compile_from_json(json!({ "it": filter }).to_string().as_bytes(), architecture);
+    programs.map(|mut programs| programs.remove("it").expect("the filter of this name"))
 }
 
 /// The program begins under the filter.

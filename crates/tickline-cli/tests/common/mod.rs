@@ -12,7 +12,7 @@ pub mod server;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// How long a machine under load may take for what takes a second at most.
@@ -46,6 +46,21 @@ pub fn code(output: &Output) -> i32 {
     // 3: `warp` in a process that is kept from some CPUs.
     assert!([0, 1, 3].contains(&code), "exit code {code}: {}", text(&output.stderr));
     code
+}
+
+/// The program has ended with this code, and says this.
+pub fn assert_fails(output: &Output, code: i32, says: &str) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(says), "no {says} in: {said}");
+}
+
+/// Sends a signal to a child that nobody has waited for.
+#[cfg(unix)]
+pub fn send(child: &Child, signal: libc::c_int) {
+    let pid = i32::try_from(child.id()).expect("a process");
+    // SAFETY: the call takes no pointer.
+    assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
 }
 
 /// The names in a folder, sorted.

@@ -9,14 +9,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
+use tickline::{Reason, State};
 
-use super::until;
+use super::{send, until};
 
+/// A place for a page, in a folder whose name would clear the terminal.
 pub fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
-    let page = folder.path().join("page");
-    (folder, page)
+    let odd = folder.path().join("\u{1b}[2J");
+    fs::create_dir(&odd).expect("it is ours");
+    for folder in [folder.path(), &odd] {
+        fs::set_permissions(folder, Permissions::from_mode(0o755)).expect("it is ours");
+    }
+    (folder, odd.join("page"))
 }
 
 pub fn serve(page: &Path, words: &[&str]) -> Command {
@@ -25,8 +30,11 @@ pub fn serve(page: &Path, words: &[&str]) -> Command {
     command
 }
 
+/// Symptom: the terminal did what the name of a page's folder says.
 pub fn run(page: &Path, words: &[&str]) -> Output {
-    serve(page, words).output().expect("the program")
+    let output = serve(page, words).output().expect("the program");
+    assert!(![&output.stdout[..], &output.stderr].concat().contains(&0x1b), "{output:?}");
+    output
 }
 
 /// A server, which is killed when it is dropped.
@@ -38,13 +46,7 @@ impl Server {
     }
 
     pub fn signal(&self, signal: i32) {
-        let pid = i32::try_from(self.0.id()).expect("a process");
-        // SAFETY: a child of this process that nobody else waits for.
-        assert_eq!(unsafe { libc::kill(pid, signal) }, 0);
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.0.id()
+        send(&self.0, signal);
     }
 
     /// Waits for the end. The exit code, and what the server said.
@@ -52,6 +54,7 @@ impl Server {
         let status = until("the server ends", || self.0.try_wait().expect("a child"));
         let mut said = String::new();
         self.0.stderr.take().expect("a pipe").read_to_string(&mut said).expect("text");
+        assert!(!said.contains('\u{1b}'), "{said:?}");
         (status.code(), said)
     }
 }
@@ -71,31 +74,17 @@ pub fn status(page: &Path) -> Option<Value> {
 /// Waits until the page has a server, and serves a line if the machine lets it. Returns whether it
 /// does.
 pub fn wait_for_line(page: &Path, server: &Server) -> bool {
-    until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.pid()));
+    until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.0.id()));
+    let clock = tickline::Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
         if status(page).is_some_and(|status| status["serving"] == true) {
             return true;
         }
         // A closed gate stays closed.
-        if !counter_serves() {
-            return false;
-        }
-    }
-    false
-}
-
-/// Whether a clock of this machine takes its time from the counter.
-pub fn counter_serves() -> bool {
-    let clock = tickline::Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(10) {
         match clock.status().state {
-            tickline::State::Fast => return true,
-            tickline::State::Fallback(
-                tickline::Reason::Untested | tickline::Reason::KernelUndecided | tickline::Reason::Untestable,
-            )
-            | tickline::State::Calibrating => std::thread::sleep(Duration::from_millis(20)),
+            State::Fast | State::Calibrating => {}
+            State::Fallback(Reason::Untested | Reason::KernelUndecided | Reason::Untestable) => {}
             _ => return false,
         }
     }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::common::{entries, text, tickline};
+use crate::common::{assert_fails, entries, text, tickline};
 
 /// The words of a command line, and parts of what it says.
 const REFUSED: &str = include_str!("refused.txt");
@@ -37,8 +37,7 @@ fn one_place_by_two_names_is_one_place() {
     std::os::unix::fs::symlink("data", folder.path().join("link")).unwrap();
     let words = ["report", "--secs", "3600", "--out", "data/x", "--json", "link/x"];
     let output = tickline(&words).current_dir(folder.path()).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("name one place: choose two"), "{output:?}");
+    assert_fails(&output, 2, "name one place: choose two");
     assert!(entries(&folder.path().join("data")).is_empty());
 }
 

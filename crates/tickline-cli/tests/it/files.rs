@@ -10,7 +10,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::{NOBODY, code, entries, is_root, text};
+use crate::common::{NOBODY, assert_fails, code, entries, is_root, text};
 
 /// A shell's script with the program as `$0`, which measures for some milliseconds as `$RUN`.
 fn sh(folder: &Path, script: &str) -> Output {
@@ -100,9 +100,7 @@ fn a_link_to_a_missing_file_is_refused() {
     symlink("missing", folder.path().join("link")).unwrap();
     for option in ["$BENCH --json", "watch --secs 1 --csv"] {
         let output = sh(folder.path(), &format!("\"$0\" {option} link"));
-        assert_eq!(output.status.code(), Some(2), "{option}: {output:?}");
-        let said = text(&output.stderr);
-        assert_eq!(said, "tickline: link: it is a link to a missing file\n", "{option}");
+        assert_fails(&output, 2, "tickline: link: it is a link to a missing file\n");
         assert_eq!(entries(folder.path()), ["link"], "{option}");
     }
 }
@@ -124,9 +122,7 @@ fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
     symlink("../precious", shared.join("link")).unwrap();
     std::os::unix::fs::lchown(shared.join("link"), Some(NOBODY), Some(NOBODY)).unwrap();
     let output = sh(folder.path(), "\"$0\" $BENCH --json shared/link");
-    assert_eq!(output.status.code(), Some(2), "{output:?}");
-    let said = text(&output.stderr);
-    assert!(said.to_lowercase().contains("shared/link: permission denied"), "{said}");
+    assert_fails(&output, 2, "shared/link: Permission denied");
     assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"of value");
 }
 
@@ -154,8 +150,7 @@ fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
 fn what_fails_leaves_all_files_as_they_were() {
     let folder = tempfile::tempdir().unwrap();
     let output = sh(folder.path(), "\"$0\" --secs 1 --json late & sleep 0.5; mkdir late; wait $!");
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("late: "), "{}", text(&output.stderr));
+    assert_fails(&output, 2, "late: ");
     fs::write(folder.path().join("a.html"), "what was there before").unwrap();
     sh(folder.path(), "\"$0\" report --secs 60 --out a.html & sleep 0.5; kill -9 $!");
     assert_eq!(entries(folder.path()), ["a.html", "late"], "a half file was left");

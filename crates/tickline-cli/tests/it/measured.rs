@@ -8,7 +8,7 @@ use std::process::Output;
 use std::sync::OnceLock;
 use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::common::{code, entries, text, tickline};
 use crate::watch::check_csv;
@@ -97,42 +97,20 @@ fn every_command_writes_what_the_schema_says() {
     for ((command, counter), measured) in all() {
         assert_eq!(faults(&schema, &measured.json), [""; 0], "{command}, {counter}");
         assert_eq!(measured.json["command"], *command);
-        assert_eq!(
-            text(&measured.output.stderr),
-            "",
-            "{command}: no progress bar where there is no terminal"
-        );
-        assert!(
-            !entries(&measured.folder).iter().any(|name| name.starts_with('.')),
-            "a temporary file is left"
-        );
+        assert_eq!(text(&measured.output.stderr), "", "{command}: no progress bar for no terminal");
+        let is_temporary = |name: &String| name.starts_with('.');
+        assert!(!entries(&measured.folder).iter().any(is_temporary), "a temporary file is left");
     }
     // The check above can fail.
-    let good = &measured("doctor").json;
-    for (place, value) in [
-        ("/schema", json!("tickline/1")),
-        ("/fast", json!("yes")),
-        ("/verdict", Value::Null),
-        ("/machine", Value::Null),
-        ("/costs/0/cost_ns", json!("fast")),
-    ] {
-        let mut bad = good.clone();
-        *bad.pointer_mut(place).expect(place) = value;
-        assert_ne!(faults(&schema, &bad), [""; 0], "{place}");
-    }
-    let mut bad = good.clone();
-    bad["an_unknown_key"] = 1.into();
-    assert_ne!(faults(&schema, &bad), [""; 0]);
+    let mut bad = measured("doctor").json.clone();
+    (bad["costs"][0]["cost_ns"], bad["an_unknown_key"]) = ("fast".into(), 1.into());
+    assert_eq!(faults(&schema, &bad).len(), 2);
 }
 
-/// Facts that were collected by hand lack much. What a command measures is complete.
+/// Facts that were collected by hand lack much.
 #[test]
-fn partial_facts_agree_with_the_schema() {
+fn what_a_command_measures_is_complete() {
     let schema = document_schema();
-    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts")).unwrap() {
-        let recorded = serde_json::from_slice(&fs::read(entry.unwrap().path()).unwrap()).unwrap();
-        assert_eq!(faults(&schema, &recorded), [""; 0], "{recorded}");
-    }
     let whole = &measured("doctor").json;
     for (name, object) in [("", whole), ("Machine", &whole["machine"]), ("ClockStatus", &whole["clock"])] {
         let structure = if name.is_empty() { &schema } else { &schema["$defs"][name] };
@@ -151,9 +129,6 @@ fn a_comparison_is_what_its_schema_says() {
     let schema = closed(schema("tickline-compare-1"));
     assert!(!found["differences"].as_array().unwrap().is_empty(), "{found}");
     assert_eq!(faults(&schema, &found), [""; 0]);
-    let mut other = found;
-    other["differences"][0]["ratio"] = "twice".into();
-    assert_ne!(faults(&schema, &other), [""; 0]);
     let shown = text(&tickline(&words[..3]).output().unwrap().stdout);
     for part in
         ["\n  Differences ", "\n  clocksource  ", "\n  kernel\n      A: ", "\n  Known on one side only "]
@@ -190,38 +165,26 @@ fn the_doctors_document_has_gates_costs_and_samples() {
     let Measured { output, json: value, .. } = measured("doctor");
     let bad = ["slow", "wrong"].iter().any(|level| value["health"]["level"] == *level);
     assert_eq!(value["fast"] == true && !bad, code(output) == 0);
-    let gates = value["gates"].as_array().unwrap();
-    assert_eq!(gates.len(), 9);
-    assert!(["cost", "unix_cost"].iter().all(|name| gates.iter().any(|gate| gate["gate"] == *name)));
-    let costs = value["costs"].as_array().unwrap();
-    assert!(costs.len() >= 12);
-    let os = costs.iter().find(|cost| cost["clock"] == "clock_gettime MONOTONIC").unwrap();
-    assert!(os["cost_ns"].as_f64().unwrap() > 0.0);
-    assert!(os["served_by"].is_string() || value["served_unknown"].is_string(), "{os}");
-    let points = value["track"]["points"].as_array().unwrap();
-    assert!(!points.is_empty());
-    assert!(points.iter().all(|point| point["offset_ns"].is_number() && point["bound_after_ns"].is_u64()));
+    assert_eq!(value["gates"].as_array().unwrap().len(), 9);
+    assert!(!value["track"]["points"].as_array().unwrap().is_empty());
     for cost in measured("bench").json["costs"].as_array().unwrap() {
         let figures = ["cost_ns", "median_ns", "p90_ns"].map(|name| cost[name].as_f64());
         assert!(figures.is_sorted(), "{cost}");
     }
-}
-
-/// Only the kernel knows the CPU time of a process, so a system call answers these clocks.
-#[test]
-fn what_must_be_a_system_call_is_one() {
-    let document = &measured("doctor").json;
-    if let Some(reason) = document["served_unknown"].as_str() {
+    if let Some(reason) = value["served_unknown"].as_str() {
         return eprintln!("SKIPPED: it is unknown who answers here: {reason}");
     }
-    let served_by = |clock: &str| {
-        let row = document["costs"].as_array().unwrap().iter().find(|cost| cost["clock"] == clock);
-        row.map(|row| row["served_by"].clone())
-    };
-    for clock in ["clock_gettime PROCESS_CPUTIME", "clock_gettime THREAD_CPUTIME"] {
-        assert_eq!(served_by(clock), Some("system_call".into()), "{clock}");
+    for cost in value["costs"].as_array().unwrap() {
+        match cost["clock"].as_str().unwrap() {
+            // Only the kernel knows the CPU time of a process.
+            "clock_gettime PROCESS_CPUTIME" | "clock_gettime THREAD_CPUTIME" => {
+                assert_eq!(cost["served_by"], "system_call", "{cost}");
+            }
+            "clock_gettime MONOTONIC" => assert!(cost["served_by"].is_string(), "{cost}"),
+            "rdtsc" => assert!(cost["served_by"].is_null(), "a counter has no answerer: {cost}"),
+            _ => {}
+        }
     }
-    assert!(served_by("rdtsc").is_none_or(|answerer| answerer.is_null()), "a counter has no answerer");
 }
 
 #[test]
@@ -259,6 +222,8 @@ fn watch_writes_lines_rows_and_a_summary() {
     assert!(value["watch"]["events"]["publication"].is_u64());
     assert!(value["watch"]["most_offset_ns"].as_f64() >= value["watch"]["least_offset_ns"].as_f64());
     assert!(samples >= 2 && check_csv(&folder.join("samples.csv")) == samples);
+    assert!(value["watch"]["cpus"][0]["samples"].as_u64() > Some(0), "{value}");
+    assert!(value["watch"].get("changes").is_none(), "{value}");
     let out = measured("watch").text();
     let at = out.lines().skip(1).map_while(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     assert!(at.clone().count() == samples && at.is_sorted(), "{out}");
@@ -292,18 +257,13 @@ fn the_report_holds_what_json_holds() {
 #[test]
 fn without_the_counter_each_command_works_and_says_why() {
     for ((command, _), found) in all().iter().filter(|((_, counter), _)| *counter == "off") {
-        assert_eq!(
-            (&found.json["fast"], &found.json["reason"]),
-            (&false.into(), &"switched_off".into()),
-            "{command}"
-        );
+        assert!(found.json["fast"] == false && found.json["reason"] == "switched_off", "{command}");
         let is_judged = ["doctor", "bench", "watch", "report"].contains(command);
         assert!(!is_judged || found.output.status.code() == Some(1), "{command}: {:?}", found.output.status);
     }
     let off = |command| &all()[&(command, "off")];
-    assert!(
-        off("doctor").json["verdict"].as_str().unwrap().contains("the environment variable TICKLINE is off")
-    );
+    let verdict = off("doctor").json["verdict"].as_str().unwrap();
+    assert!(verdict.contains("the environment variable TICKLINE is off"), "{verdict}");
     let out = off("watch").text();
     assert!(out.contains(" fallback") && out.contains("TICKLINE is off"), "{out}");
     assert!(out.contains(" 0 served by the counter") && out.contains("skew     unknown"), "{out}");

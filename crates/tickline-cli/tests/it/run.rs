@@ -2,7 +2,6 @@
 //! its arguments, its process number, its exit code and its signals.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
@@ -38,21 +37,6 @@ fn the_program_takes_this_ones_place() {
     let pid = child.id();
     let output = child.wait_with_output().unwrap();
     assert_eq!(text(&output.stdout).trim(), format!("{pid} {}", std::process::id()));
-}
-
-/// A shell that ignores SIGPIPE, as systemd does for its services, starts programs that ignore it,
-/// too.
-#[test]
-fn an_ignored_signal_stays_ignored() {
-    let program = env!("CARGO_BIN_EXE_tickline");
-    let status = "grep SigIgn /proc/self/status";
-    for trap in ["trap '' PIPE", "true"] {
-        let shell = |command: &str| {
-            let output = Command::new("sh").args(["-c", &format!("{trap}; {command}")]).output().unwrap();
-            text(&output.stdout)
-        };
-        assert_eq!(shell(&format!("{program} run -q -- {status}")), shell(status), "{trap}");
-    }
 }
 
 /// The standard library opens files that are closed before `main`; the program finds them closed.

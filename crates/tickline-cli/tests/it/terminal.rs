@@ -27,7 +27,7 @@ fn shown(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String
     let mut shown = Vec::new();
     // Linux reports by an error that the other end is closed.
     File::from(master).read_to_end(&mut shown).ok();
-    let (code, _) = ended(child);
+    let code = ended(child);
     // 3: kept from some CPUs.
     assert!([0, 1, 3].contains(&code), "{arguments:?}: exit code {code}");
     text(&shown)

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{is_root, library, text};
+use crate::common::{NOBODY, is_root, library, text};
 use crate::served::{self, Served, output};
 
 fn is_on_tmpfs(folder: &Path) -> bool {
@@ -19,9 +19,9 @@ fn is_on_tmpfs(folder: &Path) -> bool {
 #[test]
 fn a_program_that_may_not_be_traced_is_executed_plainly() {
     let Some(served) = Served::new() else { return };
-    let Some(refuses) = library("refused", &[], served.folder()) else { return };
+    let Some(refuses) = library("refused", &[], served.folder.path()) else { return };
     // One that cannot be executed anyway: nothing is said of tracing.
-    let file = served.folder().join("data");
+    let file = served.folder.path().join("data");
     fs::write(&file, "text").unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     for error in [libc::EACCES, libc::EPERM] {
@@ -48,19 +48,17 @@ fn a_program_whose_preparation_is_refused_runs() {
     // The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
     // `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has.
     // Symptom: the program got SIGKILL.
-    let write = (libc::SYS_pwrite64, 2, 24);
-    let [text, data] = [libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA]
-        .map(|request| (libc::SYS_ptrace, 0, u64::from(request)));
+    let write = ("pwrite64", 2, 24);
+    let [text, data] =
+        [libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA].map(|request| ("ptrace", 0, u64::from(request)));
     for (refused, expected) in [
-        // A fork without a signal, by which the helper is started.
-        (&[(libc::SYS_clone, 0, 0)][..], "it cannot be traced: its helper was not started"),
-        (&[(libc::SYS_mprotect, 2, read_execute)], " has the kernel's clock: Permission denied"),
+        (&[("mprotect", 2, read_execute)][..], " has the kernel's clock: Permission denied"),
         (&[write], " has the clock of "),
         (&[write, text, data], " has the kernel's clock: its code cannot be written: Permission denied"),
     ] {
         let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
         for (call, argument, value) in refused {
-            served::refuse(&mut command, *call, *argument, *value);
+            served::refuse(&mut command, call, *argument, *value);
         }
         let run = output(&mut command);
         let said = crate::common::text(&run.stderr);
@@ -76,7 +74,7 @@ fn a_unit_with_a_filter_is_not_traced() {
     let with = |variable: &str| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
         // Nobody calls it so.
-        served::refuse(&mut command, libc::SYS_ptrace, 0, u64::MAX >> 1);
+        served::refuse(&mut command, "ptrace", 0, u64::MAX >> 1);
         let run = output(command.env_remove("INVOCATION_ID").env(variable, "7"));
         assert_eq!(run.status.code(), Some(5), "{run:?}");
         text(&run.stderr)
@@ -91,7 +89,7 @@ fn a_unit_with_a_filter_is_not_traced() {
 #[test]
 fn a_page_in_memory_serves_where_proc_hides_the_boot() {
     let Some(served) = Served::new() else { return };
-    let folder = served.folder().join("run");
+    let folder = served.folder.path().join("run");
     fs::create_dir(&folder).unwrap();
     for (kind, expected) in
         [("tmpfs", " has the clock of "), ("none", "boot_id or /proc/self/ns/time cannot be read")]
@@ -105,7 +103,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
             continue;
         }
         let run = served.run_with(&page, &[served::TRACED, "/bin/sh", "-c", "exit 5"]);
-        let paths = [&folder, served.page()].map(|path| path.to_str().unwrap());
+        let paths = [&folder, &served.page].map(|path| path.to_str().unwrap());
         let prefix = [&["unshare", "--mount", "sh", "-c", script, kind], &paths[..]].concat();
         let run = output(&mut served::behind(&prefix, &run));
         let said = text(&run.stderr);
@@ -121,7 +119,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
 #[test]
 fn what_is_said_ends_no_program() {
     let Some(served) = Served::new() else { return };
-    let said = served.folder().join("said");
+    let said = served.folder.path().join("said");
     for program in [served.run(&["sh", "-c", "exit 5"]), served.run_traced(&["/bin/sh", "-c", "exit 5"])] {
         let script = "ulimit -f 0; said=$1; shift; exec \"$@\" 2>\"$said\"";
         let limited = ["sh", "-c", script, "sh", said.to_str().unwrap()];
@@ -138,7 +136,7 @@ fn privileged_interpreters_run_plainly() {
         println!("SKIPPED: only root can make a file that is another user's");
         return;
     }
-    let folder = served.folder();
+    let folder = served.folder.path();
     let (interpreter, script, second) =
         (folder.join("interpreter"), folder.join("script"), folder.join("second"));
     fs::copy("/bin/cat", &interpreter).unwrap();
@@ -160,17 +158,13 @@ fn privileged_interpreters_run_plainly() {
             None => assert!(said.contains("LD_PRELOAD gives "), "{said}"),
         }
     };
-    let other = Some(65_534);
-    let (set, capable) = ("is set-user-id or set-group-id", "has capabilities of its own");
+    let set = Some("is set-user-id or set-group-id");
     for path in [&script, &second] {
-        fs::set_permissions(&interpreter, Permissions::from_mode(0o755)).unwrap();
-        check(path, None);
-        for mode in [0o4755, 0o2755] {
-            std::os::unix::fs::chown(&interpreter, other, other).unwrap();
+        std::os::unix::fs::chown(&interpreter, Some(NOBODY), Some(NOBODY)).unwrap();
+        for (mode, what) in [(0o4755, set), (0o2755, set), (0o755, None)] {
             fs::set_permissions(&interpreter, Permissions::from_mode(mode)).unwrap();
-            check(path, Some(set));
+            check(path, what);
         }
-        fs::set_permissions(&interpreter, Permissions::from_mode(0o755)).unwrap();
     }
     // CAP_NET_RAW (Linux, `linux/capability.h`, `vfs_cap_data`, revision 2).
     let mut capabilities = [0; 20];
@@ -180,6 +174,7 @@ fn privileged_interpreters_run_plainly() {
         println!("SKIPPED: a file with capabilities: {error}");
         return;
     }
-    check(&script, Some(capable));
-    check(&second, Some(capable));
+    for path in [&script, &second] {
+        check(path, Some("has capabilities of its own"));
+    }
 }

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use seccompiler::{SeccompAction, SeccompCmpOp};
+use serde_json::json;
 use tempfile::TempDir;
 
-use crate::common::filter::{argument, filter, put_under};
+use crate::common::filter::{filter, put_under};
 use crate::common::{self, text};
 use crate::page::{counter_is_readable, served_page};
 
@@ -21,9 +21,9 @@ pub(crate) const TRACED: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// A page that serves, and the library.
 pub(crate) struct Served {
-    folder: TempDir,
-    page: PathBuf,
-    library: &'static Path,
+    pub(crate) folder: TempDir,
+    pub(crate) page: PathBuf,
+    pub(crate) library: &'static Path,
 }
 
 impl Served {
@@ -40,18 +40,6 @@ impl Served {
         let library = library()?;
         let (folder, page) = served_page();
         Some(Self { folder, page, library })
-    }
-
-    pub(crate) fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    pub(crate) fn page(&self) -> &Path {
-        &self.page
-    }
-
-    pub(crate) const fn library(&self) -> &Path {
-        self.library
     }
 
     /// `tickline run`, which serves the program.
@@ -172,7 +160,8 @@ pub(crate) fn output(command: &mut Command) -> Output {
 
 /// Lets a system call fail with EACCES in the process and all that it executes, if an argument is
 /// this.
-pub(crate) fn refuse(command: &mut Command, call: libc::c_long, number: u8, value: u64) {
-    let rules = vec![argument(number, SeccompCmpOp::Eq, value)];
-    put_under(command, filter([(call, rules)], SeccompAction::Errno(libc::EACCES.unsigned_abs())));
+pub(crate) fn refuse(command: &mut Command, call: &str, number: u8, value: u64) {
+    let argument = json!({ "index": number, "type": "dword", "op": "eq", "val": value });
+    let rules = json!([{ "syscall": call, "args": [argument] }]);
+    put_under(command, filter(&json!({ "errno": libc::EACCES }), &rules).expect("a filter"));
 }

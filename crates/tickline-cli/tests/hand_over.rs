@@ -1,9 +1,16 @@
-//! Two processes that hand readings of a page to each other.
+//! Readings that two processes hand over to each other, while the server of their page is stopped,
+//! killed, and started again.
 //!
-//! They are the test's program again, with a page in their environment and `player` for a test.
+//! The child processes are this program, with a page in their environment and `player` for a test.
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
+
+mod common;
 
 use std::env;
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::ptr;
@@ -14,7 +21,8 @@ use std::time::Duration;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use tickline::{Clock, Probes, State};
 
-use crate::common::until;
+use common::server::{Server, folder, run, status, wait_for_line};
+use common::until;
 
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 const BOARD: &str = "TICKLINE_TEST_BOARD";
@@ -22,7 +30,7 @@ const PLAYER: &str = "TICKLINE_TEST_PLAYER";
 
 /// What the players share: a file, mapped.
 #[repr(C)]
-pub(crate) struct Board {
+struct Board {
     /// Number of readings so far; the player of the same parity is next.
     turn: AtomicU64,
     /// The last reading, ns.
@@ -37,7 +45,7 @@ pub(crate) struct Board {
 }
 
 impl Board {
-    pub(crate) fn open(path: &Path) -> &'static Self {
+    fn open(path: &Path) -> &'static Self {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).open(path).expect("a file");
         file.set_len(4096).expect("room");
@@ -50,14 +58,10 @@ impl Board {
     }
 
     /// A player's reading, which comes after the other's.
-    pub(crate) fn take(&self, ns: i64) {
+    fn take(&self, ns: i64) {
         let before_ns = self.last_ns.swap(ns, Ordering::SeqCst);
         self.step_back_ns.fetch_max(before_ns - ns, Ordering::SeqCst);
         self.turn.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(crate) fn step_back_ns(&self) -> i64 {
-        self.step_back_ns.load(Ordering::SeqCst)
     }
 
     fn play(&self, player: u64, now_ns: impl Fn() -> i64, mut sometimes: impl FnMut()) {
@@ -81,8 +85,9 @@ impl Board {
     }
 }
 
-/// What the test `player` does: a child process of [`Game`], unless it is called by itself.
-pub(crate) fn play() {
+/// Not a test of its own: a child process of [`Game`].
+#[test]
+fn player() {
     let (Some(page), Some(board), Some(player)) =
         (env::var_os(PAGE), env::var_os(BOARD), env::var_os(PLAYER))
     else {
@@ -98,13 +103,13 @@ pub(crate) fn play() {
     });
 }
 
-pub(crate) struct Game {
+struct Game {
     board: &'static Board,
     players: Vec<Child>,
 }
 
 impl Game {
-    pub(crate) fn start(page: &Path, folder: &Path) -> Self {
+    fn start(page: &Path, folder: &Path) -> Self {
         let path = folder.join("board");
         let board = Board::open(&path);
         let players = ["0", "1"].map(|player| {
@@ -120,12 +125,12 @@ impl Game {
         Self { board, players: players.into() }
     }
 
-    pub(crate) fn handovers(&self) -> u64 {
+    fn handovers(&self) -> u64 {
         self.board.turn.load(Ordering::SeqCst)
     }
 
     /// Lets the players play for a while, and at least for some handovers.
-    pub(crate) fn go_on(&mut self, time: Duration) {
+    fn go_on(&mut self, time: Duration) {
         let before = self.handovers();
         thread::sleep(time);
         until("the players play", || {
@@ -137,7 +142,7 @@ impl Game {
     }
 
     /// Ends the game, and says what it was. Fails if a reading was below the one before it.
-    pub(crate) fn end(mut self, serves: bool) {
+    fn end(mut self, serves: bool) {
         self.board.end.store(1, Ordering::SeqCst);
         for player in &mut self.players {
             let status = player.wait().expect("a child");
@@ -145,7 +150,7 @@ impl Game {
         }
         let found = |count: &AtomicU64| count.load(Ordering::SeqCst);
         let (by_line, by_os) = (found(&self.board.by_line), found(&self.board.by_os));
-        let (handovers, step_back_ns) = (self.handovers(), self.board.step_back_ns());
+        let (handovers, step_back_ns) = (self.handovers(), self.board.step_back_ns.load(Ordering::SeqCst));
         eprintln!("{handovers} handovers; looks that found a line: {by_line}, none: {by_os}");
         assert!(handovers > 10_000);
         assert_eq!(step_back_ns, 0, "of {handovers} handovers, the largest steps back by that many ns");
@@ -167,7 +172,109 @@ impl Drop for Game {
     }
 }
 
-/// How often a test does all it does: once, or as often as `TICKLINE_TEST_ROUNDS` says.
-pub(crate) fn rounds() -> usize {
-    env::var("TICKLINE_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().expect("a number of rounds"))
+/// The end of all leases, and as much again.
+const TWO_LEASES: Duration = Duration::from_millis(1_300);
+
+fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// Those of this round: three rounds have all.
+fn a_third(all: &[u64], round: usize) -> impl Iterator<Item = u64> {
+    all.iter().copied().skip(round % 3).step_by(3)
+}
+
+#[test]
+fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
+    let (folder, page) = folder();
+    let mut server = Server::start(&page);
+    let serves = wait_for_line(&page, &server);
+    let mut game = Game::start(&page, folder.path());
+    game.go_on(ms(700));
+    // All that follows, once or as often as that says.
+    let rounds = env::var("TICKLINE_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
+    for round in 0..rounds {
+        // Stopped at any moment, for any time.
+        for stop_ms in a_third(&[40, 1, 300, 1_700, 900, 450, 3, 1_200, 600], round) {
+            server.signal(libc::SIGSTOP);
+            game.go_on(ms(stop_ms));
+            server.signal(libc::SIGCONT);
+            game.go_on(ms(170 + stop_ms / 3));
+        }
+        // Killed, and another one at once, in the middle of the leases, and after them.
+        for pause_ms in a_third(&[350, 1_500, 0, 20], round) {
+            server.signal(libc::SIGKILL);
+            server.ended();
+            game.go_on(ms(pause_ms));
+            server = Server::start(&page);
+            assert_eq!(wait_for_line(&page, &server), serves, "a restarted server serves as the first one");
+            game.go_on(ms(400));
+        }
+        // Stopped while it starts.
+        server.signal(libc::SIGKILL);
+        server.ended();
+        for start_ms in a_third(&[2, 5, 9, 14, 30], round) {
+            server = Server::start(&page);
+            thread::sleep(ms(start_ms));
+            server.signal(libc::SIGSTOP);
+            game.go_on(ms(200));
+            server.signal(libc::SIGCONT);
+            game.go_on(ms(100));
+            server.signal(libc::SIGKILL);
+            server.ended();
+        }
+        server = Server::start(&page);
+        wait_for_line(&page, &server);
+        game.go_on(ms(300));
+    }
+    server.signal(libc::SIGTERM);
+    assert_eq!(server.ended().0, Some(0));
+    game.go_on(TWO_LEASES);
+    game.end(serves);
+}
+
+/// A clock of a page says so, and by which.
+#[test]
+fn a_clock_says_which_page_serves_it() {
+    let (_folder, page) = folder();
+    let mut server = Server::start(&page);
+    let serves = wait_for_line(&page, &server);
+    let clock = Clock::open_page(&page, Probes::Full).unwrap();
+    let served = clock.page_status().unwrap();
+    assert_eq!((&served.path, served.owner), (&page, fs::metadata(&page).unwrap().uid()));
+    let mut last_ns = 0;
+    let mut in_order = || {
+        for _ in 0..1_000 {
+            let ns = clock.now_ordered().as_nanos();
+            assert!(ns >= last_ns, "{ns} after {last_ns}");
+            let plain_ns = clock.now().as_nanos();
+            assert!(plain_ns >= ns);
+            last_ns = plain_ns;
+        }
+    };
+    in_order();
+    if serves {
+        until("the clock takes the line", || (clock.status().state == State::Fast).then_some(()));
+        assert!(clock.page_status().unwrap().lead_ns.is_some());
+    }
+    let reading = clock.reading();
+    assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
+    let unix = clock.unix_reading();
+    assert!(unix.earliest() <= unix.time() && unix.time() <= unix.latest());
+    clock.disable();
+    assert_eq!(clock.status().state, State::Fallback(tickline::Reason::DisabledByProgram));
+    in_order();
+    clock.enable();
+    in_order();
+    clock.maintain();
+    assert_ne!(clock.status().state, State::Fallback(tickline::Reason::DisabledByProgram));
+    server.signal(libc::SIGTERM);
+    server.ended();
+    in_order();
+    assert_eq!(clock.status().state, State::Calibrating);
+    assert_eq!(clock.page_status().unwrap().lead_ns, None);
+    assert_eq!(status(&page).unwrap()["phase"], "no_line");
+    assert_eq!(run(&page, &["off"]).status.code(), Some(0));
+    assert_eq!(clock.page_status().unwrap().phase, tickline::page::LeasePhase::Off);
+    in_order();
 }

@@ -1,0 +1,68 @@
+//! What this machine runs on, by signs that every user may read: words in texts of the firmware and
+//! of the kernel.
+//!
+//! CPUID names a hypervisor, but not always the right one: Firecracker shows KVM's signature, gVisor
+//! the host's, and VirtualBox offers KVM's interface. Firmware and kernel are more exact, so their
+//! words come first.
+
+/// A stable code, and words that the texts of these names must have.
+type Sign = (&'static str, &'static [(&'static str, &'static str)]);
+
+/// gVisor: the build that every version of its kernel claims (`pkg/sentry/syscalls/linux/linux64.go`,
+/// `LinuxVersion`), and the beginning of its log. Firecracker: the OEM id of its ACPI tables
+/// (`src/vmm/src/acpi`), which the kernel lists when it boots, and its name for its VM generation
+/// device (`src/vmm/src/devices/acpi/vmgenid.rs`), from 1.8 until its pull request 5760 of 2026.
+pub(super) const HYPERVISORS: [Sign; 8] = [
+    ("gvisor", &[("version", "#1 SMP Sun Jan 10 15:06:54 PST 2016")]),
+    ("gvisor", &[("log", "Starting gVisor")]),
+    ("firecracker", &[("log", "FIRECK")]),
+    ("firecracker", &[("acpi", "FCVMGID:")]),
+    ("virtualbox", &[("product", "VirtualBox")]),
+    ("vmware", &[("product", "VMware")]),
+    ("hyper_v", &[("product", "Microsoft Corporation Virtual Machine")]),
+    ("xen", &[("product", "Xen HVM domU")]),
+];
+
+/// On EC2's Nitro the vendor is Amazon EC2. On its Xen it is Xen, and the BIOS version ends in
+/// `.amazon` (Amazon EC2 User Guide, "Detect whether a host is an EC2 instance"). Azure's tag:
+/// `AZURE_CHASSIS_ASSET_TAG` in cloud-init's `DataSourceAzure.py`.
+pub(super) const CLOUDS: [Sign; 4] = [
+    ("ec2_nitro", &[("sys_vendor", "Amazon EC2")]),
+    ("ec2_xen", &[("sys_vendor", "Xen"), ("bios_version", "amazon")]),
+    ("google", &[("product_name", "Google Compute Engine")]),
+    ("azure", &[("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")]),
+];
+
+/// The first one whose words are all there; `text` has the text of a name.
+pub(super) fn find(signs: &[Sign], text: impl Fn(&str) -> Option<String>) -> Option<String> {
+    let has = |(name, word): &(&str, &str)| text(name).is_some_and(|text| text.contains(word));
+    signs.iter().find(|(_, words)| words.iter().all(has)).map(|(code, _)| (*code).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const GVISOR: &str = "Linux version 4.4.0 #1 SMP Sun Jan 10 15:06:54 PST 2016";
+
+    #[test]
+    fn the_most_exact_words_count() {
+        let firmware = |vendor, version| vec![("sys_vendor", vendor), ("bios_version", version)];
+        for (signs, texts, expected) in [
+            (&HYPERVISORS[..], vec![("product", "QEMU Standard PC"), ("acpi", "VMGENCTR:00")], None),
+            (&HYPERVISORS, vec![("log", "ACPI: RSDP (v02 FIRECK)")], Some("firecracker")),
+            // A user who may not read the log.
+            (&HYPERVISORS, vec![("acpi", "ACPI0013:00\nFCVMGID:00")], Some("firecracker")),
+            (&HYPERVISORS, vec![("product", "innotek GmbH VirtualBox")], Some("virtualbox")),
+            (&HYPERVISORS, vec![("version", GVISOR), ("product", "VMware")], Some("gvisor")),
+            (&CLOUDS, firmware("Xen", "4.11.amazon"), Some("ec2_xen")),
+            (&CLOUDS, firmware("Xen", "4.17"), None),
+        ] {
+            let texts = BTreeMap::from_iter(texts);
+            let found = find(signs, |name| texts.get(name).map(ToString::to_string));
+            assert_eq!(found.as_deref(), expected, "{texts:?}");
+        }
+    }
+}
