@@ -26,7 +26,7 @@ use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
-use tickline_core::control::{Config, Control, DrivenBy, Iteration};
+use tickline_core::control::{Config, Control, DrivenBy, Outcome};
 use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
@@ -193,8 +193,8 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, reference: &Bent, stop
     // ORDERING: Relaxed, a flag on its own.
     while !stop.load(Ordering::Relaxed) {
         reference.bend(random.i64(-BENT_PPM..=BENT_PPM));
-        let outcome = control.maintain(clock, &counter, reference);
-        if outcome.iteration == Iteration::Recovered {
+        let iteration = control.maintain(clock, &counter, reference);
+        if iteration.outcome == Outcome::Recovered {
             control.maintain(clock, &counter, reference);
         }
         match random.u64(0..RARELY) {
@@ -204,7 +204,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, reference: &Bent, stop
                 sleep(up_to_us(&mut random, NAP_US));
                 clock.open_gate(&counter, reference);
             }
-            _ => sleep(Duration::from_nanos(outcome.next_in_ns.min(INTERVAL_NS))),
+            _ => sleep(Duration::from_nanos(iteration.next_in_ns.min(INTERVAL_NS))),
         }
     }
 }

@@ -207,8 +207,8 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
             0..=99 => done(control.maintain(&shared, &&machine, &&machine)),
             // The time until the next iteration passes.
             100..=149 => {
-                let outcome = control.maintain(&shared, &&machine, &&machine);
-                machine.pass(outcome.next_in_ns / machine.ns_a_read.get().unsigned_abs().max(1));
+                let iteration = control.maintain(&shared, &&machine, &&machine);
+                machine.pass(iteration.next_in_ns / machine.ns_a_read.get().unsigned_abs().max(1));
             }
             150..=199 => machine.disturb(),
             200..=203 => {

@@ -149,7 +149,7 @@ fn json_of(line: &str) -> Result<Value, String> {
 fn no_counter(found: &Value) -> Option<String> {
     let gates = found["gates"].as_array()?;
     let closed = |name: &str| gates.iter().any(|gate| gate["gate"] == name && gate["open"] == false);
-    let gate = ["counter_exists", "readable"].into_iter().find(|name| closed(name))?;
+    let gate = ["supported", "readable"].into_iter().find(|name| closed(name))?;
     Some(format!("there is no counter that can be read, the gate {gate} is closed"))
 }
 

@@ -337,7 +337,7 @@ fn verdict(state: State, document: &Document) -> String {
             let detail = document.machine.clocksource.as_ref().filter(|_| named);
             let detail = match (reason, detail) {
                 (_, Some(name)) => format!(" ({name})"),
-                (Reason::SamplesStale, None) => " (a busy machine does that, for moments)".to_owned(),
+                (Reason::SamplesTooOld, None) => " (on a busy machine that passes by itself)".to_owned(),
                 _ => String::new(),
             };
             format!("tickline serves the OS clock here, because {reason}{detail}.")

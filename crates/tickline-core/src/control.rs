@@ -138,10 +138,10 @@ pub struct Config {
     pub driven_by: DrivenBy,
 }
 
-/// What an iteration did.
+/// What an iteration came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Iteration {
+pub enum Outcome {
     /// A line was published.
     Published,
     /// A short line was published where there was none: run another iteration at once.
@@ -155,11 +155,11 @@ pub enum Iteration {
     GateClosed,
 }
 
-/// What an iteration did, and when the next one is due.
+/// An iteration: what it came to, and when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Outcome {
-    /// What happened.
-    pub iteration: Iteration,
+pub struct Iteration {
+    /// What it came to.
+    pub outcome: Outcome,
     /// Time until the next iteration, ns.
     pub next_in_ns: u64,
 }
@@ -257,14 +257,14 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Outcome {
-        let (iteration, next_in_ns) = self.iterate(shared, counter, reference);
-        self.iterations_without_line = if matches!(iteration, Iteration::Learning | Iteration::Lost) {
+    ) -> Iteration {
+        let (outcome, next_in_ns) = self.iterate(shared, counter, reference);
+        self.iterations_without_line = if matches!(outcome, Outcome::Learning | Outcome::Lost) {
             self.iterations_without_line.saturating_add(1)
         } else {
             0
         };
-        Outcome { iteration, next_in_ns }
+        Iteration { outcome, next_in_ns }
     }
 
     fn iterate<S: StateCell>(
@@ -272,7 +272,7 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> (Iteration, u64) {
+    ) -> (Outcome, u64) {
         let mut samples_too_old = false;
         for _ in 0..ATTEMPTS {
             let begin_ticks = counter.now_ordered();
@@ -288,13 +288,13 @@ impl Control {
                     shared.help(&line, counter, reference);
                     continue;
                 }
-                _ if !is_supported() => return (Iteration::Learning, self.config.interval_ns),
-                _ if line.state.is_gate_closed() => return (Iteration::GateClosed, self.config.interval_ns),
+                _ if !is_supported() => return (Outcome::Learning, self.config.interval_ns),
+                _ if line.state.is_gate_closed() => return (Outcome::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
                     end_line(&line, shared, counter, reference);
-                    return (Iteration::Learning, MIN_INTERVAL_NS);
+                    return (Outcome::Learning, MIN_INTERVAL_NS);
                 }
                 Phase::Published => match self.make_plan(line.slope(), fit.as_ref(), u64::MAX) {
                     Ok(()) => self.replace(&line, shared, counter, reference, fit.is_some()),
@@ -307,7 +307,7 @@ impl Control {
                             Err(refusal) => Err(refusal),
                         }
                     }
-                    _ => return (Iteration::Learning, self.retry_interval_ns()),
+                    _ => return (Outcome::Learning, self.retry_interval_ns()),
                 },
             };
             samples_too_old = matches!(result, Err(Refusal::SamplesTooOld));
@@ -315,22 +315,22 @@ impl Control {
                 Ok(done) => return done,
                 Err(Refusal::SamplesTooOld) => {}
                 Err(Refusal::Lost) if shared.cell.load().phase() == Phase::NoLine => {}
-                Err(Refusal::Lost) => return (Iteration::Lost, MIN_INTERVAL_NS),
+                Err(Refusal::Lost) => return (Outcome::Lost, MIN_INTERVAL_NS),
                 Err(Refusal::Early) => {
                     // The samples are good enough, so the next iterations need not come less often.
                     self.iterations_without_line = 0;
-                    return (Iteration::Lost, MIN_INTERVAL_NS);
+                    return (Outcome::Lost, MIN_INTERVAL_NS);
                 }
                 Err(Refusal::CounterTooSlow) => {
                     shared.gauges.show_counter_too_slow();
-                    return (Iteration::Learning, self.config.interval_ns);
+                    return (Outcome::Learning, self.config.interval_ns);
                 }
             }
         }
         if samples_too_old {
             shared.gauges.count_samples_too_old();
         }
-        (Iteration::Lost, self.retry_interval_ns())
+        (Outcome::Lost, self.retry_interval_ns())
     }
 
     /// Takes a burst, and adds its sample to what is known. Returns whether the sample is

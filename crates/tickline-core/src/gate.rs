@@ -61,7 +61,7 @@ named! {
         User = "user",
         /// The target has a counter that this crate reads, and the processor can swap the state of
         /// a clock.
-        Supported = "counter_exists",
+        Supported = "supported",
         /// The process may read the counter.
         Readable = "readable",
         /// The counter runs at one rate in all power states.
@@ -89,15 +89,15 @@ named! {
     /// ```
     /// use tickline_core::gate::Reason;
     ///
-    /// assert_eq!(Reason::DisabledByEnvironment.code(), "switched_off"); // for programs
+    /// assert_eq!(Reason::DisabledByEnvironment.code(), "disabled_by_environment"); // for programs
     /// assert_eq!(Reason::DisabledByEnvironment.to_string(), "the environment variable TICKLINE is off"); // for people
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Reason {
         /// `disable()` was called.
-        DisabledByProgram = "disabled",
+        DisabledByProgram = "disabled_by_program",
         /// The environment says `TICKLINE=off`.
-        DisabledByEnvironment = "switched_off",
+        DisabledByEnvironment = "disabled_by_environment",
         /// The target has no counter that this crate reads.
         NoCounter = "no_counter",
         /// The processor cannot swap 128 bits at once, which publishing a line takes.
@@ -130,7 +130,7 @@ named! {
         /// ([`LineCell`](crate::cell::LineCell)).
         CounterTooSlow = "counter_too_slow",
         /// Sampling takes so long here that samples are too old for a line once they are complete.
-        SamplesStale = "samples_stale",
+        SamplesTooOld = "samples_too_old",
         /// Nobody renewed the line, and its window has passed.
         WindowPassed = "window_passed",
     }
@@ -162,7 +162,7 @@ impl core::fmt::Display for Reason {
             Self::Slow => "reading the counter takes longer than asking the OS",
             Self::Stuck => "the counter stands still",
             Self::CounterTooSlow => "the counter ticks too slowly for the lines of this target",
-            Self::SamplesStale => {
+            Self::SamplesTooOld => {
                 "sampling the OS clock takes longer here than the interval allows; choose a longer interval"
             }
             Self::WindowPassed => {
@@ -219,7 +219,7 @@ enum KernelVerdict {
 }
 
 const fn kernel_verdict(facts: &Facts) -> KernelVerdict {
-    match (facts.clocksource, facts.counters_clocksource) {
+    match (facts.clocksource, facts.matching_clocksource) {
         (Clocksource::Tsc, Clocksource::Tsc)
         | (Clocksource::ArchSysCounter, Clocksource::ArchSysCounter)
         | (Clocksource::Riscv, Clocksource::Riscv) => KernelVerdict::Uses,
@@ -260,7 +260,7 @@ pub const fn wants_comparison(facts: &Facts) -> bool {
 const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     match (facts.comparison, kernel_verdict(facts)) {
         // If each CPU has a line of its own, counters of one rate may start anywhere.
-        (_, _) if facts.line_per_cpu => None,
+        (_, _) if facts.has_line_per_cpu => None,
         (Comparison::Unsynchronised { .. }, _) => Some(Reason::Unsynchronised),
         (Comparison::Single | Comparison::Synchronised { .. }, _) => None,
         (_, KernelVerdict::Uses) => None,
@@ -280,18 +280,18 @@ const fn is_dearer(counter_ps: u64, os_ps: u64, was_dearer: bool) -> bool {
 /// Whether Unix time gains more than a tenth by the counter, and monotonic time loses a tenth at
 /// most. A tenth is about the error of a measurement, so no program is noticeably slower by the
 /// counter than by the OS.
-const fn is_worth_it_for_unix(cost: Cost, was_slow: bool) -> bool {
+const fn is_worth_it_for_unix(cost: Cost, was_slower_than_os: bool) -> bool {
     let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
     let gain_ps = cost.os_unix_ps.saturating_sub(cost.counter_ps);
-    !is_dearer(cost.counter_ps, bearable_ps, was_slow) && gain_ps > cost.counter_ps / 10
+    !is_dearer(cost.counter_ps, bearable_ps, was_slower_than_os) && gain_ps > cost.counter_ps / 10
 }
 
 const fn judge_cost(facts: &Facts) -> Verdict {
     let slow = Some(Reason::Slow);
     let (closed, warning) = match (facts.resolution_ticks, facts.cost) {
         (Some(0), _) => (Some(Reason::Stuck), None),
-        (_, Some(cost)) if is_dearer(cost.counter_ps, cost.os_ps, facts.was_slow) => {
-            match (is_worth_it_for_unix(cost, facts.was_slow), cost.counter_ps > cost.os_ps) {
+        (_, Some(cost)) if is_dearer(cost.counter_ps, cost.os_ps, facts.was_slower_than_os) => {
+            match (is_worth_it_for_unix(cost, facts.was_slower_than_os), cost.counter_ps > cost.os_ps) {
                 (true, true) => (None, slow),
                 (true, false) => (None, None),
                 (false, _) => (slow, None),
@@ -304,7 +304,9 @@ const fn judge_cost(facts: &Facts) -> Verdict {
 
 const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
     match facts.cost {
-        Some(cost) if is_dearer(cost.counter_ps, cost.os_unix_ps, facts.unix_was_slow) => Some(Reason::Slow),
+        Some(cost) if is_dearer(cost.counter_ps, cost.os_unix_ps, facts.unix_was_slower_than_os) => {
+            Some(Reason::Slow)
+        }
         _ => None,
     }
 }
@@ -315,15 +317,15 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
     let closed = match gate {
         Gate::User => facts.switched_off,
-        Gate::Supported => match (facts.counter_present, facts.has_atomics) {
+        Gate::Supported => match (facts.has_counter, facts.has_atomics) {
             (false, _) => Some(Reason::NoCounter),
             (true, false) => Some(Reason::NoAtomics),
             (true, true) => None,
         },
-        Gate::Readable if facts.readable => None,
+        Gate::Readable if facts.may_read_counter => None,
         Gate::Readable => Some(Reason::Denied),
-        Gate::Invariant => match facts.invariant {
-            Some(false) if !facts.assumed_invariant => Some(Reason::NotInvariant),
+        Gate::Invariant => match facts.is_invariant {
+            Some(false) if !facts.assume_invariant => Some(Reason::NotInvariant),
             _ => None,
         },
         Gate::Kernel => judge_kernel(facts),
@@ -342,7 +344,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let (closed, warning) = match figures {
         figures if figures.counter_too_slow => (Some(Reason::CounterTooSlow), None),
-        figures if figures.samples_too_old => (Some(Reason::SamplesStale), None),
+        figures if figures.samples_too_old => (Some(Reason::SamplesTooOld), None),
         figures if figures.frequency_hz.is_some() => (None, Some(Reason::WindowPassed)),
         _ => (None, None),
     };

@@ -21,7 +21,7 @@
 //! ```
 //! use core::cell::Cell;
 //! use tickline_core::cell::LineCell;
-//! use tickline_core::control::{Config, Control, Iteration, DrivenBy};
+//! use tickline_core::control::{Config, Control, Outcome, DrivenBy};
 //! use tickline_core::counter::Counter;
 //! use tickline_core::sample::{Reference, Resolutions};
 //! use tickline_core::shared::SharedClock;
@@ -46,7 +46,7 @@
 //!     driven_by: DrivenBy::Readers,
 //! });
 //! assert_eq!(clock.read(&machine), None, "there is no line yet");
-//! while control.maintain(&clock, &machine, &machine).iteration != Iteration::Published {
+//! while control.maintain(&clock, &machine, &machine).outcome != Outcome::Published {
 //!     machine.0.set(machine.0.get() + 50_000);
 //! }
 //! let ns = clock.read(&machine).expect("a line");
@@ -58,7 +58,7 @@
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its resolution goes into [`Resolutions`](sample::Resolutions), the counter's own by [`counter::resolution_ticks`] |
 //! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that refuses [`read_slow`](shared::SharedClock::read_slow) |
-//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Outcome`](control::Outcome) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
+//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Iteration`](control::Iteration) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
 //! | trust | [`gate::judge`] for each gate, over the facts that are known. Nothing else asks whether the counter keeps its rate |
 //!
 //! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: only one context of

@@ -89,21 +89,21 @@ struct Scene {
 impl Scene {
     /// A clock after iterations, of which the last one ended with `wanted`; readings between them
     /// do not decrease.
-    fn after(wanted: Iteration) -> (Self, Control) {
+    fn after(wanted: Outcome) -> (Self, Control) {
         let (clock, time) = (made(SharedClock::new(LineCell::new())), made(Time::new(1 << 40, 0)));
         let mut control = Control::new(Config { interval_ns: 1_000_000, ..CONFIG });
         let scene = Self { clock, time };
         let mut last = i64::MIN;
         for _ in 0..10 {
-            let outcome = scene.maintain(&mut control);
+            let iteration = scene.maintain(&mut control);
             let now = reading(&scene.clock, &scene.time.view(10));
             assert!(now >= last, "{now} after {last}");
             last = now;
-            if outcome.iteration == wanted {
+            if iteration.outcome == wanted {
                 return (scene, control);
             }
             let due_in_ns =
-                if outcome.iteration == Iteration::Recovered { 2_000 } else { outcome.next_in_ns };
+                if iteration.outcome == Outcome::Recovered { 2_000 } else { iteration.next_in_ns };
             scene.time.pass(due_in_ns);
         }
         panic!("no iteration was {wanted:?}");
@@ -111,7 +111,7 @@ impl Scene {
 
     /// A clock whose line is 30 us ahead of the reference, so that the next one has half its slope.
     fn with_line() -> (Self, Control) {
-        let (scene, control) = Self::after(Iteration::Published);
+        let (scene, control) = Self::after(Outcome::Published);
         scene.time.pass(20_000);
         scene.time.suspend(30_000);
         (scene, control)
@@ -120,7 +120,7 @@ impl Scene {
     /// The same with a line that lasts for long and is ahead by less than 1 % of its window, so
     /// that the reference still vouches for it past the window.
     fn with_long_line() -> (Self, Control) {
-        let (scene, mut control) = Self::after(Iteration::Published);
+        let (scene, mut control) = Self::after(Outcome::Published);
         for _ in 0..20 {
             let next_in_ns = scene.maintain(&mut control).next_in_ns;
             if next_in_ns >= control.config.interval_ns {
@@ -135,7 +135,7 @@ impl Scene {
     /// A clock without a line, with enough samples for one: a gate was closed and opened, and the
     /// high-water mark's margin has passed.
     fn without_line() -> (Self, Control) {
-        let (scene, control) = Self::after(Iteration::Recovered);
+        let (scene, control) = Self::after(Outcome::Recovered);
         let line = scene.line();
         line.close();
         line.open();
@@ -144,7 +144,7 @@ impl Scene {
     }
 
     /// An iteration of the writer.
-    fn maintain(&self, control: &mut Control) -> Outcome {
+    fn maintain(&self, control: &mut Control) -> Iteration {
         let view = self.time.view(WRITER_TICKS);
         control.maintain(&self.clock, &view, &view)
     }

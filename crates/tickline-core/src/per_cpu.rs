@@ -33,7 +33,7 @@
 use core::cell::Cell;
 
 use crate::cell::{CellLine, LineCell, StateCell};
-use crate::control::{Control, Outcome};
+use crate::control::{Control, Iteration};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
@@ -107,10 +107,10 @@ pub fn maintain<S: StateCell>(
     cpu: usize,
     counter: &impl CpuCounter,
     reference: &impl Reference,
-) -> Option<Outcome> {
+) -> Option<Iteration> {
     let pinned = PinnedCounter::take(counter, cpu)?;
-    let outcome = control.maintain(unit, &pinned, reference);
-    (!pinned.lost.get()).then_some(outcome)
+    let iteration = control.maintain(unit, &pinned, reference);
+    (!pinned.lost.get()).then_some(iteration)
 }
 
 /// The counter of one CPU, for a control loop whose thread was put there.

@@ -295,15 +295,15 @@ pub(crate) const CONFIG: Config = Config {
 /// What tests do with a clock, by its own machine.
 impl HookedClock {
     /// An iteration.
-    pub(crate) fn maintain(&self, control: &mut Control) -> Outcome {
+    pub(crate) fn maintain(&self, control: &mut Control) -> Iteration {
         control.maintain(self, self.cell.machine, self.cell.machine)
     }
 
     /// Iterations, each when it is due.
     pub(crate) fn iterations(&self, count: u32, control: &mut Control) {
         for _ in 0..count {
-            let outcome = self.maintain(control);
-            self.cell.machine.pass(outcome.next_in_ns);
+            let iteration = self.maintain(control);
+            self.cell.machine.pass(iteration.next_in_ns);
         }
     }
 
@@ -312,17 +312,17 @@ impl HookedClock {
     pub(crate) fn settle(&self, control: &mut Control) {
         let mut steady = 0;
         for _ in 0..200 {
-            let outcome = self.maintain(control);
-            if outcome.iteration == Iteration::Recovered {
+            let iteration = self.maintain(control);
+            if iteration.outcome == Outcome::Recovered {
                 continue;
             }
-            if outcome.next_in_ns == INTERVAL_NS {
+            if iteration.next_in_ns == INTERVAL_NS {
                 steady += 1;
                 if steady == STEADY_ITERATIONS {
                     return self.cell.machine.pass(INTERVAL_NS / 5);
                 }
             }
-            self.cell.machine.pass(outcome.next_in_ns);
+            self.cell.machine.pass(iteration.next_in_ns);
         }
         panic!("the clock did not settle");
     }
@@ -334,7 +334,7 @@ impl HookedClock {
         control: &mut Control,
         is_there: impl Fn(Step) -> bool + 'static,
         act: impl FnOnce() -> T + 'static,
-    ) -> (T, Outcome) {
+    ) -> (T, Iteration) {
         interrupted(self.cell.machine, is_there, act, || self.maintain(control))
     }
 

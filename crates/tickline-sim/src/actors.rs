@@ -136,11 +136,11 @@ impl Context {
     /// The thread that drives the clock.
     pub(crate) fn drive(&self) {
         loop {
-            let outcome = self.maintain(DrivenBy::Timer);
+            let iteration = self.maintain(DrivenBy::Timer);
             let closed = !matches!(self.clock.keeper.stage(), Stage::New | Stage::Open);
             self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
-            let wait_ns = match outcome {
-                Some(outcome) => outcome.next_in_ns,
+            let wait_ns = match iteration {
+                Some(iteration) => iteration.next_in_ns,
                 None if closed => self.clock.config.interval_ns,
                 None => MIN_INTERVAL_NS,
             };
@@ -158,7 +158,7 @@ impl Context {
 
     /// Runs an iteration, and a second one after a recovery. `None` if another thread has the lock,
     /// or the gate is closed.
-    fn maintain(&self, driven_by: DrivenBy) -> Option<Outcome> {
+    fn maintain(&self, driven_by: DrivenBy) -> Option<Iteration> {
         let me = self.world.running.get();
         let mut guard = self.lock()?;
         self.world.actors[me].serving.set(true);
@@ -167,7 +167,7 @@ impl Context {
         // No judgement of this process before it has begun a loop.
         let known = self.clock.keeper.lines().filter(|_| guard.is_some());
         let judge = |_| Some(self.judge(&mut guard));
-        let admitted = known.or_else(|| self.clock.keeper.admit(now_ns, &self.line(), judge));
+        let admitted = known.or_else(|| self.clock.keeper.judge_if_due(now_ns, &self.line(), judge));
         if admitted.is_none() {
             self.world.actors[me].serving.set(false);
             self.gate_after_iteration(true);
@@ -175,21 +175,21 @@ impl Context {
         }
         let control = guard.as_mut()?;
         control.config.driven_by = driven_by;
-        let mut outcome = self.iterate(ONE_LINE, control)?;
+        let mut iteration = self.iterate(ONE_LINE, control)?;
         let gate_toggles = self.world.scenario.clock.gate_ns != 0;
-        if outcome.iteration == Iteration::Recovered && !gate_toggles {
-            outcome = self.iterate(ONE_LINE, control)?;
+        if iteration.outcome == Outcome::Recovered && !gate_toggles {
+            iteration = self.iterate(ONE_LINE, control)?;
         }
-        let barred = outcome.iteration == Iteration::GateClosed;
+        let barred = iteration.outcome == Outcome::GateClosed;
         self.gate_after_iteration(barred);
-        let next_in_ns = i64::try_from(outcome.next_in_ns).expect("an interval");
+        let next_in_ns = i64::try_from(iteration.next_in_ns).expect("an interval");
         let due_ns = self.world.returned_ns().saturating_add(next_in_ns);
-        let to_be_judged = barred && !gate_toggles && self.clock.keeper.notice_closed();
+        let to_be_judged = barred && !gate_toggles && self.clock.keeper.gate_was_closed();
         if !to_be_judged {
             self.clock.keeper.set_due(due_ns);
         }
         self.world.actors[me].serving.set(false);
-        (!to_be_judged).then_some(outcome)
+        (!to_be_judged).then_some(iteration)
     }
 
     /// If readers drive, a verdict against the counter may stay, because they collect the facts
@@ -228,7 +228,7 @@ impl Context {
         let Some(mut guard) = self.lock() else { return false };
         let me = self.world.running.get();
         self.world.actors[me].serving.set(true);
-        let reviewed = self.clock.keeper.review(&self.line(), |_| Some(self.judge(&mut guard)));
+        let reviewed = self.clock.keeper.rejudge(&self.line(), |_| Some(self.judge(&mut guard)));
         self.world.actors[me].serving.set(false);
         reviewed.is_some()
     }
@@ -239,7 +239,7 @@ impl Context {
     }
 
     /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
-    pub(crate) fn iterate(&self, unit: usize, control: &mut Control) -> Option<Outcome> {
+    pub(crate) fn iterate(&self, unit: usize, control: &mut Control) -> Option<Iteration> {
         let now_ps = self.world.now_ps.get();
         let own_unit = &self.world.units[unit];
         let last_ps = own_unit.iteration_began_ps.replace(now_ps);
@@ -252,7 +252,7 @@ impl Context {
         }
         let last = own_unit.newest_start_ticks.get();
         let (shared, access) = (&self.clock.units[unit], self.access());
-        let outcome = match self.is_per_cpu() {
+        let iteration = match self.is_per_cpu() {
             true => per_cpu::maintain(control, shared, unit, &access, &access),
             false => Some(control.maintain(shared, &access, &access)),
         };
@@ -264,10 +264,10 @@ impl Context {
             let oldest = control.oldest_sample_ticks().expect("a line has evidence");
             let since_ps = own_unit.time_ps(&self.world.clocks.borrow(), oldest);
             own_unit.evidence.borrow_mut().insert(own_unit.newest_start_ticks.get(), since_ps);
-        } else if outcome.is_none() {
+        } else if iteration.is_none() {
             own_unit.iteration_began_ps.set(last_ps);
         }
-        outcome
+        iteration
     }
 
     /// Like `tickline`'s engine: readers that call often renew a line past its window, and start a

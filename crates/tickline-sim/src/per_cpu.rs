@@ -106,11 +106,11 @@ impl Context {
     /// Runs iterations on `cpu`, until the next one is so far away that the thread may leave.
     fn calibrate(&self, cpu: usize, calibration: &mut CpuCalibration) {
         let interval_ns = self.clock.config.interval_ns;
-        let mut outcome = None;
+        let mut iteration = None;
         for _ in 0..STAY_ITERATIONS {
-            outcome = self.iterate_on(cpu, calibration);
-            match outcome {
-                Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(interval_ns >> 1) => {
+            iteration = self.iterate_on(cpu, calibration);
+            match iteration {
+                Some(Iteration { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(interval_ns >> 1) => {
                     self.world.step(Step::Sleep(next_in_ns * PS + self.random_ps(100_000 * PS)));
                 }
                 _ => break,
@@ -119,7 +119,7 @@ impl Context {
                 break;
             }
         }
-        let wait_ns = outcome.map_or(interval_ns, |outcome| outcome.next_in_ns);
+        let wait_ns = iteration.map_or(interval_ns, |iteration| iteration.next_in_ns);
         let wait_ns = i64::try_from(wait_ns).expect("an interval");
         calibration.due_ns = self.world.returned_ns().saturating_add(wait_ns);
         calibration.ready_ns = calibration.due_ns - (wait_ns >> 2);
@@ -127,7 +127,7 @@ impl Context {
 
     /// Runs an iteration on `cpu`, and a second one after a recovery. `None` if the thread could
     /// not stay on `cpu`.
-    fn iterate_on(&self, cpu: usize, calibration: &mut CpuCalibration) -> Option<Outcome> {
+    fn iterate_on(&self, cpu: usize, calibration: &mut CpuCalibration) -> Option<Iteration> {
         let me = self.world.me();
         if !self.go_to(cpu) {
             return None;
@@ -135,16 +135,16 @@ impl Context {
         me.serving.set(true);
         let control = calibration.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
         control.config.driven_by = DrivenBy::PinnedThread;
-        let mut outcome = self.iterate(cpu, control);
-        if outcome.is_some_and(|outcome| outcome.iteration == Iteration::Recovered) {
-            outcome = self.iterate(cpu, control);
+        let mut iteration = self.iterate(cpu, control);
+        if iteration.is_some_and(|iteration| iteration.outcome == Outcome::Recovered) {
+            iteration = self.iterate(cpu, control);
         }
         me.serving.set(false);
-        match outcome {
+        match iteration {
             Some(_) => self.check.after_iteration(self.clock.units[cpu].cell.peek(), false),
             None => self.world.counts.borrow_mut().lost += 1,
         }
-        outcome
+        iteration
     }
 
     /// Moves the thread to `cpu`, unless the CPU is offline. The thread arrives when the CPU has

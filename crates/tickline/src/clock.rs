@@ -163,7 +163,7 @@ impl Clock {
         if settings.probes == Probes::Minimal {
             engine.restrict_probes();
         }
-        engine.set_policy(settings.trust, settings.assumed_invariant);
+        engine.set_policy(settings.trust, settings.assume_invariant);
         let thread = match settings.driver {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
@@ -326,8 +326,8 @@ impl Clock {
     /// another thread runs one, while a gate is closed, or with a line for each CPU, which only the
     /// clock's thread can calibrate.
     pub fn maintain(&self) -> Duration {
-        let outcome = self.engine().maintain_by_hand();
-        Duration::from_nanos(outcome.map_or(self.engine().interval_ns(), |outcome| outcome.next_in_ns))
+        let iteration = self.engine().maintain_by_hand();
+        Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| iteration.next_in_ns))
     }
 
     /// Lets the counter serve again after [`disable`](Self::disable), once the control loop has

@@ -81,7 +81,7 @@ pub(crate) struct Engine {
     /// Whose verdict counts, as a number, and whether the counter runs at one rate, whatever the
     /// processor says.
     trust: AtomicU8,
-    assumed_invariant: AtomicBool,
+    assume_invariant: AtomicBool,
     /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// A page that another process serves. This engine then has no line, and stays disabled.
@@ -111,7 +111,7 @@ impl Engine {
             has_minimal_probes: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
             trust: AtomicU8::new(Trust::Auto as u8),
-            assumed_invariant: AtomicBool::new(false),
+            assume_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             page: None,
             #[cfg(feature = "utc")]
@@ -339,19 +339,19 @@ impl Engine {
 
     /// An iteration that a program asks for. Where it drives the clock, every eighth one asks for
     /// the facts again.
-    pub(crate) fn maintain_by_hand(&self) -> Option<Outcome> {
-        let outcome = self.maintain(DrivenBy::Timer);
-        let is_driver = outcome.is_some() && self.driver() == Driver::Manual;
+    pub(crate) fn maintain_by_hand(&self) -> Option<Iteration> {
+        let iteration = self.maintain(DrivenBy::Timer);
+        let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
         if is_driver && self.keeper.count_iteration() && self.review() {
             return self.maintain(DrivenBy::Timer);
         }
-        outcome
+        iteration
     }
 
     /// An iteration of the control loop, with the gates judged before the first one, and a second
     /// iteration after a recovery. `None` if another thread has the lock, or a gate is closed.
     /// Never waits, allocates or panics.
-    pub(crate) fn maintain(&self, driven_by: DrivenBy) -> Option<Outcome> {
+    pub(crate) fn maintain(&self, driven_by: DrivenBy) -> Option<Iteration> {
         let _errno = sys::PreserveErrno::new();
         let (mut control_loop, lines) = self.lock_judged()?;
         // With a line for each CPU a common one would be wrong on some, and only the clock's thread
@@ -361,20 +361,20 @@ impl Engine {
 
     /// An iteration by the holder of the lock, and a second one after a recovery.
     #[inline(never)]
-    fn iterate(&self, control_loop: &mut ControlLoop, driven_by: DrivenBy) -> Option<Outcome> {
+    fn iterate(&self, control_loop: &mut ControlLoop, driven_by: DrivenBy) -> Option<Iteration> {
         let counter = COUNTER?;
         let control = &mut control_loop.control;
         control.config = Config { driven_by, interval_ns: self.interval_ns(), ..control.config };
         let followed = self.followed();
-        let mut outcome = control.maintain(&self.shared, &counter, &followed);
-        if outcome.iteration == Iteration::Recovered {
-            outcome = control.maintain(&self.shared, &counter, &followed);
+        let mut iteration = control.maintain(&self.shared, &counter, &followed);
+        if iteration.outcome == Outcome::Recovered {
+            iteration = control.maintain(&self.shared, &counter, &followed);
         }
-        if outcome.iteration == Iteration::GateClosed && self.keeper.notice_closed() {
+        if iteration.outcome == Outcome::GateClosed && self.keeper.gate_was_closed() {
             return None; // the next iteration judges the gates first
         }
-        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(outcome.next_in_ns.cast_signed()));
-        Some(outcome)
+        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(iteration.next_in_ns.cast_signed()));
+        Some(iteration)
     }
 
     /// The lock; `None` while another thread has it. A forked child takes it over from a thread of

@@ -115,7 +115,7 @@ pub(crate) struct Settings {
     pub(crate) interval: Duration,
     pub(crate) trust: Trust,
     /// Whether the counter runs at one rate, whatever the processor says.
-    pub(crate) assumed_invariant: bool,
+    pub(crate) assume_invariant: bool,
     pub(crate) probes: Probes,
     /// How often the thread stores the coarse time; `None`: at each recalibration.
     pub(crate) recent_every: Option<Duration>,
@@ -129,7 +129,7 @@ impl Settings {
         driver: Driver::Thread,
         interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
         trust: Trust::Auto,
-        assumed_invariant: false,
+        assume_invariant: false,
         probes: Probes::Full,
         recent_every: None,
         per_cpu: PerCpu::Auto,
@@ -147,7 +147,7 @@ impl Settings {
             ("probes", format!("{:?}", self.probes)),
             ("per_cpu", format!("{:?}", self.per_cpu)),
             ("trust", format!("{:?}", self.trust)),
-            ("assume_invariant", self.assumed_invariant.to_string()),
+            ("assume_invariant", self.assume_invariant.to_string()),
         ]
     }
 

@@ -138,7 +138,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             engine.calibrate_cpus(&mut pass, notifier)
         } else {
             engine.leave_per_cpu();
-            engine.maintain(DrivenBy::Timer).map(|outcome| outcome.next_in_ns)
+            engine.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns)
         };
         #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
         utc.poll(engine);

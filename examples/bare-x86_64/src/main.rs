@@ -30,7 +30,7 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, TSC};
 use port::End;
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Config, Control, DrivenBy, Iteration};
+use tickline_core::control::{Config, Control, DrivenBy, Outcome};
 use tickline_core::counter::{Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::SharedClock;
@@ -61,9 +61,9 @@ struct Driver {
 impl Driver {
     fn serve(&mut self, hpet: &Hpet) {
         while now_ns(hpet) >= self.due_ns {
-            let outcome = self.control.maintain(&CLOCK, &TSC, hpet);
-            if outcome.iteration != Iteration::Recovered {
-                self.due_ns = now_ns(hpet) + i64::try_from(outcome.next_in_ns).unwrap_or(i64::MAX);
+            let iteration = self.control.maintain(&CLOCK, &TSC, hpet);
+            if iteration.outcome != Outcome::Recovered {
+                self.due_ns = now_ns(hpet) + i64::try_from(iteration.next_in_ns).unwrap_or(i64::MAX);
             }
         }
     }

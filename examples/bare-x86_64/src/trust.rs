@@ -17,17 +17,17 @@ fn is_invariant() -> bool {
 /// one.
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let mut facts = Facts::UNKNOWN;
-    facts.counter_present = true;
+    facts.has_counter = true;
     facts.has_atomics = tickline_core::state::is_supported();
-    facts.readable = true;
-    facts.counters_clocksource = Clocksource::Tsc;
+    facts.may_read_counter = true;
+    facts.matching_clocksource = Clocksource::Tsc;
     facts.hypervisor = Hypervisor::None;
     // There is no kernel whose verdict could count.
     facts.trust = Trust::Measured;
     // QEMU's emulation does not call its counter invariant, though nothing here changes its rate.
     // On a real machine this should be `false`.
-    facts.assumed_invariant = true;
-    facts.invariant = Some(is_invariant());
+    facts.assume_invariant = true;
+    facts.is_invariant = Some(is_invariant());
     // The other CPUs, if there are any, were never started.
     facts.comparison = Comparison::Single;
     facts.resolution_ticks = Some(counter_ticks);

@@ -117,7 +117,7 @@ pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
 
 /// `TICKLINE=off`.
 pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
-    (facts.reason.as_deref() == Some("switched_off")).then(|| Finding::new("switched_off", &[]))
+    (facts.reason.as_deref() == Some("disabled_by_environment")).then(|| Finding::new("switched_off", &[]))
 }
 
 /// `TICKLINE` is neither `on` nor `off`.

@@ -45,25 +45,25 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
         let counter = By(|| machine.now() / 10 * (hz / 100_000_000));
         let (clock, mut control) = new_clock(machine);
         let mut iterate = || {
-            let outcome = control.maintain(clock, &counter, machine);
-            machine.pass(outcome.next_in_ns);
-            outcome
+            let iteration = control.maintain(clock, &counter, machine);
+            machine.pass(iteration.next_in_ns);
+            iteration
         };
         if has_line {
             assert!((0..200).any(|_| iterate().next_in_ns == INTERVAL_NS));
         }
         machine.set_rate_ppb(rate_ppb);
-        let outcomes: Vec<_> = (0..80).map(|_| iterate()).collect();
-        let published = outcomes
+        let iterations: Vec<_> = (0..80).map(|_| iterate()).collect();
+        let published = iterations
             .iter()
-            .filter(|outcome| !matches!(outcome.iteration, Iteration::Learning | Iteration::Lost));
-        assert!(has_line || published.count() == 0, "{outcomes:?}");
-        assert_eq!(outcomes[79].next_in_ns, INTERVAL_NS);
+            .filter(|iteration| !matches!(iteration.outcome, Outcome::Learning | Outcome::Lost));
+        assert!(has_line || published.count() == 0, "{iterations:?}");
+        assert_eq!(iterations[79].next_in_ns, INTERVAL_NS);
         let lead = clock.read_slow(&counter, machine).ns - machine.truth_ns();
         assert!(lead < 1_000_000_000, "{lead} ns");
         machine.set_rate_ppb(0);
         machine.pass(2 * INTERVAL_NS);
-        assert!((0..200).any(|_| iterate().iteration == Iteration::Published), "never: {hz} Hz");
+        assert!((0..200).any(|_| iterate().outcome == Outcome::Published), "never: {hz} Hz");
     }
 }
 
@@ -86,10 +86,10 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         machine.set_rate_ppb(change_ppb);
         machine.steering_ppb.set(Some(change_ppb));
         machine.pass(1_000);
-        let outcome = clock.maintain(&mut control);
-        assert!(outcome.next_in_ns <= INTERVAL_NS / 15, "{outcome:?}"); // a sixteenth, and rounding
+        let iteration = clock.maintain(&mut control);
+        assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
         assert_eq!(allowance(&control).dither, FixedNs::ZERO, "its rate counts now");
-        machine.pass(outcome.next_in_ns - 1_000);
+        machine.pass(iteration.next_in_ns - 1_000);
         assert!(bounds_hold(clock, machine, machine), "no line at {change_ppb} ppb");
     }
 }
@@ -103,11 +103,11 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = 10_000_000;
     let mut late_iteration = || {
-        let mut outcome = clock.maintain(&mut control);
-        if outcome.iteration == Iteration::Recovered {
-            outcome = clock.maintain(&mut control);
+        let mut iteration = clock.maintain(&mut control);
+        if iteration.outcome == Outcome::Recovered {
+            iteration = clock.maintain(&mut control);
         }
-        machine.pass(outcome.next_in_ns + 5_000_000);
+        machine.pass(iteration.next_in_ns + 5_000_000);
     };
     (0..200).for_each(|_| late_iteration());
     let before = clock.events(Event::Expiry);
@@ -129,11 +129,11 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         let (machine, clock, mut control) = settled_clock();
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
-        let outcome = clock.maintain(&mut control);
-        let expected = if waits { Iteration::Lost } else { Iteration::Recovered };
-        assert_eq!(outcome.iteration, expected, "{ahead_ns} ns");
-        machine.pass(outcome.next_in_ns);
-        assert_ne!(clock.maintain(&mut control).iteration, Iteration::Lost);
+        let iteration = clock.maintain(&mut control);
+        let expected = if waits { Outcome::Lost } else { Outcome::Recovered };
+        assert_eq!(iteration.outcome, expected, "{ahead_ns} ns");
+        machine.pass(iteration.next_in_ns);
+        assert_ne!(clock.maintain(&mut control).outcome, Outcome::Lost);
         let lead = clock.lead_ns();
         assert!(!waits || (-20..1_000).contains(&lead), "{lead} ns ahead");
     }
@@ -150,7 +150,7 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");
     let mut anew = crate::testing::new_control();
-    assert_eq!(anew.maintain(clock, machine, machine).iteration, Iteration::Learning);
+    assert_eq!(anew.maintain(clock, machine, machine).outcome, Outcome::Learning);
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
     clock.settle(&mut anew);
     assert!(bounds_hold(clock, machine, machine), "no line again");

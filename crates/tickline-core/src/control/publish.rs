@@ -6,7 +6,7 @@
 //! without a sample.
 
 use super::{
-    Control, DrivenBy, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Refusal, UNKNOWN_SLOPE,
+    Control, DrivenBy, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Outcome, Refusal, UNKNOWN_SLOPE,
     WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{Bounds, CellLine, StateCell};
@@ -136,7 +136,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
         slope_is_proven: bool,
-    ) -> Result<(Iteration, u64), Refusal> {
+    ) -> Result<(Outcome, u64), Refusal> {
         let plan = self.plan.as_ref().ok_or(Refusal::SamplesTooOld)?;
         let before_ticks = counter.now_ordered();
         if shared.no_longer_counts(old, before_ticks, reference) {
@@ -159,7 +159,7 @@ impl Control {
         let steering = self.swap_lines(plan, old, shared, counter, reference, window_ticks)?;
         self.slope_is_proven = slope_is_proven;
         self.note_replacement(&steering, shared, offset, interval_ns);
-        Ok((Iteration::Published, interval_ns))
+        Ok((Outcome::Published, interval_ns))
     }
 
     /// Records the replacement of a line that was off by `offset`, and shows the new line's
@@ -272,7 +272,7 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Result<(Iteration, u64), Refusal> {
+    ) -> Result<(Outcome, u64), Refusal> {
         let plan = self.plan.as_ref().ok_or(Refusal::SamplesTooOld)?;
         let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
         // A warm-up, as before a replacement. It also finds out whether the line can be built
@@ -289,7 +289,7 @@ impl Control {
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.disrupted = !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.record(offset, shared, interval_ns);
-        Ok((Iteration::Recovered, MIN_INTERVAL_NS))
+        Ok((Outcome::Recovered, MIN_INTERVAL_NS))
     }
 
     /// The steps of rule 7. Returns how far the line is off its target.

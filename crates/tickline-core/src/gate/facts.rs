@@ -122,8 +122,8 @@ impl Clocksource {
     /// (`rdtsc_ordered`). On Arm the kernel may have a quicker instruction (`CNTVCTSS_EL0`); on
     /// RISC-V it has no barrier.
     #[must_use]
-    pub const fn resolutions(self, counters_clocksource: Self, counter_ticks: u64) -> Resolutions {
-        let reference_ns = match (self, counters_clocksource) {
+    pub const fn resolutions(self, matching_clocksource: Self, counter_ticks: u64) -> Resolutions {
+        let reference_ns = match (self, matching_clocksource) {
             (Self::Tsc | Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
             | (Self::Riscv, Self::Riscv) => {
@@ -224,7 +224,7 @@ pub struct Cost {
 ///
 /// let mut facts = Facts::UNKNOWN;
 /// assert_eq!(judge(Gate::Supported, &facts).closed, Some(Reason::NoCounter));
-/// facts.counter_present = true;
+/// facts.has_counter = true;
 /// assert_ne!(judge(Gate::Supported, &facts).closed, Some(Reason::NoCounter));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,33 +236,33 @@ pub struct Facts {
     /// Whose verdict about the counter counts.
     pub trust: Trust,
     /// Whether the program assumes that the counter is invariant, whatever the processor says.
-    pub assumed_invariant: bool,
+    pub assume_invariant: bool,
     /// Whether the target has a counter.
-    pub counter_present: bool,
+    pub has_counter: bool,
     /// Whether the processor can swap the state of a clock.
     pub has_atomics: bool,
     /// Whether the process may read the counter.
-    pub readable: bool,
+    pub may_read_counter: bool,
     /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).
-    pub invariant: Option<bool>,
+    pub is_invariant: Option<bool>,
     /// Who runs the machine.
     pub hypervisor: Hypervisor,
     /// What the kernel keeps time with.
     pub clocksource: Clocksource,
     /// The clocksource that a kernel names if it keeps time with this target's counter.
-    pub counters_clocksource: Clocksource,
+    pub matching_clocksource: Clocksource,
     /// Whether the kernel would accept that clocksource; `None` if it does not say.
     pub kernel_accepts: Option<bool>,
     /// What a comparison of the CPUs' counters found.
     pub comparison: Comparison,
     /// Whether each CPU has a line of its own.
-    pub line_per_cpu: bool,
+    pub has_line_per_cpu: bool,
     /// What readings cost; `None` if the counter may not be read, or the cost was not measured yet.
     pub cost: Option<Cost>,
     /// Whether the last judgement found the counter slower than the OS for monotonic time.
-    pub was_slow: bool,
+    pub was_slower_than_os: bool,
     /// Whether it found the counter slower than the OS for Unix time.
-    pub unix_was_slow: bool,
+    pub unix_was_slower_than_os: bool,
     /// Resolution of the counter, ticks; 0 if it stood still, `None` if it may not be read.
     pub resolution_ticks: Option<u64>,
 }
@@ -272,20 +272,20 @@ impl Facts {
     pub const UNKNOWN: Self = Self {
         switched_off: None,
         trust: Trust::Auto,
-        assumed_invariant: false,
-        counter_present: false,
+        assume_invariant: false,
+        has_counter: false,
         has_atomics: false,
-        readable: false,
-        invariant: Some(false),
+        may_read_counter: false,
+        is_invariant: Some(false),
         hypervisor: Hypervisor::Other,
         clocksource: Clocksource::Unknown,
-        counters_clocksource: Clocksource::Unknown,
+        matching_clocksource: Clocksource::Unknown,
         kernel_accepts: None,
         comparison: Comparison::Pending,
-        line_per_cpu: false,
+        has_line_per_cpu: false,
         cost: None,
-        was_slow: false,
-        unix_was_slow: false,
+        was_slower_than_os: false,
+        unix_was_slower_than_os: false,
         resolution_ticks: None,
     };
 }

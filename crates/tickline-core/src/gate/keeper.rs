@@ -3,8 +3,9 @@
 //!
 //! The keeper decides nothing about the counter: [`judge`](super::judge) does. The keeper orders
 //! threads that at the same time switch the counter off and on, ask for another judgement, and
-//! judge. The holder of the clock's lock calls [`admit`](GateKeeper::admit) with a function that
-//! judges. The conclusion of this function closes or opens the gate. One word holds the state:
+//! judge. The holder of the clock's lock calls [`judge_if_due`](GateKeeper::judge_if_due) with a
+//! function that judges. The conclusion of this function closes or opens the gate. One word holds
+//! the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0
@@ -32,14 +33,14 @@
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
-//!   ([`notice_closed`](GateKeeper::notice_closed)). A process that was forked in between does the
-//!   same.
+//!   ([`gate_was_closed`](GateKeeper::gate_was_closed)). A process that was forked in between does
+//!   the same.
 //!
 //! It follows that no reading that begins after [`disable`](GateKeeper::disable) has returned uses
 //! the counter, until somebody calls [`enable`](GateKeeper::enable). And once nobody makes changes,
 //! the next judgement brings the gate in line with the switch and the facts.
 //!
-//! **A judge who judges again ([`review`](GateKeeper::review)), or judges for the CPUs' lines,
+//! **A judge who judges again ([`rejudge`](GateKeeper::rejudge)), or judges for the CPUs' lines,
 //! closes the gate first.** That ends the line of the earlier judgement. If a gate that the word
 //! calls open is found open again, calls of [`enable`](GateKeeper::enable) do not make the exchange
 //! fail, because they have got what they asked for.
@@ -217,7 +218,7 @@ impl GateKeeper {
     /// `judge` voids its conclusion. In a forked child the gates may be open already; its readers
     /// keep their lines while `judge` runs. `judge` returns `None` if it has no facts yet; the next
     /// caller then judges.
-    pub fn admit(
+    pub fn judge_if_due(
         &self,
         now_ns: impl FnOnce() -> i64,
         gate: &impl Closable,
@@ -241,7 +242,7 @@ impl GateKeeper {
     /// holds the clock's lock. Returns whether the caller may run an iteration; `None` if `judge`
     /// has found nothing new, if nobody has judged since the last change, or if the counter is
     /// switched off.
-    pub fn review(
+    pub fn rejudge(
         &self,
         gate: &impl Closable,
         judge: impl FnOnce(Lines) -> Option<Conclusion>,
@@ -309,7 +310,7 @@ impl GateKeeper {
     /// Has the gates judged again if the word says that they are open. For the holder of the
     /// clock's lock, if its iteration has found the gate closed. Returns whether there is something
     /// to judge.
-    pub fn notice_closed(&self) -> bool {
+    pub fn gate_was_closed(&self) -> bool {
         matches!(self.forget_judgement(), Stage::New | Stage::Open)
     }
 

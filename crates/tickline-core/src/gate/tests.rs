@@ -33,22 +33,22 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
     Facts {
         switched_off: Reason::ALL.iter().copied().find(|reason| reason.code() == text("switch", "on")),
         trust,
-        assumed_invariant: is("assumed_invariant", false),
-        counter_present: is("present", true),
+        assume_invariant: is("assume_invariant", false),
+        has_counter: is("present", true),
         has_atomics: is("atomics", true),
-        readable: is("readable", true),
+        may_read_counter: is("readable", true),
         // Architectures but x86 demand it, so nobody asks there.
-        invariant: Some(is("invariant", true)).filter(|_| counter == Clocksource::Tsc),
+        is_invariant: Some(is("invariant", true)).filter(|_| counter == Clocksource::Tsc),
         hypervisor: signature.map_or(Hypervisor::None, Hypervisor::from_signature),
         clocksource: Clocksource::from_name(format!("{}\n", text("current", "tsc")).as_bytes()),
-        counters_clocksource: counter,
+        matching_clocksource: counter,
         kernel_accepts: counter
             .is_accepted(format!("{} \n", text("available", "tsc hpet acpi_pm")).as_bytes()),
         comparison,
-        line_per_cpu: is("line_per_cpu", false),
+        has_line_per_cpu: is("has_line_per_cpu", false),
         cost: Some(Cost { counter_ps, os_ps, os_unix_ps }),
-        was_slow: is("was_slow", false),
-        unix_was_slow: is("unix_was_slow", false),
+        was_slower_than_os: is("was_slower_than_os", false),
+        unix_was_slower_than_os: is("unix_was_slower_than_os", false),
         resolution_ticks: Some(if is("stuck", false) { 0 } else { 26 }),
     }
 }
@@ -93,7 +93,7 @@ fn every_situation_leads_to_its_verdicts() {
     }
     // The others are those of a line.
     let missing = Reason::ALL.iter().filter(|reason| !codes.contains(&reason.code()));
-    let of_a_line = [Reason::CounterTooSlow, Reason::SamplesStale, Reason::WindowPassed];
+    let of_a_line = [Reason::CounterTooSlow, Reason::SamplesTooOld, Reason::WindowPassed];
     assert!(missing.eq(&of_a_line), "each reason that a machine gives is in the table");
 }
 
@@ -103,7 +103,7 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
         wants_comparison(&Facts {
             clocksource,
             hypervisor,
-            counters_clocksource: Clocksource::Tsc,
+            matching_clocksource: Clocksource::Tsc,
             ..Facts::UNKNOWN
         })
     };
@@ -117,7 +117,7 @@ fn a_missing_line_is_judged_by_why_it_is_missing() {
     for (counter_too_slow, samples_too_old, frequency_hz, closed, warning) in [
         (false, false, None, None, None), // a new clock
         (false, false, hz, None, Some(Reason::WindowPassed)),
-        (false, true, hz, Some(Reason::SamplesStale), None),
+        (false, true, hz, Some(Reason::SamplesTooOld), None),
         (true, true, None, Some(Reason::CounterTooSlow), None),
     ] {
         let figures = SharedClock::new(LineCell::new()).figures();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Scene, Seen, WRITER_TICKS, check, made, reading, spawn};
 use crate::cell::StateCell;
-use crate::control::{Control, Iteration};
+use crate::control::{Control, Outcome};
 use crate::gate::keeper::{Closable, Conclusion, GateKeeper, Lines, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
@@ -57,21 +57,21 @@ impl Judged {
             judged.set(Some(lines));
             Some(self.judge())
         };
-        let admit = || self.keeper.admit(|| 0, &self.scene.line(), judge);
-        let lines = self.keeper.lines().or_else(admit)?;
+        let judge_if_due = || self.keeper.judge_if_due(|| 0, &self.scene.line(), judge);
+        let lines = self.keeper.lines().or_else(judge_if_due)?;
         assert!(judged.get().is_none_or(|judged| judged == lines), "admitted for {lines:?}");
         action(&mut control, lines)
     }
 
     /// The thread that drives the clock: an iteration of the line for all CPUs, if there is to be
     /// one.
-    pub(super) fn serve(&self) -> Option<Iteration> {
+    pub(super) fn serve(&self) -> Option<Outcome> {
         self.admitted(|control, lines| {
             if lines == Lines::PerCpu {
                 return None;
             }
-            let iteration = self.scene.maintain(control).iteration;
-            (iteration != Iteration::GateClosed || !self.keeper.notice_closed()).then_some(iteration)
+            let outcome = self.scene.maintain(control).outcome;
+            (outcome != Outcome::GateClosed || !self.keeper.gate_was_closed()).then_some(outcome)
         })
     }
 
@@ -190,7 +190,7 @@ fn a_conclusion_is_published_after_its_reasons() {
             noted.store(1, Ordering::Relaxed);
             Some(Conclusion::Open)
         };
-        assert!(keeper.admit(|| 0, &NoLine, judge).is_some(), "nobody has judged");
+        assert!(keeper.judge_if_due(|| 0, &NoLine, judge).is_some(), "nobody has judged");
         asker.join().unwrap();
     });
 }

@@ -9,7 +9,7 @@ use loom::cell::UnsafeCell;
 use super::gate::{Judged, NoLine};
 use super::{Seen, check, spawn};
 use crate::cell::StateCell;
-use crate::control::Iteration;
+use crate::control::Outcome;
 use crate::gate::keeper::{Conclusion, GateKeeper, Lines, Stage};
 
 /// Stands for the CPUs' lines; loom reports a thread that reads them without having seen them made.
@@ -40,7 +40,7 @@ fn the_lines_are_made_before_they_are_found() {
             Some(Lines::Common) => noted.note("common"),
             None => noted.note("none"),
         });
-        table.0.0.admit(|| 0, &NoLine, |_| Some(Conclusion::Open));
+        table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Conclusion::Open));
         maker.join().unwrap();
         reader.join().unwrap();
     });
@@ -124,7 +124,7 @@ fn the_cpus_lines_are_given_up_under_a_reader() {
         assert!(!gated.serves().1);
         gated.scene.time.pass(13_000);
         let last = gated.serve().or_else(|| gated.serve());
-        assert!(matches!(last, Some(Iteration::Published | Iteration::Recovered)), "{last:?}");
+        assert!(matches!(last, Some(Outcome::Published | Outcome::Recovered)), "{last:?}");
         assert_eq!(gated.serves(), (true, false));
     });
 }

@@ -8,7 +8,7 @@ use loom::thread;
 
 use super::{Clock, READER_TICKS, Scene, Seen, View, WRITER_TICKS, check, made, reading, spawn};
 use crate::cell::{CellLine, StateCell};
-use crate::control::{Control, Iteration};
+use crate::control::{Control, Outcome};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
 use crate::shared::{Event, Source};
@@ -34,10 +34,10 @@ fn reader(scene: &Scene, read: Read) -> thread::JoinHandle<i64> {
 
 /// Records how the writer's iteration ended, and which events there were. Rule 3: a line that a
 /// reader has retired is not replaced.
-fn note(seen: &Seen, clock: &Clock, iteration: Iteration) {
-    seen.note(format!("{iteration:?}"));
+fn note(seen: &Seen, clock: &Clock, outcome: Outcome) {
+    seen.note(format!("{outcome:?}"));
     let helped = clock.events(Event::Help);
-    assert!(iteration != Iteration::Published || helped == 0, "a line that was retired was replaced");
+    assert!(outcome != Outcome::Published || helped == 0, "a line that was retired was replaced");
     for event in [Event::Expiry, Event::Help] {
         if clock.events(event) > 0 {
             seen.note(event.code());
@@ -50,9 +50,9 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
     check(Some(5), wanted, move |seen| {
         let (scene, mut control) = scene();
         let reader = reader(&scene, read);
-        let outcome = scene.maintain(&mut control);
+        let iteration = scene.maintain(&mut control);
         let last = reader.join().unwrap();
-        note(seen, &scene.clock, outcome.iteration);
+        note(seen, &scene.clock, iteration.outcome);
         let now = reading(&scene.clock, &scene.time.view(WRITER_TICKS));
         assert!(now >= last, "{now} after {last}");
     });
@@ -99,10 +99,10 @@ fn a_line_is_lowered_between_two_readers() {
             let now = reading(&scene.clock, &scene.time.view(READER_TICKS));
             assert!(now >= last, "{now} after {last}");
         });
-        let outcome = scene.maintain(&mut control);
+        let iteration = scene.maintain(&mut control);
         giver.join().unwrap();
         taker.join().unwrap();
-        note(seen, &scene.clock, outcome.iteration);
+        note(seen, &scene.clock, iteration.outcome);
     });
 }
 
@@ -146,10 +146,10 @@ fn a_clock_recovers_under_a_reader_without_a_line() {
             assert!(second >= first.ns, "{second} after {first:?}");
             second
         });
-        let outcome = scene.maintain(&mut control);
+        let iteration = scene.maintain(&mut control);
         scene.time.jump(1_000_000);
         let last = reader.join().unwrap();
-        note(seen, &scene.clock, outcome.iteration);
+        note(seen, &scene.clock, iteration.outcome);
         let now = reading(&scene.clock, &scene.time.view(WRITER_TICKS));
         assert!(now >= last, "{now} after {last}");
     });
@@ -169,9 +169,9 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
             assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
             assert!(after.ns >= before, "{after:?} after {before}");
         });
-        let outcome = scene.maintain(&mut control);
+        let iteration = scene.maintain(&mut control);
         closer.join().unwrap();
-        note(seen, &scene.clock, outcome.iteration);
+        note(seen, &scene.clock, iteration.outcome);
         let state = scene.clock.cell.load();
         assert!(state.is_gate_closed() && state.phase() == Phase::NoLine, "{state:?}");
     });

@@ -6,7 +6,7 @@
 use core::cell::Cell;
 
 use super::*;
-use crate::control::{Config, DrivenBy, Iteration};
+use crate::control::{Config, DrivenBy, Outcome};
 use crate::line::Slope;
 use crate::shared::Source;
 use crate::testing::{CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak};
@@ -72,10 +72,10 @@ fn settle(board: &'static Board, units: &Units, controls: &mut [Control; 2]) {
 fn calibrate(board: &'static Board, units: &Units, controls: &mut [Control; 2], cpu: usize) -> u64 {
     board.on.set(cpu);
     loop {
-        let outcome = maintain(&mut controls[cpu], &units[cpu], cpu, board, board.machine);
-        let outcome = outcome.expect("the thread was just put there");
-        if outcome.iteration != Iteration::Recovered {
-            return outcome.next_in_ns;
+        let iteration = maintain(&mut controls[cpu], &units[cpu], cpu, board, board.machine);
+        let iteration = iteration.expect("the thread was just put there");
+        if iteration.outcome != Outcome::Recovered {
+            return iteration.next_in_ns;
         }
     }
 }

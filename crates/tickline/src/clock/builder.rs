@@ -97,7 +97,7 @@ impl ClockBuilder {
     /// This is for virtual machines on a host whose counter does so. By default QEMU hides this
     /// property from its guests, because it would bar migration.
     pub fn assume_invariant(mut self) -> Self {
-        self.settings.assumed_invariant = true;
+        self.settings.assume_invariant = true;
         self
     }
 

@@ -107,7 +107,7 @@ impl ClockGuard {
 
     fn apply(settings: Settings) {
         GLOBAL.set_interval_ns(settings.interval_ns());
-        GLOBAL.set_policy(settings.trust, settings.assumed_invariant);
+        GLOBAL.set_policy(settings.trust, settings.assume_invariant);
     }
 }
 

@@ -90,7 +90,7 @@ impl Engine {
     /// next CPU is due, ns; `None` as [`maintain`](Self::maintain).
     pub(crate) fn calibrate_cpus(&self, pass: &mut CpuPass, notifier: &ClockSetNotifier) -> Option<u64> {
         let Some(table) = self.cpu_lines.made() else {
-            return self.maintain(DrivenBy::Timer).map(|outcome| outcome.next_in_ns);
+            return self.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns);
         };
         self.keeper.set_lines(Lines::PerCpu);
         let (control_loop, lines) = self.lock_judged()?;

@@ -64,12 +64,12 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 
 impl Engine {
     /// Judges by these from now on.
-    pub(crate) fn set_policy(&self, trust: Trust, assumed_invariant: bool) {
+    pub(crate) fn set_policy(&self, trust: Trust, assume_invariant: bool) {
         // ORDERING: Relaxed for both, a setting. `judge_again` below publishes it.
         let order = Ordering::Relaxed;
         let before =
-            (self.trust.swap(trust as u8, order), self.assumed_invariant.swap(assumed_invariant, order));
-        if before != (trust as u8, assumed_invariant) {
+            (self.trust.swap(trust as u8, order), self.assume_invariant.swap(assume_invariant, order));
+        if before != (trust as u8, assume_invariant) {
             self.judge_again(); // even if nobody has judged: somebody may be about to
         }
     }
@@ -95,12 +95,12 @@ impl Engine {
         // ORDERING: Relaxed for both, a setting.
         let trust = usize::from(self.trust.load(Ordering::Relaxed));
         facts.trust = TRUSTS.get(trust).copied().unwrap_or(Trust::Auto);
-        facts.assumed_invariant = self.assumed_invariant.load(Ordering::Relaxed);
+        facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         facts.switched_off = self.is_disabled().then_some(Reason::DisabledByProgram);
         facts.comparison = comparison.unwrap_or(Comparison::Pending);
-        facts.line_per_cpu = lines == Lines::PerCpu;
-        facts.was_slow = self.reason_of(Gate::Cost) == Some(Reason::Slow);
-        facts.unix_was_slow = self.reason_of(Gate::UnixCost) == Some(Reason::Slow);
+        facts.has_line_per_cpu = lines == Lines::PerCpu;
+        facts.was_slower_than_os = self.reason_of(Gate::Cost) == Some(Reason::Slow);
+        facts.unix_was_slower_than_os = self.reason_of(Gate::UnixCost) == Some(Reason::Slow);
         comparisons
     }
 
@@ -139,7 +139,7 @@ impl Engine {
         let mut control_loop = self.lock()?;
         let known = self.keeper.lines().filter(|_| control_loop.is_begun);
         let judge = |lines| self.judge(lines, &mut control_loop);
-        let judged = || self.keeper.admit(|| OsClock.monotonic_ns(), &self.common_line(), judge);
+        let judged = || self.keeper.judge_if_due(|| OsClock.monotonic_ns(), &self.common_line(), judge);
         let lines = known.or_else(judged)?;
         Some((control_loop, lines))
     }
@@ -183,7 +183,7 @@ impl Engine {
                 && facts.clocksource == clocksource_before;
             (!line_goes_on).then(|| self.conclude(&facts, judgement, &mut control_loop))
         };
-        self.keeper.review(&self.common_line(), judge).is_some()
+        self.keeper.rejudge(&self.common_line(), judge).is_some()
     }
 
     /// Judges the facts, and records the verdicts.

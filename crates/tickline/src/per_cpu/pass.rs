@@ -96,11 +96,11 @@ impl CpuCalibration {
         notifier: &ClockSetNotifier,
     ) -> Woken {
         let (unit, record) = (&table.units[cpu], &table.records[cpu]);
-        let (mut outcome, mut woken) = (None, Woken::Timeout);
+        let (mut iteration, mut woken) = (None, Woken::Timeout);
         for _ in 0..STAY_ITERATIONS {
-            outcome = self.iterate(cpu, unit, &table.counter, config);
-            match outcome {
-                Some(Outcome { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(config.interval_ns >> 1) => {
+            iteration = self.iterate(cpu, unit, &table.counter, config);
+            match iteration {
+                Some(Iteration { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(config.interval_ns >> 1) => {
                     woken = notifier.wait(Duration::from_nanos(next_in_ns));
                 }
                 _ => break,
@@ -110,8 +110,8 @@ impl CpuCalibration {
             }
         }
         let now_ns = OsClock.monotonic_ns();
-        match outcome {
-            Some(Outcome { iteration: Iteration::Published | Iteration::Recovered, .. }) => {
+        match iteration {
+            Some(Iteration { outcome: Outcome::Published | Outcome::Recovered, .. }) => {
                 // ORDERING: Relaxed, for display.
                 record.published_ns.store(now_ns, Ordering::Relaxed);
                 self.waiting_since_ns = Some(now_ns);
@@ -124,7 +124,7 @@ impl CpuCalibration {
                 record.has_missed.store(false, Ordering::Relaxed);
             }
         }
-        let wait_ns = outcome.map_or(config.interval_ns, |outcome| outcome.next_in_ns);
+        let wait_ns = iteration.map_or(config.interval_ns, |iteration| iteration.next_in_ns);
         let wait_ns = i64::try_from(wait_ns).unwrap_or(i64::MAX);
         self.due_ns = now_ns.saturating_add(wait_ns);
         self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
@@ -146,7 +146,7 @@ impl CpuCalibration {
         unit: &SharedClock,
         counter: &HardwareCpuCounter,
         config: &Config,
-    ) -> Option<Outcome> {
+    ) -> Option<Iteration> {
         if !CpuMask::only(cpu)?.apply() {
             return None;
         }
@@ -156,10 +156,10 @@ impl CpuCalibration {
         }
         control.config = Config { driven_by: DrivenBy::PinnedThread, ..*config };
         // `None` also where the CPU's register holds another number than the kernel's.
-        let mut outcome = per_cpu::maintain(control, unit, cpu, counter, &OsClock)?;
-        if outcome.iteration == Iteration::Recovered {
-            outcome = per_cpu::maintain(control, unit, cpu, counter, &OsClock)?;
+        let mut iteration = per_cpu::maintain(control, unit, cpu, counter, &OsClock)?;
+        if iteration.outcome == Outcome::Recovered {
+            iteration = per_cpu::maintain(control, unit, cpu, counter, &OsClock)?;
         }
-        Some(outcome)
+        Some(iteration)
     }
 }

@@ -38,13 +38,13 @@ impl TrustSnapshot {
     pub(crate) fn of(facts: &Facts, comparisons: u32) -> Self {
         // A comparison reads the counter. That is a SIGSEGV where the process may not, and unwanted
         // where the program has switched the counter off.
-        let usable = facts.readable && facts.counter_present && facts.switched_off.is_none();
+        let usable = facts.may_read_counter && facts.has_counter && facts.switched_off.is_none();
         Self {
             clocksource: facts.clocksource,
             kernel_accepts: facts.kernel_accepts,
             comparisons,
             wants_comparison: usable && gate::wants_comparison(facts),
-            may_become_accepted: usable && facts.clocksource != facts.counters_clocksource,
+            may_become_accepted: usable && facts.clocksource != facts.matching_clocksource,
         }
     }
 
@@ -73,8 +73,8 @@ mod tests {
         let is_current = |facts: &Facts| TrustSnapshot::of(facts, compare::changes()).is_current();
         assert!(is_current(&facts));
         // As if the counter were usable, and no kernel kept time with it.
-        (facts.readable, facts.counter_present, facts.switched_off) = (true, true, None);
-        facts.counters_clocksource = match facts.clocksource {
+        (facts.may_read_counter, facts.has_counter, facts.switched_off) = (true, true, None);
+        facts.matching_clocksource = match facts.clocksource {
             Clocksource::Riscv => Clocksource::Tsc,
             _ => Clocksource::Riscv,
         };

@@ -1,7 +1,7 @@
 //! A counter of 1 GHz in a register of 30 bits, which wraps after 1.07 s.
 
 use super::*;
-use crate::control::{Control, Iteration};
+use crate::control::{Control, Outcome};
 use crate::shared::Event;
 use crate::testing::{HookedClock, Machine, bounds_hold, leak, new_clock};
 
@@ -37,12 +37,12 @@ impl<C: Counter> Rig<C> {
     fn run(&mut self, ns: u64, exact: bool) {
         let end_ns = self.machine.truth_ns() + ns.cast_signed();
         while self.machine.truth_ns() < end_ns {
-            let outcome = self.control.maintain(self.clock, &self.counter, self.machine);
-            if outcome.iteration == Iteration::Recovered {
+            let iteration = self.control.maintain(self.clock, &self.counter, self.machine);
+            if iteration.outcome == Outcome::Recovered {
                 continue;
             }
             for _ in 0..5 {
-                self.machine.pass(outcome.next_in_ns / 5);
+                self.machine.pass(iteration.next_in_ns / 5);
                 self.lead_ns();
                 if exact {
                     self.is_published();

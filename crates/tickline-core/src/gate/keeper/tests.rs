@@ -32,8 +32,8 @@ impl Closable for Gate {
 }
 
 impl Gate {
-    fn admit(&self, now_ns: i64, judge: impl FnOnce() -> Conclusion) -> bool {
-        let judged = || self.keeper.admit(|| now_ns, self, |_| Some(judge()));
+    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Conclusion) -> bool {
+        let judged = || self.keeper.judge_if_due(|| now_ns, self, |_| Some(judge()));
         let lines = self.keeper.lines().or_else(judged);
         let admitted = lines.is_some();
         assert_eq!(lines, self.keeper.lines(), "for the lines that readers then use");
@@ -44,7 +44,7 @@ impl Gate {
 
     /// The next judgement, without other threads, and with nothing against the counter.
     fn opens(&self) -> bool {
-        self.admit(0, || Conclusion::Open)
+        self.judge_if_due(0, || Conclusion::Open)
     }
 }
 
@@ -70,15 +70,15 @@ fn a_gate_is_judged_once_and_again_when_asked() {
     let gate = Gate::default();
     assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MIN)), (Stage::New, true));
     assert!(gate.opens());
-    assert!(gate.admit(0, || panic!("judged already")));
+    assert!(gate.judge_if_due(0, || panic!("judged already")));
     gate.keeper.judge_again(&gate);
     assert!(!gate.open.get());
     assert!(gate.opens());
     gate.keeper.disable(&gate);
     assert!(!gate.open.get());
-    assert!(!gate.admit(0, || panic!("switched off")));
+    assert!(!gate.judge_if_due(0, || panic!("switched off")));
     gate.keeper.judge_again(&gate);
-    assert!(!gate.admit(0, || panic!("still switched off")));
+    assert!(!gate.judge_if_due(0, || panic!("still switched off")));
     gate.keeper.enable();
     assert!(gate.opens());
 }
@@ -91,16 +91,20 @@ fn readers_keep_their_lines_while_open_gates_are_judged_again() {
         let gate = Gate::default();
         gate.keeper.set_lines(lines);
         assert!(gate.opens());
-        assert_eq!(gate.keeper.admit(|| 0, &gate, |_| None), None, "the next holder of the lock judges");
+        assert_eq!(
+            gate.keeper.judge_if_due(|| 0, &gate, |_| None),
+            None,
+            "the next holder of the lock judges"
+        );
         let judge = |_| {
             assert_eq!(gate.keeper.lines(), Some(lines));
             (0..2).for_each(|_| gate.keeper.enable());
             Some(Conclusion::Open)
         };
-        assert_eq!(gate.keeper.admit(|| 0, &gate, judge), Some(lines));
-        assert_eq!(gate.keeper.review(&gate, judge), Some(true));
+        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(lines));
+        assert_eq!(gate.keeper.rejudge(&gate, judge), Some(true));
         assert_eq!((gate.keeper.lines(), gate.open.get()), (Some(lines), true));
-        assert_eq!(gate.keeper.admit(|| 0, &gate, |_| Some(Conclusion::Closed)), None);
+        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| Some(Conclusion::Closed)), None);
         assert_eq!(gate.keeper.lines(), None);
     }
 }
@@ -115,22 +119,22 @@ fn an_open_gate_stays_as_it_is_when_the_counter_is_switched_on() {
         assert!(gate.opens());
         gate.keeper.enable();
         assert_eq!(gate.keeper.lines(), Some(lines));
-        assert!(gate.admit(0, || panic!("judged already")));
+        assert!(gate.judge_if_due(0, || panic!("judged already")));
     }
 }
 
 #[test]
 fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     let gate = Gate::default();
-    assert!(!gate.admit(0, || Conclusion::Waiting(100)));
+    assert!(!gate.judge_if_due(0, || Conclusion::Waiting(100)));
     assert_eq!(
         (gate.keeper.stage(), gate.keeper.is_due(99), gate.keeper.is_due(100)),
         (Stage::Waiting, false, true)
     );
-    assert!(!gate.admit(99, || panic!("not yet")));
-    assert!(!gate.admit(100, || Conclusion::Closed));
+    assert!(!gate.judge_if_due(99, || panic!("not yet")));
+    assert!(!gate.judge_if_due(100, || Conclusion::Closed));
     assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MAX)), (Stage::Closed, false));
-    assert!(!gate.admit(i64::MAX, || panic!("nothing has changed")));
+    assert!(!gate.judge_if_due(i64::MAX, || panic!("nothing has changed")));
     gate.keeper.enable();
     assert!(gate.keeper.is_due(i64::MIN), "who drives the clock is to come at once");
     assert!(gate.opens());
@@ -144,7 +148,7 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
 #[test]
 fn an_open_gate_is_judged_again_and_its_line_ends() {
     let gate = Gate::default();
-    let review = |conclusion| gate.keeper.review(&gate, |_| conclusion);
+    let review = |conclusion| gate.keeper.rejudge(&gate, |_| conclusion);
     assert_eq!(review(Some(Conclusion::Open)), None, "there is a first judgement to come");
     assert!(gate.opens());
     assert!(review(None).is_none() && gate.open.get(), "nothing new");
@@ -174,10 +178,10 @@ fn each_kind_of_lines_is_judged_for_itself() {
         let found_before = Rc::new(Cell::new(None));
         let noted = Rc::clone(&found_before);
         *gate.before_close.borrow_mut() = Some(Box::new(move |keeper, _| noted.set(Some(keeper.lines()))));
-        assert_eq!(gate.keeper.admit(|| 0, &gate, judge), Some(lines));
+        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(lines));
         let ends_the_common_line = (lines == Lines::PerCpu).then_some(None);
         assert_eq!(found_before.get(), ends_the_common_line, "{lines:?}");
-        assert_eq!(gate.keeper.review(&gate, judge), Some(true));
+        assert_eq!(gate.keeper.rejudge(&gate, judge), Some(true));
         gate.keeper.set_lines(lines);
         assert_eq!((gate.keeper.lines(), gate.open.get()), (Some(lines), true), "it has them already");
     }
@@ -190,17 +194,17 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
     type Place = fn(&Gate, Act) -> bool;
     let places: [(&str, Place); 6] = [
         ("while the facts are collected", |gate, act| {
-            gate.admit(0, || {
+            gate.judge_if_due(0, || {
                 act(&gate.keeper, gate);
                 Conclusion::Open
             })
         }),
         ("before the gate is opened", |gate, act| {
             *gate.before_open.borrow_mut() = Some(act);
-            gate.admit(0, || Conclusion::Open)
+            gate.judge_if_due(0, || Conclusion::Open)
         }),
         ("while a gate is found to be closed", |gate, act| {
-            gate.admit(0, || {
+            gate.judge_if_due(0, || {
                 act(&gate.keeper, gate);
                 Conclusion::Closed
             })
@@ -211,11 +215,11 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         // not open the gate.
         ("before the gate is closed", |gate, act| {
             *gate.before_close.borrow_mut() = Some(act);
-            gate.admit(0, || Conclusion::Waiting(i64::MAX))
+            gate.judge_if_due(0, || Conclusion::Waiting(i64::MAX))
         }),
         ("while an open gate is judged again", |gate, act| {
             assert!(gate.opens());
-            let reviewed = gate.keeper.review(gate, |_| {
+            let reviewed = gate.keeper.rejudge(gate, |_| {
                 act(&gate.keeper, gate);
                 Some(Conclusion::Open)
             });
@@ -225,7 +229,7 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         // program had called it while facts that had passed were about to close an open gate.
         ("while an open gate is about to be closed", |gate, act| {
             assert!(gate.opens());
-            let reviewed = gate.keeper.review(gate, |_| {
+            let reviewed = gate.keeper.rejudge(gate, |_| {
                 act(&gate.keeper, gate);
                 Some(Conclusion::Closed)
             });
@@ -259,10 +263,10 @@ fn a_gate_that_is_closed_late_is_noticed() {
         late(&gate.keeper, &gate);
         let stage = gate.keeper.stage();
         assert!(!gate.open.get(), "{what}");
-        assert_eq!(gate.keeper.notice_closed(), stage != Stage::Disabled, "{what}");
+        assert_eq!(gate.keeper.gate_was_closed(), stage != Stage::Disabled, "{what}");
         assert_eq!(gate.opens(), stage != Stage::Disabled, "{what}");
     }
     let gate = Gate::default();
-    assert!(!gate.admit(0, || Conclusion::Closed));
-    assert!(!gate.keeper.notice_closed(), "it is known to be closed");
+    assert!(!gate.judge_if_due(0, || Conclusion::Closed));
+    assert!(!gate.keeper.gate_was_closed(), "it is known to be closed");
 }

@@ -88,7 +88,7 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
         engine.set_policy(Trust::Auto, true);
         Some(Conclusion::Open)
     };
-    assert_eq!(engine.keeper.admit(|| 0, &engine.common_line(), judge), None);
+    assert_eq!(engine.keeper.judge_if_due(|| 0, &engine.common_line(), judge), None);
     assert_eq!(engine.keeper.stage(), Stage::New);
 }
 

@@ -177,14 +177,14 @@ impl Collector {
             facts.switched_off = Some(Reason::DisabledByEnvironment);
         }
         // Asked again: since the measurement the right to read the counter may have come or gone.
-        facts.readable = is_readable(probes);
+        facts.may_read_counter = is_readable(probes);
         let may_measure = may_measure(probes, facts.comparison);
-        let counter = COUNTER.filter(|_| facts.readable && may_measure);
-        facts.counter_present = COUNTER.is_some();
+        let counter = COUNTER.filter(|_| facts.may_read_counter && may_measure);
+        facts.has_counter = COUNTER.is_some();
         facts.has_atomics = tickline_core::state::is_supported();
-        facts.invariant = cpu::invariant();
+        facts.is_invariant = cpu::invariant();
         facts.hypervisor = hypervisor();
-        facts.counters_clocksource = HardwareCounter::CLOCKSOURCE;
+        facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
         if probes == Probes::Full {
             (facts.clocksource, facts.kernel_accepts) = (self.clocksource, self.kernel_accepts);
         }
