@@ -5,14 +5,14 @@
 //! this form (Corbett and others, "Spanner: Google's Globally-Distributed Database", OSDI 2012,
 //! section 3).
 //!
-//! The clock's thread asks a source every second, or every interval if that is longer. From the
-//! answer on, a reading extrapolates UTC by the counter, and widens the interval by what the
-//! oscillator may have drifted. No system call is on the way, except where the counter does not
-//! serve. There it reads `CLOCK_MONOTONIC_RAW` and the time asleep.
+//! The clock's thread asks a source every second, or every interval if that is longer. Until the
+//! next answer, a call of `utc` extrapolates by the counter, and widens the interval by the possible
+//! drift. It makes no system call. Where readings don't use the counter, it reads
+//! `CLOCK_MONOTONIC_RAW` and the time that the machine has slept.
 //!
 //! # Sources
 //!
-//! The best one that answers serves.
+//! tickline uses the first of these that answers.
 //!
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
@@ -20,9 +20,9 @@
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter and 1 ppm for the kernel's tick; the error bound of a PHC that states one |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
 //!
-//! An interval is true if its source is. If a server is off by more than it states, the interval is
-//! wrong, and nobody on the machine can notice. A contradiction can be noticed: each claim must
-//! overlap the one before. If it does not, and after a suspend, readings fail with
+//! An interval contains UTC if what its source states is true. If a server is off by more than it
+//! states, the interval is wrong, and nobody on the machine can notice. A contradiction can be
+//! noticed: each claim must overlap the one before. If it does not, and after a suspend, readings fail with
 //! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. They also fail if
 //! another program steps or steers the OS clock, so that the source reports another time without a
 //! new measurement. A step or slew of the OS clock has no effect before the source is asked again.

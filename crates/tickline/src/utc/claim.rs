@@ -79,8 +79,8 @@ pub(crate) struct Claim {
 pub(super) const WORDS: usize = 13;
 pub(super) const BY_COUNTER: usize = 8;
 
-/// The number of the first source in a published claim. Memory of zeros is a claim of nobody. If it
-/// were 1, the compiler would make a table, and not a subtraction.
+/// The number of the first source in a published claim. Memory of zeros must mean that nobody claims
+/// anything. With 1 as the first number the compiler makes a table; with 8, a subtraction.
 const FIRST_SOURCE: u8 = 8;
 
 /// In the order of the variants.

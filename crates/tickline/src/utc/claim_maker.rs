@@ -182,9 +182,9 @@ impl ClaimMaker {
         }
         let is_unanswered = matches!(answer, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
         self.unanswered_ns = is_unanswered.then(|| self.unanswered_ns.unwrap_or(moment.raw_ns));
-        // Who misses one request is late, and the last claim is as true as it was. Who misses two
-        // has died. After the clock was set the second one comes at once, and says no more than the
-        // first.
+        // A source that misses one request is late; its last claim still holds. A source that misses
+        // two is taken for dead. After the clock was set, the second request follows at once, so it
+        // does not count as a second miss.
         let is_late =
             self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
         let claim = match answer {
