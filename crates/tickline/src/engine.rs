@@ -1,19 +1,17 @@
-//! One clock: what its readers and its driver share, and the slow path of every reading.
+//! One clock: what its readers and its driver share, and the inlined path of every reading.
 //!
-//! The inlined path of a reading is one call of [`SharedClock::read`] or of a similar method. If
-//! that refuses, [`Engine::now_slow`] reads by the rules of `tickline_core::shared`. If readers drive
-//! this clock, and calls are frequent enough to pay for it, it then runs an iteration of the control
-//! loop, and reads again.
+//! The inlined path is one call of [`SharedClock::read`] or of a similar method. If that refuses,
+//! [`Engine::now_slow`] and its like take over (`engine/slow.rs`).
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::keeper::{GateKeeper, Lines, Stage};
+use tickline_core::gate::keeper::{GateKeeper, Lines};
 use tickline_core::gate::{Gate, Trust};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{LineReading, SharedClock, SlowReading, Source};
+use tickline_core::shared::{LineReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes};
@@ -23,8 +21,8 @@ use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 use crate::trust::snapshot::TrustSnapshot;
 
-mod by_cpu;
 mod gates;
+mod slow;
 mod status;
 
 /// The engine of the global clock.
@@ -123,17 +121,17 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read(counter), Self::now_otherwise)
+        self.read(|counter| self.shared.read(counter), Self::now_slow)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read_ordered(counter), Self::now_ordered_otherwise)
+        self.read(|counter| self.shared.read_ordered(counter), Self::now_ordered_slow)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read_unix(counter), Self::unix_otherwise)
+        self.read(|counter| self.shared.read_unix(counter), Self::unix_slow)
     }
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
@@ -179,7 +177,7 @@ impl Engine {
         if let Some(line) = line {
             return line.ns;
         }
-        let ns = self.now_ordered_otherwise().cast_signed();
+        let ns = self.now_ordered_slow().cast_signed();
         self.find_bounds(line);
         ns
     }
@@ -198,47 +196,6 @@ impl Engine {
         if line.is_none() {
             self.find_cpus_bounds(line);
         }
-    }
-
-    /// Any reading that the inlined path refuses, and no CPU's line can serve.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn now_slow(&self) -> u64 {
-        let Some(counter) = COUNTER else {
-            // There is nothing to calibrate, but the status has to say why.
-            if !self.is_judged() && self.driver() == Driver::Reader {
-                self.maintain(DrivenBy::Readers);
-            }
-            return saturating_unsigned(OsClock.monotonic_ns());
-        };
-        let mut reading = self.shared.read_slow(&counter, &self.followed());
-        if self.maintain_as_reader(&reading) {
-            reading = self.shared.read_slow(&counter, &self.followed());
-        }
-        saturating_unsigned(reading.ns)
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn unix_slow(&self) -> u64 {
-        // Unix time has no high-water mark, so where the OS tells it, this does not read the
-        // monotonic clock.
-        let stays_by_os = match self.keeper.stage() {
-            Stage::New => false,
-            Stage::Closed | Stage::Disabled => true,
-            Stage::Open | Stage::Waiting => self.os_serves_unix(),
-        };
-        if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
-            let reading = self.shared.read_slow(&counter, &self.followed());
-            let iterated = self.maintain_as_reader(&reading);
-            if (iterated || matches!(reading.source, Source::Line { .. }))
-                && !self.os_serves_unix()
-                && let Some(reading) = self.read_bounds_while_valid()
-            {
-                return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
-            }
-        }
-        saturating_unsigned(OsClock.realtime_ns())
     }
 
     /// The coarse time that the thread last stored; without a thread in this process, the present

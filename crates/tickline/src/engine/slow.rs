@@ -1,16 +1,20 @@
-//! What a reading does if the inlined path refuses: the time of a page, this CPU's line, or the
-//! slow path. And the thread's iterations for the CPUs' lines.
+//! What a reading does if the inlined path refuses. It takes the time of a page, or of this CPU's
+//! line, or reads by the rules of `tickline_core::shared`: by the common line while it is valid, or
+//! by the OS clock. If readers drive this clock, and calls are frequent enough to pay for it, it then
+//! runs an iteration of the control loop, and reads again. The thread's iterations for the CPUs'
+//! lines are here, too.
 
 use tickline_core::control::{Config, DrivenBy};
-use tickline_core::gate::keeper::Lines;
+use tickline_core::gate::keeper::{Lines, Stage};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{LineReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
+use crate::options::Driver;
 use crate::per_cpu::Table;
 use crate::per_cpu::pass::CpuPass;
-use crate::sys::ClockSetNotifier;
 use crate::sys::reference::OsClock;
+use crate::sys::{COUNTER, ClockSetNotifier};
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -21,25 +25,25 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn now_otherwise(&self) -> u64 {
+    pub(super) extern "C" fn now_slow(&self) -> u64 {
         self.read_by_cpu(Table::read)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn now_ordered_otherwise(&self) -> u64 {
+    pub(super) extern "C" fn now_ordered_slow(&self) -> u64 {
         self.read_by_cpu(Table::read_ordered)
     }
 
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn unix_otherwise(&self) -> u64 {
+    pub(super) extern "C" fn unix_slow(&self) -> u64 {
         if let Some(page) = &self.page {
             return saturating_unsigned(page.unix_ns());
         }
         match self.per_cpu_table().filter(|_| !self.os_serves_unix()) {
-            Some(table) => table.read_unix().map_or_else(|| self.unix_by_cpu_slow(table), to_unsigned),
-            None => self.unix_slow(),
+            Some(table) => table.read_unix().map_or_else(|| self.unix_by_os(table), to_unsigned),
+            None => self.unix_by_common_line(),
         }
     }
 
@@ -51,9 +55,9 @@ impl Engine {
         match self.per_cpu_table() {
             Some(table) => match read(table) {
                 Some(ns) => to_unsigned(ns),
-                None => self.now_by_cpu_slow(table),
+                None => self.now_by_cpus_or_os(table),
             },
-            None => self.now_slow(),
+            None => self.now_by_common_line(),
         }
     }
 
@@ -63,8 +67,8 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn now_by_cpu_slow(&self, table: &Table) -> u64 {
-        let Some((ns, source)) = table.read_slow() else { return self.now_slow() };
+    fn now_by_cpus_or_os(&self, table: &Table) -> u64 {
+        let Some((ns, source)) = table.read_slow() else { return self.now_by_common_line() };
         if let Source::Reference { reference_ns } = source
             && !self.has_thread()
             && table.is_passed_by(reference_ns)
@@ -79,10 +83,52 @@ impl Engine {
     /// The OS clock's Unix time, where this CPU's line does not serve.
     #[cold]
     #[inline(never)]
-    fn unix_by_cpu_slow(&self, table: &Table) -> u64 {
+    fn unix_by_os(&self, table: &Table) -> u64 {
         // For what it does beside the reading: it asks the thread for a line, or gives the CPUs'
         // lines up. A program that reads Unix time alone needs that as well.
-        self.now_by_cpu_slow(table);
+        self.now_by_cpus_or_os(table);
+        saturating_unsigned(OsClock.realtime_ns())
+    }
+
+    /// The monotonic time by the common line while it is valid, or by the OS clock.
+    #[cold]
+    #[inline(never)]
+    fn now_by_common_line(&self) -> u64 {
+        let Some(counter) = COUNTER else {
+            // There is nothing to calibrate, but the status has to say why.
+            if !self.is_judged() && self.driver() == Driver::Reader {
+                self.maintain(DrivenBy::Readers);
+            }
+            return saturating_unsigned(OsClock.monotonic_ns());
+        };
+        let mut reading = self.shared.read_slow(&counter, &self.followed());
+        if self.maintain_as_reader(&reading) {
+            reading = self.shared.read_slow(&counter, &self.followed());
+        }
+        saturating_unsigned(reading.ns)
+    }
+
+    /// The same for Unix time.
+    #[cold]
+    #[inline(never)]
+    fn unix_by_common_line(&self) -> u64 {
+        // Unix time has no high-water mark, so where the OS tells it, this does not read the
+        // monotonic clock.
+        let stays_by_os = match self.keeper.stage() {
+            Stage::New => false,
+            Stage::Closed | Stage::Disabled => true,
+            Stage::Open | Stage::Waiting => self.os_serves_unix(),
+        };
+        if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
+            let reading = self.shared.read_slow(&counter, &self.followed());
+            let iterated = self.maintain_as_reader(&reading);
+            if (iterated || matches!(reading.source, Source::Line { .. }))
+                && !self.os_serves_unix()
+                && let Some(reading) = self.read_bounds_while_valid()
+            {
+                return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
+            }
+        }
         saturating_unsigned(OsClock.realtime_ns())
     }
 
