@@ -377,11 +377,11 @@ fn span_ns(value: &str) -> Result<i64, String> {
     span.filter(|ns| *ns > 0).ok_or_else(|| format!("{value} is not a span of time, such as 100ms or 2s"))
 }
 
-/// A number of percent, with or without the sign `%`.
+/// A percentage, with or without the sign `%`.
 fn percent(value: &str) -> Result<f64, String> {
     let number = value.strip_suffix('%').unwrap_or(value).trim_end();
     let percent = number.parse().ok().filter(|percent| (0.0..=10_000.0).contains(percent));
-    percent.ok_or_else(|| format!("{value} is not a number of percent from 0 to 10000"))
+    percent.ok_or_else(|| format!("{value} is not a percentage from 0 to 10000"))
 }
 
 fn whole(value: &str, limit: u32) -> Result<u32, String> {
