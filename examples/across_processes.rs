@@ -43,7 +43,7 @@ fn show(way: &str, mut times_ns: Vec<i64>) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let _clock = tickline::start()?;
+    let _thread = tickline::start()?;
     if env::args().nth(1).as_deref() == Some(CHILD) {
         return Ok(child()?);
     }

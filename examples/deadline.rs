@@ -15,7 +15,7 @@ use std::time::Duration;
 use tickline::{Clock, Instant};
 
 fn main() -> Result<(), tickline::Error> {
-    let _clock = tickline::start()?;
+    let _thread = tickline::start()?;
     let budget = Duration::from_millis(50);
 
     let (sender, answers) = mpsc::channel();

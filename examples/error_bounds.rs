@@ -24,7 +24,7 @@ fn is_before(one: &Reading<Instant>, other: &Reading<Instant>) -> bool {
 }
 
 fn main() -> Result<(), tickline::Error> {
-    let _clock = tickline::start()?;
+    let _thread = tickline::start()?;
     let clock = Clock::global();
 
     // The bounds become narrow after the clock has watched the reference for a while.

@@ -70,7 +70,7 @@ fn ask(server: &mut Child) -> Result<(), Box<dyn Error>> {
 }
 
 fn serve(file: &str) -> Result<ExitCode, Box<dyn Error>> {
-    let _clock = tickline::start()?;
+    let _thread = tickline::start()?;
     let recorder = FlightRecorder::builder().with_fields().tracks(Tracks::Requests).create(file, 4)?;
     let layer = SpanTimingLayer::new().with_sink(recorder);
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;

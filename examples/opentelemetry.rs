@@ -18,7 +18,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let _clock = tickline::start()?;
+    let _thread = tickline::start()?;
     // To send its spans over the network, a program would use the exporter of opentelemetry-otlp
     // here.
     let exporter = InMemorySpanExporter::default();

@@ -13,7 +13,7 @@ use tickline::{Clock, Instant, UnixTime};
 fn main() -> Result<(), tickline::Error> {
     // Optional: a thread calibrates the clock. Without the thread, one call in some million does
     // this work, within microseconds.
-    let _clock = tickline::start()?;
+    let _thread = tickline::start()?;
 
     let start = Instant::now(); // in place of std::time::Instant
     let mut numbers: Vec<u64> = (0..1_000_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();

@@ -15,7 +15,7 @@ use tracing_subscriber::layer::SubscriberExt;
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let _clock = tickline::start()?;
+    let _thread = tickline::start()?;
     let busy = Histograms::new(Measure::Busy);
     let total = Histograms::new(Measure::Total);
     let subscriber = tracing_subscriber::registry()

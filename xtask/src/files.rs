@@ -38,7 +38,7 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
 fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
     let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     if text.matches(&first).count() != 1 || text.matches(&last).count() != 1 {
-        return Err(format!("not one {first} and one {last}"));
+        return Err(format!("it must have each of these markers once: {} and {last}", first.trim_end()));
     }
     let start = text.find(&first).unwrap_or_default() + first.len();
     let end = text.find(&last).unwrap_or_default();

@@ -77,7 +77,11 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
     let mut green = Vec::new();
     if tests == Tests::Unit {
         let without = tree.build(package, tests)?.run(&[], MODEL_TIMEOUT)?;
-        if !without.red.is_empty() || without.hangs {
+        if without.hangs {
+            let limit_s = MODEL_TIMEOUT.as_secs();
+            return Err(format!("the tests of {package} do not end within {limit_s} s without any mutation"));
+        }
+        if !without.red.is_empty() {
             return Err(format!("the tests are red without any mutation: {}", without.red.join(", ")));
         }
         println!("{} tests of {package}, {:.1} s", without.green.len(), without.took.as_secs_f64());

@@ -9,9 +9,9 @@
 //! 1. The fact: add a field with its unit in its name to `Machine` (`machine.rs`), and collect
 //!    it there. Its comment is the schema's description, and says when the field is null. Rules
 //!    read it from the [`Document`].
-//! 2. The rule: add a function to `others.rs`, or, if it is about Unix time, to `unix_time.rs`, or,
-//!    if it explains a slow clock, an arm to `slow` in `clocksource.rs`. It returns `None` where a
-//!    fact that it needs is unknown. Add the function to `RULES`.
+//! 2. The rule: add a function to `counter_and_process.rs`, or, if it is about Unix time, to
+//!    `unix_time.rs`, or, if it explains a slow clock, an arm to `slow` in `clocksource.rs`. It
+//!    returns `None` where a fact that it needs is unknown. Add the function to `RULES`.
 //! 3. The text: `texts.json` has the words by a stable code: the severity, one sentence without a
 //!    full stop, the evidence, and the command or setting that mends it. `Finding::new` puts
 //!    figures and names in; `seen` and `fix` add what only the rule can say. What several fixes say
@@ -25,12 +25,12 @@
 //!    `cargo xtask vm NAME --write` puts its finding into `docs/findings.md`.
 
 mod clocksource;
+mod counter_and_process;
 mod facts;
 mod finding;
 mod fix;
 mod health;
 mod log;
-mod others;
 
 mod steps;
 #[cfg(test)]
@@ -46,23 +46,23 @@ pub(crate) use steps::Steps;
 
 /// All rules. Findings of one severity are listed in this order.
 const RULES: [fn(&Document) -> Option<Finding>; 17] = [
-    others::counter_denied,
-    others::counters_unsynchronised,
-    others::clock_interposed,
-    others::counter_trapped,
+    counter_and_process::counter_denied,
+    counter_and_process::counters_unsynchronised,
+    counter_and_process::clock_interposed,
+    counter_and_process::counter_trapped,
     clocksource::slow,
     clocksource::paravirtual_dearer,
-    others::traced,
-    others::no_thread,
-    others::not_invariant,
+    counter_and_process::traced,
+    counter_and_process::no_thread,
+    counter_and_process::not_invariant,
     unix_time::ntp_slewing,
     unix_time::time_off,
     unix_time::ntp_unsynchronised,
     unix_time::utc_error_large,
-    others::frequency_implausible,
-    others::firmware_writes_tsc,
-    others::switched_off,
-    others::environment_unrecognised,
+    counter_and_process::frequency_implausible,
+    counter_and_process::firmware_writes_tsc,
+    counter_and_process::switched_off,
+    counter_and_process::environment_unrecognised,
 ];
 
 /// The findings, the most severe first.

@@ -250,7 +250,8 @@ fn library(args: &args::Run) -> io::Result<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("/"));
     let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
     let found = places.iter().find(|path| path.is_file()).ok_or_else(|| {
-        io::Error::other(format!("{LIBRARY} is neither {} nor in ../lib: see --library", places[0].display()))
+        let folder = folder.display();
+        io::Error::other(format!("no {LIBRARY} in {folder} or {folder}/../lib: name it with --library"))
     });
     fs::canonicalize(found?)
 }

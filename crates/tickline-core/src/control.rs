@@ -148,9 +148,9 @@ pub enum Outcome {
     Recovered,
     /// No line yet: the samples say too little.
     Learning,
-    /// No line, for a reason that passes soon: another thread changed the state, the writer was
-    /// preempted too often, or the reference has not passed the high-water mark. Try again soon.
-    Lost,
+    /// No line yet, for a reason that passes soon: another thread changed the state, the writer was
+    /// preempted too often, or the reference has not passed the high-water mark.
+    RetrySoon,
     /// No line: a gate is closed.
     GateClosed,
 }
@@ -259,7 +259,7 @@ impl Control {
         reference: &impl Reference,
     ) -> Iteration {
         let (outcome, next_in_ns) = self.iterate(shared, counter, reference);
-        self.iterations_without_line = if matches!(outcome, Outcome::Learning | Outcome::Lost) {
+        self.iterations_without_line = if matches!(outcome, Outcome::Learning | Outcome::RetrySoon) {
             self.iterations_without_line.saturating_add(1)
         } else {
             0
@@ -315,11 +315,11 @@ impl Control {
                 Ok(done) => return done,
                 Err(Refusal::SamplesTooOld) => {}
                 Err(Refusal::Lost) if shared.cell.load().phase() == Phase::NoLine => {}
-                Err(Refusal::Lost) => return (Outcome::Lost, MIN_INTERVAL_NS),
+                Err(Refusal::Lost) => return (Outcome::RetrySoon, MIN_INTERVAL_NS),
                 Err(Refusal::Early) => {
                     // The samples are good enough, so the next iterations need not come less often.
                     self.iterations_without_line = 0;
-                    return (Outcome::Lost, MIN_INTERVAL_NS);
+                    return (Outcome::RetrySoon, MIN_INTERVAL_NS);
                 }
                 Err(Refusal::CounterTooSlow) => {
                     shared.gauges.show_counter_too_slow();
@@ -330,7 +330,7 @@ impl Control {
         if samples_too_old {
             shared.gauges.count_samples_too_old();
         }
-        (Outcome::Lost, self.retry_interval_ns())
+        (Outcome::RetrySoon, self.retry_interval_ns())
     }
 
     /// Takes a burst, and adds its sample to what is known. Returns whether the sample is

@@ -81,7 +81,7 @@ pub(crate) fn join(
 }
 
 /// The first line after a time without one, in use from `start_ticks` on. At `at_ticks` it is not
-/// below `most`. It is nowhere below the high-water mark, because a CPU may execute a plain read of
+/// below `from`. It is nowhere below the high-water mark, because a CPU may execute a plain read of
 /// the counter before it loads the state, and so read a tick before `at_ticks`.
 pub(crate) fn recover(
     next: LineState,
@@ -89,10 +89,10 @@ pub(crate) fn recover(
     start_ticks: u64,
     high_water_ns: i64,
     at_ticks: u64,
-    most: FixedNs,
+    from: FixedNs,
 ) -> LineState {
     let above_mark = next.b_through(shift, start_ticks, FixedNs::from_ns(high_water_ns));
-    next.with_b(larger(next.b_through(shift, at_ticks, most), above_mark))
+    next.with_b(larger(next.b_through(shift, at_ticks, from), above_mark))
 }
 
 /// The larger of two values of `b`, which wrap with the ticks.

@@ -84,7 +84,7 @@ named! {
 }
 
 named! {
-    /// Why a gate is closed. The codes are stable.
+    /// Why a gate is closed, or what it warns of. The codes are stable.
     ///
     /// ```
     /// use tickline_core::gate::Reason;
@@ -131,7 +131,7 @@ named! {
         CounterTooSlow = "counter_too_slow",
         /// Sampling takes so long here that samples are too old for a line once they are complete.
         SamplesTooOld = "samples_too_old",
-        /// Nobody renewed the line, and its window has passed.
+        /// Nobody renewed the line, and its window has passed. Only a warning: the gate stays open.
         WindowPassed = "window_passed",
     }
     /// Every reason.

@@ -114,7 +114,7 @@ impl CounterTimeBuilder {
     ///
     /// # Errors
     ///
-    /// [`Closed`](crate::ErrorKind::Closed) with the reason if the counter cannot be trusted;
+    /// [`GateClosed`](crate::ErrorKind::GateClosed) with the reason if the counter cannot be trusted;
     /// [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
     /// [`settle`](Self::settle) is over; [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle`
     /// is outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.

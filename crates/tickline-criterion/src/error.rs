@@ -13,7 +13,7 @@ use tickline::Reason;
 /// match CounterTime::builder().quiet().start() {
 ///     Ok(time) => println!("{}", time.calibration().expect("the counter is used")),
 ///     Err(error) => match error.kind() {
-///         ErrorKind::Closed(reason) => println!("{}: {error}", reason.code()),
+///         ErrorKind::GateClosed(reason) => println!("{}: {error}", reason.code()),
 ///         _ => println!("{error}"),
 ///     },
 /// }
@@ -31,7 +31,7 @@ pub struct Error {
 #[non_exhaustive]
 pub enum ErrorKind {
     /// A gate of tickline's is closed.
-    Closed(Reason),
+    GateClosed(Reason),
     /// The clock had no rate at the end of [`settle`](crate::CounterTimeBuilder::settle).
     NotReady,
     /// [`settle`](crate::CounterTimeBuilder::settle) is outside its limits.
@@ -48,7 +48,7 @@ impl Error {
     }
 
     pub(crate) fn closed(reason: Reason) -> Self {
-        Self::new(ErrorKind::Closed(reason), format!("the counter can't be used: {reason}"))
+        Self::new(ErrorKind::GateClosed(reason), format!("the counter can't be used: {reason}"))
     }
 
     /// What kind of error this is.
@@ -66,6 +66,7 @@ impl fmt::Display for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        // The message has the clock's own text already. Its cause is the next one.
         self.source.as_ref()?.source()
     }
 }

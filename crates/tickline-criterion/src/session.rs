@@ -135,7 +135,7 @@ mod tests {
         let begin = Instant::now();
         let error = wait(&clock, Duration::from_secs(60)).expect_err("closed");
         assert!(begin.elapsed() < Duration::from_secs(30), "it waited for a gate that stays closed");
-        assert!(matches!(error.kind(), ErrorKind::Closed(_)), "{error}");
+        assert!(matches!(error.kind(), ErrorKind::GateClosed(_)), "{error}");
     }
 
     /// Symptom: nothing reported what happened to the clock in the last half second of a benchmark.

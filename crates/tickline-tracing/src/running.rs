@@ -2,8 +2,8 @@
 //! lock or a device.
 //!
 //! The kernel counts it for each thread (`CLOCK_THREAD_CPUTIME_ID`). To read that takes a system
-//! call at each enter and exit. That is by far the largest cost of a span
-//! ([the table](crate#what-it-costs)), so only programs that add this sink pay for it.
+//! call at each enter and exit, by far the largest cost of a span. So only programs that add this
+//! sink pay for it.
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;

@@ -33,8 +33,9 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// Within one anchor, conversions add whole nanoseconds and round nothing. There and back loses
 /// nothing, unless the result would be out of range. Differences and order stay as they were.
 ///
-/// A new anchor takes 50 ns to 1 us. A conversion is off by at most [`bound`](Self::bound), plus the time by which the two clocks
-/// have moved against each other between the anchor and the converted time:
+/// A new anchor takes 50 ns to 1 us. A conversion is off by at most [`bound`](Self::bound), plus the
+/// time by which the two clocks have moved against each other between the anchor and the converted
+/// time:
 ///
 /// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the

@@ -120,7 +120,11 @@ impl Table {
                     Some("Acquire" | "Release") => &["Relaxed"],
                     Some("AcqRel") => &["Acquire", "Release"],
                     Some("SeqCst") => &["AcqRel"],
-                    _ => return Err(format!("an ordering of no known name in\n{line}")),
+                    _ => {
+                        return Err(format!(
+                            "unknown ordering (not Relaxed, Acquire, Release, AcqRel or SeqCst) in\n{line}"
+                        ));
+                    }
                 };
                 if has_reason(&source[..line_start + in_line]) {
                     continue;
@@ -135,7 +139,9 @@ impl Table {
             line_start += line.len();
         }
         match missing.first() {
-            Some((place, _)) => Err(format!("an entry twice, or in no code, at byte {place}")),
+            Some((place, _)) => Err(format!(
+                "the entry for byte {place} is in the table twice, or names an ordering outside of the code"
+            )),
             None => Ok(()),
         }
     }

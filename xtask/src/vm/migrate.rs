@@ -36,7 +36,9 @@ pub(super) fn add_ticks(state: &Path, cpu: Option<u64>, ticks: i64) -> io::Resul
         Some(cpu) => cpu.ok().and_then(|cpu| place(end, "cpu", cpu, "env.tsc_offset")),
     };
     let counter = place.and_then(|place| end.get_mut(place..)?.first_chunk_mut());
-    let counter = counter.ok_or_else(|| io::Error::other("the state has not one such counter"))?;
+    let counter = counter.ok_or_else(|| {
+        io::Error::other("the stored state has no counter of this kind, or its format has changed")
+    })?;
     *counter = u64::from_be_bytes(*counter).wrapping_add_signed(ticks).to_be_bytes();
     fs::write(state, bytes)
 }

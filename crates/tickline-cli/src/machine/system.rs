@@ -1,4 +1,6 @@
-//! Facts of Linux: the NTP state, the process's right to read the counter, the time namespace. Only [`allow_counter`] changes anything, and for this thread alone.
+//! Facts of Linux: the NTP state, the process's right to read the counter, the time namespace.
+//!
+//! Only [`allow_counter`] changes anything, and for this thread alone.
 
 #![allow(
     unsafe_code,

@@ -56,7 +56,7 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
         let iterations: Vec<_> = (0..80).map(|_| iterate()).collect();
         let published = iterations
             .iter()
-            .filter(|iteration| !matches!(iteration.outcome, Outcome::Learning | Outcome::Lost));
+            .filter(|iteration| !matches!(iteration.outcome, Outcome::Learning | Outcome::RetrySoon));
         assert!(has_line || published.count() == 0, "{iterations:?}");
         assert_eq!(iterations[79].next_in_ns, INTERVAL_NS);
         let lead = clock.read_slow(&counter, machine).ns - machine.truth_ns();
@@ -130,10 +130,10 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
         clock.end_line();
         clock.swap_to(|state| state.with_b(machine.truth_ns() + ahead_ns));
         let iteration = clock.maintain(&mut control);
-        let expected = if waits { Outcome::Lost } else { Outcome::Recovered };
+        let expected = if waits { Outcome::RetrySoon } else { Outcome::Recovered };
         assert_eq!(iteration.outcome, expected, "{ahead_ns} ns");
         machine.pass(iteration.next_in_ns);
-        assert_ne!(clock.maintain(&mut control).outcome, Outcome::Lost);
+        assert_ne!(clock.maintain(&mut control).outcome, Outcome::RetrySoon);
         let lead = clock.lead_ns();
         assert!(!waits || (-20..1_000).contains(&lead), "{lead} ns ahead");
     }

@@ -175,7 +175,7 @@ impl GateKeeper {
     /// How far the judgement has come.
     #[must_use]
     pub fn stage(&self) -> Stage {
-        // ORDERING: Acquire, pairs with the exchange in `conclude`: a thread that sees a conclusion
+        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a conclusion
         // sees what the judge has stored before it.
         stage_of(self.word.load(Ordering::Acquire))
     }
@@ -184,7 +184,7 @@ impl GateKeeper {
     /// finds lines for the CPUs sees what was stored before [`set_lines`](Self::set_lines).
     #[inline(always)]
     pub fn lines(&self) -> Option<Lines> {
-        // ORDERING: Acquire, pairs with the exchange in `conclude`, whose judge has seen the
+        // ORDERING: Acquire, pairs with the exchange in `set_stage`, whose judge has seen the
         // change.
         let word = self.word.load(Ordering::Acquire);
         (stage_of(word) == Stage::Open).then(|| lines_of(word))
@@ -276,7 +276,7 @@ impl GateKeeper {
             }
             Conclusion::Closed => Stage::Closed,
         };
-        let stands = self.publish(before, stage);
+        let stands = self.set_stage(before, stage);
         let admitted = stands && stage == Stage::Open;
         if !admitted {
             gate.close();
@@ -292,7 +292,7 @@ impl GateKeeper {
     /// Exchanges the word with which a judgement began for its stage. Returns whether it was still
     /// that word. If open gates are found open again, calls that switch on meanwhile do not count:
     /// readers of the CPUs' lines keep them.
-    fn publish(&self, before: u64, stage: Stage) -> bool {
+    fn set_stage(&self, before: u64, stage: Stage) -> bool {
         let mut word = before;
         loop {
             let after = (word & !STAGE_MASK) | stage as u64;
@@ -359,7 +359,7 @@ impl GateKeeper {
         // loom would then not see that this exchange and the load in `begin` may come in either
         // order.
         let mut word = Stage::New as u64;
-        // ORDERING: Acquire, pairs with the exchange in `conclude`: a gate that was opened before
+        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a gate that was opened before
         // this is seen to be open, and is closed. Release, pairs with the load in `begin`: the
         // next judge sees the settings that were changed before this.
         while let Err(found) =

@@ -134,7 +134,7 @@ const CONFIG: Config = Config {
     lease_ns: 10_000,
     margin_ns: 2_000,
     wait_ns: 1_000,
-    skew_ns: 10,
+    cpu_difference_ns: 10,
     pause_ns: 0,
     ..Config::DEFAULT
 };

@@ -25,7 +25,7 @@ pub struct Config {
     /// W: the longest first publication, ns. Readers wait for it.
     pub wait_ns: u64,
     /// How far apart the counters of two CPUs may be, and how late a counter may be read, ns.
-    pub skew_ns: u64,
+    pub cpu_difference_ns: u64,
     /// The least time between two first publications, ns; doubled after each that came to nothing.
     pub pause_ns: u64,
     /// The resolution of the OS clock, ns.
@@ -41,7 +41,7 @@ impl Config {
         margin_ns: 100_000_000,
         wait_ns: 1_000_000,
         // `docs/lease.md` promises order between CPUs whose counters differ by less.
-        skew_ns: MEETING_MARGIN_NS,
+        cpu_difference_ns: MEETING_MARGIN_NS,
         pause_ns: NS_PER_S,
         resolution_ns: 1,
         counter_ticks: 1,
@@ -328,7 +328,7 @@ impl Writer {
             return Ok(WriterStep::at_once(WriterAction::SetUnix));
         }
         let current_slot = second_slot.unwrap_or(first_slot);
-        let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.skew_ns));
+        let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.cpu_difference_ns));
         if is_before(ticks, due_ticks) {
             return Ok(self.waited(in_ns(due_ticks)));
         }
@@ -360,7 +360,7 @@ impl Writer {
         let to = self.word.next(LeasePhase::Published, slot, Some(free));
         match memory.swap_between(self.word, to, counter, ticks, limit_ticks) {
             SwapResult::Done => self.word = to,
-            SwapResult::OutOfTime => return Ok(self.waited(self.config.skew_ns)),
+            SwapResult::OutOfTime => return Ok(self.waited(self.config.cpu_difference_ns)),
             SwapResult::Lost => return Err(Lost),
         }
         let after_ticks = counter.now_ordered();
@@ -368,7 +368,7 @@ impl Writer {
             return self.doubt(memory);
         }
         let next_in_ns = ns_between(after_ticks, start_ticks, last.line.slope);
-        let next_in_ns = next_in_ns.saturating_add(self.config.skew_ns);
+        let next_in_ns = next_in_ns.saturating_add(self.config.cpu_difference_ns);
         Ok(WriterStep { action: WriterAction::PublishedNext, next_in_ns })
     }
 
@@ -426,8 +426,8 @@ impl Writer {
         let begin_ticks = counter.now_ordered();
         let deadline_ticks = begin_ticks.wrapping_add(wait_ticks);
         // A counter that is behind this one is further from the deadline.
-        let skew_ticks = estimate.upper.slope.ticks_in(self.config.skew_ns);
-        let longest_ticks = wait_ticks.saturating_add(skew_ticks);
+        let cpu_difference_ticks = estimate.upper.slope.ticks_in(self.config.cpu_difference_ns);
+        let longest_ticks = wait_ticks.saturating_add(cpu_difference_ticks);
         memory.fill(slot, &HighWater { deadline_ticks, wait_ticks: longest_ticks, ..high_water }.to_words());
         self.swap(memory, self.word.next(LeasePhase::FirstPublication, slot, None))?;
 
@@ -449,7 +449,7 @@ impl Writer {
             .max(most_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
         let unix = estimate.unix_after(high_water.unix);
-        let line = estimate.line((at_ticks, skew_ticks), least_ns, end_ticks, unix);
+        let line = estimate.line((at_ticks, cpu_difference_ticks), least_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Published, free, None);
@@ -463,7 +463,7 @@ impl Writer {
         if is_before(after_ticks, at_ticks) || !is_before(after_ticks, deadline_ticks) {
             return self.doubt(memory);
         }
-        Ok(WriterStep { action: WriterAction::PublishedFirst, next_in_ns: self.config.skew_ns })
+        Ok(WriterStep { action: WriterAction::PublishedFirst, next_in_ns: self.config.cpu_difference_ns })
     }
 
     /// The least time between two first publications, ns.

@@ -51,7 +51,7 @@ const CONFIG: Config = Config {
     lease_ns: 4,
     margin_ns: 1,
     wait_ns: 2,
-    skew_ns: 0,
+    cpu_difference_ns: 0,
     pause_ns: 0,
     resolution_ns: 0,
     counter_ticks: 0,

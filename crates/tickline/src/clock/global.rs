@@ -24,7 +24,7 @@ use crate::trust::facts::learn_environment;
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
-/// let _clock = tickline::start()?;
+/// let _thread = tickline::start()?;
 /// // ... the program ...
 /// # Ok(())
 /// # }

@@ -41,7 +41,8 @@ impl Timescale {
         }
         // The high half of a product takes one instruction, any other part of it a shift of 128 bits.
         let places = elapsed << (64 - RATE_BITS);
-        // BOUND: fewer than 2^48 units, each shorter than 2^63 / 2^48 ns.
+        // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of`), and a rate is at most 1.2
+        // times the one by which `valid` was computed.
         let [least, greatest] = self.rates.map(|rate| ((u128::from(places) * u128::from(rate)) >> 64) as i64);
         Some([least, greatest + 1])
     }

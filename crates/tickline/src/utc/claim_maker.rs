@@ -217,14 +217,15 @@ impl ClaimMaker {
 
     fn claim_of(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
         let id = (report.source, report.measurement);
-        // The source need not know of it, unless it says the same as before, or measures after it. A
-        // measurement that only the last request has seen says nothing: the thread may have made
-        // that request after the clock was set, and before it was told. Nor does a source that knows
-        // no rate, for which a small step is a drift.
+        // Somebody set the clock, and the source may not have noticed. It is believed at once only if
+        // it repeats a measurement: `agrees`, below, then compares the two claims. At least two
+        // requests must have seen that measurement, because the thread may have made the newest one
+        // after the clock was set, and before it was told. And the source must know a rate: without
+        // one, a small step looks like a drift.
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
-        let knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
-        let is_known = |last: Measurement| knows_rate && last.id == id && last.first != last.last;
-        if core::mem::take(&mut self.was_clock_set) && !self.measurement.is_some_and(is_known) {
+        let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
+        let is_comparable = |last: Measurement| source_knows_rate && last.id == id && last.first != last.last;
+        if core::mem::take(&mut self.was_clock_set) && !self.measurement.is_some_and(is_comparable) {
             self.disrupt();
         }
         if self.is_disrupted {
@@ -240,13 +241,13 @@ impl ClaimMaker {
         let (utc_ns, rates) = ([earliest_ns, latest_ns], report.rates_ppb);
         // BOUND: the times are so far from an end of the range that a day can be added, and the
         // rates are near 1 and in order.
-        let is_known = earliest_ns >= DAY_NS
+        let is_plausible = earliest_ns >= DAY_NS
             && latest_ns <= i64::MAX - 2 * DAY_NS
             && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))
             && -MAX_RATE_PPB <= rates[0]
             && rates[0] <= rates[1]
             && rates[1] <= MAX_RATE_PPB;
-        if !is_known {
+        if !is_plausible {
             return Err(UtcUnknown::Unsynchronised);
         }
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
@@ -375,7 +376,7 @@ fn plus_ppb(rate: u64, ppb: i64) -> u64 {
     const BILLION: i64 = 1_000_000_000;
     // BOUND: `rate` is below 2^64 (`LONGEST_TICK`, and MAX_RATE_PPB more), `ppb` below a billion.
     let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
-    u64::try_from(u128::from(rate) * factor / 1_000_000_000).unwrap_or(u64::MAX)
+    u64::try_from(u128::from(rate) * factor / u128::from(BILLION.unsigned_abs())).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

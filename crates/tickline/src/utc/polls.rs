@@ -29,7 +29,7 @@ const COARSEST_NS: i64 = 280;
 
 /// How far the counters of two CPUs may differ, ns: the gates find what is more than an exchange
 /// between them, which takes 100 ns, and some more between sockets.
-const SKEW_NS: i64 = 500;
+const CPU_DIFFERENCE_NS: i64 = 500;
 
 /// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`. No clock has stepped by
 /// more than `resolution_ns` when it is read.
@@ -40,7 +40,8 @@ fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
         let width_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?.saturating_sub(raw_ns);
         // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock
         // by which a reader reckons on.
-        let width_ns = width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(SKEW_NS);
+        let width_ns =
+            width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(CPU_DIFFERENCE_NS);
         let suspended_ns = OsClock.suspended_ns()?;
         let disruption = VMCLOCK.marker();
         Some(Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption, clocksource })

@@ -97,7 +97,7 @@ fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere()
     scene.ticks.set(scene.last().line.start_ticks + 1_000);
     // A CPU whose counter is 1 us behind would take it for a reset.
     scene.does(Waited);
-    scene.pass(Config::DEFAULT.skew_ns);
+    scene.pass(Config::DEFAULT.cpu_difference_ns);
     scene.does(PublishedNext);
 }
 

@@ -131,7 +131,8 @@ impl Segment {
         let (drift_ppb, status) = (i64::from(self.word(figures + 16)), self.word(figures + 20));
         let knows_marker = self.0[figures + 24] != 0;
         let line = if version == 2 {
-            // The daemon's clock is coarse, so it is never ahead. One that is counts from another boot.
+            // The daemon's clock is coarse, so it is never ahead of this one. A segment from the future
+            // is from before the last boot.
             let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
             // It says nothing of the rate of the counter.
             let rates_ppb = [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB];
