@@ -121,7 +121,8 @@ impl fmt::Display for Incidents {
             ));
         }
         if *unvouched > 0 {
-            let why = fallback_state.map_or("its rate is not known".to_owned(), |state| state.to_string());
+            let vague = "its rate was not known";
+            let why = fallback_state.map_or(vague.to_owned(), |state| format!("{vague}, or {state}"));
             lines.push(format!(
                 "{unvouched} of {samples} samples are to be repeated, as the clock did not vouch for the counter: {why}"
             ));
@@ -204,7 +205,7 @@ mod tests {
         assert_eq!(
             progress.incidents(&open.events).to_string(),
             format!(
-                "5 of 8 samples are to be repeated, as the clock did not vouch for the counter: {CLOSED}"
+                "5 of 8 samples are to be repeated, as the clock did not vouch for the counter: its rate was not known, or {CLOSED}"
             )
         );
     }

@@ -89,7 +89,8 @@
 //!
 //! The child has a copy of the rings, records to it, and may write files of its own. Of rings in a
 //! file it has no copy: it begins with empty ones, in memory. (A child that a bare `clone` made, not
-//! `fork`, would record into its parent's file.) It does not wait for threads of its parent: if one
+//! `fork`, would record into its parent's file.) A handler of `pthread_atfork` must neither create
+//! nor drop a recorder of a file: it would wait for itself. It does not wait for threads of its parent: if one
 //! had just locked the list of rings, `write` returns an error within a second. (The child may wait
 //! for ever in a span that it was in at the fork, if another thread was just entering or exiting
 //! that, or reading whether it is open.)

@@ -11,6 +11,7 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use super::fields;
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records};
 use super::recorder::{Snapshot, ThreadSnapshot};
@@ -179,9 +180,13 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
             threads.push(ThreadSnapshot::of(&ring));
         }
     }
-    let words = threads.iter().flat_map(|thread| Records::new(&thread.words, 0));
-    let times = words.filter(|record| !matches!(record.kind, Kind::Block)).map(|record| record.ns);
-    let end_ns = times.max().unwrap_or(0);
+    // A record that was being written when the file was copied may have any time.
+    let is_whole = |record: &Record<'_>| {
+        !matches!(record.kind, Kind::Block | Kind::Name)
+            && fields::is_text(record.kind == Kind::Instant, record.text)
+    };
+    let records = threads.iter().flat_map(|thread| Records::new(&thread.words, 0));
+    let end_ns = records.filter(is_whole).map(|record| record.ns).max().unwrap_or(0);
     Ok(Snapshot {
         process: u32::try_from(number(Word::Process)).unwrap_or(0),
         name: ring::load_text(&head.words()[NAME]),

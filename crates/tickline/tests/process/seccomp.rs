@@ -16,6 +16,7 @@ use crate::common::{skip, until_fast};
 
 in_processes! { in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,
+    without_a_thread_the_list_is_two_calls,
     the_global_clock_may_be_calibrated_before_the_filter,
 }
 
@@ -115,8 +116,7 @@ fn use_up(clock: &Clock) -> bool {
     clock.status().utc_error_ns.is_none()
 }
 
-/// Without a thread tickline itself needs the two calls alone. The control: with full probes the
-/// same filter kills the same program.
+/// The control: with full probes the same filter kills the same program.
 fn minimal_probes_live_under_a_filter_that_kills() {
     for (probes, killed) in [(Probes::Minimal, None), (Probes::Full, Some(libc::SIGSYS))] {
         for driver in [Driver::Thread, Driver::Reader, Driver::Manual] {
@@ -142,6 +142,18 @@ fn minimal_probes_live_under_a_filter_that_kills() {
             });
         }
     }
+}
+
+/// The reader and the manual driver need the two calls alone: neither memory nor a futex.
+fn without_a_thread_the_list_is_two_calls() {
+    under_a_filter(None, || {
+        let settings = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader);
+        let Ok(clock) = settings.start() else { return 1 };
+        if !allow_only(&[MINIMAL, &[libc::SYS_exit_group]]) {
+            return CANNOT;
+        }
+        if use_up(&clock) { 0 } else { 2 }
+    });
 }
 
 /// A clock that calibrates with full probes, and is restricted after that: its verdicts stay, and

@@ -1,5 +1,5 @@
 //! Signal handlers and allocators: code that may not lock, allocate or be entered twice may still
-//! read a clock. A handler that makes the first call of a process is in `tests/stack.rs`.
+//! read a clock.
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -12,6 +12,7 @@ use crate::common::{handle, until_fast};
 
 in_processes! { in_child:
     a_global_allocator_may_read_the_clock,
+    the_first_call_may_come_from_a_signal_handler,
     handlers_may_interrupt_every_other_call,
 }
 
@@ -78,6 +79,38 @@ fn a_global_allocator_may_read_the_clock() {
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
     assert_eq!(STEPS_BACK.load(Ordering::Relaxed), 0);
     assert!(Clock::global().status().is_judged);
+    until_fast(Clock::global());
+}
+
+/// What the handler of the first call found: 1 for judged, 2 for readings out of order.
+static FOUND: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn first_reader(_: libc::c_int) {
+    INSIDE.set(true);
+    let clock = Clock::global();
+    let mut last = 0;
+    for _ in 0..5_000 {
+        let now = clock.now_ordered().as_nanos();
+        if now < last {
+            FOUND.fetch_or(2, Ordering::Relaxed);
+        }
+        last = now;
+        black_box((clock.now(), clock.unix_now(), clock.reading(), clock.unix_reading()));
+    }
+    if clock.status().is_judged {
+        FOUND.fetch_or(1, Ordering::Relaxed);
+    }
+    INSIDE.set(false);
+}
+
+/// A handler makes the first call of the process: it judges the gates, makes the token and
+/// calibrates, without allocating.
+fn the_first_call_may_come_from_a_signal_handler() {
+    handle(libc::SIGUSR1, first_reader as *const (), libc::SA_RESTART);
+    // SAFETY: a signal to this thread, whose handler is above.
+    assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
+    assert_eq!(FOUND.load(Ordering::Relaxed), 1, "see FOUND");
+    assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
     until_fast(Clock::global());
 }
 

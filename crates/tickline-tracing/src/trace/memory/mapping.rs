@@ -125,10 +125,13 @@ impl Mapping {
 
     /// Ends the file's lock, and closes it.
     pub(super) fn unlock(&self) {
-        let mut files = lock_briefly(&FILES);
+        let entry = {
+            let mut files = lock_briefly(&FILES);
+            let place = files.iter().position(|(words, _)| ptr::eq(*words, self.words));
+            place.map(|place| files.swap_remove(place))
+        };
         // A forked child has left it.
-        if let Some(place) = files.iter().position(|(words, _)| ptr::eq(*words, self.words)) {
-            let (_, file) = files.swap_remove(place);
+        if let Some((_, file)) = entry {
             // The mapping keeps the file open, and so the lock.
             // SAFETY: the descriptor is open.
             unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
