@@ -163,7 +163,7 @@ fn within(setting: &str, value: Duration, range: RangeInclusive<Duration>) -> Re
         return Ok(());
     }
     let (least, most) = range.into_inner();
-    let text = format_args!("{setting} of {value:?} is outside {least:?} to {most:?}");
+    let text = format!("{setting} of {value:?} is outside {least:?} to {most:?}");
     Err(Error::new(ErrorKind::OutOfRange, text))
 }
 

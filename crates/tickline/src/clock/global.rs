@@ -91,7 +91,7 @@ impl ClockGuard {
         with_global_thread(|slot| {
             if let Some(running) = slot {
                 if let Some(difference) = chosen.and_then(|wanted| running.settings.difference(&wanted)) {
-                    let text = format_args!("the global clock's thread already runs, and its {difference}");
+                    let text = format!("the global clock's thread already runs, and its {difference}");
                     return Err(Error::new(ErrorKind::AlreadyRunning, text));
                 }
                 running.guards = running.guards.saturating_add(1);
