@@ -29,10 +29,9 @@ fn main() {
     // Wait until the first recalibrations are over.
     std::thread::sleep(Duration::from_millis(1_500));
     let (subjects, kept) = subjects::subjects();
-    let one: Vec<f64> = times(&subjects, rounds, false).into_iter().map(fastest).collect();
+    let one = one_thread(&subjects, rounds);
     let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
-    let two: Option<Vec<f64>> =
-        has_two.then(|| times(&subjects, rounds, true).into_iter().map(median).collect());
+    let two = has_two.then(|| two_threads(&subjects, rounds));
     let spans = subjects.iter().enumerate().map(|(index, subject)| Cost {
         subject: subject.name,
         one_thread_ns: one[index],
@@ -75,8 +74,19 @@ fn span_ns(subject: &Subject, dispatch: &Dispatch, count: u32) -> f64 {
     })
 }
 
-fn fastest(times: Vec<f64>) -> f64 {
-    times.into_iter().fold(f64::INFINITY, f64::min)
+/// The cost of a span for each subject, ns.
+fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
+    let mut fastest = vec![f64::INFINITY; subjects.len()];
+    let dispatches = dispatches(subjects);
+    for _ in 0..rounds {
+        for ((subject, dispatch), fastest) in subjects.iter().zip(&dispatches).zip(&mut fastest) {
+            span_ns(subject, dispatch, 50);
+            *fastest = fastest.min(span_ns(subject, dispatch, SPANS));
+        }
+        // Give the traces' writers time, so that their work does not count for other subjects.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    fastest
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
@@ -103,9 +113,8 @@ fn hold_a_number(stop: &AtomicBool, is_held: &AtomicBool) {
     });
 }
 
-/// The cost of a span, ns, for each subject in each round. With a partner, another thread on another
-/// CPU makes the same spans meanwhile.
-fn times(subjects: &[Subject], rounds: u32, has_partner: bool) -> Vec<Vec<f64>> {
+/// The cost of a span for each subject, ns, while another thread on another CPU does the same.
+fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let (stop, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
     let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
     let cpus = core_affinity::get_core_ids().unwrap_or_default();
@@ -116,47 +125,42 @@ fn times(subjects: &[Subject], rounds: u32, has_partner: bool) -> Vec<Vec<f64>> 
         dispatches(subjects)
     };
     let spans = |dispatches: &[Dispatch], index, count| span_ns(&subjects[index], &dispatches[index], count);
-    let partner = || {
-        let dispatches = start(1);
-        // ORDERING: Relaxed for all below: hints about what to do next.
-        while !stop.load(Ordering::Relaxed) {
-            // ORDERING: as above.
-            let subject = current.load(Ordering::Relaxed);
-            spans(&dispatches, subject, 50);
-            // ORDERING: as above.
-            running.store(subject, Ordering::Relaxed);
-        }
-    };
-    let measured = || {
-        let dispatches = start(0);
-        let mut times = vec![Vec::new(); subjects.len()];
-        for _ in 0..rounds {
-            for (index, times) in times.iter_mut().enumerate() {
-                // ORDERING: as above.
-                current.store(index, Ordering::Relaxed);
-                // ORDERING: as above.
-                while has_partner && running.load(Ordering::Relaxed) != index {
-                    spin_loop();
-                }
-                spans(&dispatches, index, 50);
-                times.push(spans(&dispatches, index, SPANS));
-            }
-            // Give the traces' writers time, so that their work does not count for other subjects.
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        // ORDERING: as above.
-        stop.store(true, Ordering::Relaxed);
-        times
-    };
     std::thread::scope(|scope| {
-        if has_partner {
-            scope.spawn(|| hold_a_number(&stop, &is_held));
-            // ORDERING: as above.
-            while !is_held.load(Ordering::Relaxed) {
-                spin_loop();
-            }
-            scope.spawn(partner);
+        scope.spawn(|| hold_a_number(&stop, &is_held));
+        // ORDERING: Relaxed for all below: hints about what to do next.
+        while !is_held.load(Ordering::Relaxed) {
+            spin_loop();
         }
-        scope.spawn(measured).join().expect("the measuring thread")
+        scope.spawn(|| {
+            let dispatches = start(1);
+            // ORDERING: as above.
+            while !stop.load(Ordering::Relaxed) {
+                // ORDERING: as above.
+                let subject = current.load(Ordering::Relaxed);
+                spans(&dispatches, subject, 50);
+                // ORDERING: as above.
+                running.store(subject, Ordering::Relaxed);
+            }
+        });
+        let measured = scope.spawn(|| {
+            let dispatches = start(0);
+            let mut times = vec![Vec::new(); subjects.len()];
+            for _ in 0..rounds {
+                for (index, times) in times.iter_mut().enumerate() {
+                    // ORDERING: as above.
+                    current.store(index, Ordering::Relaxed);
+                    // ORDERING: as above.
+                    while running.load(Ordering::Relaxed) != index {
+                        spin_loop();
+                    }
+                    spans(&dispatches, index, 50);
+                    times.push(spans(&dispatches, index, SPANS));
+                }
+            }
+            // ORDERING: as above.
+            stop.store(true, Ordering::Relaxed);
+            times
+        });
+        measured.join().expect("the measuring thread").into_iter().map(median).collect()
     })
 }
