@@ -215,3 +215,19 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
     }
     Ok(memory)
 }
+
+/// Symptom: of a process that still ran, every open request was left out of the trace, and a mark
+/// lay 250 years ahead. Cause: the last of a record's words were not yet written.
+#[cfg(all(test, target_os = "linux", not(miri)))]
+#[test]
+fn a_torn_record_does_not_set_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let file = RingFile::create(&path, [1, 0], false, "test").unwrap();
+    let ring = file.claim(1, "thread").unwrap();
+    ring.begin_block(1, 0);
+    for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
+        ring.push(&Record { callsite: 7, text, ..Record::new(Kind::Begin, ns) });
+    }
+    assert_eq!(read(std::fs::File::open(&path).unwrap()).unwrap().end_ns, 5);
+}
