@@ -180,7 +180,7 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
 /// Rule 8: a gate closes, and no writer that was about to replace a line opens it.
 #[test]
 fn a_gate_closes_under_a_writer() {
-    a_gate_closes_under(&["Published", "Lost", "GateClosed"], Scene::with_line);
+    a_gate_closes_under(&["Published", "RetrySoon", "GateClosed"], Scene::with_line);
 }
 
 /// Rule 8: the same for a clock that is about to recover.
