@@ -6,7 +6,7 @@
 //! base in Unix time, and its bounds. Only the writer stores to a slot, and never to the one that
 //! the state names.
 //!
-//! A reader loads the state, takes what it needs from the slot, reads the counter, and looks at the
+//! A reader loads the state, reads the counter and what it needs from the slot, and looks at the
 //! state again. The second look proves that the line was current when the counter was read. Order
 //! needs this proof (rule 1).
 //!

@@ -2,11 +2,11 @@
 //! has their steps, and why each is there.
 //!
 //! All inlined readings are one function, [`SharedClock::read_with`]. It is told which states
-//! serve, where the ticks come from (the common counter here, the counter of this CPU in
-//! [`per_cpu`](crate::per_cpu)), and what else to take from the slot.
+//! serve, and how to read counter and slot. The counter is the common one here, and that of this
+//! CPU in [`per_cpu`](crate::per_cpu).
 
 use super::{Event, SharedClock};
-use crate::cell::{Bounds, CellLine, SlotView, StateCell};
+use crate::cell::{Bounds, CellLine, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{LineState, Phase};
@@ -71,36 +71,62 @@ impl LineReading {
     }
 }
 
+/// What a reading takes between its two looks at the state. The fields may be filled in either
+/// order. A plain reading loads the slot first, while earlier instructions are still under way. An
+/// ordered one reads the counter first: its barrier waits for every earlier load, and the loads
+/// behind the counter cost no time.
+struct Taken<T> {
+    /// Start and length of the window, from the slot, ticks.
+    window: (u64, u64),
+    /// The counter, ticks.
+    ticks: u64,
+    /// What else the reading takes from the slot.
+    more: T,
+}
+
 impl<S: StateCell> SharedClock<S> {
     /// The inlined path: the line at a plain read of the counter, ns, or `None` if the slow path
     /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, ticks, ()) = self.read_with(LineState::is_inlined, || counter.now(), |_, _| ())?;
-        Some(state.inlined_at(S::SHIFT, ticks))
+        let (state, taken) = self.read_with(LineState::is_inlined, |cell, state| Taken {
+            window: cell.slot(state).window(),
+            ticks: counter.now(),
+            more: (),
+        })?;
+        Some(state.inlined_at(S::SHIFT, taken.ticks))
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, ticks, ()) =
-            self.read_with(LineState::is_inlined, || counter.now_ordered(), |_, _| ())?;
-        Some(state.inlined_at(S::SHIFT, ticks))
+        let (state, taken) = self.read_with(LineState::is_inlined, |cell, state| Taken {
+            ticks: counter.now_ordered(),
+            window: cell.slot(state).window(),
+            more: (),
+        })?;
+        Some(state.inlined_at(S::SHIFT, taken.ticks))
     }
 
     /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        let take = |_: LineState, slot: SlotView<'_>| slot.unix_b();
-        let (state, ticks, unix_b) =
-            self.read_with(LineState::is_inlined_for_unix, || counter.now(), take)?;
-        Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
+        let (state, taken) = self.read_with(LineState::is_inlined_for_unix, |cell, state| {
+            let slot = cell.slot(state);
+            Taken { window: slot.window(), more: slot.unix_b(), ticks: counter.now() }
+        })?;
+        Some(state.with_b(taken.more).inlined_at(S::SHIFT, taken.ticks))
     }
 
     /// The counter, ticks, if [`read_ordered`](Self::read_ordered) would return a time.
     #[inline]
     pub fn read_ticks(&self, counter: &impl Counter) -> Option<u64> {
-        Some(self.read_with(LineState::is_inlined, || counter.now_ordered(), |_, _| ())?.1)
+        let (_, taken) = self.read_with(LineState::is_inlined, |cell, state| Taken {
+            ticks: counter.now_ordered(),
+            window: cell.slot(state).window(),
+            more: (),
+        })?;
+        Some(taken.ticks)
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
@@ -108,34 +134,35 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
         // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
-        let take = |state: LineState, slot: SlotView<'_>| bounds = slot.bounds(state.b);
-        let (state, ticks, ()) = self.read_with(LineState::is_inlined, || counter.now_ordered(), take)?;
+        let (state, Taken { ticks, .. }) = self.read_with(LineState::is_inlined, |cell, state| {
+            let ticks = counter.now_ordered();
+            let slot = cell.slot(state);
+            bounds = slot.bounds(state.b);
+            Taken { ticks, window: slot.window(), more: () }
+        })?;
         Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
     }
 
-    /// A line that `serves`, the ticks at which it was current, and what `take` found in its slot.
-    /// Rule 1: the state must be the same after `ticks` was called.
+    /// A line that `serves`, and what `take` found between the two looks at the state. Rule 1: the
+    /// state must be the same after the counter and the slot were read.
     #[inline(always)]
     fn read_with<T>(
         &self,
         serves: impl FnOnce(LineState) -> bool,
-        ticks: impl FnOnce() -> u64,
-        take: impl FnOnce(LineState, SlotView<'_>) -> T,
-    ) -> Option<(LineState, u64, T)> {
+        take: impl FnOnce(&S, LineState) -> Taken<T>,
+    ) -> Option<(LineState, Taken<T>)> {
         let cell = crate::state::in_register(&self.cell);
         let state = cell.load();
         if !serves(state) {
             return None;
         }
-        let slot = cell.slot(state);
-        let (start_ticks, window_ticks) = slot.window();
-        let taken = take(state, slot);
-        let ticks = ticks();
+        let taken = take(cell, state);
+        let (start_ticks, window_ticks) = taken.window;
         // Two-sided: a tick before the start wraps to a huge difference.
-        if ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
+        if taken.ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
             return None;
         }
-        Some((state, ticks, taken))
+        Some((state, taken))
     }
 
     /// As [`read_bounds`](Self::read_bounds), for the slow path: as long as the line is valid.
