@@ -18,6 +18,7 @@ use crate::state::{LineState, Phase};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Load,
+    Slot,
     SecondLoad,
     Counter,
     /// A read of the CPU's id (`per_cpu` only).
@@ -252,6 +253,7 @@ impl StateCell for HookedCell {
         self.inner.is_still(state)
     }
     fn slot(&self, state: LineState) -> SlotView<'_> {
+        self.machine.hooks.run(Step::Slot);
         self.inner.slot(state)
     }
     fn swap(&self, from: LineState, to: LineState) -> bool {

@@ -157,9 +157,9 @@ impl<S: StateCell> SharedClock<S> {
             return None;
         }
         let taken = take(cell, state);
-        let (start_ticks, window_ticks) = taken.window;
+        let Taken { window: (start_ticks, window_ticks), ticks, .. } = taken;
         // Two-sided: a tick before the start wraps to a huge difference.
-        if taken.ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
+        if ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
             return None;
         }
         Some((state, taken))
