@@ -48,7 +48,7 @@ use crate::named::named;
 use crate::shared::Figures;
 
 named! {
-    /// A condition for using the counter.
+    /// A condition for using the counter. The gates are judged in this order.
     ///
     /// ```
     /// use tickline_core::gate::Gate;
@@ -79,8 +79,6 @@ named! {
         /// machine is too slow to make a line.
         Calibration = "calibration",
     }
-    /// Every gate, in the order in which they are judged.
-    ALL,
 }
 
 named! {
@@ -134,8 +132,6 @@ named! {
         /// Nobody renewed the line, and its window has passed. Only a warning: the gate stays open.
         WindowPassed = "window_passed",
     }
-    /// Every reason.
-    ALL,
 }
 
 impl core::fmt::Display for Reason {
