@@ -11,8 +11,8 @@ use crate::arguments;
 use crate::calibration::Calibration;
 use crate::error::{Error, ErrorKind};
 use crate::message::Messages;
-use crate::pair::Source;
 use crate::pairs::slice::Counting;
+use crate::readings::Source;
 use crate::session::Session;
 use crate::time::{CounterTime, Settings};
 

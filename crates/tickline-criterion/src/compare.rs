@@ -2,9 +2,13 @@
 //!
 //! | file | does |
 //! |---|---|
+//! | `builds.rs` | runs another build of the benchmark in turns with this one |
+//! | `baseline.rs` | compares this run with a stored one |
 //! | `couples.rs` | takes the medians of rounds of couples |
 //! | `signed_rank.rs` | gives the difference its interval |
 
+pub(crate) mod baseline;
+pub(crate) mod builds;
 pub(crate) mod couples;
 pub(crate) mod signed_rank;
 
@@ -18,9 +22,7 @@ use serde_json::{Value, json};
 use crate::calibration::Scale;
 use crate::compare::couples::{Couple, LEAST, show};
 use crate::compare::signed_rank::LEAST_ROUNDS;
-use crate::elapsed::Elapsed;
 use crate::number::{as_f64, count, index};
-use crate::pair::{Ends, Source};
 use crate::pairs::cause::Causes;
 use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
@@ -28,6 +30,7 @@ use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
+use crate::readings::{Elapsed, Ends, Source};
 use crate::time::CounterTime;
 
 /// The two pairs of a couple may differ by this, ns, even if both routines are the same: some

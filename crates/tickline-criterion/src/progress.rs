@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tickline::{Event, Events, State, Status};
 
 use crate::calibration::Scale;
-use crate::elapsed::Elapsed;
 use crate::evidence::DISTURBING;
+use crate::readings::Elapsed;
 
 /// Above this uncertainty the rate was about to change when a sample was taken: a tenth of what
 /// criterion could show. The clock widens its figure when something contradicts its rate.
@@ -144,6 +144,7 @@ mod tests {
     use tickline::{Clock, Driver, Reason};
 
     use super::*;
+    use crate::readings::Ends;
 
     const CLOSED: State = State::Fallback(Reason::DisabledByProgram);
 
@@ -214,8 +215,9 @@ mod tests {
     fn samples_with_a_moved_pair_count_once() {
         let open = status();
         let mut progress = progress(&open);
-        let twice = Elapsed::of_pair(0, 10, true) + Elapsed::of_pair(10, 20, true);
-        for sample in [twice, Elapsed::of_pair(0, 10, false), Elapsed::of_pair(10, 0, false)] {
+        let pair = |start_ticks, end_ticks, cpus| Elapsed::of(Ends { start_ticks, end_ticks, cpus });
+        let twice = pair(0, 10, Some((0, 1))) + pair(10, 20, Some((1, 0)));
+        for sample in [twice, pair(0, 10, None), pair(10, 0, None)] {
             progress.count(&sample, &open);
         }
         assert_eq!(

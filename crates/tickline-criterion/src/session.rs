@@ -8,12 +8,11 @@ use tickline::{Clock, Events, Reason, State};
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
 use crate::calibration::{Scale, pair_ticks};
-use crate::elapsed::Elapsed;
 use crate::error::{Error, ErrorKind};
 use crate::number::round;
-use crate::pair::Source;
 use crate::pairs::spin::Spinner;
 use crate::progress::{Incidents, Progress};
+use crate::readings::{Elapsed, Source};
 
 /// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
 /// seconds, and a thousandth of what criterion resolves.

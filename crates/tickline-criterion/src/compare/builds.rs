@@ -29,8 +29,8 @@ use crate::arguments::{self, Role};
 use crate::compare::Coin;
 use crate::compare::couples::Couple;
 use crate::evidence;
-use crate::pair::Source;
 use crate::pairs::cause::Causes;
+use crate::readings::Source;
 use crate::time::CounterTime;
 
 /// What a line for the asking process begins with: criterion and the benchmark print, too.

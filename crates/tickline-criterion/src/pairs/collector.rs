@@ -4,15 +4,14 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::time::SystemTime;
 
-use crate::builds::{Request, Turns};
 use crate::calibration::Scale;
-use crate::elapsed::Elapsed;
+use crate::compare::builds::{Request, Turns};
 use crate::number::{as_f64, count};
-use crate::pair::Ends;
 use crate::pairs::cause::Causes;
 use crate::pairs::distribution::median;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::slice::{Counting, Slice};
+use crate::readings::{Elapsed, Ends};
 use crate::time::{CounterTime, benchers, least_ns, samples};
 
 /// Disturbed groups are replaced by others, until there are this many times the wanted ones.

@@ -10,9 +10,9 @@
 //!
 //! This file is arithmetic alone: `collector.rs` reads clocks and facts.
 
-use crate::pair::Ends;
 use crate::pairs::cause::{Cause, Causes};
 use crate::pairs::spin::{Long, Spins, judge};
+use crate::readings::Ends;
 
 /// The groups of pairs of a slice: single pairs, or the two of a couple. A disturbed pair takes its
 /// partner along.
