@@ -17,11 +17,11 @@ use crate::session::Session;
 
 /// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its
 /// readings cost becomes this: an attosecond, which prints as `0.0000 ps`.
-const LEAST_NS: f64 = 1e-9;
+const MIN_NS: f64 = 1e-9;
 
 /// `ns`, but at least an attosecond.
 pub(crate) fn least_ns(ns: f64) -> f64 {
-    ns.max(LEAST_NS)
+    ns.max(MIN_NS)
 }
 
 thread_local! {
