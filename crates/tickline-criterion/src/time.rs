@@ -9,9 +9,9 @@ use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use crate::builder::CounterTimeBuilder;
 use crate::calibration::{Calibration, Scale};
 use crate::error::Error;
+use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::pairs::slice::Counting;
-use crate::progress::Incidents;
 use crate::readings::{Elapsed, Source, Start};
 use crate::session::Session;
 
@@ -158,13 +158,13 @@ impl CounterTime {
 
     /// How ticks become ns now.
     pub(crate) fn scale(&self) -> Scale {
-        self.session().map_or(Scale::WALL, |session| session.progress().scale)
+        self.session().map_or(Scale::WALL, |session| session.observations().scale)
     }
 
     /// How exact the results are; `None` where the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
-        self.session().map(|session| session.progress().scale.into())
+        self.session().map(|session| session.observations().scale.into())
     }
 
     /// Why the OS clock measures; `None` where the counter does.
