@@ -107,6 +107,5 @@ impl<const BITS: u32, R: Fn() -> u64> Counter for Extended<BITS, R> {
 }
 
 // As in `control`: long, and of safe code alone.
-#[cfg(not(miri))]
-#[cfg(test)]
+#[cfg(all(test, not(miri)))]
 mod tests;
