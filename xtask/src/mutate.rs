@@ -103,7 +103,7 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
         let (red, hangs) = tree.with(mutant, || match tests {
             Tests::Miri => {
                 let is_caught = !tree.passes_under_miri(package, &mutant.names, SEEDS)?;
-                Ok((if is_caught { mutant.names.clone() } else { Vec::new() }, false))
+                Ok((if is_caught { vec![mutant.names.join(" or ")] } else { Vec::new() }, false))
             }
             Tests::Loom => {
                 let ran = tree.build(package, tests)?.run(&mutant.names, patience)?;
