@@ -115,8 +115,7 @@ mod discipline;
 mod estimate;
 pub mod gate;
 mod line;
-#[cfg(loom)]
-#[cfg(test)]
+#[cfg(all(test, loom))]
 mod loom_tests;
 mod named;
 pub mod per_cpu;

@@ -11,8 +11,8 @@ use crate::arguments;
 use crate::calibration::Calibration;
 use crate::error::{Error, ErrorKind};
 use crate::message::Messages;
-use crate::pair::Source;
 use crate::pairs::slice::Counting;
+use crate::readings::Source;
 use crate::session::Session;
 use crate::time::{CounterTime, Settings};
 
@@ -142,7 +142,7 @@ impl CounterTimeBuilder {
         let session = Session::start(clock, (source, counter), self.settle)?;
         // Once in a process, although each `criterion_group!` may make its own clock.
         static FIRST: Once = Once::new();
-        let calibration = Calibration::from(session.progress().scale);
+        let calibration = Calibration::from(session.observations().scale);
         self.settings.messages.print_once(&FIRST, &calibration);
         Ok(CounterTime::of(source, Ok(session), self.settings))
     }

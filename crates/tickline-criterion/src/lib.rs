@@ -191,7 +191,7 @@
 //! waits until the measured code has executed, and then reads the counter. On x86_64 these are a
 //! full fence, `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64
 //! `isb` on both sides of the read of the register. riscv64 has no such instruction: loads stay in
-//! their place, but arithmetic and stores may move. The head of `src/pair.rs` names the manuals
+//! their place, but arithmetic and stores may move. The head of `src/readings.rs` names the manuals
 //! and sections.
 //!
 //! # Caveats
@@ -227,33 +227,28 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod baseline;
 mod builder;
-mod builds;
 mod calibration;
 mod compare;
-mod elapsed;
 mod error;
 mod evidence;
-mod measurement;
+mod incidents;
 mod message;
 mod number;
-mod pair;
 mod pairs;
 mod plot;
-mod progress;
+mod readings;
 mod session;
 mod time;
 
 pub use builder::CounterTimeBuilder;
 pub use calibration::Calibration;
 pub use compare::{Comparison, compare};
-pub use elapsed::Elapsed;
 pub use error::{Error, ErrorKind};
-pub use pair::Start;
+pub use incidents::Incidents;
 pub use pairs::bencher::PairBencher;
 pub use pairs::{BenchPairs, PairId};
-pub use progress::Incidents;
+pub use readings::{Elapsed, Start};
 pub use time::CounterTime;
 
 /// The example of the README is a test.

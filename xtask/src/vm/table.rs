@@ -57,10 +57,6 @@ const TABLES: [Table; 3] = [
 ];
 
 impl Table {
-    fn head(&self) -> String {
-        format!("| {} |\n|{}\n", self.titles, "---|".repeat(self.titles.split(" | ").count()))
-    }
-
     fn rows(&self, rows: &[Row<'_>]) -> String {
         let of = |row: &Row<'_>| (self.starts)(row.scenario).into_iter().zip((self.cells)(row));
         rows.iter().flat_map(of).map(|(start, cells)| format!("{start}{cells} |\n")).collect()
@@ -70,7 +66,7 @@ impl Table {
     fn merged(&self, guests: &[Scenario], rows: &[Row<'_>]) -> Result<String, String> {
         let starts: Vec<String> = guests.iter().flat_map(self.starts).collect();
         let table = files::merged(&starts, &self.rows(rows), &files::block(self.page, self.block)?)?;
-        Ok(format!("{}{table}", self.head()))
+        Ok(files::table_head(self.titles) + &table)
     }
 }
 
@@ -144,7 +140,7 @@ impl Row<'_> {
 
 pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
     for table in TABLES {
-        println!("\n{}{}", table.head(), table.rows(rows));
+        println!("\n{}{}", files::table_head(table.titles), table.rows(rows));
     }
     let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     println!(

@@ -93,14 +93,14 @@ impl Control {
             let wanted_ns = if may_shorten { narrow_ns.max(short_ns) } else { u64::MAX };
             self.stability.good_for_ns(fit).min(wanted_ns)
         });
-        let least_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.least_interval_ns(fit.slope_max));
-        good_ns.max(least_ns).min(self.config.interval_ns)
+        let min_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.min_interval_ns(fit.slope_max));
+        good_ns.max(min_ns).min(self.config.interval_ns)
     }
 
     /// The shortest interval on this machine, ns: four times what sampling takes, where that is
     /// long. A line must not end before the next one can be published. Sampling may take longer
     /// than the whole interval, and end with samples that are young enough.
-    pub(super) fn least_interval_ns(&self, slope: Slope) -> u64 {
+    pub(super) fn min_interval_ns(&self, slope: Slope) -> u64 {
         let rounds_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
         let rounds_ns = slope.over(rounds_ticks).round_ns().max(0).cast_unsigned();
         MIN_INTERVAL_NS.max(rounds_ns).min(self.config.interval_ns)

@@ -67,7 +67,7 @@ const AHEAD_NS: i64 = 10_000;
 const FAR_AHEAD_NS: i64 = 10_000_000;
 
 /// The pause between first publications is not doubled more often than this.
-const MOST_DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 
 /// The page is not what this writer has left: it must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -352,9 +352,9 @@ impl Writer {
     ) -> Result<WriterStep, Lost> {
         let start_ticks = last.end_ticks;
         // Rounded up, as rule 9 has it.
-        let least_ns = last.line.fixed_at(start_ticks).ceil_ns();
+        let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(estimate));
-        let next = estimate.line((start_ticks, 0), least_ns, end_ticks, estimate.unix_after(last.unix));
+        let next = estimate.line((start_ticks, 0), from_ns, end_ticks, estimate.unix_after(last.unix));
         let free = self.free_slots().0;
         memory.fill(free, &next.to_words());
         let to = self.word.next(LeasePhase::Published, slot, Some(free));
@@ -443,13 +443,13 @@ impl Writer {
             return self.give_up(memory);
         }
         let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
-        let most_ns = estimate.most_after(os_ns, since_ticks);
-        let least_ns = limit
+        let latest_ns = estimate.latest_after(os_ns, since_ticks);
+        let from_ns = limit
             .applied_to(os_ns, Timescale::Monotonic)
-            .max(most_ns.saturating_add(self.config.resolution_ns));
+            .max(latest_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
         let unix = estimate.unix_after(high_water.unix);
-        let line = estimate.line((at_ticks, cpu_difference_ticks), least_ns, end_ticks, unix);
+        let line = estimate.line((at_ticks, cpu_difference_ticks), from_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Published, free, None);
@@ -476,7 +476,7 @@ impl Writer {
     fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, Lost> {
         self.swap(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
         let next_in_ns = self.pause_ns();
-        self.doublings = self.doublings.saturating_add(1).min(MOST_DOUBLINGS);
+        self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
         Ok(WriterStep { action: WriterAction::GaveUp, next_in_ns })
     }
 }

@@ -19,9 +19,7 @@ pub(super) struct Found {
 
 /// A table, with remarks on its rows.
 fn markdown(titles: &str, rows: &[Row]) -> String {
-    let columns = titles.split(" | ").count() + 1;
-    let (mut text, mut notes) =
-        (format!("| {titles} | result |\n|{}\n", "---|".repeat(columns)), String::new());
+    let (mut text, mut notes) = (files::table_head(&format!("{titles} | result")), String::new());
     for row in rows {
         let word = if row.faults.is_empty() { "passed" } else { "FAILED" };
         text += &format!("| {} | {word} |\n", row.cells.join(" | "));
