@@ -39,7 +39,7 @@ impl Difference {
     /// Nothing is known yet.
     pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
 
-    /// What both say together of the same two counters.
+    /// The intersection of two intervals for the same two counters.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let least_ticks = self.least_ticks.max(other.least_ticks);
@@ -58,8 +58,9 @@ impl Difference {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised. If it is
-    /// no more than their resolution, they are synchronised as far as they can show.
+    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised.
+    /// Counters that differ by at most their resolution count as synchronised, because they can't
+    /// show less.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.least_ticks).unwrap_or(0);

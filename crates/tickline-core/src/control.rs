@@ -74,8 +74,8 @@ const FULL_BURST_EVERY: u32 = 8;
 /// reference's rounding alone can cause that much.
 const WIDTH_TOLERANCE_NS: i64 = 1;
 
-/// Stands for a slope that is not known yet: 16 GHz. No counter is faster, so a time in ns is never
-/// converted to too few ticks.
+/// The slope that is used until the real one is known: 16 GHz. No counter is faster, so a
+/// conversion from ns never gives too few ticks.
 const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 
 /// If a sample is older than this, ns, when it is used, the writer was preempted, and takes
@@ -282,8 +282,8 @@ impl Control {
 
             let line = shared.cell.snapshot();
             let result = match line.state.phase() {
-                // This thread holds the lock, so no writer will finish this: it was in the process
-                // that forked this one. Or a thread is closing the gate.
+                // This thread holds the lock, so no writer will finish this publication: its
+                // writer is in the process that forked this one. Or a thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
                     shared.help(&line, counter, reference);
                     continue;

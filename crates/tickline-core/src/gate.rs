@@ -31,8 +31,9 @@
 //! | cheaper by more | dearer | by the OS | by the OS |
 //!
 //! The last row is a choice. OS readings of monotonic time need a high-water mark. A cell holds
-//! either a line or a mark, so there can't be a line for Unix time alone. No known system reads
-//! monotonic time faster than the counter that this time is made of.
+//! either a line or a mark, so there can't be a line for Unix time alone. On no known system does
+//! the OS read monotonic time faster than a program reads the counter from which the OS computes
+//! it.
 
 mod facts;
 // For tickline's own clocks and simulator. No part of the API.
@@ -143,7 +144,9 @@ impl core::fmt::Display for Reason {
             Self::NoCounter => "this target has no counter that tickline reads",
             Self::NoAtomics => "the processor has no compare-and-swap of 128 bits (cmpxchg16b)",
             Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
-            Self::NotInvariant => "CPUID does not say that the counter runs at one rate in all power states",
+            Self::NotInvariant => {
+                "CPUID does not call the counter invariant: its rate may change with power states"
+            }
             Self::KernelUndecided => "the kernel is still deciding whether it trusts the counter",
             Self::KernelRejected => "the kernel does not accept the counter as a clocksource",
             Self::KernelUsesOther => "the kernel keeps time with another clocksource",

@@ -19,15 +19,16 @@
 //!   and in 1 of 16 after it. So 32 brackets miss the second one in every seventh burst, and the
 //!   middle of such a sample is off by 5 ns.
 //! - **Each eighth burst goes on to its end**, because all samples kept may have missed the short
-//!   side. With busy neighbours on the host that takes the bound from 45 ns to between 18 and 23.
-//! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps time
-//!   with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take time. The
-//!   quickest pair of successive reads in the burst measures that time. Twice the counter's
-//!   resolution is subtracted from it, because that much of it may be rounding. Half of the rest is
-//!   subtracted from either side of the bracket. The other half allows for the moment within a read
-//!   at which the value is taken, and for a changing frequency. By the costs in the record of an
-//!   Intel Xeon, family 6, model 207, that narrows 38 ns by some 15 (computed, not measured); on
-//!   Zen 5 it narrows nothing.
+//!   side. On a host with busy neighbours this lowers the bound from 45 ns to between 18 and 23
+//!   ns.
+//! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps
+//!   time with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take
+//!   time. The quickest pair of successive reads in the burst measures that time. Twice the
+//!   counter's resolution is subtracted from it, because that much of it may be rounding. Half of
+//!   the rest is subtracted from either side of the bracket. The other half allows for the unknown
+//!   moment within a read at which the CPU takes the value, and for a change of the CPU's
+//!   frequency. By the costs in the record of an Intel Xeon, family 6, model 207, that narrows 38
+//!   ns by some 15 (computed, not measured); on Zen 5 it narrows nothing.
 //! - **The counter's resolution does not widen a bracket where the kernel keeps time with the same
 //!   counter.** The kernel's value `r` lies between the two values read, so `L(before) < r + 1` and
 //!   `L(after) >= r` hold without it. With it, bounds were 28 ns instead of 18 to 22, and the mean

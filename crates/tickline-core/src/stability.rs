@@ -41,8 +41,8 @@ const BREAK_INTERVALS: u64 = 4;
 /// 0.15 ppb, most of which is the counter's resolution.
 const INITIAL_RATE_CHANGE_PPB: u64 = 5;
 
-/// A contradiction makes the assumed change at least this, ppb. It halves again with each
-/// interval's time without one.
+/// A contradiction raises the assumed change to at least this, ppb. The assumed change halves with
+/// each interval that passes without a contradiction.
 const CONTRADICTED_RATE_CHANGE_PPB: u64 = 200;
 
 /// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
@@ -96,8 +96,8 @@ pub(crate) struct StabilityMonitor {
     slopes: Option<(Slope, Slope)>,
     /// The line to which the last one was steered.
     target: Option<Target>,
-    /// How far the reference's rate may be from the middle of the fit, as far as samples and dither
-    /// show, ppb.
+    /// The largest distance of the reference's rate from the middle of the fit that samples and
+    /// dither allow, ppb.
     rate_uncertainty_ppb: u64,
 }
 

@@ -142,9 +142,9 @@ impl fmt::Display for Comparison {
 
 /// Compares two routines. They run alternately within one process, so that a disturbance affects
 /// both. For each couple a random number decides which routine comes first. The result is an
-/// estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval of
-/// 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
-/// estimate: it may differ from their difference.
+/// estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval
+/// of 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
+/// estimate. The estimate may therefore differ from the difference of the medians.
 ///
 /// criterion runs this as one benchmark, and gets the mean of the second routine's pairs that
 /// count. Filters, warm-up and measurement time are criterion's. The result is printed below

@@ -1,9 +1,9 @@
 //! The next line: what it is made of, and its publication.
 //!
 //! A signal handler may run an iteration on 2 KiB of stack (`crates/tickline/tests/stack.rs`).
-//! Therefore the plan is stored in `Control`, and each step is a separate frame: the deepest frame
-//! counts, not their sum. A step that leaves its result in the plan returns `Option<()>`: `None`
-//! without a sample.
+//! `Control` therefore stores the plan, and each step is a separate call: stack use is that of the
+//! deepest step, not the sum of all steps. A step that leaves its result in the plan returns
+//! `Option<()>`: `None` without a sample.
 
 use super::{
     Control, DrivenBy, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Outcome, Refusal, UNKNOWN_SLOPE,

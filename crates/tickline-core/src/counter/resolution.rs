@@ -6,13 +6,13 @@
 //!
 //! 1. **A coarse step**, 8 ticks or more: a step `s`, not always whole (a hypervisor scales
 //!    counters: 25.48 ticks), of which nearly all differences are multiples, rounded up or down.
-//!    The largest such `s` counts. So if all reads take the same time, that time is taken for the
-//!    step: nothing could tell the two apart.
+//!    The result is the largest such `s`. If all reads take the same time, the result is therefore
+//!    that time, because no reads can tell it from the step.
 //! 2. **A fine step**, 2 to 7 ticks: the largest one that divides nearly all differences; or one
 //!    of 4 to 7 that is not whole, as above. Otherwise the step is 1 tick.
-//! 3. **When unsure, the larger**: the median difference, of which the step can only be a part.
-//!    This is the case where no fine step divides every difference, and a coarse step explains
-//!    many of them but not nearly all, or differences are too long to tell.
+//! 3. **When in doubt, a larger value**: the median difference, which is at least the step. This
+//!    is the case where no fine step divides every difference, and a coarse step explains many of
+//!    them but not nearly all, or differences are too long to tell.
 //!
 //! A step that is taken too large widens bounds; one that is too small breaks them. A step below
 //! 4 ticks that is not whole shows every difference, and is taken for 1 tick: bounds are then too

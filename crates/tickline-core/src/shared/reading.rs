@@ -1,9 +1,9 @@
 //! The inlined readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
 //! has their steps, and why each is there.
 //!
-//! All inlined readings are one function, [`SharedClock::read_with`]. It is told which states
-//! serve, and how to read counter and slot. The counter is the common one here, and that of this
-//! CPU in [`per_cpu`](crate::per_cpu).
+//! All inlined readings are one function, [`SharedClock::read_with`]. Its arguments say which
+//! states it may use, and how to read counter and slot. Here the counter is the common one; in
+//! [`per_cpu`](crate::per_cpu) it is this CPU's.
 
 use super::{Event, SharedClock};
 use crate::cell::{Bounds, CellLine, StateCell};

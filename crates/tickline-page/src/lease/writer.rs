@@ -1,9 +1,9 @@
 //! The writer: publishes leases from the control loop's estimates.
 //!
-//! One writer has a page at a time; a lock that the caller holds says so. The writer's every store
-//! to the word is an exchange, so that a second one, against the rules, ends instead of doing harm
-//! (W1). The caller runs an iteration of its own clock, then [`Writer::step`] with what that found
-//! out, and sleeps for as long as the step says.
+//! A page has one writer at a time, whose caller holds a lock. The writer changes the word only by
+//! compare-exchange. A second writer, which breaks the rules, therefore ends without harm (W1).
+//! The caller runs an iteration of its own clock, then [`Writer::step`] with what that found out,
+//! and sleeps for as long as the step says.
 //!
 //! What this module does not do: calibrate (`tickline-core`), lock files, or decide about gates.
 
@@ -62,14 +62,14 @@ pub const FAST_SLEW_PPB: u64 = 1_000_000;
 const AHEAD_NS: i64 = 10_000;
 
 /// A line that is further above the upper bound than this at its end has no successor, ns: the
-/// counter ran on in a suspend, and the OS clock did not. A successor gains at most half a lease on
-/// the line before, so a sleep in each lease would add up.
+/// counter ran on in a suspend, and the OS clock did not. A successor removes at most half a lease
+/// of the excess, so a suspend in each lease would add up.
 const FAR_AHEAD_NS: i64 = 10_000_000;
 
 /// The pause between first publications is not doubled more often than this.
 const MAX_DOUBLINGS: u32 = 6;
 
-/// The page is not what this writer has left: it must end.
+/// Another process has changed the page, so this writer must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost;
 
