@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, CpuStatus, Environment, Reason, State, Status, UnixTime};
 
-use crate::diagnose::{self, Finding, Health};
+use crate::diagnose::{self, Finding, Health, Level};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::as_f64;
@@ -33,7 +33,7 @@ use crate::measure::status_when;
 use crate::measure::warp::Warp;
 use crate::measure::watch::state_name;
 use crate::words::time;
-use crate::wrap::Screen;
+use crate::wrap::{BAD, GOOD, SLOW, Screen};
 
 /// The schema's name. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
@@ -246,8 +246,16 @@ impl Document {
         applies.then_some("This is a debug build: its costs are several times those of a release build.")
     }
 
-    /// Shows the verdict, and that note.
+    /// Shows the sentence about the machine, its level in colour; then the verdict, and that note.
     pub(crate) fn show_verdict(&self, screen: &mut Screen) {
+        if let Some((sentence, health)) = self.headline().zip(self.health.as_ref()) {
+            let style = match health.level {
+                Level::Ok => GOOD,
+                Level::Unsure | Level::Slow | Level::Unknown => SLOW,
+                Level::Wrong => BAD,
+            };
+            screen.say_painted("", &sentence, sentence.find(':').unwrap_or(0), style);
+        }
         screen.say("", &self.verdict);
         if let Some(note) = self.build_note() {
             screen.say("", note);

@@ -186,7 +186,7 @@ impl Machine {
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
             vsyscall64: line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),
-            online_cpus: line("/sys/devices/system/cpu/online"),
+            online_cpus: online_cpus(),
             page_readers: crate::serve::page_readers(),
             systemd: fs::exists("/run/systemd/system").ok(),
             synchronised_cpus: match status.comparison {
@@ -210,13 +210,18 @@ fn text(path: impl AsRef<Path>) -> Option<String> {
 }
 
 /// The only line of a file; `None` if the file is unreadable or empty.
-pub(crate) fn line(path: &str) -> Option<String> {
+fn line(path: &str) -> Option<String> {
     Some(text(path)?.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// The kernel's clocksource.
 pub(crate) fn clocksource() -> Option<String> {
     line(&format!("{CLOCKSOURCE}/current_clocksource"))
+}
+
+/// The CPUs that are online, as a list of ranges.
+pub(crate) fn online_cpus() -> Option<String> {
+    line("/sys/devices/system/cpu/online")
 }
 
 /// The name of a process, which need not be UTF-8; `None` if it has ended.

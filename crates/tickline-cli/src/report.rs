@@ -14,6 +14,7 @@ use crate::measure::{latency, warp};
 use crate::output::{Outputs, Place};
 use crate::progress::Progress;
 use crate::setup::Setup;
+use crate::wrap::Screen;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -22,10 +23,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let progress = Progress::new();
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
-    let cpus = tickline::exchange::cpus();
-    let pattern = crate::warp::pattern(None, cpus.len())?;
-    let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0));
-    document.warp = Some(warp.among(document.machine.online_cpus.as_deref()));
+    document.warp = Some(warp::measure_all(progress.part("counters", 0.8, 1.0)));
     progress.finish();
     let exit = conclude(&mut document);
     write(&place, &document, outputs)?;
@@ -51,10 +49,10 @@ fn write(place: &Place, document: &Document, outputs: Outputs) -> io::Result<()>
         return outputs.emit(document, &report);
     }
     place.save(report.as_bytes())?;
-    let note = document.build_note().map_or_else(String::new, |note| format!("\n{note}"));
-    let headline = document.headline().map_or_else(String::new, |headline| headline + "\n");
-    let said = format!("{headline}{}{note}\n\nThe report is in {}.\n", document.verdict, place.name());
-    outputs.emit(document, &said)
+    let mut screen = Screen::of_stdout();
+    document.show_verdict(&mut screen);
+    screen.line(&format!("\nThe report is in {}.", place.name()));
+    outputs.emit(document, &screen.text)
 }
 
 #[cfg(test)]

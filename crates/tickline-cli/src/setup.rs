@@ -5,6 +5,7 @@
 //! these clocks, so the program gives itself the right. Before that, tickline judges its gates,
 //! because its verdicts are about the rights that the process was started with.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
@@ -27,14 +28,32 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// Must be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
-    /// process.
+    /// For commands that measure clocks: finds out who answers each, and starts the global clock.
+    /// Must be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the process.
     pub(crate) fn start() -> Self {
-        let counter_readable = machine::counter_readable();
         // The filtered processes inherit this process's rights, which must still be those of its
         // start.
-        let (guard, served) = start_clock(served::find);
-        Self { counter_readable, served, guard }
+        let served = served::find();
+        Self { served, ..Self::start_clock() }
+    }
+
+    /// For commands that measure no other clock than tickline's. Must be called first as well.
+    ///
+    /// The clock's thread keeps the rights that the process was started with. This thread, and those
+    /// that it starts, may read the counter afterwards. If the clock's thread cannot be started, the
+    /// readers drive the clock.
+    pub(crate) fn start_clock() -> Self {
+        let counter_readable = machine::counter_readable();
+        let guard = tickline::start().map_err(|error| with_cause(&error));
+        if guard.is_err() {
+            Clock::global().maintain();
+        }
+        // The gates are judged some 60 us later.
+        status_when(|status| status.is_judged, Duration::from_millis(200));
+        if counter_readable == Some(false) {
+            machine::allow_counter();
+        }
+        Self { counter_readable, served: Ok(BTreeMap::new()), guard }
     }
 
     /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the
@@ -85,31 +104,8 @@ impl Setup {
     }
 }
 
-/// Starts the global clock's thread, which keeps the rights that the process was started with, as
-/// `first` does. Then gives the right to this thread, and to those that it starts. If the clock's
-/// thread cannot be started, the error says why, and the readers drive the clock.
-pub(crate) fn start_clock<T>(first: impl FnOnce() -> T) -> (Result<ClockGuard, String>, T) {
-    let counter_readable = machine::counter_readable();
-    let guard = tickline::start().map_err(|error| with_cause(&error));
-    if guard.is_err() {
-        Clock::global().maintain();
-    }
-    let found = first();
-    if counter_readable == Some(false) {
-        await_judgement();
-        machine::allow_counter();
-    }
-    (guard, found)
-}
-
 /// An error of the library, with what the system said. Symptom: "the clock's thread could not be
 /// started", and nobody knew why.
 pub(crate) fn with_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
-}
-
-/// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2
-/// s.
-pub(crate) fn await_judgement() {
-    status_when(|status| status.is_judged, Duration::from_millis(200));
 }

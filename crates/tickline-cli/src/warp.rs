@@ -8,25 +8,22 @@ use crate::args;
 use crate::cpu_list::{self, ranges};
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern, Warp, WarpPair};
+use crate::measure::warp::{self, MOST_CPUS, Pattern, Warp, WarpPair};
 use crate::output::Outputs;
 use crate::progress::Progress;
-use crate::setup;
+use crate::setup::Setup;
 use crate::wrap::Screen;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
-    let (guard, ()) = setup::start_clock(|| ());
-    // The comparison needs to know whether the process may read the counter.
-    setup::await_judgement();
+    let setup = Setup::start_clock();
     let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
-    let mut document = Document::new("warp", Vec::new(), None);
-    drop(guard);
+    let mut document = setup.document("warp", Vec::new(), None);
+    drop(setup);
     progress.finish();
-    let warp = warp.among(document.machine.online_cpus.as_deref());
     document.verdict = verdict(&warp);
     let exit = exit(&warp, args.cpus.as_ref());
     document.warp = Some(warp);
@@ -43,15 +40,12 @@ fn exit(warp: &Warp, chosen: Option<&BTreeSet<u32>>) -> Exit {
     }
 }
 
-/// The requested pattern; by default all pairs, unless these are too many.
-pub(crate) fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
-    match asked {
+fn pattern(named: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
+    match named {
         Some(Pattern::All) if cpus > MOST_CPUS => Err(io::Error::other(format!(
             "--pairs all takes {MOST_CPUS} CPUs at most, and these are {cpus}: choose some by --cpus, or use --pairs star"
         ))),
-        Some(pattern) => Ok(pattern),
-        None if cpus > MOST_FOR_ALL_PAIRS => Ok(Pattern::Star),
-        None => Ok(Pattern::All),
+        named => Ok(named.unwrap_or_else(|| Pattern::by_default(cpus))),
     }
 }
 

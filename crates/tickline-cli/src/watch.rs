@@ -12,12 +12,12 @@ use signal_hook::consts;
 
 use crate::args::{self, Target};
 use crate::cpu_list;
-use crate::document::{Document, Ending, TrackSummary, Watch};
+use crate::document::{Ending, TrackSummary, Watch};
 use crate::exit::Exit;
 use crate::measure::track::Point;
 use crate::measure::watch::{Sample, Watcher};
 use crate::output::Outputs;
-use crate::setup;
+use crate::setup::Setup;
 use crate::signal;
 use crate::wrap::{self, Screen};
 
@@ -47,7 +47,7 @@ fn stops() -> Vec<i32> {
 }
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
-    let (guard, ()) = setup::start_clock(|| ());
+    let setup = Setup::start_clock();
     let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MOST_CPUS);
@@ -57,9 +57,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let rows = csv.map(|target| Table::create(outputs.open_beside("--csv", target)?));
     let stop = signal::stop_flag(&stops())?;
     let (watch, points) = watch(args, cpus, &stop, rows.transpose()?)?;
-    let mut document = Document::new("watch", Vec::new(), None);
-    document.clock.thread_error = guard.as_ref().err().cloned();
-    drop(guard);
+    let mut document = setup.document("watch", Vec::new(), None);
+    drop(setup);
     document.watch = Some(watch);
     document.track = points.map(TrackSummary::of);
     let summary = lines::summary(&document);

@@ -13,9 +13,10 @@ use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
 use super::{as_f64, narrowest, signed_f64};
 use crate::cpu_list;
+use crate::machine::online_cpus;
 
 /// All pairs are the default up to this number of CPUs: 2,016 pairs, in some 10 s.
-pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
+const MOST_FOR_ALL_PAIRS: usize = 64;
 
 /// All pairs are possible up to this number of CPUs: 523,776 pairs, in half an hour.
 pub(crate) const MOST_CPUS: usize = 1_024;
@@ -47,6 +48,13 @@ pub(crate) enum Pattern {
     All,
     /// The first CPU with every other
     Star,
+}
+
+impl Pattern {
+    /// The pattern for so many CPUs, if the user names none.
+    pub(crate) const fn by_default(cpus: usize) -> Self {
+        if cpus > MOST_FOR_ALL_PAIRS { Self::Star } else { Self::All }
+    }
 }
 
 /// What the comparison of the CPUs' counters has found.
@@ -110,7 +118,7 @@ impl WarpPair {
 impl Warp {
     /// Notes which of the CPUs in `online`, a list of ranges, were not compared. The process may be
     /// kept from some CPUs, and then knows nothing about their counters.
-    pub(crate) fn among(mut self, online: Option<&str>) -> Self {
+    fn among(mut self, online: Option<&str>) -> Self {
         let online = online.and_then(|list| cpu_list::parse(list).ok());
         let others = online
             .map(|online| online.into_iter().filter(|cpu| !self.cpus.contains(cpu)).collect::<Vec<_>>());
@@ -122,13 +130,18 @@ impl Warp {
     }
 }
 
-/// Compares `cpus`, which must be in ascending order. `progress` receives the finished share.
+/// Compares all CPUs on which this process may run. `progress` receives the finished share.
+pub(crate) fn measure_all(progress: impl FnMut(f64)) -> Warp {
+    let cpus = exchange::cpus();
+    measure(&cpus, Pattern::by_default(cpus.len()), progress)
+}
+
+/// Compares `cpus`, which must be in ascending order.
 pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64)) -> Warp {
     let warp = Warp { cpus: cpus.to_vec(), pattern, ..Warp::default() };
-    match compare_all(&warp, progress) {
-        Ok(warp) => warp,
-        Err(why) => Warp { unknown: Some(why.to_owned()), ..warp },
-    }
+    let found = compare_all(&warp, progress);
+    let warp = found.unwrap_or_else(|why| Warp { unknown: Some(why.to_owned()), ..warp });
+    warp.among(online_cpus().as_deref())
 }
 
 /// Adds the results to `warp`. The error says why there is none.

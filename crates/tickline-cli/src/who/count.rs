@@ -163,7 +163,7 @@ fn number(raw: &[u8], at: usize) -> Option<i32> {
 
 /// The CPUs that are online.
 fn online() -> io::Result<Vec<usize>> {
-    let list = machine::line("/sys/devices/system/cpu/online").unwrap_or_default();
+    let list = machine::online_cpus().unwrap_or_default();
     let cpus = cpu_list::parse(&list).map_err(io::Error::other)?;
     Ok(cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
 }
