@@ -9,8 +9,8 @@ use crate::exit::Exit;
 use crate::measure::{as_f64, calls, costs};
 use crate::output::Outputs;
 use crate::progress::Progress;
+use crate::screen::Screen;
 use crate::setup::Setup;
-use crate::wrap::Screen;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();

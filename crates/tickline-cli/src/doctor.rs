@@ -17,10 +17,10 @@ use crate::input;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::signed_f64;
 use crate::openmetrics;
-use crate::output::{Outputs, Place, to_stdout};
+use crate::output::{Destination, Outputs, to_stdout};
 use crate::progress::Progress;
+use crate::screen::plain;
 use crate::setup::Setup;
-use crate::wrap::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     match diagnose(args) {
@@ -64,9 +64,9 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
 }
 
 /// Where the document goes, and where its figures for a collector go.
-type Places = (Outputs, Option<Place>);
+type Destinations = (Outputs, Option<Destination>);
 
-fn open(args: &Doctor) -> io::Result<Places> {
+fn open(args: &Doctor) -> io::Result<Destinations> {
     let outputs = Outputs::open(&args.json)?;
     let metrics = args.openmetrics.as_ref();
     let metrics = metrics.map(|target| outputs.open_beside("--openmetrics", target)).transpose()?;
@@ -75,7 +75,7 @@ fn open(args: &Doctor) -> io::Result<Places> {
 
 /// Writes everything. Returns the exit code of `--check`, if that is asked for.
 fn write(
-    (outputs, metrics): Places,
+    (outputs, metrics): Destinations,
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,

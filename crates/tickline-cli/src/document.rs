@@ -6,14 +6,12 @@
 //! The comments on the fields are the descriptions in `schema/`, which a test compares with these
 //! structures (`schema.rs`).
 
-mod lines;
-mod watch;
+mod machine_rows;
 
 pub(crate) use crate::measure::costs::CostRow;
 pub(crate) use crate::measure::latency::LatencyRow;
 pub(crate) use crate::measure::track::TrackSummary;
-pub(crate) use lines::lines;
-pub(crate) use watch::{CpuWatch, Ending, Watch};
+pub(crate) use machine_rows::machine_rows;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,9 +29,9 @@ use crate::measure::calls::MONOTONIC;
 use crate::measure::costs::LongRun;
 use crate::measure::status_when;
 use crate::measure::warp::Warp;
-use crate::measure::watch::state_name;
+use crate::measure::watch::{WatchSummary, state_name};
+use crate::screen::{BAD, GOOD, SLOW, Screen};
 use crate::words::time;
-use crate::wrap::{BAD, GOOD, SLOW, Screen};
 
 /// The schema's name. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
@@ -97,7 +95,7 @@ pub(crate) struct Document {
     pub(crate) bench: Option<Bench>,
     /// The summary of `watch`.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
-    pub(crate) watch: Option<Watch>,
+    pub(crate) watch: Option<WatchSummary>,
     /// Who calls for the time by system calls.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) who: Option<Who>,

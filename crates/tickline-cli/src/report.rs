@@ -11,10 +11,10 @@ use crate::args::Report;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
-use crate::output::{Outputs, Place};
+use crate::output::{Destination, Outputs};
 use crate::progress::Progress;
+use crate::screen::Screen;
 use crate::setup::Setup;
-use crate::wrap::Screen;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -43,7 +43,7 @@ fn conclude(document: &mut Document) -> Exit {
 
 /// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
 /// there.
-fn write(place: &Place, document: &Document, outputs: Outputs) -> io::Result<()> {
+fn write(place: &Destination, document: &Document, outputs: Outputs) -> io::Result<()> {
     let report = html::html(document) + "\n";
     if place.is_stdout() {
         return outputs.emit(document, &report);
@@ -59,7 +59,7 @@ fn write(place: &Place, document: &Document, outputs: Outputs) -> io::Result<()>
 mod tests {
     use super::*;
     use crate::diagnose::Finding;
-    use crate::measure::served::ServedBy;
+    use crate::measure::served_by::ServedBy;
 
     /// The findings were made before the comparison of the counters, so a report showed no fault
     /// beside the pairs of unsynchronised counters.

@@ -37,9 +37,9 @@ use tickline_page::program::{
 use crate::args;
 use crate::exit::Exit;
 use crate::machine;
+use crate::screen;
 use crate::serve;
 use crate::signal::is_ignored;
-use crate::wrap;
 
 use image::Image;
 use inject::{Payload, Start};
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
         // It will not be executed, which the error below says: it has no clock.
         _ if file.is_none() => {}
         Some(why) => reporter.say_not(&why),
-        None => match serve(args, &reporter) {
+        None => match prepare(args, &reporter) {
             Ok(traced_by) => helper = traced_by,
             Err(error) => reporter.say_not(&error.to_string()),
         },
@@ -166,8 +166,8 @@ fn is_always(args: &args::Run) -> bool {
     args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS)
 }
 
-/// Serves the program: by `LD_PRELOAD`, or by the helper that is returned.
-fn serve(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
+/// Prepares the program: by `LD_PRELOAD`, or by the helper that is returned.
+fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
     let image = Image::read(&library(args)?)?;
     let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
@@ -189,21 +189,21 @@ fn serve(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
     // By `Command`, the others would be sorted, and some lost.
     set(PRELOAD_VARIABLE, &libraries);
     set(PAGE_VARIABLE, page.as_os_str());
-    let serve = if is_always(args) { Serve::Always } else { Serve::WhereSlow };
-    if serve == Serve::Always {
+    let when = if is_always(args) { Serve::Always } else { Serve::WhereSlow };
+    if when == Serve::Always {
         set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
-    let lack = lack(&file);
+    let missing = missing(&file);
     match reporter.kind {
         Kind::Dynamic => {
-            reporter.say_served(&page, lack);
+            reporter.say_served(&page, missing);
             return Ok(None);
         }
         Kind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
-    let payload = Payload { image: &image, page: &page, serve, finish: finish_flags() };
-    let helper = tracer::prepare(payload, &|start| reporter.say_start(start, &page, lack))
+    let payload = Payload { image: &image, page: &page, when, finish: finish_flags() };
+    let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, missing))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
 }
@@ -316,9 +316,9 @@ impl Reporter {
     }
 
     /// Says what is known now. Whether a dynamic linker loads the library shows only later.
-    fn say_served(&self, page: &Path, lack: Option<&str>) {
+    fn say_served(&self, page: &Path, missing: Option<&str>) {
         let (name, page) = (&self.name, page.display());
-        if let Some(why) = lack {
+        if let Some(why) = missing {
             return self.say(&format!("{name} asks the kernel until {page} is served: {why}"));
         }
         let has = match self.kind {
@@ -329,9 +329,9 @@ impl Reporter {
     }
 
     /// What came of the helper's work.
-    fn say_start(&self, start: io::Result<Start>, page: &Path, lack: Option<&str>) {
+    fn say_start(&self, start: io::Result<Start>, page: &Path, missing: Option<&str>) {
         match start {
-            Ok(Start::Served) => self.say_served(page, lack),
+            Ok(Start::Served) => self.say_served(page, missing),
             Ok(Start::Not(why)) => self.say_not(&why),
             Ok(Start::Unrestored(why)) => Self::say_always(&format!("{} is killed: {why}", self.name)),
             Err(error) => self.say_not(&error.to_string()),
@@ -372,11 +372,11 @@ impl Reporter {
 
 /// A message, as a line. It contains names of files, which others may have chosen.
 fn line(text: &str) -> String {
-    format!("tickline: {}", wrap::plain(text))
+    format!("tickline: {}", screen::plain(text))
 }
 
 /// What the page lacks for now; `None` if it is served.
-fn lack(file: &PageFile) -> Option<&'static str> {
+fn missing(file: &PageFile) -> Option<&'static str> {
     let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);
     (!found.is_served).then_some(match found.phase {

@@ -14,7 +14,7 @@ use tickline::{Clock, ClockGuard};
 use crate::document::{CostRow, Document, TrackSummary};
 use crate::machine;
 use crate::measure::calls::{self, Call};
-use crate::measure::served::{self, Served, ServedBy};
+use crate::measure::served_by::{self, ServedBy, ServedByClock};
 use crate::measure::{costs, resolution, status_when, track};
 use crate::progress::Progress;
 
@@ -22,7 +22,7 @@ use crate::progress::Progress;
 #[derive(Debug)]
 pub(crate) struct Setup {
     counter_readable: Option<bool>,
-    served: Result<Served, String>,
+    served_by: Result<ServedByClock, String>,
     /// Keeps the global clock's thread running. The error says why there is none.
     guard: Result<ClockGuard, String>,
 }
@@ -33,8 +33,8 @@ impl Setup {
     pub(crate) fn start() -> Self {
         // The filtered processes inherit this process's rights, which must still be those of its
         // start.
-        let served = served::find();
-        Self { served, ..Self::start_clock() }
+        let served_by = served_by::find();
+        Self { served_by, ..Self::start_clock() }
     }
 
     /// For commands that measure no other clock than tickline's. Must be called first as well.
@@ -53,7 +53,7 @@ impl Setup {
         if counter_readable == Some(false) {
             machine::allow_counter();
         }
-        Self { counter_readable, served: Ok(BTreeMap::new()), guard }
+        Self { counter_readable, served_by: Ok(BTreeMap::new()), guard }
     }
 
     /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the
@@ -93,14 +93,14 @@ impl Setup {
     ) -> Document {
         costs.iter_mut().for_each(|row| row.served_by = self.served_by(&row.clock));
         let mut document = Document::new(command, costs, track);
-        document.served_unknown = self.served.as_ref().err().cloned();
+        document.served_unknown = self.served_by.as_ref().err().cloned();
         document.machine.counter_readable = self.counter_readable;
         document.clock.thread_error = self.guard.as_ref().err().cloned();
         document
     }
 
     fn served_by(&self, clock: &str) -> Option<ServedBy> {
-        self.served.as_ref().ok()?.get(clock).copied()
+        self.served_by.as_ref().ok()?.get(clock).copied()
     }
 }
 

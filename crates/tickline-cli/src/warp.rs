@@ -11,8 +11,8 @@ use crate::exit::Exit;
 use crate::measure::warp::{self, MOST_CPUS, Pattern, Warp, WarpPair};
 use crate::output::Outputs;
 use crate::progress::Progress;
+use crate::screen::Screen;
 use crate::setup::Setup;
-use crate::wrap::Screen;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let setup = Setup::start_clock();

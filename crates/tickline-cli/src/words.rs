@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::wrap::plain;
+use crate::screen::plain;
 
 /// Units, by the ends of keys.
 const UNITS: [(&str, &str); 9] = [

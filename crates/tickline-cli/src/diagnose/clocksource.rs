@@ -4,7 +4,7 @@ use super::finding::Finding;
 use super::{fix, steps, texts};
 use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 
 /// Clocksources that are slow or coarse, even if the vDSO answers: hardware behind a bus, or the
 /// timer tick.

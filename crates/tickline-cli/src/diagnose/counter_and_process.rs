@@ -9,7 +9,7 @@ use super::{fix, log, steps};
 use crate::document::Document;
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 use crate::words::with_unit;
 
 /// `PR_SET_TSC`: where the vDSO reads the counter, libc's clocks end the process with SIGSEGV.

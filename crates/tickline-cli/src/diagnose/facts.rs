@@ -9,7 +9,7 @@ use super::log::{self, Blame};
 use crate::cpu_list::{self, ranges};
 use crate::document::{CostRow, Document};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 use crate::measure::warp::Warp;
 
 /// The clocks from which programs read the precise time, the most usual first.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::finding::{Finding, Severity};
 use super::fix;
 use crate::document::Document;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 use crate::words::code;
 
 /// How the machine's clocks are.
@@ -91,7 +91,7 @@ impl Health {
 
 /// What a call for the time costs, and why that is slow.
 fn cost(facts: &Document, slow: Option<&Finding>) -> String {
-    let source = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
+    let clocksource = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
     match (facts.precise_served_by(), slow) {
         (Some((clock, ServedBy::SystemCall)), _) => {
             let costs = match (
@@ -102,13 +102,13 @@ fn cost(facts: &Document, slow: Option<&Finding>) -> String {
                 (Some(now), None) => format!(": {now:.0} ns"),
                 (None, None) => String::new(),
             };
-            format!("every {} is a system call{costs}{source}", clock.split(' ').next().unwrap_or(clock))
+            format!("every {} is a system call{costs}{clocksource}", clock.split(' ').next().unwrap_or(clock))
         }
         (_, Some(finding)) => finding.what.clone(),
         (Some((clock, ServedBy::Vdso)), None) => {
             let cost = facts.precise_ns().map_or_else(String::new, |ns| format!(": {ns:.0} ns a call"));
-            format!("the vDSO answers {clock}{cost}{source}")
+            format!("the vDSO answers {clock}{cost}{clocksource}")
         }
-        _ => format!("it is unknown who answers the clocks{source}"),
+        _ => format!("it is unknown who answers the clocks{clocksource}"),
     }
 }

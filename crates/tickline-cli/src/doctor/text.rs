@@ -1,9 +1,9 @@
 //! The document as text for people: the verdict, the findings, then the facts.
 
 use crate::diagnose::{Detail, Finding, Severity};
-use crate::document::{Document, lines};
+use crate::document::{Document, machine_rows};
+use crate::screen::{BAD, SLOW, Screen, plain};
 use crate::words::code;
-use crate::wrap::{BAD, SLOW, Screen, plain};
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
@@ -51,7 +51,7 @@ fn show(finding: &Finding, screen: &mut Screen) {
 
 fn machine(document: &Document, screen: &mut Screen) {
     screen.heading("Machine");
-    for (name, text) in lines(document) {
+    for (name, text) in machine_rows(document) {
         screen.say(&format!("  {name:<13}"), &text);
     }
 }

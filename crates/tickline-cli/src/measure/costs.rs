@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tickline::{Gate, State, Status, Verdict};
 
 use super::calls::{self, Call};
-use super::served::ServedBy;
+use super::served_by::ServedBy;
 
 /// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on
 /// an idle machine.

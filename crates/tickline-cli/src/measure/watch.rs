@@ -1,17 +1,18 @@
-//! Samples of the global clock at a fixed interval: by this thread, wherever it runs, and on each
-//! CPU by another thread.
+//! Samples of the global clock at a fixed interval, and their summary. This thread takes samples,
+//! wherever it runs. Another thread takes them on one CPU after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use serde::Serialize;
 use tickline::exchange;
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, Events, State, Status};
 
+use super::changes::{Change, ChangeDetector};
 use super::costs::may_read_counter;
-use super::migration::{Change, Monitor};
 use super::track::{self, Point};
 
 /// Time for the skew, s. A sample has an uncertainty of 10 or 20 ns, so the skew has one of some
@@ -81,17 +82,17 @@ impl Slope {
 
 /// Takes the samples.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub(crate) struct Sampler {
     start: Instant,
     before: Events,
     recent: VecDeque<(f64, f64)>,
     /// From the thread that takes a sample on one CPU after the other.
     by_cpu: Receiver<CpuSample>,
     cpus: BTreeMap<u32, CpuSample>,
-    monitor: Monitor,
+    changes: ChangeDetector,
 }
 
-impl Watcher {
+impl Sampler {
     /// Starts a thread that samples each of `cpus` every `interval`. It may have to wait for a busy CPU,
     /// so nobody joins it: it ends once nobody receives its samples.
     pub(crate) fn new(cpus: Vec<u32>, interval: Duration) -> Self {
@@ -116,7 +117,7 @@ impl Watcher {
             recent: VecDeque::new(),
             by_cpu,
             cpus: BTreeMap::new(),
-            monitor: Monitor::new(may_read_counter()),
+            changes: ChangeDetector::new(may_read_counter()),
         }
     }
 
@@ -147,7 +148,7 @@ impl Watcher {
             state,
             skew_ppb: slope.ppb(),
             events: events.collect(),
-            changes: self.monitor.changes(at_s, status.frequency_hz),
+            changes: self.changes.since_last(at_s, status.frequency_hz),
             cpus: self.cpus.values().copied().collect(),
             new_cpus,
             utc: clock.utc(),
@@ -179,9 +180,128 @@ pub(crate) const fn state_name(state: State) -> &'static str {
     }
 }
 
+/// Changes of the machine's clocks that are kept.
+const MOST_CHANGES: usize = 1_000;
+
+/// Why `watch` ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ending {
+    /// The requested time has passed.
+    #[default]
+    Time,
+    /// A signal.
+    Stopped,
+    /// The reader of standard output has closed it.
+    ReaderLeft,
+}
+
+/// The summary of all samples.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct WatchSummary {
+    /// Time between two samples, s.
+    pub(crate) interval_s: f64,
+    /// Time from the first sample to the end, s.
+    pub(crate) watched_s: f64,
+    /// Why it ended.
+    pub(crate) ended_by: Ending,
+    #[serde(flatten)]
+    pub(crate) all: OffsetSummary,
+    /// The growth of the offset while the counter served, ppb; null with less than three such
+    /// samples.
+    pub(crate) skew_ppb: Option<f64>,
+    #[serde(skip)]
+    pub(crate) slope: Slope,
+    /// The count of each event meanwhile.
+    pub(crate) events: BTreeMap<&'static str, u64>,
+    /// What changed in the machine's clocks meanwhile, the first 1,000: another clocksource, and
+    /// jumps of the counter, as when a guest is moved to another host; absent if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) changes: Vec<Change>,
+    /// The samples on single CPUs.
+    pub(crate) cpus: Vec<CpuSummary>,
+}
+
+impl WatchSummary {
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        self.all.add(&sample.point, sample.state);
+        if sample.state == State::Fast {
+            self.slope.add(sample.point.at_s, sample.point.offset_ns);
+            self.skew_ppb = self.slope.ppb();
+        }
+        self.add_cpu_samples(&sample.new_cpus);
+        self.events = sample.events.iter().copied().collect();
+        let space = MOST_CHANGES.saturating_sub(self.changes.len());
+        self.changes.extend(sample.changes.iter().take(space).cloned());
+    }
+
+    /// Adds samples on CPUs. Must be called at the end as well: they go on after the last sample of
+    /// the main thread, so without that call the states would be an interval old.
+    pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
+        for CpuSample { cpu, point, state } in samples {
+            let place = self.cpus.binary_search_by_key(cpu, |known| known.cpu).unwrap_or_else(|place| {
+                self.cpus.insert(place, CpuSummary { cpu: *cpu, ..CpuSummary::default() });
+                place
+            });
+            self.cpus[place].state = state_name(*state);
+            self.cpus[place].offsets.add(point, *state);
+        }
+    }
+}
+
+/// The summary of the samples on one CPU.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CpuSummary {
+    /// The CPU's number.
+    pub(crate) cpu: u32,
+    /// Its state at the end.
+    pub(crate) state: &'static str,
+    #[serde(flatten)]
+    pub(crate) offsets: OffsetSummary,
+}
+
+/// The extremes of some samples, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct OffsetSummary {
+    /// Number of samples.
+    pub(crate) samples: u64,
+    /// Samples that the counter served.
+    pub(crate) fast_samples: u64,
+    /// The lowest offset from CLOCK_MONOTONIC, ns.
+    pub(crate) least_offset_ns: f64,
+    /// The highest offset from CLOCK_MONOTONIC, ns.
+    pub(crate) most_offset_ns: f64,
+    /// The largest claimed bound to either side, ns.
+    pub(crate) largest_bound_ns: u64,
+    /// Samples whose reading was outside of its bracket.
+    pub(crate) outside_bracket: u64,
+    /// Samples that contradict the claimed bound.
+    pub(crate) bound_violated: u64,
+}
+
+impl OffsetSummary {
+    pub(crate) fn add(&mut self, point: &Point, state: State) {
+        if self.samples == 0 {
+            (self.least_offset_ns, self.most_offset_ns) = (point.offset_ns, point.offset_ns);
+        }
+        self.samples += 1;
+        self.fast_samples += u64::from(state == State::Fast);
+        self.least_offset_ns = self.least_offset_ns.min(point.offset_ns);
+        self.most_offset_ns = self.most_offset_ns.max(point.offset_ns);
+        self.largest_bound_ns = self.largest_bound_ns.max(point.bound_before_ns).max(point.bound_after_ns);
+        self.outside_bracket += u64::from(!point.inside_bracket);
+        self.bound_violated += u64::from(point.bound_violated);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::sample::point;
 
     #[test]
     fn a_slope_is_that_of_the_points() {
@@ -195,5 +315,15 @@ mod tests {
         let mut still = Slope::default();
         (0..5).for_each(|_| still.add(1.0, 2.0));
         assert_eq!(still.ppb(), None, "points at one time make no line");
+    }
+    /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
+    /// served: it lost the CPUs' samples after the main thread's last one.
+    #[test]
+    fn a_cpu_sample_after_the_last_one_counts() {
+        let sample = |at_s, state| CpuSample { cpu: 3, point: point(at_s, 1.0), state };
+        let mut watch = WatchSummary::default();
+        watch.add_cpu_samples(&[sample(0.0, State::Calibrating)]);
+        watch.add_cpu_samples(&[sample(1.0, State::Fast)]);
+        assert_eq!((watch.cpus[0].state, watch.cpus[0].offsets.samples), ("fast", 2));
     }
 }

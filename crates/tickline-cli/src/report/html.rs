@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::offset;
 use crate::diagnose::{Detail, Finding, Level, Severity};
-use crate::document::{CostRow, Document, Gate, LatencyRow, lines};
+use crate::document::{CostRow, Document, Gate, LatencyRow, machine_rows};
 use crate::measure::as_f64;
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 use crate::measure::warp::Warp;
 use crate::warp;
 use crate::words::{UNKNOWN, code, text, time};
@@ -19,7 +19,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 
 /// The report on a document.
 pub(super) fn html(document: &Document) -> String {
-    let facts = lines(document);
+    let facts = machine_rows(document);
     html! {
         (DOCTYPE)
         html lang="en" {

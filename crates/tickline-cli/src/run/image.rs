@@ -118,17 +118,17 @@ fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {
 
 /// What a file has, if it is a regular one: a pipe would block, and some devices have no end.
 fn contents(path: &Path) -> io::Result<Vec<u8>> {
-    let facts = fs::metadata(path)?;
-    if !facts.is_file() {
-        return Err(io::Error::other(format!("this is not a regular file: mode {:o}", facts.mode())));
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other(format!("this is not a regular file: mode {:o}", metadata.mode())));
     }
-    if facts.len() > MOST_BYTES {
-        let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", facts.len());
+    if metadata.len() > MOST_BYTES {
+        let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", metadata.len());
         return Err(io::Error::other(text));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(facts.len()).map_err(io::Error::other)?);
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(io::Error::other)?);
     // Files of `/proc` say 0 and have more, and reading some of them blocks.
-    File::open(path)?.take(facts.len()).read_to_end(&mut bytes)?;
+    File::open(path)?.take(metadata.len()).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

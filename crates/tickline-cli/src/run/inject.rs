@@ -68,7 +68,7 @@ const USER_CODE_64: u64 = 0x33;
 pub(super) struct Payload<'a> {
     pub(super) image: &'a Image,
     pub(super) page: &'a Path,
-    pub(super) serve: Serve,
+    pub(super) when: Serve,
     /// Flags of `finish`.
     pub(super) finish: i32,
 }
@@ -173,7 +173,7 @@ impl<'a> Program<'a> {
         // What is popped, and the page's path behind it: where a call finds a multiple of 16.
         let pointer = base + stack + 8;
         let mut words =
-            [pointer + 24, vdso(self.tracee.pid)?, bits(payload.serve as i32)].map(u64::to_le_bytes).concat();
+            [pointer + 24, vdso(self.tracee.pid)?, bits(payload.when as i32)].map(u64::to_le_bytes).concat();
         words.extend_from_slice(payload.page.as_os_str().as_bytes());
         words.push(0);
         self.memory.write_all_at(&words, pointer)?;

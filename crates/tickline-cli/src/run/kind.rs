@@ -88,10 +88,10 @@ fn is_secure() -> bool {
 }
 
 fn privileges(file: &Path) -> Option<&'static str> {
-    let facts = fs::metadata(file).ok()?;
-    let mode = facts.permissions().mode();
-    let other_user = mode & 0o4000 != 0 && facts.uid() != rustix::process::geteuid().as_raw();
-    let other_group = mode & 0o2000 != 0 && facts.gid() != rustix::process::getegid().as_raw();
+    let metadata = fs::metadata(file).ok()?;
+    let mode = metadata.permissions().mode();
+    let other_user = mode & 0o4000 != 0 && metadata.uid() != rustix::process::geteuid().as_raw();
+    let other_group = mode & 0o2000 != 0 && metadata.gid() != rustix::process::getegid().as_raw();
     if other_user || other_group {
         return Some("is set-user-id or set-group-id, and would lose that");
     }
@@ -104,7 +104,7 @@ fn privileges(file: &Path) -> Option<&'static str> {
 /// The beginning of a file; nothing of one that is not regular.
 fn head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind> {
     // A pipe of this name must not block.
-    if !fs::metadata(file).is_ok_and(|facts| facts.is_file()) {
+    if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
         return Ok(&[]);
     }
     let length = File::open(file).and_then(|mut file| file.read(bytes)).map_err(|error| error.kind())?;

@@ -52,7 +52,7 @@ impl Helper {
 
 /// Forks a helper that serves the program which this process executes next. Returns when that may
 /// be executed; an error says why there is no helper.
-pub(super) fn prepare(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Helper> {
+pub(super) fn fork_helper(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Helper> {
     let program = getpid();
     if !has_one_namespace() {
         let text = "process numbers in /proc, or those of its children, are of another namespace";

@@ -14,7 +14,7 @@ use super::readers::{self, Reader};
 use crate::machine;
 use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
-use crate::wrap::plain;
+use crate::screen::plain;
 
 /// What a page serves; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use crate::document::{Caller, Document, Who};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
+use crate::screen::Screen;
 use crate::words::cell;
-use crate::wrap::Screen;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
@@ -110,8 +110,8 @@ fn unseen(document: &Document, seen: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Counted;
-    use super::super::clocks::{Asked, tests::facts};
+    use super::super::CallCounts;
+    use super::super::clocks::{TimeCall, tests::facts};
     use super::*;
 
     fn lines(who: Who) -> String {
@@ -125,11 +125,11 @@ mod tests {
         let written = |callers: &[(u32, i32, u32)]| {
             let (counted_s, sampled_every) = (Some(2.0), Some(11));
             let who = Who { counted_s, sampled_every, lost_calls: 22, ..Who::default() };
-            let mut counted = Counted { who, ..Counted::default() };
+            let mut counted = CallCounts { who, ..CallCounts::default() };
             for (pid, clock, samples) in callers {
                 for sample in 0..*samples {
                     // The name is read once.
-                    counted.add(*pid, Asked::Clock(*clock), |_| Some(format!("\u{1b}[2J{sample}")));
+                    counted.add(*pid, TimeCall::ClockGettime(*clock), |_| Some(format!("\u{1b}[2J{sample}")));
                 }
             }
             lines(counted.into_who(&facts("system_call", "6.1.0")))

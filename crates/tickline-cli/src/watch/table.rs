@@ -8,7 +8,7 @@ use tickline::{Event, State};
 use crate::document::utc_width_ns;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, state_name};
-use crate::output::Place;
+use crate::output::Destination;
 
 /// One row.
 struct Row<'a> {
@@ -64,7 +64,7 @@ pub(crate) struct Table {
 
 impl Table {
     /// Creates the table with the row of headings.
-    pub(crate) fn create(place: Place) -> io::Result<Self> {
+    pub(crate) fn create(place: Destination) -> io::Result<Self> {
         let name = place.name();
         let mut table = Self { writer: csv::Writer::from_writer(place.stream()?), name };
         let events = Event::ALL.iter().map(|event| format!("{}_events", event.code()));

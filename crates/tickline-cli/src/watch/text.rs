@@ -1,12 +1,12 @@
-//! Plain lines, one for each sample, and the summary.
+//! The view of `watch`: a line for each sample, and the summary.
 
 use std::collections::BTreeMap;
 
-use crate::document::{self, CpuWatch, Document, Ending, Watch, utc_width_ns};
+use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
-use crate::measure::watch::{CpuSample, Sample, state_name};
+use crate::measure::watch::{CpuSample, CpuSummary, Ending, Sample, WatchSummary, state_name};
+use crate::screen::{Screen, plain};
 use crate::words::time;
-use crate::wrap::{Screen, plain};
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
@@ -18,7 +18,7 @@ const CPUS_IN_SUMMARY: usize = 16;
 pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  UTC width  state        CPUs, offset ns; events";
 
 /// The line of one sample. `before` is the summary of the samples that were already printed.
-pub(crate) fn line(sample: &Sample, before: &Watch) -> String {
+pub(crate) fn line(sample: &Sample, before: &WatchSummary) -> String {
     let point = &sample.point;
     let bound = format!("{}/{}", point.bound_before_ns, point.bound_after_ns);
     let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
@@ -88,7 +88,7 @@ pub(crate) fn summary(document: &Document) -> String {
         Some(ppb) => fact("skew", &format!("{ppb:+.2} ppb while the counter served")),
         None => fact("skew", "unknown: less than three samples were served by the counter"),
     }
-    if let Some((name, text)) = document::lines(document).iter().find(|(name, _)| name == "UTC") {
+    if let Some((name, text)) = document::machine_rows(document).iter().find(|(name, _)| name == "UTC") {
         fact(name, text);
     }
     for change in &watch.changes {
@@ -100,23 +100,23 @@ pub(crate) fn summary(document: &Document) -> String {
     screen.text
 }
 
-fn cpus(watch: &Watch, screen: &mut Screen) {
+fn cpus(watch: &WatchSummary, screen: &mut Screen) {
     let mut cpus: Vec<_> = watch.cpus.iter().collect();
     if cpus.is_empty() {
         return;
     }
     if cpus.len() > CPUS_IN_SUMMARY {
-        let reach = |cpu: &CpuWatch| cpu.figures.most_offset_ns.max(-cpu.figures.least_offset_ns);
+        let reach = |cpu: &CpuSummary| cpu.offsets.most_offset_ns.max(-cpu.offsets.least_offset_ns);
         cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
         let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
         screen.say("  ", &title);
     }
-    let row = |cpu: &&CpuWatch| {
-        let figures = &cpu.figures;
-        let offset = format!("{:+.1} to {:+.1}", figures.least_offset_ns, figures.most_offset_ns);
-        let counts = [figures.largest_bound_ns, figures.bound_violated].map(|count| count.to_string());
-        let own = vec![cpu.cpu.to_string(), cpu.state.to_owned(), figures.samples.to_string(), offset];
+    let row = |cpu: &&CpuSummary| {
+        let offsets = &cpu.offsets;
+        let offset = format!("{:+.1} to {:+.1}", offsets.least_offset_ns, offsets.most_offset_ns);
+        let counts = [offsets.largest_bound_ns, offsets.bound_violated].map(|count| count.to_string());
+        let own = vec![cpu.cpu.to_string(), cpu.state.to_owned(), offsets.samples.to_string(), offset];
         [own, counts.into()].concat()
     };
     let rows: Vec<_> = cpus.iter().map(row).collect();
