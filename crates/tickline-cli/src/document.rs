@@ -190,7 +190,7 @@ pub(crate) struct Bench {
 impl Document {
     /// A document with what was measured, the facts of the machine, and the global clock's status.
     pub(crate) fn new(command: &'static str, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
-        let status = settled();
+        let status = usual_status();
         let machine = Machine::read(&status);
         let mut document = Self {
             schema: SCHEMA.into(),
@@ -298,7 +298,7 @@ impl ClockStatus {
 /// The global clock's status. On a busy machine the thread may replace a line some ms after its
 /// end, and asks for UTC once it has started. This waits for the thread, since the document is about
 /// the usual state.
-fn settled() -> Status {
+fn usual_status() -> Status {
     let has_asked = || Clock::global().utc() != Err(UtcUnknown::NoSource);
     status_when(|status| status.state != State::Calibrating && has_asked(), Duration::from_millis(100))
 }

@@ -89,17 +89,13 @@ pub(crate) fn text(value: &Value) -> String {
 
 /// Groups of three digits before the decimal point.
 fn grouped(number: &str) -> String {
-    let whole = number.find(|character: char| !character.is_ascii_digit() && character != '-');
-    let (whole, rest) = number.split_at(whole.unwrap_or(number.len()));
-    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
-    let mut text = sign.to_owned();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text + rest
+    let digits = number.trim_start_matches('-');
+    let sign = &number[..number.len() - digits.len()];
+    let (whole, rest) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    let first = whole.len() % 3;
+    let groups = whole[first..].as_bytes().chunks(3).map(String::from_utf8_lossy);
+    let groups: Vec<_> = (first > 0).then(|| whole[..first].into()).into_iter().chain(groups).collect();
+    format!("{sign}{}{rest}", groups.join(","))
 }
 
 /// A time with at most three digits, in the unit that suits it.

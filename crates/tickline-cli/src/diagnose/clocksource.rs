@@ -43,23 +43,17 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
 /// The vDSO reads the hypervisor's clock, which takes longer than the TSC would. The vDSO must also
 /// check whether the hypervisor has changed the parameters meanwhile (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
-    let name = facts.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))?;
-    let by_vdso = matches!(facts.precise_served_by(), Some((_, ServedBy::Vdso)));
-    if !by_vdso || facts.avoidable_cost_ns().is_none() || !may_use_tsc(facts) {
+    let name = facts.paravirtual_clock().filter(|_| facts.is_answered_by_vdso())?;
+    if facts.avoidable_cost_ns().is_none() || !may_use_tsc(facts) {
         return None;
     }
-    let finding = with_tsc("paravirtual_clock_dearer", name, fix::use_tsc_of_doubtful_host(facts), facts);
-    Some(finding.with_gain(facts).with_evidence(fix::provider(facts)))
+    let finding = by_name("paravirtual_clock_dearer", name).fix(fix::use_tsc(facts));
+    Some(finding.steps(fix::tsc_steps(facts)).with_gain(facts).with_evidence(fix::provider(facts)))
 }
 
 /// Whether the kernel accepts the TSC, and no comparison speaks against it.
 fn may_use_tsc(facts: &Document) -> bool {
     facts.accepts_tsc() == Some(true) && !facts.are_unsynchronised()
-}
-
-/// A finding that a switch to the TSC mends.
-fn with_tsc(key: &'static str, name: &str, fix: String, facts: &Document) -> Finding {
-    by_name(key, name).fix(fix).steps(fix::tsc_steps(facts))
 }
 
 /// A finding that a switch to another clocksource mends, which the vDSO reads.
@@ -173,9 +167,9 @@ fn kvm_clock(facts: &Document) -> Finding {
     // (PLATFORM.md).
     let in_use = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
     let key = if in_use { "kvm_clock_unstable/in_use" } else { "kvm_clock_unstable" };
-    let finding = Finding::new(key, &[]).with_evidence(rejection(facts));
+    let finding = Finding::new(key, &[]).with_evidence(rejection_seen(facts));
     if may_use_tsc(facts) {
-        return accepted(finding, fix::use_tsc_of_doubtful_host(facts), facts);
+        return accepted(finding, facts);
     }
     let host = fix::on_the_host(facts).or_else(|| fix::on_host_named("kvm", facts)).unwrap_or_default();
     finding.fix(format!(
@@ -184,9 +178,9 @@ fn kvm_clock(facts: &Document) -> Finding {
 }
 
 /// Adds the switch to a TSC that the kernel accepts.
-fn accepted(finding: Finding, fix: String, facts: &Document) -> Finding {
+fn accepted(finding: Finding, facts: &Document) -> Finding {
     let seen = "available_clocksource has tsc".to_owned();
-    finding.with_evidence([seen]).fix(fix).steps(fix::tsc_steps(facts))
+    finding.with_evidence([seen]).fix(fix::use_tsc(facts)).steps(fix::tsc_steps(facts))
 }
 
 fn xen(facts: &Document) -> Finding {
@@ -194,17 +188,17 @@ fn xen(facts: &Document) -> Finding {
     if facts.are_unsynchronised() {
         return finding.fix(fix::none("the counters are unsynchronised; use another type of instance"));
     }
-    let finding = finding.with_evidence(rejection(facts));
+    let finding = finding.with_evidence(rejection_seen(facts));
     if facts.accepts_tsc() == Some(true) {
-        return accepted(finding, fix::use_tsc_of_doubtful_host(facts), facts);
+        return accepted(finding, facts);
     }
-    if facts.blame().is_some() || facts.lists("tsc") {
+    if facts.rejection().is_some() || facts.lists("tsc") {
         return finding.fix(given_up(facts));
     }
     finding.fix(match (facts.accepts_tsc(), facts.invariant()) {
         (_, Some(false)) => fix::on_the_host_or(fix::trust_tsc, facts),
         (None, _) => {
-            let then = fix::use_tsc_of_doubtful_host(facts);
+            let then = fix::use_tsc(facts);
             format!(
                 "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, {then}"
             )
@@ -214,9 +208,9 @@ fn xen(facts: &Document) -> Finding {
 }
 
 fn hyperv(name: &str, facts: &Document) -> Finding {
-    let finding = by_name("hyperv_without_page", name).with_evidence(rejection(facts));
+    let finding = by_name("hyperv_without_page", name).with_evidence(rejection_seen(facts));
     if may_use_tsc(facts) {
-        return accepted(finding, fix::use_tsc(facts), facts);
+        return accepted(finding, facts);
     }
     not_chosen(name, facts).unwrap_or(finding)
 }
@@ -228,7 +222,7 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
             true => fix::none("the counters are unsynchronised"),
             false => fix::use_tsc(facts),
         };
-        return with_tsc("tsc_not_chosen", name, fix, facts);
+        return by_name("tsc_not_chosen", name).fix(fix).steps(fix::tsc_steps(facts));
     }
     if let Some(finding) = not_chosen(name, facts) {
         return finding;
@@ -243,12 +237,12 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
         true => format!("available_clocksource has tsc, but the kernel has rejected it: {list}"),
         false => format!("available_clocksource has no tsc: {list}"),
     });
-    let Some(blame) = facts.blame() else { return unexplained(name, missing, facts) };
-    let finding = Finding::new(blame.key, &[("clocksource", &name), ("reason", &blame.reason)]);
+    let Some(rejection) = facts.rejection() else { return unexplained(name, missing, facts) };
+    let finding = Finding::new(rejection.key, &[("clocksource", &name), ("reason", &rejection.reason)]);
     // The kernel's verdict is as old as its message.
     let today = facts.counters();
     let today = (!today.is_empty()).then(|| format!("the counters today: {today}"));
-    finding.with_evidence(missing).with_evidence(blame.lines).with_evidence(today).fix(given_up(facts))
+    finding.with_evidence(missing).with_evidence(rejection.lines).with_evidence(today).fix(given_up(facts))
 }
 
 /// The log does not say why the kernel does without the TSC. `missing` says what the kernel offers.
@@ -277,9 +271,9 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
 
 /// The kernel's messages about its rejection of the TSC. If there is none, the place of the TSC on
 /// the list of clocksources may show the rejection.
-fn rejection(facts: &Document) -> Vec<String> {
-    match facts.blame() {
-        Some(blame) => blame.lines,
+fn rejection_seen(facts: &Document) -> Vec<String> {
+    match facts.rejection() {
+        Some(rejection) => rejection.lines,
         None if facts.lists("tsc") && facts.accepts_tsc() == Some(false) => {
             vec!["available_clocksource has tsc at its end, where the kernel puts one that it has marked unstable".to_owned()]
         }
@@ -312,7 +306,7 @@ fn offer_unknown(name: &str, facts: &Document, then: String) -> Finding {
 /// What to do about a TSC that the kernel has rejected. Without a message it was probably the
 /// watchdog, since the kernel had registered the TSC before it rejected it.
 fn given_up(facts: &Document) -> String {
-    match facts.blame().map_or("tsc_watchdog", |blame| blame.key) {
+    match facts.rejection().map_or("tsc_watchdog", |rejection| rejection.key) {
         // The kernel is probably right.
         _ if facts.are_unsynchronised() => fix::on_the_host_or_firmware(facts),
         "tsc_warp" if fix::on_the_host(facts).is_none() => texts::fix("firmware"),

@@ -22,19 +22,16 @@ pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
     Some(Finding::new(key, &[("killed", &killed)]))
 }
 
-/// Whether the vDSO computes this clocksource from the counter. It uses one CPU's parameters, where
-/// the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
-/// `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
-fn is_read_by_vdso(name: &str, facts: &Document) -> bool {
-    ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise_served_by(), Some((_, ServedBy::Vdso)))
-}
-
 /// The counters of two CPUs differ.
 pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     if !facts.are_unsynchronised() {
         return None;
     }
-    let used = facts.clocksource().is_some_and(|name| facts.is_counter(name) || is_read_by_vdso(name, facts));
+    // The vDSO computes a hypervisor's clock from the counter. It uses one CPU's parameters, where
+    // the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock`
+    // in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
+    let used = facts.clocksource().is_some_and(|name| facts.is_counter(name))
+        || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
     let key = if used { "counters_unsynchronised/used" } else { "counters_unsynchronised" };
     let host = fix::on_the_host_or_firmware(facts);
     let others = facts.machine.available_clocksources.as_deref().unwrap_or_default();

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use tickline_core::gate::Clocksource;
 
-use super::log::{self, Blame};
+use super::log::{self, Rejection};
 use crate::cpu_list::{self, ranges};
 use crate::document::{CostRow, Document};
 use crate::measure::calls::MONOTONIC;
@@ -41,6 +41,11 @@ impl Document {
     /// The first precise clock with a known answerer: its name, and who answers.
     pub(crate) fn precise_served_by(&self) -> Option<(&str, ServedBy)> {
         PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
+    }
+
+    /// Whether the vDSO answers a precise clock.
+    pub(super) fn is_answered_by_vdso(&self) -> bool {
+        self.precise_served_by().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso)
     }
 
     /// Who answers the coarse clock. A vDSO in use answers it, whatever the clocksource.
@@ -81,11 +86,16 @@ impl Document {
         self.machine.clocksource.as_deref()
     }
 
+    /// The hypervisor's clock, if the kernel keeps time with it.
+    pub(super) fn paravirtual_clock(&self) -> Option<&str> {
+        self.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))
+    }
+
     /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
     /// may still name a TSC that it has rejected.
     pub(super) fn accepts_tsc(&self) -> Option<bool> {
         let list = self.machine.available_clocksources.as_deref()?;
-        Some(Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true) && self.blame().is_none())
+        Some(Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true) && self.rejection().is_none())
     }
 
     /// Whether the list of available clocksources names this one, accepted or not.
@@ -117,8 +127,8 @@ impl Document {
     }
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
-    pub(super) fn blame(&self) -> Option<Blame> {
-        log::blame(self.machine.kernel_log.as_deref()?)
+    pub(super) fn rejection(&self) -> Option<Rejection> {
+        log::rejection(self.machine.kernel_log.as_deref()?)
     }
 
     /// Whether the kernel's release is at least this one; `None` where it is unknown.

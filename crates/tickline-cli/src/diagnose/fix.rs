@@ -38,24 +38,15 @@ pub(super) fn tsc_steps(facts: &Document) -> Option<Steps> {
     if facts.may_have_good_tsc() { steps::switch("tsc", facts) } else { None }
 }
 
-/// How to switch the kernel to the TSC, which it must accept. By CPUID, the TSC's rate may still
-/// vary.
+/// How to switch the kernel to the TSC, which it must accept, with what must be checked before in
+/// front of it. By CPUID, the TSC's rate may still vary.
 pub(super) fn use_tsc(facts: &Document) -> String {
-    use_tsc_after(facts, Vec::new())
-}
-
-/// As `use_tsc`, where the clocksource in use shows that the host does not guarantee its TSC.
-pub(super) fn use_tsc_of_doubtful_host(facts: &Document) -> String {
+    // Where the kernel keeps time with the hypervisor's clock, the host does not guarantee its TSC.
     // With a TSC that is not invariant, the fix names that condition already.
     let is_said = facts.invariant() == Some(false) || facts.are_synchronised();
-    use_tsc_after(facts, if is_said { Vec::new() } else { vec![fix("warp_first")] })
-}
-
-/// How to switch to the TSC, with what must be checked before in front of it.
-fn use_tsc_after(facts: &Document, mut checks: Vec<String>) -> String {
-    if facts.machine.kernel_log.is_none() {
-        checks.push(fix("log_first"));
-    }
+    let warp = facts.paravirtual_clock().filter(|_| !is_said).map(|_| fix("warp_first"));
+    let log = facts.machine.kernel_log.is_none().then(|| fix("log_first"));
+    let checks: Vec<String> = warp.into_iter().chain(log).collect();
     let mut switch = switch_to("tsc", facts);
     if !checks.is_empty() {
         switch = format!("check first {}; then: {switch}", checks.join(", and "));

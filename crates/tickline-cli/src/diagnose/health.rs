@@ -44,13 +44,12 @@ impl Health {
     pub(crate) fn of(facts: &Document, findings: &[Finding]) -> Self {
         let of = |severity| findings.iter().find(|finding| finding.severity == severity);
         let (wrong, slow, unsure) = (of(Severity::Wrong), of(Severity::Slow), of(Severity::Unsure));
-        let answered = facts.precise_served_by().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso);
         let right = facts.utc();
         let level = match (wrong, slow, unsure, &right) {
             (Some(_), ..) => Level::Wrong,
             (None, Some(_), ..) => Level::Slow,
             (None, None, Some(_), _) => Level::Unsure,
-            (None, None, None, Some(_)) if answered => Level::Ok,
+            (None, None, None, Some(_)) if facts.is_answered_by_vdso() => Level::Ok,
             _ => Level::Unknown,
         };
         let cost = cost(facts, slow);

@@ -23,7 +23,7 @@ const MESSAGES: [(&str, [&str; 2]); 6] = [
 
 /// Why the kernel has rejected the TSC.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blame {
+pub(super) struct Rejection {
     /// The finding's key in `texts.json`.
     pub(super) key: &'static str,
     /// The kernel's own word for it, if it has one.
@@ -33,7 +33,7 @@ pub(super) struct Blame {
 }
 
 /// Why the kernel has rejected the TSC; `None` if the log has no such message.
-pub(super) fn blame(log: &[String]) -> Option<Blame> {
+pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
     let lines_of = |key: &str| -> Vec<String> {
         let messages = MESSAGES.iter().filter(|(of, _)| *of == key);
         let lines = messages
@@ -57,7 +57,7 @@ pub(super) fn blame(log: &[String]) -> Option<Blame> {
         None => watchdog?,
     };
     let lines = lines_of(key).into_iter().chain(marked.cloned()).collect();
-    Some(Blame { key, reason: reason.unwrap_or_default().to_owned(), lines })
+    Some(Rejection { key, reason: reason.unwrap_or_default().to_owned(), lines })
 }
 
 /// The command that fails where the log has a message by which the kernel has rejected the TSC,

@@ -13,7 +13,7 @@ use tickline::{Clock, Events, State, Status};
 
 use super::changes::{Change, ChangeDetector};
 use super::costs::may_read_counter;
-use super::track::{self, Point};
+use super::track::{self, OffsetSummary, Point};
 
 /// Time for the skew, s. A sample has an uncertainty of 10 or 20 ns, so the skew has one of some
 /// ppb.
@@ -22,21 +22,22 @@ pub(crate) const SKEW_S: f64 = 10.0;
 /// Least number of samples for a skew.
 const SKEW_SAMPLES: usize = 3;
 
+/// How often each event has happened, by its code.
+pub(crate) type EventCounts = BTreeMap<&'static str, u64>;
+
 /// One sample, and the clock's status at that time.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     /// Unix time, s.
     pub(crate) unix_s: f64,
     pub(crate) point: Point,
-    /// The clock's state at the reading.
-    pub(crate) state: State,
     /// The growth of the offset over the last 10 s in which the counter served, ppb; `None` with
     /// less than three samples.
     pub(crate) skew_ppb: Option<f64>,
     pub(crate) status: Status,
     pub(crate) utc: Result<UtcReading, UtcUnknown>,
     /// The count of each event since the start.
-    pub(crate) events: Vec<(&'static str, u64)>,
+    pub(crate) events: EventCounts,
     /// What has changed in the machine's clocks since the sample before.
     pub(crate) changes: Vec<Change>,
     /// The newest sample on each CPU.
@@ -50,7 +51,6 @@ pub(crate) struct Sample {
 pub(crate) struct CpuSample {
     pub(crate) cpu: u32,
     pub(crate) point: Point,
-    pub(crate) state: State,
 }
 
 /// A straight line by least squares through (s, ns), whose slope is in ns per s: ppb.
@@ -124,9 +124,9 @@ impl Sampler {
     pub(crate) fn sample(&mut self) -> Sample {
         let clock = Clock::global();
         let at_s = self.start.elapsed().as_secs_f64();
-        let (point, state) = track::sample(clock, at_s);
+        let point = track::sample(clock, at_s);
         let status = clock.status();
-        if state == State::Fast {
+        if point.state == State::Fast {
             self.recent.push_back((at_s, point.offset_ns));
         } else {
             // Readings of the OS clock have no skew.
@@ -145,7 +145,6 @@ impl Sampler {
         Sample {
             unix_s: unix.as_secs_f64(),
             point,
-            state,
             skew_ppb: slope.ppb(),
             events: events.collect(),
             changes: self.changes.since_last(at_s, status.frequency_hz),
@@ -164,9 +163,9 @@ impl Sampler {
 
 /// A sample on `cpu`; `None` if the thread cannot run there now.
 fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
-    exchange::on_cpu(cpu, || {
-        let (point, state) = track::sample(Clock::global(), start.elapsed().as_secs_f64());
-        CpuSample { cpu, point, state }
+    exchange::on_cpu(cpu, || CpuSample {
+        cpu,
+        point: track::sample(Clock::global(), start.elapsed().as_secs_f64()),
     })
 }
 
@@ -215,7 +214,7 @@ pub(crate) struct WatchSummary {
     #[serde(skip)]
     pub(crate) slope: Slope,
     /// The count of each event meanwhile.
-    pub(crate) events: BTreeMap<&'static str, u64>,
+    pub(crate) events: EventCounts,
     /// What changed in the machine's clocks meanwhile, the first 1,000: another clocksource, and
     /// jumps of the counter, as when a guest is moved to another host; absent if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -226,13 +225,13 @@ pub(crate) struct WatchSummary {
 
 impl WatchSummary {
     pub(crate) fn add(&mut self, sample: &Sample) {
-        self.all.add(&sample.point, sample.state);
-        if sample.state == State::Fast {
+        self.all.add(&sample.point);
+        if sample.point.state == State::Fast {
             self.slope.add(sample.point.at_s, sample.point.offset_ns);
             self.skew_ppb = self.slope.ppb();
         }
         self.add_cpu_samples(&sample.new_cpus);
-        self.events = sample.events.iter().copied().collect();
+        self.events.clone_from(&sample.events);
         let space = MOST_CHANGES.saturating_sub(self.changes.len());
         self.changes.extend(sample.changes.iter().take(space).cloned());
     }
@@ -240,13 +239,13 @@ impl WatchSummary {
     /// Adds samples on CPUs. Must be called at the end as well: they go on after the last sample of
     /// the main thread, so without that call the states would be an interval old.
     pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
-        for CpuSample { cpu, point, state } in samples {
+        for CpuSample { cpu, point } in samples {
             let place = self.cpus.binary_search_by_key(cpu, |known| known.cpu).unwrap_or_else(|place| {
                 self.cpus.insert(place, CpuSummary { cpu: *cpu, ..CpuSummary::default() });
                 place
             });
-            self.cpus[place].state = state_name(*state);
-            self.cpus[place].offsets.add(point, *state);
+            self.cpus[place].state = state_name(point.state);
+            self.cpus[place].offsets.add(point);
         }
     }
 }
@@ -261,41 +260,6 @@ pub(crate) struct CpuSummary {
     pub(crate) state: &'static str,
     #[serde(flatten)]
     pub(crate) offsets: OffsetSummary,
-}
-
-/// The extremes of some samples, and how many there are.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct OffsetSummary {
-    /// Number of samples.
-    pub(crate) samples: u64,
-    /// Samples that the counter served.
-    pub(crate) fast_samples: u64,
-    /// The lowest offset from CLOCK_MONOTONIC, ns.
-    pub(crate) least_offset_ns: f64,
-    /// The highest offset from CLOCK_MONOTONIC, ns.
-    pub(crate) most_offset_ns: f64,
-    /// The largest claimed bound to either side, ns.
-    pub(crate) largest_bound_ns: u64,
-    /// Samples whose reading was outside of its bracket.
-    pub(crate) outside_bracket: u64,
-    /// Samples that contradict the claimed bound.
-    pub(crate) bound_violated: u64,
-}
-
-impl OffsetSummary {
-    pub(crate) fn add(&mut self, point: &Point, state: State) {
-        if self.samples == 0 {
-            (self.least_offset_ns, self.most_offset_ns) = (point.offset_ns, point.offset_ns);
-        }
-        self.samples += 1;
-        self.fast_samples += u64::from(state == State::Fast);
-        self.least_offset_ns = self.least_offset_ns.min(point.offset_ns);
-        self.most_offset_ns = self.most_offset_ns.max(point.offset_ns);
-        self.largest_bound_ns = self.largest_bound_ns.max(point.bound_before_ns).max(point.bound_after_ns);
-        self.outside_bracket += u64::from(!point.inside_bracket);
-        self.bound_violated += u64::from(point.bound_violated);
-    }
 }
 
 #[cfg(test)]
@@ -320,7 +284,7 @@ mod tests {
     /// served: it lost the CPUs' samples after the main thread's last one.
     #[test]
     fn a_cpu_sample_after_the_last_one_counts() {
-        let sample = |at_s, state| CpuSample { cpu: 3, point: point(at_s, 1.0), state };
+        let sample = |at_s, state| CpuSample { cpu: 3, point: Point { state, ..point(at_s, 1.0) } };
         let mut watch = WatchSummary::default();
         watch.add_cpu_samples(&[sample(0.0, State::Calibrating)]);
         watch.add_cpu_samples(&[sample(1.0, State::Fast)]);

@@ -1,6 +1,8 @@
 //! A made-up document with everything that a report can show, for tests, and for
 //! `cargo xtask report`, which opens the report in a browser.
 
+use tickline::State;
+
 use crate::document::{CostRow, Document, LatencyRow, TrackSummary};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::track::Point;
@@ -19,6 +21,7 @@ pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
         bound_after_ns: 25,
         inside_bracket: true,
         bound_violated: false,
+        state: State::Fast,
     }
 }
 

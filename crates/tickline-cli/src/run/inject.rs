@@ -38,9 +38,6 @@ const CODE: [u8; 24] = [
 const MAPPED_AT: u64 = 8;
 const CALLED_AT: u64 = 20;
 
-/// The number of mprotect(2) (Linux, `syscall_64.tbl`).
-const MPROTECT: u64 = 10;
-
 /// Memory behind the image, bytes: a stack for what the library does, and the page's path. The
 /// program's own stack may be small.
 const STACK_BYTES: u64 = 64 * 1024;
@@ -184,7 +181,7 @@ impl<'a> Program<'a> {
         self.memory.write_all_at(&placed.bytes, base)?;
         let code = &payload.image.code;
         let called = self.run(MAPPED_AT, CALLED_AT, |registers| {
-            registers.rax = MPROTECT;
+            registers.rax = libc::SYS_mprotect.cast_unsigned();
             [registers.rdi, registers.rsi] = [base + code.start, code.end - code.start];
             registers.rdx = READ_EXECUTE;
             registers.rbx = placed.start;

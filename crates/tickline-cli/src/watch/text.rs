@@ -1,10 +1,8 @@
 //! The view of `watch`: a line for each sample, and the summary.
 
-use std::collections::BTreeMap;
-
 use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
-use crate::measure::watch::{CpuSample, CpuSummary, Ending, Sample, WatchSummary, state_name};
+use crate::measure::watch::{CpuSample, CpuSummary, Ending, EventCounts, Sample, WatchSummary, state_name};
 use crate::screen::{Screen, plain};
 use crate::words::time;
 
@@ -29,9 +27,9 @@ pub(crate) fn line(sample: &Sample, before: &WatchSummary) -> String {
         point.at_s,
         point.offset_ns,
         point.bracket_ns,
-        state_name(sample.state)
+        state_name(point.state)
     );
-    let events = happened(sample.events.iter().copied(), &before.events);
+    let events = happened(&sample.events, &before.events);
     for part in [by_cpu(sample), events].into_iter().filter(|part| !part.is_empty()) {
         line += &format!(" {part}");
     }
@@ -55,13 +53,12 @@ fn by_cpu(sample: &Sample) -> String {
 }
 
 /// The events since `before`, each with its count.
-fn happened(
-    events: impl Iterator<Item = (&'static str, u64)>,
-    before: &BTreeMap<&'static str, u64>,
-) -> String {
-    let counts = events.map(|(name, count)| (name, count.saturating_sub(*before.get(name).unwrap_or(&0))));
-    let new = counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} +{count}"));
-    new.collect::<Vec<_>>().join(" ")
+fn happened(events: &EventCounts, before: &EventCounts) -> String {
+    let since = |(name, count): (&&str, &u64)| {
+        let count = count.saturating_sub(*before.get(name).unwrap_or(&0));
+        (count > 0).then(|| format!("{name} +{count}"))
+    };
+    events.iter().filter_map(since).collect::<Vec<_>>().join(" ")
 }
 
 /// The summary.
@@ -94,7 +91,7 @@ pub(crate) fn summary(document: &Document) -> String {
     for change in &watch.changes {
         fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what));
     }
-    let events = happened(watch.events.iter().map(|(name, count)| (*name, *count)), &BTreeMap::new());
+    let events = happened(&watch.events, &EventCounts::new());
     fact("events", if events.is_empty() { "none" } else { &events });
     cpus(watch, &mut screen);
     screen.text
@@ -106,8 +103,8 @@ fn cpus(watch: &WatchSummary, screen: &mut Screen) {
         return;
     }
     if cpus.len() > CPUS_IN_SUMMARY {
-        let reach = |cpu: &CpuSummary| cpu.offsets.most_offset_ns.max(-cpu.offsets.least_offset_ns);
-        cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
+        let largest = |cpu: &CpuSummary| cpu.offsets.largest_offset_ns();
+        cpus.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
         let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
         screen.say("  ", &title);

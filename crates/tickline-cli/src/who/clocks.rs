@@ -20,7 +20,7 @@ impl TimeCall {
     pub(super) fn of(call: &str, clock: Option<i32>) -> Option<Self> {
         match call {
             "gettimeofday" => Some(Self::GetTimeOfDay),
-            "time" | "time32" => Some(Self::Time),
+            "time" => Some(Self::Time),
             _ => clock.map(Self::ClockGettime),
         }
     }
@@ -164,7 +164,7 @@ pub(super) mod tests {
             ("clock_gettime", Some(-6), Some("clock_gettime CPU time of another")),
             ("clock_gettime", None, None),
             ("gettimeofday", None, Some("gettimeofday")),
-            ("time32", None, Some("time")),
+            ("time", None, Some("time")),
         ] {
             assert_eq!(TimeCall::of(call, clock).map(TimeCall::name).as_deref(), name, "{call} {clock:?}");
         }

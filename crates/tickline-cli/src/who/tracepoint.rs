@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Where tracefs is mounted: at a place of its own since Linux 4.1, below debugfs before.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The system calls for the time. 32-bit kernels also have those that end in 32.
-const CALLS: [&str; 5] = ["clock_gettime", "clock_gettime32", "gettimeofday", "time", "time32"];
+/// The system calls for the time on 64-bit kernels.
+const CALLS: [&str; 3] = ["clock_gettime", "gettimeofday", "time"];
 
 /// The argument that names the clock.
 const ARGUMENT: &str = "which_clock";
