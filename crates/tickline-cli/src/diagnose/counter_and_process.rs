@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::finding::Finding;
 use super::texts::{self, TEXTS};
-use super::{fix, log, steps};
+use super::{fix, log};
 use crate::document::Document;
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
@@ -38,7 +38,9 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     let is_other = |name: &&str| !facts.is_counter(name) && facts.clocksource() != Some(name);
     let other = others.split_whitespace().find(is_other).filter(|_| used);
     let fix = match other {
-        Some(other) => format!("{}; then {host}", fix::switch_to(other, facts)),
+        Some(other) => {
+            fix::switch_to(other, facts).reworded(|switch| format!("{switch}; then {}", host.text))
+        }
         None => host,
     };
     let seen = facts.are_unsynchronised_by_clock().then(|| match facts.machine.counters.as_str() {
@@ -50,12 +52,7 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
     });
     let seen = seen.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);
-    Some(
-        Finding::new(key, &[])
-            .with_evidence(seen)
-            .fix(fix)
-            .steps(other.and_then(|other| steps::switch(other, facts))),
-    )
+    Some(Finding::new(key, &[]).with_evidence(seen).fix(fix))
 }
 
 /// Reading the counter takes longer than a system call that reads no clock. Only an emulated
@@ -74,7 +71,7 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     };
     let finding = Finding::new(key, &[]);
     let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| key == "counter_trapped");
-    let fix = host.and_then(|host| host.untrapped.clone()).unwrap_or_else(|| finding.fix.clone());
+    let fix = host.and_then(|host| host.untrapped.clone()).unwrap_or_else(|| finding.fix.text.clone());
     let seen =
         format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
     let clock = facts.precise_ns().zip(facts.precise_served_by());

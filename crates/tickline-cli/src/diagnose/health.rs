@@ -5,7 +5,6 @@
 use serde::Serialize;
 
 use super::finding::{Finding, Severity};
-use super::fix;
 use crate::document::Document;
 use crate::measure::served_by::ServedBy;
 use crate::words::code;
@@ -80,7 +79,7 @@ impl Health {
             level => code(level).to_uppercase(),
         };
         let fix = match findings.first().filter(|_| self.needs_care()) {
-            Some(finding) if fix::is_none(&finding.fix) => " No fix is known.",
+            Some(finding) if finding.fix.is_none() => " No fix is known.",
             Some(_) => " Fix below.",
             None => "",
         };

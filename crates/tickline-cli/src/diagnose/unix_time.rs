@@ -133,8 +133,10 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let reference = daemon.and_then(|daemon| daemon.reference.clone()).unwrap_or_else(none);
     let finding = Finding::new(key, &[("error", &error), ("daemon", &name), ("reference", &reference)]);
     let set = |value| format!("sudo timedatectl set-ntp {value}");
-    let steps = (key == "ntp_unsynchronised/systemd").then(|| steps::setting(&set(true), &set(false)));
-    Some(finding.steps(steps))
+    Some(match key {
+        "ntp_unsynchronised/systemd" => finding.steps(steps::setting(&set(true), &set(false))),
+        _ => finding,
+    })
 }
 
 /// The claim is larger than what was asked for, or than that of any daemon at work.

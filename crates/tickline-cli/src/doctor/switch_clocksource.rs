@@ -21,7 +21,7 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
     let mut bad = document.findings().iter().filter(|finding| finding.severity < Severity::Note);
     let steps = bad.find_map(|finding| {
-        let steps = finding.steps.as_ref()?;
+        let steps = finding.fix.steps.as_ref()?;
         Some((finding, steps, steps.clocksource.as_deref()?))
     });
     let Some((finding, steps, clocksource)) = steps else {
