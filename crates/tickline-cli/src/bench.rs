@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use crate::args;
-use crate::document::{Bench, CostRow, Document};
+use crate::document::{BenchSummary, CostRow, Document};
 use crate::exit::Exit;
 use crate::measure::{as_f64, calls, costs};
 use crate::output::Outputs;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let mut document = setup.document("bench", costs, None);
     drop(setup);
     progress.finish();
-    document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
+    document.bench = Some(BenchSummary { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
     outputs.emit(&document, &text(&document))?;
     Ok(document.exit())
 }
@@ -46,7 +46,9 @@ fn text(document: &Document) -> String {
         [("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")];
     let mut screen = Screen::of_stdout();
     document.show_verdict(&mut screen);
-    let Some(Bench { rounds, calls, long_run, cpu_percent }) = &document.bench else { return screen.text };
+    let Some(BenchSummary { rounds, calls, long_run, cpu_percent }) = &document.bench else {
+        return screen.text;
+    };
     screen
         .heading(&format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved"));
     screen.table_of(&COSTS, &document.costs);

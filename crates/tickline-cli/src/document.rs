@@ -25,10 +25,10 @@ use crate::diagnose::{self, Finding, Health, Level};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::as_f64;
-use crate::measure::calls::MONOTONIC;
+use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::LongRun;
 use crate::measure::status_when;
-use crate::measure::warp::Warp;
+use crate::measure::warp::WarpTest;
 use crate::measure::watch::{WatchSummary, state_name};
 use crate::screen::{BAD, GOOD, SLOW, Screen};
 use crate::words::time;
@@ -74,7 +74,7 @@ pub(crate) struct Document {
     /// The status of tickline's clock.
     pub(crate) clock: ClockStatus,
     /// The conditions for the use of the counter, in the order of their judgement.
-    pub(crate) gates: Vec<Gate>,
+    pub(crate) gates: Vec<GateRow>,
     /// What a call of each clock costs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) costs: Vec<CostRow>,
@@ -89,16 +89,16 @@ pub(crate) struct Document {
     pub(crate) latencies: Vec<LatencyRow>,
     /// The comparison of the CPUs' counters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) warp: Option<Warp>,
+    pub(crate) warp: Option<WarpTest>,
     /// A long run of each clock.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
-    pub(crate) bench: Option<Bench>,
+    pub(crate) bench: Option<BenchSummary>,
     /// The summary of `watch`.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) watch: Option<WatchSummary>,
     /// Who calls for the time by system calls.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
-    pub(crate) who: Option<Who>,
+    pub(crate) who: Option<WhoSummary>,
 }
 
 /// The global clock's status.
@@ -159,7 +159,7 @@ pub(crate) struct CpuRow {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
-pub(crate) struct Gate {
+pub(crate) struct GateRow {
     /// The gate's name.
     pub(crate) gate: String,
     /// Whether it lets the counter be used.
@@ -175,7 +175,7 @@ pub(crate) struct Gate {
 /// The results of `bench` beside the costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Bench {
+pub(crate) struct BenchSummary {
     /// Rounds over all clocks, for the figures in `costs`.
     pub(crate) rounds: u32,
     /// Calls of each clock in the long run.
@@ -308,8 +308,8 @@ pub(crate) fn utc_width_ns(utc: &UtcReading) -> u64 {
     u64::try_from(utc.width().as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn gates(status: &Status) -> Vec<Gate> {
-    let gate = |verdict: &tickline::Verdict| Gate {
+fn gates(status: &Status) -> Vec<GateRow> {
+    let gate = |verdict: &tickline::Verdict| GateRow {
         gate: verdict.gate.code().into(),
         open: verdict.closed.is_none(),
         reason: verdict.closed.map(|reason| reason.code().into()),
@@ -323,7 +323,7 @@ fn gates(status: &Status) -> Vec<Gate> {
 fn verdict(state: State, document: &Document) -> String {
     match state {
         State::Fast => {
-            let costs = document.cost_ns("tickline::now_ns").zip(document.cost_ns(MONOTONIC));
+            let costs = document.cost_ns(NOW_NS).zip(document.cost_ns(MONOTONIC));
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
                 let times = match os_ns < now_ns {
                     // A debug build, or a busy machine.
@@ -358,7 +358,7 @@ fn verdict(state: State, document: &Document) -> String {
 /// Who calls for the time by system calls.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Who {
+pub(crate) struct WhoSummary {
     /// The process whose calls were counted; null for all.
     pub(crate) process: Option<u32>,
     /// How long calls were counted, s; null where they could not be.
@@ -405,7 +405,7 @@ pub(crate) struct Caller {
     pub(crate) fixed_core_percent: Option<f64>,
 }
 
-impl Who {
+impl WhoSummary {
     /// All calls a second.
     pub(crate) fn calls_per_second(&self) -> f64 {
         self.callers.iter().map(|caller| caller.calls_per_second).sum()

@@ -30,8 +30,7 @@ use tickline::page::LeasePhase;
 use tickline_page::HardwareCounter;
 use tickline_page::host::PageFile;
 use tickline_page::program::{
-    ALWAYS, CLOCKSOURCE, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve,
-    is_fast,
+    ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve, is_fast,
 };
 
 use crate::args;
@@ -154,9 +153,9 @@ fn obstacle(args: &args::Run, kind: &Kind) -> Option<String> {
         return Some(format!("{SWITCH_VARIABLE}={OFF}"));
     }
     if !is_always(args) {
-        let clocksource = fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
+        let clocksource = machine::clocksource().unwrap_or_default();
         if is_fast(clocksource.as_bytes()) {
-            return Some(format!("it needs no system call here (clocksource {})", clocksource.trim()));
+            return Some(format!("it needs no system call here (clocksource {clocksource})"));
         }
     }
     if let Kind::Plain(why) = kind { Some(why.clone()) } else { None }

@@ -28,7 +28,7 @@ use std::io;
 
 use self::clocks::TimeCall;
 use crate::args;
-use crate::document::{Caller, Document, Who};
+use crate::document::{Caller, Document, WhoSummary};
 use crate::exit::Exit;
 use crate::measure::{as_f64, costs};
 use crate::output::Outputs;
@@ -52,11 +52,14 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
         Ok(counted) => (counted.into_who(&document), Exit::Success),
         Err(obstacle) => {
             let instead = obstacle.instead(args.process, args.time.as_secs());
-            (Who { obstacle: Some(obstacle.to_string()), instead, ..Who::default() }, Exit::Negative)
+            (
+                WhoSummary { obstacle: Some(obstacle.to_string()), instead, ..WhoSummary::default() },
+                Exit::Negative,
+            )
         }
     };
     progress.finish();
-    document.who = Some(Who { process: args.process, ..who });
+    document.who = Some(WhoSummary { process: args.process, ..who });
     outputs.emit(&document, &text::text(&document))?;
     Ok(exit)
 }
@@ -78,7 +81,7 @@ fn exists(pid: u32) -> io::Result<()> {
 #[derive(Debug, Default)]
 struct CallCounts {
     /// All but the callers.
-    who: Who,
+    who: WhoSummary,
     /// Samples, each of which stands for as many calls as `who` says.
     samples: BTreeMap<(u32, TimeCall), u64>,
     /// The names of processes, read when they were first seen.
@@ -92,7 +95,7 @@ impl CallCounts {
         self.names.entry(pid).or_insert_with(|| name(pid));
     }
 
-    fn into_who(self, facts: &Document) -> Who {
+    fn into_who(self, facts: &Document) -> WhoSummary {
         let (seconds, every) = (self.who.counted_s.unwrap_or(1.0), self.who.sampled_every.unwrap_or(1));
         let callers = self.samples.iter().map(|(&(pid, call), &samples)| {
             let calls_per_second = as_f64(samples * every) / seconds;
@@ -113,6 +116,6 @@ impl CallCounts {
         let mut callers: Vec<Caller> = callers.collect();
         let weight = |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
         callers.sort_by(|a, b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
-        Who { callers, ..self.who }
+        WhoSummary { callers, ..self.who }
     }
 }

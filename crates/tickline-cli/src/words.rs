@@ -91,10 +91,9 @@ pub(crate) fn text(value: &Value) -> String {
 fn grouped(number: &str) -> String {
     let digits = number.trim_start_matches('-');
     let sign = &number[..number.len() - digits.len()];
-    let (whole, rest) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
-    let first = whole.len() % 3;
-    let groups = whole[first..].as_bytes().chunks(3).map(String::from_utf8_lossy);
-    let groups: Vec<_> = (first > 0).then(|| whole[..first].into()).into_iter().chain(groups).collect();
+    let whole = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
+    let (whole, rest) = digits.split_at(whole);
+    let groups: Vec<_> = whole.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
     format!("{sign}{}{rest}", groups.join(","))
 }
 

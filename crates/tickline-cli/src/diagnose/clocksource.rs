@@ -241,7 +241,7 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
     // The kernel's verdict is as old as its message.
     let today = facts.counters();
     let today = (!today.is_empty()).then(|| format!("the counters today: {today}"));
-    finding.with_evidence(missing).with_evidence(rejection.lines).with_evidence(today).fix(given_up(facts))
+    finding.with_evidence(missing).with_evidence(rejection.messages).with_evidence(today).fix(given_up(facts))
 }
 
 /// The log does not say why the kernel does without the TSC. `missing` says what the kernel offers.
@@ -272,7 +272,7 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
 /// the list of clocksources may show the rejection.
 fn rejection_seen(facts: &Document) -> Vec<String> {
     match facts.rejection() {
-        Some(rejection) => rejection.lines,
+        Some(rejection) => rejection.messages,
         None if facts.lists("tsc") && facts.accepts_tsc() == Some(false) => {
             vec!["available_clocksource has tsc at its end, where the kernel puts one that it has marked unstable".to_owned()]
         }

@@ -10,7 +10,7 @@ use crate::cpu_list::{self, ranges};
 use crate::document::{CostRow, Document};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
-use crate::measure::warp::Warp;
+use crate::measure::warp::WarpTest;
 
 /// The clocks from which programs read the precise time, the most usual first.
 const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"];
@@ -183,7 +183,7 @@ impl Document {
     pub(super) fn are_synchronised(&self) -> bool {
         let online = self.machine.online_cpus.as_deref();
         let all =
-            |warp: &Warp| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
+            |warp: &WarpTest| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
         // tickline's clock compares only the CPUs that this process may use.
         let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.len()).ok());
         let clock = online.is_some() && online == self.machine.synchronised_cpus;

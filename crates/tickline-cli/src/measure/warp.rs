@@ -60,7 +60,7 @@ impl Pattern {
 /// What the comparison of the CPUs' counters has found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Warp {
+pub(crate) struct WarpTest {
     /// The CPUs that were compared, in ascending order.
     pub(crate) cpus: Vec<u32>,
     /// Which of their pairs.
@@ -115,7 +115,7 @@ impl WarpPair {
     }
 }
 
-impl Warp {
+impl WarpTest {
     /// Notes which of the CPUs in `online`, a list of ranges, were not compared. The process may be
     /// kept from some CPUs, and then knows nothing about their counters.
     fn among(mut self, online: Option<&str>) -> Self {
@@ -131,21 +131,21 @@ impl Warp {
 }
 
 /// Compares all CPUs on which this process may run. `progress` receives the finished share.
-pub(crate) fn measure_all(progress: impl FnMut(f64)) -> Warp {
+pub(crate) fn measure_all(progress: impl FnMut(f64)) -> WarpTest {
     let cpus = exchange::cpus();
     measure(&cpus, Pattern::by_default(cpus.len()), progress)
 }
 
 /// Compares `cpus`, which must be in ascending order.
-pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64)) -> Warp {
-    let warp = Warp { cpus: cpus.to_vec(), pattern, ..Warp::default() };
+pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64)) -> WarpTest {
+    let warp = WarpTest { cpus: cpus.to_vec(), pattern, ..WarpTest::default() };
     let found = compare_all(&warp, progress);
-    let warp = found.unwrap_or_else(|why| Warp { unknown: Some(why.to_owned()), ..warp });
+    let warp = found.unwrap_or_else(|why| WarpTest { unknown: Some(why.to_owned()), ..warp });
     warp.among(online_cpus().as_deref())
 }
 
 /// Adds the results to `warp`. The error says why there is none.
-fn compare_all(warp: &Warp, mut progress: impl FnMut(f64)) -> Result<Warp, &'static str> {
+fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTest, &'static str> {
     let counter = HardwareCounter::if_present().ok_or("this machine has no counter that tickline knows")?;
     if !may_read_counter() {
         return Err("this process may not read the counter");
@@ -163,7 +163,7 @@ fn compare_all(warp: &Warp, mut progress: impl FnMut(f64)) -> Result<Warp, &'sta
         found.push(describe((from_cpu, to_cpu), &exchanges, frequency_hz, resolution_ticks));
         progress(as_f64(found.len() as u64) / as_f64(ends.len() as u64));
     }
-    Ok(Warp {
+    Ok(WarpTest {
         frequency_hz: Some(frequency_hz),
         resolution_ns: Some(as_f64(resolution_ticks) * 1e9 / frequency_hz),
         synchronised: all_synchronised(&found),
@@ -276,7 +276,8 @@ mod tests {
             (&[0, 1], Some("0-7,16"), Some(true), Some("2-7,16")),
         ] {
             let pairs = vec![WarpPair::default(); cpus.len() - 1];
-            let warp = Warp { cpus: cpus.to_vec(), synchronised: Some(true), pairs, ..Warp::default() };
+            let warp =
+                WarpTest { cpus: cpus.to_vec(), synchronised: Some(true), pairs, ..WarpTest::default() };
             let warp = warp.among(online);
             let found = (warp.synchronised, warp.untested_cpus.as_deref());
             assert_eq!(found, (synchronised, untested), "{cpus:?}");

@@ -280,6 +280,7 @@ mod tests {
         (0..5).for_each(|_| still.add(1.0, 2.0));
         assert_eq!(still.ppb(), None, "points at one time make no line");
     }
+
     /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
     /// served: it lost the CPUs' samples after the main thread's last one.
     #[test]

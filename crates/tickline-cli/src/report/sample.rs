@@ -4,7 +4,7 @@
 use tickline::State;
 
 use crate::document::{CostRow, Document, LatencyRow, TrackSummary};
-use crate::measure::calls::MONOTONIC;
+use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::track::Point;
 use crate::warp::tests::warp;
 
@@ -55,7 +55,7 @@ pub(super) fn document() -> Document {
     document.verdict = format!("A sentence that would run: {HOSTILE}");
     document.machine = recorded.machine;
     document.diagnose();
-    document.latencies = vec![latency("tickline::now_ns", 9), latency(MONOTONIC, 1_509)];
+    document.latencies = vec![latency(NOW_NS, 9), latency(MONOTONIC, 1_509)];
     // More pairs than a table shows.
     document.warp = Some(warp(Some(false), 48));
     document

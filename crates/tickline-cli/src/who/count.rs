@@ -156,10 +156,9 @@ fn lost(calls: u64, samples: u64, period: u64) -> u64 {
 }
 
 /// The clock's number in an event's data. The argument has 64 bits there, and the clock 32.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is the clock")]
 fn number(raw: &[u8], at: usize) -> Option<i32> {
-    let bytes: [u8; 8] = raw.get(at..at + 8)?.try_into().ok()?;
-    let low = u64::from_ne_bytes(bytes) & u64::from(u32::MAX);
-    Some(i32::from_ne_bytes(u32::try_from(low).ok()?.to_ne_bytes()))
+    Some(i64::from_ne_bytes(*raw.get(at..)?.first_chunk()?) as i32)
 }
 
 /// The CPUs that are online.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::document::{Caller, Document, Who};
+use crate::document::{Caller, Document, WhoSummary};
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
 use crate::screen::Screen;
@@ -44,7 +44,7 @@ pub(super) fn text(document: &Document) -> String {
 }
 
 /// The result in one or two sentences.
-fn sentence(who: &Who) -> String {
+fn sentence(who: &WhoSummary) -> String {
     let whose =
         who.process.map_or_else(|| "all processes together".to_owned(), |pid| format!("process {pid}"));
     if who.callers.is_empty() {
@@ -59,7 +59,7 @@ fn sentence(who: &Who) -> String {
     )
 }
 
-fn conditions(who: &Who, screen: &mut Screen) {
+fn conditions(who: &WhoSummary, screen: &mut Screen) {
     let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return };
     let looked = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
     let counted = format!("Counted for {seconds:.1} s; {looked} was sampled; this program is left out.");
@@ -114,7 +114,7 @@ mod tests {
     use super::super::clocks::{TimeCall, tests::facts};
     use super::*;
 
-    fn lines(who: Who) -> String {
+    fn lines(who: WhoSummary) -> String {
         let text = text(&Document { who: Some(who), ..Document::default() });
         assert!(!text.contains('\u{1b}'), "{text}");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -124,7 +124,7 @@ mod tests {
     fn the_sum_and_the_costliest_caller_come_first() {
         let written = |callers: &[(u32, i32, u32)]| {
             let (counted_s, sampled_every) = (Some(2.0), Some(11));
-            let who = Who { counted_s, sampled_every, lost_calls: 22, ..Who::default() };
+            let who = WhoSummary { counted_s, sampled_every, lost_calls: 22, ..WhoSummary::default() };
             let mut counted = CallCounts { who, ..CallCounts::default() };
             for (pid, clock, samples) in callers {
                 for sample in 0..*samples {
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn an_obstacle_is_followed_by_commands() {
         let (obstacle, instead) = (Some("no".to_owned()), vec!["sudo it".to_owned()]);
-        let text = lines(Who { obstacle, instead, ..Who::default() });
+        let text = lines(WhoSummary { obstacle, instead, ..WhoSummary::default() });
         assert!(text.starts_with("Calls were not counted: no. Run instead: sudo it "), "{text}");
     }
 }

@@ -29,15 +29,9 @@ pub(super) struct Tracepoint {
 
 /// Every tracepoint that this kernel has.
 pub(super) fn all() -> Result<Vec<Tracepoint>, Obstacle> {
-    let mut obstacle = Obstacle::NotMounted;
-    for place in PLACES {
-        match below(&Path::new(place).join("events")) {
-            Err(Obstacle::NotMounted) => {}
-            Err(other) => obstacle = other,
-            found => return found,
-        }
-    }
-    Err(obstacle)
+    let found = PLACES.map(|place| below(&Path::new(place).join("events")));
+    let mounted = found.into_iter().find(|found| *found != Err(Obstacle::NotMounted));
+    mounted.unwrap_or(Err(Obstacle::NotMounted))
 }
 
 /// The tracepoints in the folder of events.
