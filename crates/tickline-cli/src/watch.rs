@@ -83,15 +83,13 @@ fn watch(
     // Where standard output carries a table or JSON, no lines go there.
     let is_shown = args.csv != Some(Target::Stdout) && args.json.target != Some(Target::Stdout);
     let mut points = args.json.target.as_ref().map(|_| Vec::new());
-    let mut summary = WatchSummary { interval_s: args.interval.as_secs_f64(), ..WatchSummary::default() };
     let mut sampler = Sampler::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
-    summary.ended_by = loop {
+    let ended_by = loop {
         let sample = sampler.sample();
         let written = table.as_mut().map_or(Ok(()), |table| table.add(&sample));
-        let shown = written.and_then(|()| if is_shown { show(&sample, &summary) } else { Ok(()) });
-        summary.add(&sample);
+        let shown = written.and_then(|()| if is_shown { show(&sample, &sampler.summary) } else { Ok(()) });
         if let Some(points) = &mut points {
             add_point(points, sample.point, MOST_POINTS);
         }
@@ -113,9 +111,7 @@ fn watch(
             break Ending::Time;
         }
     };
-    summary.add_cpu_samples(&sampler.new_cpu_samples());
-    summary.watched_s = start.elapsed().as_secs_f64();
-    Ok((summary, points))
+    Ok((sampler.finish(ended_by), points))
 }
 
 /// Waits until `due`. Returns whether a signal asks for the end.
@@ -131,8 +127,8 @@ fn is_stopped_before(due: Instant, stop: &AtomicBool) -> bool {
     true
 }
 
-/// Prints the line of a sample; `before` is the summary of the samples before.
-fn show(sample: &Sample, before: &WatchSummary) -> io::Result<()> {
+/// Prints the line of a sample, the last one of the summary.
+fn show(sample: &Sample, summary: &WatchSummary) -> io::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let say = |line: &str| {
         // A terminal would break it in the middle of words.
@@ -145,11 +141,11 @@ fn show(sample: &Sample, before: &WatchSummary) -> io::Result<()> {
         }
         write!(io::stdout(), "{}", screen.text)
     };
-    let count = before.all.samples;
-    if count == 0 || is_terminal && count.is_multiple_of(LINES_PER_HEAD) {
+    let before = summary.all.samples - 1;
+    if before == 0 || is_terminal && before.is_multiple_of(LINES_PER_HEAD) {
         say(text::HEAD)?;
     }
-    say(&text::line(sample, before))
+    say(&text::line(sample, &summary.cpus))
 }
 
 fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {

@@ -38,12 +38,12 @@ pub(crate) struct Sample {
     pub(crate) utc: Result<UtcReading, UtcUnknown>,
     /// The count of each event since the start.
     pub(crate) events: EventCounts,
+    /// The count of each event since the sample before.
+    pub(crate) new_events: EventCounts,
     /// What has changed in the machine's clocks since the sample before.
     pub(crate) changes: Vec<Change>,
-    /// The newest sample on each CPU.
-    pub(crate) cpus: Vec<CpuSample>,
     /// The samples on CPUs since the sample before, in the order of time.
-    pub(crate) new_cpus: Vec<CpuSample>,
+    pub(crate) cpus: Vec<CpuSample>,
 }
 
 /// A sample on one CPU.
@@ -55,7 +55,7 @@ pub(crate) struct CpuSample {
 
 /// A straight line by least squares through (s, ns), whose slope is in ns per s: ppb.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Slope {
+struct Slope {
     count: f64,
     at: f64,
     value: f64,
@@ -64,7 +64,7 @@ pub(crate) struct Slope {
 }
 
 impl Slope {
-    pub(crate) fn add(&mut self, at_s: f64, value_ns: f64) {
+    fn add(&mut self, at_s: f64, value_ns: f64) {
         self.count += 1.0;
         self.at += at_s;
         self.value += value_ns;
@@ -73,14 +73,14 @@ impl Slope {
     }
 
     /// `None` if the points do not make a line.
-    pub(crate) fn ppb(&self) -> Option<f64> {
+    fn ppb(&self) -> Option<f64> {
         let spread = self.count * self.at_at - self.at * self.at;
         (self.count >= 3.0 && spread > 0.0)
             .then(|| (self.count * self.at_value - self.at * self.value) / spread)
     }
 }
 
-/// Takes the samples.
+/// Takes the samples, and sums them up.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     start: Instant,
@@ -88,8 +88,8 @@ pub(crate) struct Sampler {
     recent: VecDeque<(f64, f64)>,
     /// From the thread that takes a sample on one CPU after the other.
     by_cpu: Receiver<CpuSample>,
-    cpus: BTreeMap<u32, CpuSample>,
     changes: ChangeDetector,
+    pub(crate) summary: WatchSummary,
 }
 
 impl Sampler {
@@ -116,8 +116,8 @@ impl Sampler {
             before: Clock::global().status().events,
             recent: VecDeque::new(),
             by_cpu,
-            cpus: BTreeMap::new(),
             changes: ChangeDetector::new(may_read_counter()),
+            summary: WatchSummary { interval_s: interval.as_secs_f64(), ..WatchSummary::default() },
         }
     }
 
@@ -139,25 +139,30 @@ impl Sampler {
         self.recent.iter().for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
         let events = status.events.iter().zip(self.before.iter());
         let events = events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
-        let new_cpus = self.new_cpu_samples();
-        self.cpus.extend(new_cpus.iter().map(|sample| (sample.cpu, *sample)));
+        let events: EventCounts = events.collect();
+        let before = |name| self.summary.events.get(name).copied().unwrap_or(0);
+        let new_events = events.iter().map(|(name, count)| (*name, count.saturating_sub(before(name))));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Sample {
+        let sample = Sample {
             unix_s: unix.as_secs_f64(),
             point,
             skew_ppb: slope.ppb(),
-            events: events.collect(),
+            new_events: new_events.collect(),
+            events,
             changes: self.changes.since_last(at_s, status.frequency_hz),
-            cpus: self.cpus.values().copied().collect(),
-            new_cpus,
+            cpus: self.by_cpu.try_iter().collect(),
             utc: clock.utc(),
             status,
-        }
+        };
+        self.summary.add(&sample);
+        sample
     }
 
-    /// The samples on CPUs that nobody has taken yet.
-    pub(crate) fn new_cpu_samples(&self) -> Vec<CpuSample> {
-        self.by_cpu.try_iter().collect()
+    /// The summary. Samples on CPUs go on after the last sample of this thread: without them, the
+    /// CPUs' states would be an interval old.
+    pub(crate) fn finish(mut self, ended_by: Ending) -> WatchSummary {
+        self.by_cpu.try_iter().for_each(|sample| self.summary.add_on_cpu(&sample));
+        WatchSummary { ended_by, watched_s: self.start.elapsed().as_secs_f64(), ..self.summary }
     }
 }
 
@@ -212,7 +217,7 @@ pub(crate) struct WatchSummary {
     /// samples.
     pub(crate) skew_ppb: Option<f64>,
     #[serde(skip)]
-    pub(crate) slope: Slope,
+    slope: Slope,
     /// The count of each event meanwhile.
     pub(crate) events: EventCounts,
     /// What changed in the machine's clocks meanwhile, the first 1,000: another clocksource, and
@@ -224,29 +229,26 @@ pub(crate) struct WatchSummary {
 }
 
 impl WatchSummary {
-    pub(crate) fn add(&mut self, sample: &Sample) {
+    fn add(&mut self, sample: &Sample) {
         self.all.add(&sample.point);
         if sample.point.state == State::Fast {
             self.slope.add(sample.point.at_s, sample.point.offset_ns);
             self.skew_ppb = self.slope.ppb();
         }
-        self.add_cpu_samples(&sample.new_cpus);
+        sample.cpus.iter().for_each(|sample| self.add_on_cpu(sample));
         self.events.clone_from(&sample.events);
         let space = MOST_CHANGES.saturating_sub(self.changes.len());
         self.changes.extend(sample.changes.iter().take(space).cloned());
     }
 
-    /// Adds samples on CPUs. Must be called at the end as well: they go on after the last sample of
-    /// the main thread, so without that call the states would be an interval old.
-    pub(crate) fn add_cpu_samples(&mut self, samples: &[CpuSample]) {
-        for CpuSample { cpu, point } in samples {
-            let place = self.cpus.binary_search_by_key(cpu, |known| known.cpu).unwrap_or_else(|place| {
-                self.cpus.insert(place, CpuSummary { cpu: *cpu, ..CpuSummary::default() });
-                place
-            });
-            self.cpus[place].state = state_name(point.state);
-            self.cpus[place].offsets.add(point);
-        }
+    fn add_on_cpu(&mut self, CpuSample { cpu, point }: &CpuSample) {
+        let place = self.cpus.binary_search_by_key(cpu, |known| known.cpu).unwrap_or_else(|place| {
+            self.cpus.insert(place, CpuSummary { cpu: *cpu, ..CpuSummary::default() });
+            place
+        });
+        let summary = &mut self.cpus[place];
+        (summary.state, summary.last_offset_ns) = (state_name(point.state), point.offset_ns);
+        summary.offsets.add(point);
     }
 }
 
@@ -258,6 +260,8 @@ pub(crate) struct CpuSummary {
     pub(crate) cpu: u32,
     /// Its state at the end.
     pub(crate) state: &'static str,
+    #[serde(skip)]
+    pub(crate) last_offset_ns: f64,
     #[serde(flatten)]
     pub(crate) offsets: OffsetSummary,
 }
@@ -287,8 +291,8 @@ mod tests {
     fn a_cpu_sample_after_the_last_one_counts() {
         let sample = |at_s, state| CpuSample { cpu: 3, point: Point { state, ..point(at_s, 1.0) } };
         let mut watch = WatchSummary::default();
-        watch.add_cpu_samples(&[sample(0.0, State::Calibrating)]);
-        watch.add_cpu_samples(&[sample(1.0, State::Fast)]);
+        watch.add_on_cpu(&sample(0.0, State::Calibrating));
+        watch.add_on_cpu(&sample(1.0, State::Fast));
         assert_eq!((watch.cpus[0].state, watch.cpus[0].offsets.samples), ("fast", 2));
     }
 }

@@ -79,7 +79,7 @@ impl Table {
     pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
         self.row(&Row { point: &sample.point, cpu: None, sample: Some(sample) })?;
         sample
-            .new_cpus
+            .cpus
             .iter()
             .try_for_each(|CpuSample { cpu, point }| self.row(&Row { point, cpu: Some(*cpu), sample: None }))
     }

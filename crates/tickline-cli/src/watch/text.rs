@@ -2,7 +2,7 @@
 
 use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
-use crate::measure::watch::{CpuSample, CpuSummary, Ending, EventCounts, Sample, WatchSummary, state_name};
+use crate::measure::watch::{CpuSummary, Ending, EventCounts, Sample, WatchSummary, state_name};
 use crate::screen::{Screen, plain};
 use crate::words::time;
 
@@ -15,8 +15,8 @@ const CPUS_IN_SUMMARY: usize = 16;
 /// The headings.
 pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  UTC width  state        CPUs, offset ns; events";
 
-/// The line of one sample. `before` is the summary of the samples that were already printed.
-pub(crate) fn line(sample: &Sample, before: &WatchSummary) -> String {
+/// The line of one sample, with the newest offset on each CPU.
+pub(crate) fn line(sample: &Sample, cpus: &[CpuSummary]) -> String {
     let point = &sample.point;
     let bound = format!("{}/{}", point.bound_before_ns, point.bound_after_ns);
     let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
@@ -29,8 +29,7 @@ pub(crate) fn line(sample: &Sample, before: &WatchSummary) -> String {
         point.bracket_ns,
         state_name(point.state)
     );
-    let events = happened(&sample.events, &before.events);
-    for part in [by_cpu(sample), events].into_iter().filter(|part| !part.is_empty()) {
+    for part in [by_cpu(cpus), happened(&sample.new_events)].into_iter().filter(|part| !part.is_empty()) {
         line += &format!(" {part}");
     }
     if point.bound_violated {
@@ -42,23 +41,20 @@ pub(crate) fn line(sample: &Sample, before: &WatchSummary) -> String {
     line.trim_end().to_owned()
 }
 
-fn by_cpu(sample: &Sample) -> String {
-    let offset = |cpu: &CpuSample| format!("{}:{:+.0}", cpu.cpu, cpu.point.offset_ns);
-    if sample.cpus.len() <= CPUS_IN_LINE {
-        return sample.cpus.iter().map(offset).collect::<Vec<_>>().join(" ");
+fn by_cpu(cpus: &[CpuSummary]) -> String {
+    let offset = |cpu: &CpuSummary| format!("{}:{:+.0}", cpu.cpu, cpu.last_offset_ns);
+    if cpus.len() <= CPUS_IN_LINE {
+        return cpus.iter().map(offset).collect::<Vec<_>>().join(" ");
     }
-    let by = |a: &&CpuSample, b: &&CpuSample| a.point.offset_ns.total_cmp(&b.point.offset_ns);
-    let ends = sample.cpus.iter().min_by(by).zip(sample.cpus.iter().max_by(by));
+    let by = |a: &&CpuSummary, b: &&CpuSummary| a.last_offset_ns.total_cmp(&b.last_offset_ns);
+    let ends = cpus.iter().min_by(by).zip(cpus.iter().max_by(by));
     ends.map_or_else(String::new, |(least, most)| format!("{} to {}", offset(least), offset(most)))
 }
 
-/// The events since `before`, each with its count.
-fn happened(events: &EventCounts, before: &EventCounts) -> String {
-    let since = |(name, count): (&&str, &u64)| {
-        let count = count.saturating_sub(*before.get(name).unwrap_or(&0));
-        (count > 0).then(|| format!("{name} +{count}"))
-    };
-    events.iter().filter_map(since).collect::<Vec<_>>().join(" ")
+/// The events, each with its count.
+fn happened(events: &EventCounts) -> String {
+    let events = events.iter().filter(|(_, count)| **count > 0);
+    events.map(|(name, count)| format!("{name} +{count}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The summary.
@@ -91,7 +87,7 @@ pub(crate) fn summary(document: &Document) -> String {
     for change in &watch.changes {
         fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what));
     }
-    let events = happened(&watch.events, &EventCounts::new());
+    let events = happened(&watch.events);
     fact("events", if events.is_empty() { "none" } else { &events });
     cpus(watch, &mut screen);
     screen.text
