@@ -25,20 +25,17 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.warp = Some(warp::measure_all(progress.part("counters", 0.8, 1.0)));
     progress.finish();
-    let exit = conclude(&mut document);
+    conclude(&mut document);
     write(&place, &document, outputs)?;
-    Ok(exit)
+    Ok(document.exit())
 }
 
-/// Adds the findings. Returns the exit code. The comparison of all pairs may find unsynchronised
-/// counters although tickline reads the counter, since on bare metal tickline trusts the kernel.
-fn conclude(document: &mut Document) -> Exit {
+/// Adds the findings, and to the verdict that the counters are unsynchronised.
+fn conclude(document: &mut Document) {
     document.diagnose();
-    let Some(unsynchronised) = document.warp.as_ref().filter(|warp| warp.synchronised == Some(false)) else {
-        return document.exit();
-    };
-    document.verdict = format!("{} {}", document.verdict, crate::warp::verdict(unsynchronised));
-    Exit::Negative
+    if let Some(verdict) = document.unsynchronised().map(crate::warp::verdict) {
+        document.verdict = format!("{} {verdict}", document.verdict);
+    }
 }
 
 /// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
@@ -74,16 +71,20 @@ mod tests {
             assert_eq!(document.findings().iter().any(is_finding), is_shown, "{:?}", document.findings);
             is_shown && document.verdict.contains(" The counters are unsynchronised: ")
         };
+        let exit = |document: &mut Document| {
+            conclude(document);
+            document.exit()
+        };
         let mut document = sample::document();
         document.fast = true;
-        assert_eq!(conclude(&mut document), Exit::Negative);
+        assert_eq!(exit(&mut document), Exit::Negative);
         assert!(says_so(&document), "{}", document.verdict);
 
         (document.warp, document.verdict) = (None, String::new());
-        assert_eq!(conclude(&mut document), Exit::Negative, "the sample's clocks are slow");
+        assert_eq!(exit(&mut document), Exit::Negative, "the sample's clocks are slow");
         (document.machine.clocksource, document.machine.clock_gettime_file) = (Some("tsc".to_owned()), None);
         document.costs.iter_mut().for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
-        assert_eq!(conclude(&mut document), Exit::Success);
+        assert_eq!(exit(&mut document), Exit::Success);
         assert!(!says_so(&document), "{document:?}");
     }
 }

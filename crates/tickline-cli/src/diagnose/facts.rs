@@ -202,7 +202,7 @@ impl Document {
 
     /// The worst pair that `warp` or `report` has found unsynchronised, in words.
     pub(super) fn unsynchronised_pairs(&self) -> Option<String> {
-        let warp = self.warp.as_ref().filter(|warp| warp.synchronised == Some(false))?;
+        let warp = self.unsynchronised()?;
         let found: Vec<_> = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).collect();
         let worst = found.iter().max_by(|a, b| a.largest_warp_ns.total_cmp(&b.largest_warp_ns));
         Some(match worst {

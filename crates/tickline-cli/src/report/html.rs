@@ -73,7 +73,7 @@ pub(super) fn html(document: &Document) -> String {
 
 fn head(document: &Document) -> Markup {
     let (call, os) = (document.cost_ns(NOW_NS), document.cost_ns(MONOTONIC));
-    let unsynchronised = document.warp.as_ref().is_some_and(|warp| warp.synchronised == Some(false));
+    let unsynchronised = document.unsynchronised().is_some();
     let level = document.health.as_ref().map_or(Level::Unknown, |health| health.level);
     html! {
         header {

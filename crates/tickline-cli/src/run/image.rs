@@ -12,6 +12,8 @@ use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
 use elf::segment::ProgramHeader;
 
+use crate::output::naming;
+
 /// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
 
@@ -51,9 +53,8 @@ pub(super) struct Placed {
 impl Image {
     /// Reads the library at `path`.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let named = |error: &io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let wrong = |what: &str| named(&io::Error::new(io::ErrorKind::InvalidData, what));
-        let contents = contents(path).map_err(|error| named(&error))?;
+        let wrong = |what: &str| naming(path, &io::Error::new(io::ErrorKind::InvalidData, what));
+        let contents = contents(path).map_err(|error| naming(path, &error))?;
         let other = || wrong("this is no libtickline_preload.so that can be mapped into a program");
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {
