@@ -4,9 +4,10 @@ use std::io;
 use std::time::Instant;
 
 use crate::args;
-use crate::document::{BenchSummary, CostRow, Document};
+use crate::document::{BenchSummary, Document};
 use crate::exit::Exit;
-use crate::measure::{as_f64, calls, costs};
+use crate::measure::costs::{self, CostRow};
+use crate::measure::{as_f64, calls};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::screen::Screen;

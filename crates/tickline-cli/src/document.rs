@@ -8,9 +8,6 @@
 
 mod machine_rows;
 
-pub(crate) use crate::measure::costs::CostRow;
-pub(crate) use crate::measure::latency::LatencyRow;
-pub(crate) use crate::measure::track::TrackSummary;
 pub(crate) use machine_rows::machine_rows;
 
 use std::collections::BTreeMap;
@@ -26,8 +23,10 @@ use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::as_f64;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
-use crate::measure::costs::LongRun;
+use crate::measure::costs::{CostRow, LongRun};
+use crate::measure::latency::LatencyRow;
 use crate::measure::status_when;
+use crate::measure::track::TrackSummary;
 use crate::measure::warp::WarpTest;
 use crate::measure::watch::{WatchSummary, state_name};
 use crate::screen::{BAD, GOOD, SLOW, Screen};

@@ -11,11 +11,13 @@ use std::time::Duration;
 
 use tickline::{Clock, ClockGuard};
 
-use crate::document::{CostRow, Document, TrackSummary};
+use crate::document::Document;
 use crate::machine;
 use crate::measure::calls::{self, Call};
+use crate::measure::costs::{self, CostRow};
 use crate::measure::served_by::{self, ServedBy, ServedByClock};
-use crate::measure::{costs, resolution, status_when, track};
+use crate::measure::track::{self, TrackSummary};
+use crate::measure::{resolution, status_when};
 use crate::progress::Progress;
 
 /// A process that is ready to measure, and the rights that it was started with.
@@ -29,7 +31,8 @@ pub(crate) struct Setup {
 
 impl Setup {
     /// For commands that measure clocks: finds out who answers each, and starts the global clock.
-    /// Must be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the process.
+    /// Must be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
+    /// process.
     pub(crate) fn start() -> Self {
         // The filtered processes inherit this process's rights, which must still be those of its
         // start.
@@ -39,9 +42,9 @@ impl Setup {
 
     /// For commands that measure no other clock than tickline's. Must be called first as well.
     ///
-    /// The clock's thread keeps the rights that the process was started with. This thread, and those
-    /// that it starts, may read the counter afterwards. If the clock's thread cannot be started, the
-    /// readers drive the clock.
+    /// The clock's thread keeps the rights that the process was started with. Afterwards this thread
+    /// may read the counter, and so may those that it starts. If the clock's thread cannot be
+    /// started, the readers drive the clock.
     pub(crate) fn start_clock() -> Self {
         let counter_readable = machine::counter_readable();
         let guard = tickline::start().map_err(|error| with_cause(&error));

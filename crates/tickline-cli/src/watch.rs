@@ -12,9 +12,8 @@ use signal_hook::consts;
 
 use crate::args::{self, Target};
 use crate::cpu_list;
-use crate::document::TrackSummary;
 use crate::exit::Exit;
-use crate::measure::track::Point;
+use crate::measure::track::{Point, TrackSummary};
 use crate::measure::watch::{Ending, Sample, Sampler, WatchSummary};
 use crate::output::Outputs;
 use crate::screen::{self, Screen};

@@ -284,7 +284,7 @@ fn rejection_seen(facts: &Document) -> Vec<String> {
 fn not_offered(facts: &Document) -> Fix {
     match fix::on_the_host(facts) {
         Some(host) => host,
-        None if facts.are_unsynchronised() => texts::fix("firmware").into(),
+        None if facts.are_unsynchronised() => texts::phrase("firmware").into(),
         None => fix::trust_tsc(facts),
     }
 }
@@ -308,12 +308,12 @@ fn given_up(facts: &Document) -> Fix {
     match facts.rejection().map_or("tsc_watchdog", |rejection| rejection.key) {
         // The kernel is probably right.
         _ if facts.are_unsynchronised() => fix::on_the_host_or_firmware(facts),
-        "tsc_warp" if fix::on_the_host(facts).is_none() => texts::fix("firmware").into(),
+        "tsc_warp" if fix::on_the_host(facts).is_none() => texts::phrase("firmware").into(),
         "tsc_skew" | "tsc_watchdog" => fix::check_tsc(facts),
         // Only the watchdog's own measurement has failed.
         "tsc_watchdog_delay" => fix::on_the_host_or(fix::no_watchdog, facts),
         // Only one of the two idle drivers is in use. Each has its own parameter.
-        "tsc_halts" => texts::fix("halts").into(),
+        "tsc_halts" => texts::phrase("halts").into(),
         "tsc_switched_off/by_log" => take_off("tsc=unstable", facts),
         _ => fix::on_the_host_or(fix::trust_tsc, facts),
     }

@@ -106,7 +106,7 @@ pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
 pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
     let lines = log::firmware_writes_tsc(facts.machine.kernel_log.as_deref()?);
     let values: texts::Values<'_> = &[("times", &lines.len()), ("first", lines.first()?)];
-    Some(Finding::new("firmware_writes_tsc", values).fix(texts::fix("firmware")))
+    Some(Finding::new("firmware_writes_tsc", values).fix(texts::phrase("firmware")))
 }
 
 /// `TICKLINE=off`.

@@ -7,8 +7,9 @@ use tickline_core::gate::Clocksource;
 
 use super::log::{self, Rejection};
 use crate::cpu_list::{self, ranges};
-use crate::document::{CostRow, Document};
+use crate::document::Document;
 use crate::measure::calls::MONOTONIC;
+use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
 

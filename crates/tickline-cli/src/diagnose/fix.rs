@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::steps::{self, Steps};
-use super::texts::{TEXTS, fix};
+use super::texts::{TEXTS, phrase};
 use crate::document::Document;
 
 /// What to do about a finding.
@@ -79,15 +79,15 @@ pub(super) fn switch_to(clocksource: &str, facts: &Document) -> Fix {
     Fix { text, steps: steps::switch(clocksource, facts) }
 }
 
-/// How to switch the kernel to the TSC, which it must accept, with what must be checked before in
-/// front of it. By CPUID, the TSC's rate may still vary; one comparison of the CPUs can't show that,
-/// so only the host has commands then.
+/// How to switch the kernel to the TSC, which it must accept, after what must be checked. By CPUID
+/// the TSC's rate may still vary. One comparison of the CPUs can't show that, so this machine has no
+/// commands then.
 pub(super) fn use_tsc(facts: &Document) -> Fix {
     // Where the kernel keeps time with the hypervisor's clock, the host does not guarantee its TSC.
     // With a TSC that is not invariant, the fix names that condition already.
     let is_said = facts.invariant() == Some(false) || facts.are_synchronised();
-    let warp = facts.paravirtual_clock().filter(|_| !is_said).map(|_| fix("warp_first"));
-    let log = facts.machine.kernel_log.is_none().then(|| fix("log_first"));
+    let warp = facts.paravirtual_clock().filter(|_| !is_said).map(|_| phrase("warp_first"));
+    let log = facts.machine.kernel_log.is_none().then(|| phrase("log_first"));
     let checks: Vec<String> = warp.into_iter().chain(log).collect();
     let mut switch = switch_to("tsc", facts);
     if !checks.is_empty() {
@@ -100,14 +100,14 @@ pub(super) fn use_tsc(facts: &Document) -> Fix {
     if invariant.is_none() {
         return invariant;
     }
-    invariant.reworded(|text| format!("{text}; {}: {}", fix("varying_only_where"), switch.text))
+    invariant.reworded(|text| format!("{text}; {}: {}", phrase("varying_only_where"), switch.text))
 }
 
 /// How to have a TSC that CPUID calls invariant: the host must offer it.
 pub(super) fn invariant_tsc(facts: &Document) -> Fix {
     let cpuid = facts.machine.cpuid.as_ref();
     on_the_host(facts).unwrap_or_else(|| match cpuid.and_then(|cpuid| cpuid.hypervisor) {
-        Some(true) => fix("show_invariant").into(),
+        Some(true) => phrase("show_invariant").into(),
         _ => Fix::none("the processor has no invariant TSC; leave the choice of clocksource to the kernel"),
     })
 }
@@ -126,7 +126,7 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
             None => "kernel 3.3 or later".to_owned(),
         };
     // `Documentation/admin-guide/kernel-parameters.txt`
-    format!("boot with tsc=reliable clocksource=tsc ({kernel}), {}", fix("reliable_only_where")).into()
+    format!("boot with tsc=reliable clocksource=tsc ({kernel}), {}", phrase("reliable_only_where")).into()
 }
 
 /// How to keep the kernel's watchdog from the TSC. The kernel still compares the CPUs' counters at
@@ -134,7 +134,7 @@ pub(super) fn trust_tsc(facts: &Document) -> Fix {
 pub(super) fn no_watchdog(facts: &Document) -> Fix {
     match facts.invariant() {
         Some(false) => trust_tsc(facts),
-        _ => format!("{}, {}", fix("no_watchdog"), fix("reliable_only_where")).into(),
+        _ => format!("{}, {}", phrase("no_watchdog"), phrase("reliable_only_where")).into(),
     }
 }
 
@@ -145,7 +145,7 @@ pub(super) fn check_tsc(facts: &Document) -> Fix {
     if facts.invariant() == Some(false) {
         return on_the_host_or(trust_tsc, facts);
     }
-    let (check, place) = (fix("check_rate"), on_the_host_or_firmware(facts).text);
+    let (check, place) = (phrase("check_rate"), on_the_host_or_firmware(facts).text);
     format!("{check}; {place}; only if the rate is steady then: {}", no_watchdog(facts).text).into()
 }
 
@@ -162,7 +162,7 @@ pub(super) fn on_the_host_or(kernel: fn(&Document) -> Fix, facts: &Document) -> 
 /// What to do on the host, or else about firmware that has written to the counters, or left them
 /// unsynchronised.
 pub(super) fn on_the_host_or_firmware(facts: &Document) -> Fix {
-    on_the_host(facts).unwrap_or_else(|| fix("firmware").into())
+    on_the_host(facts).unwrap_or_else(|| phrase("firmware").into())
 }
 
 /// The provider's own recommendation; `None` outside of the known clouds.

@@ -84,6 +84,7 @@ impl Slope {
 #[derive(Debug)]
 pub(crate) struct Sampler {
     start: Instant,
+    /// The events before the start.
     before: Events,
     recent: VecDeque<(f64, f64)>,
     /// From the thread that takes a sample on one CPU after the other.

@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 
 use super::offset;
 use crate::diagnose::{Detail, Finding, Level, Severity};
-use crate::document::{CostRow, Document, GateRow, LatencyRow, machine_rows};
+use crate::document::{Document, GateRow, machine_rows};
 use crate::measure::as_f64;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
+use crate::measure::costs::CostRow;
+use crate::measure::latency::LatencyRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
 use crate::warp;

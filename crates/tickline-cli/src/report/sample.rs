@@ -3,9 +3,11 @@
 
 use tickline::State;
 
-use crate::document::{CostRow, Document, LatencyRow, TrackSummary};
+use crate::document::Document;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
-use crate::measure::track::Point;
+use crate::measure::costs::CostRow;
+use crate::measure::latency::LatencyRow;
+use crate::measure::track::{Point, TrackSummary};
 use crate::warp::tests::warp;
 
 /// A text that would run if the report did not escape it.

@@ -8,8 +8,8 @@ use crate::measure::served_by::ServedBy;
 /// A system call for the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimeCall {
-    /// `clock_gettime` of the clock with this number (`include/uapi/linux/time.h`). A negative one is the CPU
-    /// time of a process or thread, or the clock of a device (`include/linux/posix-timers.h`).
+    /// The number of the clock (`include/uapi/linux/time.h`). A negative one is the CPU time of a
+    /// process or thread, or the clock of a device (`include/linux/posix-timers.h`).
     ClockGettime(i32),
     GetTimeOfDay,
     Time,
