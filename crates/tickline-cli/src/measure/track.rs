@@ -145,8 +145,7 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
 
 /// The narrowest of some brackets.
 pub(crate) fn sample(clock: &Clock, at_s: f64) -> Point {
-    let bracket = narrowest(BRACKETS, monotonic_ns, || clock.reading());
-    let (before, reading, after) = bracket.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
+    let (before, reading, after) = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
     point(at_s, before, times, after, reading.state())
 }

@@ -229,12 +229,12 @@ fn describe(
 /// The rate of the present CPU's counter, Hz.
 fn rate_hz(counter: HardwareCounter) -> f64 {
     let sample = || {
-        let (before_ns, ticks, after_ns) = narrowest(RATE_SAMPLES, monotonic_ns, || counter.now_ordered())?;
-        Some((ticks, before_ns.midpoint(after_ns)))
+        let (before_ns, ticks, after_ns) = narrowest(RATE_SAMPLES, monotonic_ns, || counter.now_ordered());
+        (ticks, before_ns.midpoint(after_ns))
     };
-    let start = sample();
+    let (start_ticks, start_ns) = sample();
     thread::sleep(RATE_TIME);
-    let (Some((start_ticks, start_ns)), Some((end_ticks, end_ns))) = (start, sample()) else { return 0.0 };
+    let (end_ticks, end_ns) = sample();
     as_f64(end_ticks.wrapping_sub(start_ticks)) / as_f64(end_ns.saturating_sub(start_ns).max(1)) * 1e9
 }
 
