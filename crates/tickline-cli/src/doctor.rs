@@ -34,13 +34,13 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
         return diagnose_recorded(file, args);
     }
     let setup = Setup::start();
-    let places = open(args)?;
+    let destinations = open(args)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
-    if let Some(exit) = write(places, args, &document, &document)? {
+    if let Some(exit) = write(destinations, args, &document, &document)? {
         return Ok(exit);
     }
     if args.fix {
@@ -52,7 +52,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
 /// Diagnoses the machine of the file. The JSON output is that of the file, with these findings.
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::document(file)?;
-    let places = open(args)?;
+    let destinations = open(args)?;
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     json["max_error_ns"] = document.max_error_ns.into();
@@ -60,7 +60,7 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     json["findings"] = serde_json::to_value(document.findings())?;
     let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
     document.verdict = "A recorded machine: nothing is measured here.".to_owned();
-    Ok(write(places, args, &document, &json)?.unwrap_or(exit))
+    Ok(write(destinations, args, &document, &json)?.unwrap_or(exit))
 }
 
 /// Where the document goes, and where its figures for a collector go.
@@ -82,11 +82,11 @@ fn write(
 ) -> io::Result<Option<Exit>> {
     let (line, exit) = check(document);
     let mut said = if args.check { line + "\n" } else { text::text(document) };
-    if let Some(place) = metrics {
+    if let Some(metrics) = metrics {
         let figures = openmetrics::text(document);
-        match place.is_stdout() {
+        match metrics.is_stdout() {
             true => said = figures,
-            false => place.save(figures.as_bytes())?,
+            false => metrics.save(figures.as_bytes())?,
         }
     }
     outputs.emit(json, &said)?;

@@ -19,14 +19,14 @@ use crate::setup::Setup;
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
-    let place = outputs.open_beside("--out", &args.out)?;
+    let destination = outputs.open_beside("--out", &args.out)?;
     let progress = Progress::new();
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.warp = Some(warp::measure_all(progress.part("counters", 0.8, 1.0)));
     progress.finish();
     conclude(&mut document);
-    write(&place, &document, outputs)?;
+    write(&destination, &document, outputs)?;
     Ok(document.exit())
 }
 
@@ -40,15 +40,15 @@ fn conclude(document: &mut Document) {
 
 /// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
 /// there.
-fn write(place: &Destination, document: &Document, outputs: Outputs) -> io::Result<()> {
+fn write(destination: &Destination, document: &Document, outputs: Outputs) -> io::Result<()> {
     let report = html::html(document) + "\n";
-    if place.is_stdout() {
+    if destination.is_stdout() {
         return outputs.emit(document, &report);
     }
-    place.save(report.as_bytes())?;
+    destination.save(report.as_bytes())?;
     let mut screen = Screen::of_stdout();
     document.show_verdict(&mut screen);
-    screen.line(&format!("\nThe report is in {}.", place.name()));
+    screen.line(&format!("\nThe report is in {}.", destination.name()));
     outputs.emit(document, &screen.text)
 }
 

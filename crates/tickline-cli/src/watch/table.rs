@@ -63,9 +63,9 @@ pub(crate) struct Table {
 
 impl Table {
     /// Creates the table with the row of headings.
-    pub(crate) fn create(place: Destination) -> io::Result<Self> {
-        let name = place.name();
-        let mut table = Self { writer: csv::Writer::from_writer(place.stream()?), name };
+    pub(crate) fn create(destination: Destination) -> io::Result<Self> {
+        let name = destination.name();
+        let mut table = Self { writer: csv::Writer::from_writer(destination.stream()?), name };
         let events = Event::ALL.iter().map(|event| format!("{}_events", event.code()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
             // The row of the first sample meets a broken pipe again, and ends the watch, as any
