@@ -85,7 +85,7 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
             error = command.exec();
         }
     }
-    writeln!(io::stderr(), "{}", line(&format!("{}: {error}", reporter.name))).ok();
+    writeln!(io::stderr(), "{}", message(&format!("{}: {error}", reporter.name))).ok();
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
@@ -352,7 +352,7 @@ impl Reporter {
         if room[0].revents() != Some(PollFlags::POLLOUT) {
             return;
         }
-        let mut text = line(text).into_bytes();
+        let mut text = message(text).into_bytes();
         text.truncate(libc::PIPE_BUF - 1);
         text.push(b'\n');
         // What a write may send: no reader, a limit of files, a terminal that stops who is in the
@@ -370,7 +370,7 @@ impl Reporter {
 }
 
 /// A message, as a line. It contains names of files, which others may have chosen.
-fn line(text: &str) -> String {
+fn message(text: &str) -> String {
     format!("tickline: {}", screen::plain(text))
 }
 
