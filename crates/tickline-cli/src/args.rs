@@ -90,9 +90,9 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// The largest error of Unix time that is accepted, such as 100ms. If an offset beyond it is
-    /// known, Unix time is wrong; if the NTP daemon claims no smaller error, Unix time is not known
-    /// to be right. By default 128ms for the offset, and 2s for the claim
+    /// The largest acceptable error of Unix time, such as 100ms. If the known offset is larger,
+    /// the verdict is WRONG. If the NTP daemon claims a larger error or none, the verdict is NOT
+    /// KNOWN RIGHT. By default 128ms for the offset, and 2s for the claim
     #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
 
@@ -105,8 +105,8 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "FILE", value_parser = target())]
     pub(crate) openmetrics: Option<Target>,
 
-    /// Diagnoses another machine by the facts that --json has written there to FILE (`-`: standard
-    /// input); measures nothing. Exits with 0 if nothing on that machine is found slow or wrong,
+    /// Diagnoses another machine from FILE, which --json wrote there (`-`: standard input);
+    /// measures nothing. Exits with 0 if the doctor finds nothing slow or wrong on that machine,
     /// else with 1
     #[arg(long, value_name = "FILE", conflicts_with = "time")]
     pub(crate) facts: Option<PathBuf>,

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
         helper.dismiss();
         // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
         if error.kind() == io::ErrorKind::PermissionDenied && file.is_some() {
-            reporter.say_not(&format!("it is not executed while it is traced: {error}"));
+            reporter.say_not(&format!("the kernel refuses to execute it while tickline traces it: {error}"));
             error = command.exec();
         }
     }

@@ -34,7 +34,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         }
         let next_in = publisher.step().map_err(io::Error::other)?;
         if publisher.phase() == LeasePhase::Off {
-            log.line("it is switched off; `tickline serve on`, and a start after that, switch it on");
+            log.line("this page is switched off: run `tickline serve on`, then start a server");
             return Ok(Exit::Success);
         }
         if is_ending && !publisher.has_line() {
@@ -77,7 +77,9 @@ impl Log<'_> {
             self.line("the page is not locked in memory (ulimit -l)");
         }
         if !publisher.is_restartable() {
-            self.line("no restartable sequences here: a stop may come between a look and a store");
+            self.line(
+                "the kernel has no restartable sequences, and may stop the server between a read and a store",
+            );
         }
     }
 

@@ -120,7 +120,7 @@ impl Status {
         if let Some(rate_ppb) = self.rate_ppb.filter(|ppb| *ppb != 0) {
             let is_fast = rate_ppb.unsigned_abs() > FAST_SLEW_PPB;
             let then = if is_fast { ": no line is published while that is above 1,000 ppm" } else { "" };
-            say("rate", &format!("the kernel corrects that of its clock by {rate_ppb} ppb{then}"));
+            say("rate", &format!("the kernel corrects the rate of its clock by {rate_ppb} ppb{then}"));
         }
         let unknown = match self.readers_unknown {
             0 => String::new(),
@@ -151,7 +151,7 @@ impl Status {
             }
             (_, false) => "the leases have run out; programs ask the OS clock",
             (LeasePhase::Doubted, true) => {
-                "the line may be too low or too high; programs ask the OS clock, too"
+                "the line may be wrong; programs also ask the OS clock, and return the later time"
             }
             _ => "programs take the time from the page",
         }

@@ -104,7 +104,7 @@ fn unseen(document: &Document, seen: usize) -> String {
             "A system call answers {MONOTONIC} here, so each such call is seen, but for those of 32-bit programs on a 64-bit \
              kernel."
         ),
-        _ => "Calls that the vDSO answers are no system calls, and are not seen.".to_owned(),
+        _ => "Calls that the vDSO answers are no system calls, so tickline does not see them.".to_owned(),
     }
 }
 

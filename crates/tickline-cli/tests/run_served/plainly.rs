@@ -34,7 +34,12 @@ fn a_program_that_may_not_be_traced_is_executed_plainly() {
         };
         let (code, said) = run(served.run_traced(&["/bin/sh", "-c", "exit 5"]));
         assert_eq!(code, Some(5), "{said}");
-        assert!(said.contains(" has the kernel's clock: it is not executed while it is traced: "), "{said}");
+        assert!(
+            said.contains(
+                " has the kernel's clock: the kernel refuses to execute it while tickline traces it: "
+            ),
+            "{said}"
+        );
         let (code, said) = run(served.run(&[file.to_str().unwrap()]));
         assert_eq!((code, said.contains("traced")), (Some(126), false), "{said}");
     }
