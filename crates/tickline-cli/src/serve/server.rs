@@ -34,7 +34,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         }
         let next_in = publisher.step().map_err(io::Error::other)?;
         if publisher.phase() == LeasePhase::Off {
-            log.line("this page is switched off: run `tickline serve on`, then start a server");
+            log.line("the page is switched off: run `tickline serve on`, then start a server");
             return Ok(Exit::Success);
         }
         if is_ending && !publisher.has_line() {

@@ -91,12 +91,12 @@ fn off_is_for_all_and_stays() {
             // A late server changes nothing.
             server.signal(libc::SIGCONT);
             let (code, said) = server.ended();
-            assert_eq!((code, said.contains("it is switched off")), (Some(0), true), "{said}");
+            assert_eq!((code, said.contains("the page is switched off")), (Some(0), true), "{said}");
         }
         does("off", "was off already");
         // What systemd starts after a server was killed leaves the page off, and is not started again.
         let (code, said) = Server::start(&page).ended();
-        assert!(code == Some(0) && said.contains("it is switched off"), "{said}");
+        assert!(code == Some(0) && said.contains("the page is switched off"), "{said}");
         assert!(said.contains("tickline serve on") && !said.contains("serves this page"), "{said}");
         assert_eq!(status(&page).unwrap()["phase"], "off");
         does("on", ": a server may serve it again");
@@ -136,7 +136,7 @@ fn a_fast_slew_is_one_line_of_log() {
     );
 }
 
-/// Symptom: SIGBUS, or exit code 0 and "it is switched off", which systemd takes for well.
+/// Symptom: SIGBUS, or exit code 0 and "the page is switched off", which systemd takes for well.
 #[test]
 fn a_server_whose_page_was_truncated_says_so() {
     for (bytes, said_of_it) in
