@@ -21,7 +21,7 @@ const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 
 /// What a guest boots.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
     pub(super) initramfs: PathBuf,
@@ -104,7 +104,7 @@ impl Image {
         initramfs.extend(fs::read(archive(folder)?)?);
         let file = self.initramfs.with_file_name("initramfs-more.cpio");
         fs::write(&file, initramfs)?;
-        Ok(Self { kernel: self.kernel.clone(), initramfs: file, disks: Vec::new(), ..*self })
+        Ok(Self { initramfs: file, ..self.clone() })
     }
 }
 

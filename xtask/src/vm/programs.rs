@@ -56,7 +56,7 @@ impl Program {
     }
 
     /// The phases of the report on this program, with the groups of checks for each.
-    fn groups(&self) -> Vec<(&'static str, Vec<&'static str>)> {
+    pub(super) fn expect(&self) -> Vec<(String, Vec<&'static str>)> {
         let mut phases = vec![("native", vec!["load", "load native"]), ("run", vec!["load", "load served"])];
         if !self.is_static {
             phases.push(("preload", vec!["load", "load served"]));
@@ -66,19 +66,11 @@ impl Program {
             phases[1].1.push("load under run");
             phases.push((HANDED_OVER, vec![HANDED_OVER]));
         }
-        phases
+        phases.into_iter().map(|(phase, groups)| (self.phase(phase), groups)).collect()
     }
 
     pub(super) fn phases(&self) -> Vec<String> {
-        self.groups().into_iter().map(|(phase, _)| self.phase(phase)).collect()
-    }
-
-    /// The groups of checks, and the phases in which they hold.
-    pub(super) fn expect(&self) -> Vec<(String, String)> {
-        let of = |(phase, groups): (&str, Vec<&str>)| {
-            groups.into_iter().map(|group| (group.to_owned(), self.phase(phase))).collect::<Vec<_>>()
-        };
-        self.groups().into_iter().flat_map(of).collect()
+        self.expect().into_iter().map(|(phase, _)| phase).collect()
     }
 
     /// The checks of this program only: its ratio, of which `share` is enough, and its own.

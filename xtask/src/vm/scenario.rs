@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::judge::holds;
-use super::packages;
+use super::packages::Daemon;
 use super::programs::{self, Program};
 use crate::files;
 
@@ -40,7 +40,7 @@ pub(super) struct Scenario {
     #[serde(default)]
     pub(super) pace: Pace,
     /// A daemon that the guest needs.
-    pub(super) daemon: Option<packages::Program>,
+    pub(super) daemon: Option<Daemon>,
     /// The programs on Debian that the guest runs.
     #[serde(skip)]
     pub(super) programs: Vec<Program>,
@@ -180,7 +180,9 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
     // A native call to acpi_pm takes a fifth to a quarter less time (`programs.toml`).
     let share = if guest.kernel.contains("clocksource=acpi_pm") { 0.75 } else { 1.0 };
     for program in &guest.programs {
-        expect.extend(program.expect());
+        for (phase, groups) in program.expect() {
+            expect.extend(groups.into_iter().map(|group| (group.to_owned(), phase.clone())));
+        }
         guest.checks.extend(program.checks(share)?);
     }
     for (group, phase) in expect {
