@@ -145,12 +145,12 @@ impl Measured {
                 return Err(format!("{clock}: {} calls of {calls}", answer[clock][0]));
             }
         }
-        let number = |key: &str, index: usize| answer[key][index].as_f64();
-        let batch = number("batch", 0).zip(number("batch", 1));
+        let batch = answer["batch"][0].as_f64().zip(answer["batch"][1].as_f64());
+        let time = |index: usize| answer["realtime"][index].as_u64();
         // A server has no batches, and tells only the time of day.
-        let (calls, ns) = batch
-            .or_else(|| Some((number("realtime", 0)?, number("realtime", 3)? - number("realtime", 2)?)))
-            .ok_or("it says no times")?;
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let server = || Some((calls as f64, time(3)?.saturating_sub(time(2)?) as f64));
+        let (calls, ns) = batch.or_else(server).ok_or("it says no times")?;
         self.ns = Some(self.ns.unwrap_or(f64::MAX).min(ns / calls));
         for (key, value) in answer["figures"].as_object().into_iter().flatten() {
             let smallest = self.figures.entry(key.clone()).or_insert(f64::MAX);
