@@ -9,7 +9,7 @@ use crate::vm::table::processor;
 
 /// The largest number of crates that each of these crates brings along on Linux by default.
 /// `tickline` brings `tickline-core` and `libc`, and `tickline-core` brings none.
-const MOST_DEPENDENCIES: [(&str, usize); 2] = [("tickline-core", 0), ("tickline", 2)];
+const MAX_DEPENDENCIES: [(&str, usize); 2] = [("tickline-core", 0), ("tickline", 2)];
 
 /// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores
 /// the results of the nightly lane.
@@ -55,7 +55,7 @@ fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
 /// `cargo xtask dependencies`: checks the dependencies of the crates that promise to have few.
 pub(crate) fn dependencies() -> Result<u8, String> {
     let mut code = 0;
-    for (name, most) in MOST_DEPENDENCIES {
+    for (name, most) in MAX_DEPENDENCIES {
         let tree = step::output_of(&format!(
             "cargo tree -p {name} -e normal --prefix none --target x86_64-unknown-linux-gnu --format {{p}}"
         ))?;

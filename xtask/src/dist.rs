@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::files;
-use crate::step::{output_of, shown};
+use crate::step::{output, output_of, shown};
 
-const TARGET: &str = "x86_64-unknown-linux-musl";
+/// The target of static programs.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// `[profile.dist]` is in the workspace's `Cargo.toml`.
 const BUILD: &str = "cargo build -q --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
@@ -55,20 +56,19 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
         fs::write(parts.join(name), bytes).map_err(|error| format!("{name}: {error}"))
     };
     part(LIBRARY, library(folder)?)?;
+    let text = |arguments: &str| Ok::<_, String>(output_of(&format!("{program} {arguments}"))? + "\n");
     for shell in ["bash", "fish", "zsh"] {
-        part(shell, output(&[&program, "completions", shell])?)?;
+        part(shell, text(&format!("completions {shell}"))?.into())?;
     }
-    part("man/tickline.1", output(&[&program, "man"])?)?;
-    let help = String::from_utf8_lossy(&output(&[&program, "--help"])?).into_owned();
-    for command in commands(&help) {
-        part(&format!("man/tickline-{command}.1"), output(&[&program, "man", command])?)?;
+    part("man/tickline.1", text("man")?.into())?;
+    for command in commands(&text("--help")?) {
+        part(&format!("man/tickline-{command}.1"), text(&format!("man {command}"))?.into())?;
     }
     let made = folder.join("package");
     fs::remove_dir_all(&made).ok();
-    let place = made.display().to_string() + "/";
-    output(&[&PACKAGE.split(' ').collect::<Vec<_>>()[..], &[TARGET, "--output", &place]].concat())?;
-    let found = fs::read_dir(&made).into_iter().flatten().find_map(|entry| Some(entry.ok()?.path()));
-    found.ok_or_else(|| format!("no package in {place}"))
+    let place = made.display();
+    output_of(&format!("{PACKAGE} {TARGET} --output {place}/"))?;
+    files::entries(&made).pop().ok_or_else(|| format!("no package in {place}"))
 }
 
 /// The commands that a help text lists, without `help`. A line has two spaces and the command's
@@ -84,17 +84,9 @@ fn commands(help: &str) -> impl Iterator<Item = &str> {
 /// (deb(5)).
 pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     let path = package.with_extension("tar.gz");
-    let files = output(&["ar", "p", &package.display().to_string(), "data.tar.gz"])?;
-    fs::write(&path, files).map_err(|error| format!("{}: {error}", path.display()))?;
+    let unpack = "ar p \"$0\" data.tar.gz > \"$1\"";
+    output(Command::new("sh").args(["-c", unpack]).args([package, &path]))?;
     Ok(path)
-}
-
-/// The output of a command.
-fn output(words: &[&str]) -> Result<Vec<u8>, String> {
-    let failed = |why: &str| format!("`{}`: {why}", words.join(" "));
-    let (program, arguments) = words.split_first().ok_or_else(|| failed("no command"))?;
-    let done = Command::new(program).args(arguments).output().map_err(|error| failed(&error.to_string()))?;
-    if done.status.success() { Ok(done.stdout) } else { Err(failed(&String::from_utf8_lossy(&done.stderr))) }
 }
 
 /// The functions that the library replaces in a program with `LD_PRELOAD`. Any other exported name

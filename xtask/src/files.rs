@@ -63,6 +63,11 @@ pub(crate) fn store_block(path: &str, name: &str, block: &str) -> Result<(), Str
     store(path, &with_block(&read(path)?, name, block).map_err(|why| format!("{path}: {why}"))?)
 }
 
+/// A table's head. ` | ` separates the titles.
+pub(crate) fn table_head(titles: &str) -> String {
+    format!("| {titles} |\n|{}\n", "---|".repeat(titles.split(" | ").count()))
+}
+
 /// For each of `starts`, the row that begins with it: from `new`, or else from `stored`. Leaves out
 /// all other rows.
 pub(crate) fn merged(starts: &[String], new: &str, stored: &str) -> Result<String, String> {

@@ -132,7 +132,7 @@ pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatu
 /// last lines.
 fn faults(output: &str) -> String {
     const SIGNS: [&str; 4] = ["FAILED", "panicked at", "error:", "error["];
-    const MOST: usize = 16;
+    const MAX_LINES: usize = 16;
     let tells = |line: &str| SIGNS.iter().any(|sign| line.contains(sign));
     let lines: Vec<&str> = output.lines().collect();
     let is_telling = |place: &usize| tells(lines[*place]) || *place > 0 && tells(lines[*place - 1]);
@@ -140,7 +140,7 @@ fn faults(output: &str) -> String {
     if telling.is_empty() {
         telling = lines;
     }
-    telling[telling.len().saturating_sub(MOST)..].join("\n")
+    telling[telling.len().saturating_sub(MAX_LINES)..].join("\n")
 }
 
 /// How many tests passed: the sum over the closing lines of all test programs.

@@ -14,9 +14,9 @@ use crate::vm::BUILD;
 use list::{Counter, Crates, HOST, RISC_V, Target};
 use machine::Machine;
 
-/// The page with the table, and the table's head.
+/// The page with the table, and the table's titles.
 const STORED: &str = "PLATFORM.md";
-const TITLES: &str = "| target | compiled | unit tests run | control loop run | counter path checked |\n|---|---|---|---|---|\n";
+const TITLES: &str = "target | compiled | unit tests run | control loop run | counter path checked";
 
 /// The message of a test that has nothing to test.
 const SKIPPED: &str = "SKIPPED: ";
@@ -82,7 +82,7 @@ pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
     let extent = if others { Extent::Short } else { Extent::Full };
     let rows: Vec<[Outcome; 5]> = targets.iter().filter(wanted).map(|target| check(target, extent)).collect();
     let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(Outcome::text).join(" | "));
-    let table = TITLES.to_owned() + &rows.iter().map(line).collect::<String>();
+    let table = files::table_head(TITLES) + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
     if rows.iter().flatten().any(|outcome| *outcome == Failed) {
         return Ok(1);

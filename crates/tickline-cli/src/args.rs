@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand};
 
 use crate::cpu_list;
 use crate::measure::warp::Pattern;
-use crate::wrap::columns;
+use crate::screen::columns;
 
 /// Texts of `help/`, one after the other: what stands below the options in `--help` and in the
 /// manual. The exit codes there are those of `exit.rs`.

@@ -4,13 +4,14 @@ use std::io;
 use std::time::Instant;
 
 use crate::args;
-use crate::document::{Bench, CostRow, Document};
+use crate::document::{BenchSummary, Document};
 use crate::exit::Exit;
-use crate::measure::{as_f64, calls, costs};
+use crate::measure::costs::{self, CostRow};
+use crate::measure::{as_f64, calls};
 use crate::output::Outputs;
 use crate::progress::Progress;
+use crate::screen::Screen;
 use crate::setup::Setup;
-use crate::wrap::Screen;
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let mut document = setup.document("bench", costs, None);
     drop(setup);
     progress.finish();
-    document.bench = Some(Bench { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
+    document.bench = Some(BenchSummary { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
     outputs.emit(&document, &text(&document))?;
     Ok(document.exit())
 }
@@ -46,7 +47,9 @@ fn text(document: &Document) -> String {
         [("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")];
     let mut screen = Screen::of_stdout();
     document.show_verdict(&mut screen);
-    let Some(Bench { rounds, calls, long_run, cpu_percent }) = &document.bench else { return screen.text };
+    let Some(BenchSummary { rounds, calls, long_run, cpu_percent }) = &document.bench else {
+        return screen.text;
+    };
     screen
         .heading(&format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved"));
     screen.table_of(&COSTS, &document.costs);

@@ -12,8 +12,8 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
+use crate::screen::{Screen, plain};
 use crate::words::{cell, code, unit};
-use crate::wrap::{Screen, plain};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -31,9 +31,9 @@ pub(crate) struct DocumentDiff {
     /// The limit of `--above`, percent: costs that differ by no more are equal.
     above_percent: f64,
     /// Facts and figures that differ.
-    differences: Vec<Difference>,
+    differences: Vec<DiffRow>,
     /// Facts that only one document knows; they are no differences.
-    known_once: Vec<Difference>,
+    known_once: Vec<DiffRow>,
     /// How many facts and figures are equal.
     equal: usize,
 }
@@ -53,7 +53,7 @@ struct Side {
 /// One fact or figure, in the first document and in the second.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Difference {
+struct DiffRow {
     /// The fact's name, in words.
     name: String,
     /// The figures' unit; null for words.
@@ -82,12 +82,12 @@ type Read<'a> = (&'a Path, (Value, Document));
 fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> DocumentDiff {
     let ((first, left), (second, right)) = (side(first, above_percent), side(second, above_percent));
     let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
-    let mut differs = |figure: &Figure, first: Value, second: Value| {
+    let mut differs = |fact: &Fact, first: Value, second: Value| {
         let known = !first.is_null() && !second.is_null();
         let ratio = first.as_f64().zip(second.as_f64()).map(|(first, second)| second / first);
         let ratio = ratio.filter(|ratio| ratio.is_finite());
-        let difference = Difference { name: figure.name.clone(), unit: figure.unit, first, second, ratio };
-        if known { &mut differences } else { &mut known_once }.push(difference);
+        let row = DiffRow { name: fact.name.clone(), unit: fact.unit, first, second, ratio };
+        if known { &mut differences } else { &mut known_once }.push(row);
     };
     for one in &left {
         match right.iter().find(|other| other.name == one.name) {
@@ -102,11 +102,11 @@ fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> DocumentDif
     DocumentDiff { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
 }
 
-fn side((file, (document, typed)): Read<'_>, above_percent: f64) -> (Side, Vec<Figure>) {
+fn side((file, (document, typed)): Read<'_>, above_percent: f64) -> (Side, Vec<Fact>) {
     let text = |key: &str| document[key].as_str().map(str::to_owned);
     let (file, taken_at) = (file.display().to_string(), text("taken_at"));
     let side = Side { file, taken_at, program_version: text("program_version") };
-    (side, figures(&document, &typed, above_percent))
+    (side, facts_of(&document, &typed, above_percent))
 }
 
 /// The comparison as text.
@@ -129,10 +129,10 @@ fn text(found: &DocumentDiff) -> String {
 }
 
 /// The short values in a table, then the long ones.
-fn rows(title: &str, differences: &[Difference], screen: &mut Screen) {
+fn rows(title: &str, differences: &[DiffRow], screen: &mut Screen) {
     /// The longest value that fits into a column, characters.
     const SHORT: usize = 16;
-    let row = |difference: &Difference| {
+    let row = |difference: &DiffRow| {
         let unit = difference.unit.map_or_else(String::new, |unit| format!(", {unit}"));
         let [first, second] = [&difference.first, &difference.second].map(cell);
         let ratio = difference.ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
@@ -151,7 +151,7 @@ fn rows(title: &str, differences: &[Difference], screen: &mut Screen) {
 
 /// A fact in words, or a figure with its unit.
 #[derive(Debug, Clone, PartialEq)]
-struct Figure {
+struct Fact {
     name: String,
     unit: Option<&'static str>,
     value: Value,
@@ -166,7 +166,7 @@ const RATE: f64 = 100e-6;
 const SKIPPED: [&str; 5] =
     ["kernel_log", "ntp", "counter_difference_ticks", "clock_gettime_difference_ns", "tracer_pid"];
 
-impl Figure {
+impl Fact {
     /// A fact, or a figure that has to be the same.
     fn exact(name: impl Into<String>, value: &Value) -> Self {
         Self { name: name.into(), unit: None, value: value.clone(), tolerance: 0.0 }
@@ -188,42 +188,42 @@ impl Figure {
 
 /// Every fact and figure of the document that is known. Costs are equal within `above_percent`.
 /// Health and findings are by the rules of this program, whichever version wrote the document.
-fn figures(document: &Value, typed: &Document, above_percent: f64) -> Vec<Figure> {
+fn facts_of(document: &Value, typed: &Document, above_percent: f64) -> Vec<Fact> {
     let findings = diagnose(typed);
-    let mut figures = vec![Figure::exact("health", &json!(Health::of(typed, &findings).level))];
+    let mut facts = vec![Fact::exact("health", &json!(Health::of(typed, &findings).level))];
     let exact =
-        |found: &Finding| Figure::exact(format!("finding {}", found.code), &code(found.severity).into());
-    figures.extend(findings.iter().map(exact));
-    facts("", &document["machine"], &mut figures);
-    figures.push(Figure::exact("NTP synchronised", &document["machine"]["ntp"]["synchronised"]));
-    figures.push(Figure::exact("counter used", &document["fast"]));
+        |found: &Finding| Fact::exact(format!("finding {}", found.code), &code(found.severity).into());
+    facts.extend(findings.iter().map(exact));
+    add_facts("", &document["machine"], &mut facts);
+    facts.push(Fact::exact("NTP synchronised", &document["machine"]["ntp"]["synchronised"]));
+    facts.push(Fact::exact("counter used", &document["fast"]));
     let elements = |list: &str| document[list].as_array().into_iter().flatten();
     for gate in elements("gates") {
         let state = if gate["open"] == true { &json!("open") } else { &gate["reason"] };
-        figures.push(Figure::exact(format!("gate {}", gate["gate"].as_str().unwrap_or("?")), state));
+        facts.push(Fact::exact(format!("gate {}", gate["gate"].as_str().unwrap_or("?")), state));
     }
-    let rate = Figure::exact("frequency", &document["clock"]["frequency_hz"]);
-    figures.push(Figure { unit: Some("Hz"), tolerance: RATE, ..rate });
+    let rate = Fact::exact("frequency", &document["clock"]["frequency_hz"]);
+    facts.push(Fact { unit: Some("Hz"), tolerance: RATE, ..rate });
     for row in elements("costs") {
         let clock = row["clock"].as_str().unwrap_or("?");
-        let cost = Figure::exact(format!("cost of {clock}"), &row["cost_ns"]);
-        figures.push(Figure { unit: Some("ns"), tolerance: above_percent / 100.0, ..cost });
-        figures.push(Figure::exact(format!("answered by, {clock}"), &row["served_by"]));
+        let cost = Fact::exact(format!("cost of {clock}"), &row["cost_ns"]);
+        facts.push(Fact { unit: Some("ns"), tolerance: above_percent / 100.0, ..cost });
+        facts.push(Fact::exact(format!("answered by, {clock}"), &row["served_by"]));
     }
-    figures.retain(|figure| !figure.value.is_null());
-    figures
+    facts.retain(|fact| !fact.value.is_null());
+    facts
 }
 
 /// Adds the scalars of an object, and of the objects in it, named by their keys.
-fn facts(prefix: &str, object: &Value, figures: &mut Vec<Figure>) {
-    let facts = object.as_object().into_iter().flatten();
-    for (key, value) in facts.filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
+fn add_facts(prefix: &str, object: &Value, facts: &mut Vec<Fact>) {
+    let entries = object.as_object().into_iter().flatten();
+    for (key, value) in entries.filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
         let (name, unit) = unit(key);
         let name = format!("{prefix}{}", name.replace('_', " "));
         match value {
-            Value::Object(_) => self::facts(&format!("{name}, "), value, figures),
+            Value::Object(_) => add_facts(&format!("{name}, "), value, facts),
             Value::Array(_) => {}
-            _ => figures.push(Figure { unit, ..Figure::exact(name, value) }),
+            _ => facts.push(Fact { unit, ..Fact::exact(name, value) }),
         }
     }
 }

@@ -14,9 +14,10 @@
 //!    returns `None` where a fact that it needs is unknown. Add the function to `RULES`.
 //! 3. The text: `texts.json` has the words by a stable code: the severity, one sentence without a
 //!    full stop, the evidence, and the command or setting that mends it. `Finding::new` puts
-//!    figures and names in; `seen` and `fix` add what only the rule can say. What several fixes say
-//!    is in `fix.rs`. A fix must not recommend the TSC where the counters are unsynchronised or the
-//!    TSC is not invariant. `explain.md`, beside `src/`, says at more length what the code means.
+//!    figures and names in; `with_evidence` and `fix` add what only the rule can say. What several
+//!    fixes say is in `fix.rs`. A fix must not recommend the TSC where the counters are
+//!    unsynchronised or the TSC is not invariant. `explain.md`, beside `src/`, says at more length
+//!    what the code means.
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
 //!    changes its meaning or goes away, raise the version (`document.rs`).
 //! 5. The test: add a row to `rule_cases.json`, which starts from a machine without faults. The

@@ -14,13 +14,13 @@ use crate::diagnose::{Health, Level};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
-use crate::measure::calls::MONOTONIC;
+use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::signed_f64;
 use crate::openmetrics;
-use crate::output::{Outputs, Place, to_stdout};
+use crate::output::{Destination, Outputs, to_stdout};
 use crate::progress::Progress;
+use crate::screen::plain;
 use crate::setup::Setup;
-use crate::wrap::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     match diagnose(args) {
@@ -34,13 +34,13 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
         return diagnose_recorded(file, args);
     }
     let setup = Setup::start();
-    let places = open(args)?;
+    let destinations = open(args)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
-    if let Some(exit) = write(places, args, &document, &document)? {
+    if let Some(exit) = write(destinations, args, &document, &document)? {
         return Ok(exit);
     }
     if args.fix {
@@ -52,7 +52,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
 /// Diagnoses the machine of the file. The JSON output is that of the file, with these findings.
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::document(file)?;
-    let places = open(args)?;
+    let destinations = open(args)?;
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     json["max_error_ns"] = document.max_error_ns.into();
@@ -60,13 +60,13 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     json["findings"] = serde_json::to_value(document.findings())?;
     let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
     document.verdict = "A recorded machine: nothing is measured here.".to_owned();
-    Ok(write(places, args, &document, &json)?.unwrap_or(exit))
+    Ok(write(destinations, args, &document, &json)?.unwrap_or(exit))
 }
 
 /// Where the document goes, and where its figures for a collector go.
-type Places = (Outputs, Option<Place>);
+type Destinations = (Outputs, Option<Destination>);
 
-fn open(args: &Doctor) -> io::Result<Places> {
+fn open(args: &Doctor) -> io::Result<Destinations> {
     let outputs = Outputs::open(&args.json)?;
     let metrics = args.openmetrics.as_ref();
     let metrics = metrics.map(|target| outputs.open_beside("--openmetrics", target)).transpose()?;
@@ -75,18 +75,18 @@ fn open(args: &Doctor) -> io::Result<Places> {
 
 /// Writes everything. Returns the exit code of `--check`, if that is asked for.
 fn write(
-    (outputs, metrics): Places,
+    (outputs, metrics): Destinations,
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,
 ) -> io::Result<Option<Exit>> {
     let (line, exit) = check(document);
     let mut said = if args.check { line + "\n" } else { text::text(document) };
-    if let Some(place) = metrics {
+    if let Some(metrics) = metrics {
         let figures = openmetrics::text(document);
-        match place.is_stdout() {
+        match metrics.is_stdout() {
             true => said = figures,
-            false => place.save(figures.as_bytes())?,
+            false => metrics.save(figures.as_bytes())?,
         }
     }
     outputs.emit(json, &said)?;
@@ -117,7 +117,7 @@ fn check(document: &Document) -> (String, Exit) {
     let costs = [
         ("clock_gettime", document.cost_ns(MONOTONIC)),
         ("possible", document.attainable_ns()),
-        ("tickline", document.cost_ns("tickline::now_ns")),
+        ("tickline", document.cost_ns(NOW_NS)),
     ];
     // The guidelines have no unit below the microsecond.
     let cost = |(name, ns): (&str, Option<f64>)| Some(format!(" {name}={:.4}us;;;0", ns? / 1_000.0));

@@ -6,14 +6,9 @@
 //! The comments on the fields are the descriptions in `schema/`, which a test compares with these
 //! structures (`schema.rs`).
 
-mod lines;
-mod watch;
+mod machine_rows;
 
-pub(crate) use crate::measure::costs::CostRow;
-pub(crate) use crate::measure::latency::LatencyRow;
-pub(crate) use crate::measure::track::TrackSummary;
-pub(crate) use lines::lines;
-pub(crate) use watch::{CpuWatch, Ending, Watch};
+pub(crate) use machine_rows::machine_rows;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,17 +18,19 @@ use serde::{Deserialize, Serialize};
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, CpuStatus, Environment, Reason, State, Status, UnixTime};
 
-use crate::diagnose::{self, Finding, Health};
+use crate::diagnose::{self, Finding, Health, Level};
 use crate::exit::Exit;
 use crate::machine::Machine;
 use crate::measure::as_f64;
-use crate::measure::calls::MONOTONIC;
-use crate::measure::costs::LongRun;
+use crate::measure::calls::{MONOTONIC, NOW_NS};
+use crate::measure::costs::{CostRow, LongRun};
+use crate::measure::latency::LatencyRow;
 use crate::measure::status_when;
-use crate::measure::warp::Warp;
-use crate::measure::watch::state_name;
+use crate::measure::track::TrackSummary;
+use crate::measure::warp::WarpTest;
+use crate::measure::watch::{WatchSummary, state_name};
+use crate::screen::{BAD, GOOD, SLOW, Screen};
 use crate::words::time;
-use crate::wrap::Screen;
 
 /// The schema's name. Its number rises when a key changes its meaning or goes away.
 pub(crate) const SCHEMA: &str = "tickline/2";
@@ -76,7 +73,7 @@ pub(crate) struct Document {
     /// The status of tickline's clock.
     pub(crate) clock: ClockStatus,
     /// The conditions for the use of the counter, in the order of their judgement.
-    pub(crate) gates: Vec<Gate>,
+    pub(crate) gates: Vec<GateRow>,
     /// What a call of each clock costs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) costs: Vec<CostRow>,
@@ -91,16 +88,16 @@ pub(crate) struct Document {
     pub(crate) latencies: Vec<LatencyRow>,
     /// The comparison of the CPUs' counters.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) warp: Option<Warp>,
+    pub(crate) warp: Option<WarpTest>,
     /// A long run of each clock.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
-    pub(crate) bench: Option<Bench>,
+    pub(crate) bench: Option<BenchSummary>,
     /// The summary of `watch`.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
-    pub(crate) watch: Option<Watch>,
+    pub(crate) watch: Option<WatchSummary>,
     /// Who calls for the time by system calls.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
-    pub(crate) who: Option<Who>,
+    pub(crate) who: Option<WhoSummary>,
 }
 
 /// The global clock's status.
@@ -161,7 +158,7 @@ pub(crate) struct CpuRow {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
-pub(crate) struct Gate {
+pub(crate) struct GateRow {
     /// The gate's name.
     pub(crate) gate: String,
     /// Whether it lets the counter be used.
@@ -177,7 +174,7 @@ pub(crate) struct Gate {
 /// The results of `bench` beside the costs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Bench {
+pub(crate) struct BenchSummary {
     /// Rounds over all clocks, for the figures in `costs`.
     pub(crate) rounds: u32,
     /// Calls of each clock in the long run.
@@ -192,7 +189,7 @@ pub(crate) struct Bench {
 impl Document {
     /// A document with what was measured, the facts of the machine, and the global clock's status.
     pub(crate) fn new(command: &'static str, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
-        let status = settled();
+        let status = usual_status();
         let machine = Machine::read(&status);
         let mut document = Self {
             schema: SCHEMA.into(),
@@ -220,9 +217,17 @@ impl Document {
         self.findings = Some(findings);
     }
 
-    /// The exit code: `Success` if nothing is slow or wrong, and tickline reads the counter.
+    /// The exit code: `Success` if nothing is slow or wrong, and tickline reads the counter. A test
+    /// of all pairs of CPUs may find unsynchronised counters although tickline reads the counter,
+    /// since on bare metal tickline trusts the kernel.
     pub(crate) fn exit(&self) -> Exit {
-        if self.fast && !self.is_bad() { Exit::Success } else { Exit::Negative }
+        let is_well = self.fast && !self.is_bad() && self.unsynchronised().is_none();
+        if is_well { Exit::Success } else { Exit::Negative }
+    }
+
+    /// The test of pairs of CPUs, if it has found unsynchronised counters.
+    pub(crate) fn unsynchronised(&self) -> Option<&WarpTest> {
+        self.warp.as_ref().filter(|warp| warp.synchronised == Some(false))
     }
 
     /// Whether something on the machine is slow or wrong.
@@ -246,8 +251,16 @@ impl Document {
         applies.then_some("This is a debug build: its costs are several times those of a release build.")
     }
 
-    /// Shows the verdict, and that note.
+    /// Shows the sentence about the machine, its level in colour; then the verdict, and that note.
     pub(crate) fn show_verdict(&self, screen: &mut Screen) {
+        if let Some((sentence, health)) = self.headline().zip(self.health.as_ref()) {
+            let style = match health.level {
+                Level::Ok => GOOD,
+                Level::Unsure | Level::Slow | Level::Unknown => SLOW,
+                Level::Wrong => BAD,
+            };
+            screen.say_painted("", &sentence, sentence.find(':').unwrap_or(0), style);
+        }
         screen.say("", &self.verdict);
         if let Some(note) = self.build_note() {
             screen.say("", note);
@@ -292,7 +305,7 @@ impl ClockStatus {
 /// The global clock's status. On a busy machine the thread may replace a line some ms after its
 /// end, and asks for UTC once it has started. This waits for the thread, since the document is about
 /// the usual state.
-fn settled() -> Status {
+fn usual_status() -> Status {
     let has_asked = || Clock::global().utc() != Err(UtcUnknown::NoSource);
     status_when(|status| status.state != State::Calibrating && has_asked(), Duration::from_millis(100))
 }
@@ -302,8 +315,8 @@ pub(crate) fn utc_width_ns(utc: &UtcReading) -> u64 {
     u64::try_from(utc.width().as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn gates(status: &Status) -> Vec<Gate> {
-    let gate = |verdict: &tickline::Verdict| Gate {
+fn gates(status: &Status) -> Vec<GateRow> {
+    let gate = |verdict: &tickline::Verdict| GateRow {
         gate: verdict.gate.code().into(),
         open: verdict.closed.is_none(),
         reason: verdict.closed.map(|reason| reason.code().into()),
@@ -317,7 +330,7 @@ fn gates(status: &Status) -> Vec<Gate> {
 fn verdict(state: State, document: &Document) -> String {
     match state {
         State::Fast => {
-            let costs = document.cost_ns("tickline::now_ns").zip(document.cost_ns(MONOTONIC));
+            let costs = document.cost_ns(NOW_NS).zip(document.cost_ns(MONOTONIC));
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
                 let times = match os_ns < now_ns {
                     // A debug build, or a busy machine.
@@ -352,7 +365,7 @@ fn verdict(state: State, document: &Document) -> String {
 /// Who calls for the time by system calls.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Who {
+pub(crate) struct WhoSummary {
     /// The process whose calls were counted; null for all.
     pub(crate) process: Option<u32>,
     /// How long calls were counted, s; null where they could not be.
@@ -399,7 +412,7 @@ pub(crate) struct Caller {
     pub(crate) fixed_core_percent: Option<f64>,
 }
 
-impl Who {
+impl WhoSummary {
     /// All calls a second.
     pub(crate) fn calls_per_second(&self) -> f64 {
         self.callers.iter().map(|caller| caller.calls_per_second).sum()

@@ -5,7 +5,7 @@ use std::io;
 use crate::args;
 use crate::exit::Exit;
 use crate::output::text_to_stdout;
-use crate::wrap::{Screen, bold};
+use crate::screen::{Screen, bold};
 
 const TEXT: &str = include_str!("../explain.md");
 

@@ -7,7 +7,7 @@ use tickline_tracing::flight;
 
 use crate::args::Flight;
 use crate::exit::Exit;
-use crate::output::{Place, naming, to_stdout};
+use crate::output::{Destination, naming, to_stdout};
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let file = File::open(&args.file).map_err(|error| naming(&args.file, &error))?;
@@ -18,13 +18,13 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
          records that were overwritten, {} that are damaged",
         found.written, found.open, found.events, found.undecided, found.dropped, found.damaged
     );
-    let place = Place::open(&args.out)?;
-    place.save(&trace)?;
-    if place.is_stdout() {
+    let destination = Destination::open(&args.out)?;
+    destination.save(&trace)?;
+    if destination.is_stdout() {
         // A failure here cannot be reported.
         writeln!(io::stderr(), "{text}").ok();
     } else {
-        to_stdout(format!("{}: {text}\n", place.name()))?;
+        to_stdout(format!("{}: {text}\n", destination.name()))?;
     }
     Ok(if found.damaged == 0 { Exit::Success } else { Exit::Negative })
 }

@@ -161,7 +161,7 @@ impl Machine {
     pub(crate) fn read(status: &Status) -> Self {
         let (product, system) = (product(), system::facts());
         let text_of = |name: &str| match name {
-            "version" => line("/proc/version"),
+            "version" => read_line("/proc/version"),
             "log" => system.kernel_log.as_ref().map(|log| log.join("\n")),
             "acpi" => Some(acpi_devices()),
             "product" => product.clone(),
@@ -173,20 +173,20 @@ impl Machine {
         Self {
             cpu: cpu(),
             architecture: Some(std::env::consts::ARCH.to_owned()),
-            kernel: line("/proc/sys/kernel/osrelease"),
-            kernel_command_line: line("/proc/cmdline"),
+            kernel: read_line("/proc/sys/kernel/osrelease"),
+            kernel_command_line: read_line("/proc/cmdline"),
             clocksource: clocksource(),
-            available_clocksources: line(&format!("{CLOCKSOURCE}/available_clocksource")),
+            available_clocksources: read_line(&format!("{CLOCKSOURCE}/available_clocksource")),
             hypervisor: hypervisor.or_else(|| by_cpuid.map(|found| found.code().to_owned())),
             cloud: platform::find(&platform::CLOUDS, text_of),
             product,
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
-            vdso_mapped: text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
+            vdso_mapped: read_text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
-            vsyscall64: line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
+            vsyscall64: read_line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),
-            online_cpus: line("/sys/devices/system/cpu/online"),
+            online_cpus: online_cpus(),
             page_readers: crate::serve::page_readers(),
             systemd: fs::exists("/run/systemd/system").ok(),
             synchronised_cpus: match status.comparison {
@@ -205,35 +205,40 @@ impl Machine {
 
 /// What a file says, which need not be UTF-8: names of files and of processes stand in it. `None` if
 /// it is unreadable.
-fn text(path: impl AsRef<Path>) -> Option<String> {
+fn read_text(path: impl AsRef<Path>) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
 
 /// The only line of a file; `None` if the file is unreadable or empty.
-pub(crate) fn line(path: &str) -> Option<String> {
-    Some(text(path)?.trim().to_owned()).filter(|text| !text.is_empty())
+fn read_line(path: &str) -> Option<String> {
+    Some(read_text(path)?.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
 /// The kernel's clocksource.
 pub(crate) fn clocksource() -> Option<String> {
-    line(&format!("{CLOCKSOURCE}/current_clocksource"))
+    read_line(&format!("{CLOCKSOURCE}/current_clocksource"))
+}
+
+/// The CPUs that are online, as a list of ranges.
+pub(crate) fn online_cpus() -> Option<String> {
+    read_line("/sys/devices/system/cpu/online")
 }
 
 /// The name of a process, which need not be UTF-8; `None` if it has ended.
 #[cfg(target_os = "linux")]
 pub(crate) fn process_name(pid: u32) -> Option<String> {
-    Some(text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
+    Some(read_text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
 }
 
 fn cpu() -> Option<String> {
-    let text = text("/proc/cpuinfo")?;
+    let text = read_text("/proc/cpuinfo")?;
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "))?;
     Some(name.1.to_owned())
 }
 
 /// A line of the firmware's tables.
 fn dmi(name: &str) -> Option<String> {
-    line(&format!("/sys/class/dmi/id/{name}"))
+    read_line(&format!("/sys/class/dmi/id/{name}"))
 }
 
 fn product() -> Option<String> {
@@ -249,7 +254,7 @@ fn acpi_devices() -> String {
 
 /// A line of `/proc/self/status`, by its name.
 fn status_line(name: &str) -> Option<String> {
-    let text = text("/proc/self/status")?;
+    let text = read_text("/proc/self/status")?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.trim().to_owned())
 }

@@ -32,6 +32,7 @@ mod report;
 mod run;
 #[cfg(test)]
 mod schema;
+mod screen;
 #[cfg_attr(not(target_os = "linux"), path = "serve/other.rs")]
 mod serve;
 mod setup;
@@ -40,7 +41,6 @@ mod warp;
 mod watch;
 mod who;
 mod words;
-mod wrap;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -59,8 +59,8 @@ fn main() -> ExitCode {
     {
         return finish(run::run(&args));
     }
-    if let Some(from) = measure::served::asked_for(words()) {
-        return finish(measure::served::filtered(from));
+    if let Some(from) = measure::served_by::filtered_from(words()) {
+        return finish(measure::served_by::filtered(from));
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -102,7 +102,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         // A failure here cannot be reported any more.
-        writeln!(io::stderr(), "tickline: {}", wrap::plain(&error.to_string())).ok();
+        writeln!(io::stderr(), "tickline: {}", screen::plain(&error.to_string())).ok();
         Exit::Error
     });
     ExitCode::from(exit as u8)

@@ -1,11 +1,11 @@
 //! What is measured, and nothing about what it means.
 
 pub(crate) mod calls;
+pub(crate) mod changes;
 pub(crate) mod costs;
 pub(crate) mod latency;
-pub(crate) mod migration;
 pub(crate) mod resolution;
-pub(crate) mod served;
+pub(crate) mod served_by;
 pub(crate) mod track;
 pub(crate) mod warp;
 pub(crate) mod watch;
@@ -30,13 +30,11 @@ pub(crate) fn status_when(is_so: impl Fn(&Status) -> bool, patience: Duration) -
 
 /// The narrowest of some brackets: what `inner` gives between two reads of `outer`. An interruption
 /// widens a bracket.
-pub(crate) fn narrowest<T>(
-    brackets: u32,
-    outer: impl Fn() -> u64,
-    inner: impl Fn() -> T,
-) -> Option<(u64, T, u64)> {
-    let brackets = (0..brackets).map(|_| (outer(), inner(), outer()));
-    brackets.min_by_key(|(before, _, after)| after.wrapping_sub(*before))
+pub(crate) fn narrowest<T>(brackets: u32, outer: impl Fn() -> u64, inner: impl Fn() -> T) -> (u64, T, u64) {
+    let bracket = || (outer(), inner(), outer());
+    let width = |(before, _, after): &(u64, T, u64)| after.wrapping_sub(*before);
+    let narrower = |a, b| if width(&b) < width(&a) { b } else { a };
+    (1..brackets).map(|_| bracket()).fold(bracket(), narrower)
 }
 
 #[expect(

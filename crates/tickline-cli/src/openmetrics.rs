@@ -115,7 +115,7 @@ mod tests {
     fn the_text_is_what_collectors_read() {
         let document = include_str!("openmetrics_document.json");
         let mut document: Document = serde_json::from_str(document).unwrap();
-        document.track = Some(crate::document::TrackSummary::of(vec![point(0.0, 12.5)]));
+        document.track = Some(crate::measure::track::TrackSummary::of(vec![point(0.0, 12.5)]));
         document.diagnose();
         assert_eq!(text(&document), include_str!("openmetrics_expected.txt"));
     }

@@ -14,16 +14,16 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::{Json, Target};
-use crate::wrap::plain_path;
+use crate::screen::plain_path;
 
 /// Where a command's document goes besides the text on standard output, or in its place. It is
 /// opened before the measurement begins.
 #[derive(Debug)]
-pub(crate) struct Outputs(Option<Place>);
+pub(crate) struct Outputs(Option<Destination>);
 
 impl Outputs {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
-        Ok(Self(json.target.as_ref().map(Place::open).transpose()?))
+        Ok(Self(json.target.as_ref().map(Destination::open).transpose()?))
     }
 
     /// Opens the place of a second document, `option` of the command line.
@@ -31,8 +31,8 @@ impl Outputs {
     /// # Errors
     ///
     /// If the place cannot be written, or is that of the JSON.
-    pub(crate) fn open_beside(&self, option: &str, target: &Target) -> io::Result<Place> {
-        let place = Place::open(target)?;
+    pub(crate) fn open_beside(&self, option: &str, target: &Target) -> io::Result<Destination> {
+        let place = Destination::open(target)?;
         if self.0.as_ref().is_some_and(|json| json.resolved == place.resolved) {
             let path = place.path.display();
             return Err(io::Error::other(format!("{option} {path} and --json name one place: choose two")));
@@ -55,7 +55,7 @@ impl Outputs {
 
 /// A place to which a document is written.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Destination {
     /// As the user names it.
     path: PathBuf,
     /// Without links.
@@ -73,7 +73,7 @@ enum Way {
     Replace,
 }
 
-impl Place {
+impl Destination {
     /// Checks the place: one that cannot be written is an error before the measurement.
     pub(crate) fn open(target: &Target) -> io::Result<Self> {
         let path = match target {

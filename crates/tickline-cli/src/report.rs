@@ -11,57 +11,52 @@ use crate::args::Report;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
-use crate::output::{Outputs, Place};
+use crate::output::{Destination, Outputs};
 use crate::progress::Progress;
+use crate::screen::Screen;
 use crate::setup::Setup;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
-    let place = outputs.open_beside("--out", &args.out)?;
+    let destination = outputs.open_beside("--out", &args.out)?;
     let progress = Progress::new();
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
-    let cpus = tickline::exchange::cpus();
-    let pattern = crate::warp::pattern(None, cpus.len())?;
-    let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.8, 1.0));
-    document.warp = Some(warp.among(document.machine.online_cpus.as_deref()));
+    document.warp = Some(warp::measure_all(progress.part("counters", 0.8, 1.0)));
     progress.finish();
-    let exit = conclude(&mut document);
-    write(&place, &document, outputs)?;
-    Ok(exit)
+    conclude(&mut document);
+    write(&destination, &document, outputs)?;
+    Ok(document.exit())
 }
 
-/// Adds the findings. Returns the exit code. The comparison of all pairs may find unsynchronised
-/// counters although tickline reads the counter, since on bare metal tickline trusts the kernel.
-fn conclude(document: &mut Document) -> Exit {
+/// Adds the findings, and to the verdict that the counters are unsynchronised.
+fn conclude(document: &mut Document) {
     document.diagnose();
-    let Some(unsynchronised) = document.warp.as_ref().filter(|warp| warp.synchronised == Some(false)) else {
-        return document.exit();
-    };
-    document.verdict = format!("{} {}", document.verdict, crate::warp::verdict(unsynchronised));
-    Exit::Negative
+    if let Some(verdict) = document.unsynchronised().map(crate::warp::verdict) {
+        document.verdict = format!("{} {verdict}", document.verdict);
+    }
 }
 
 /// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
 /// there.
-fn write(place: &Place, document: &Document, outputs: Outputs) -> io::Result<()> {
+fn write(destination: &Destination, document: &Document, outputs: Outputs) -> io::Result<()> {
     let report = html::html(document) + "\n";
-    if place.is_stdout() {
+    if destination.is_stdout() {
         return outputs.emit(document, &report);
     }
-    place.save(report.as_bytes())?;
-    let note = document.build_note().map_or_else(String::new, |note| format!("\n{note}"));
-    let headline = document.headline().map_or_else(String::new, |headline| headline + "\n");
-    let said = format!("{headline}{}{note}\n\nThe report is in {}.\n", document.verdict, place.name());
-    outputs.emit(document, &said)
+    destination.save(report.as_bytes())?;
+    let mut screen = Screen::of_stdout();
+    document.show_verdict(&mut screen);
+    screen.line(&format!("\nThe report is in {}.", destination.name()));
+    outputs.emit(document, &screen.text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::diagnose::Finding;
-    use crate::measure::served::ServedBy;
+    use crate::measure::served_by::ServedBy;
 
     /// The findings were made before the comparison of the counters, so a report showed no fault
     /// beside the pairs of unsynchronised counters.
@@ -76,16 +71,20 @@ mod tests {
             assert_eq!(document.findings().iter().any(is_finding), is_shown, "{:?}", document.findings);
             is_shown && document.verdict.contains(" The counters are unsynchronised: ")
         };
+        let exit = |document: &mut Document| {
+            conclude(document);
+            document.exit()
+        };
         let mut document = sample::document();
         document.fast = true;
-        assert_eq!(conclude(&mut document), Exit::Negative);
+        assert_eq!(exit(&mut document), Exit::Negative);
         assert!(says_so(&document), "{}", document.verdict);
 
         (document.warp, document.verdict) = (None, String::new());
-        assert_eq!(conclude(&mut document), Exit::Negative, "the sample's clocks are slow");
+        assert_eq!(exit(&mut document), Exit::Negative, "the sample's clocks are slow");
         (document.machine.clocksource, document.machine.clock_gettime_file) = (Some("tsc".to_owned()), None);
         document.costs.iter_mut().for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
-        assert_eq!(conclude(&mut document), Exit::Success);
+        assert_eq!(exit(&mut document), Exit::Success);
         assert!(!says_so(&document), "{document:?}");
     }
 }

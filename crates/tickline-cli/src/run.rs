@@ -30,16 +30,15 @@ use tickline::page::LeasePhase;
 use tickline_page::HardwareCounter;
 use tickline_page::host::PageFile;
 use tickline_page::program::{
-    ALWAYS, CLOCKSOURCE, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve,
-    is_fast,
+    ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve, is_fast,
 };
 
 use crate::args;
 use crate::exit::Exit;
 use crate::machine;
+use crate::screen;
 use crate::serve;
 use crate::signal::is_ignored;
-use crate::wrap;
 
 use image::Image;
 use inject::{Payload, Start};
@@ -71,7 +70,7 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
         // It will not be executed, which the error below says: it has no clock.
         _ if file.is_none() => {}
         Some(why) => reporter.say_not(&why),
-        None => match serve(args, &reporter) {
+        None => match prepare(args, &reporter) {
             Ok(traced_by) => helper = traced_by,
             Err(error) => reporter.say_not(&error.to_string()),
         },
@@ -86,7 +85,7 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
             error = command.exec();
         }
     }
-    writeln!(io::stderr(), "{}", line(&format!("{}: {error}", reporter.name))).ok();
+    writeln!(io::stderr(), "{}", message(&format!("{}: {error}", reporter.name))).ok();
     let is_missing = error.kind() == io::ErrorKind::NotFound;
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
@@ -154,9 +153,9 @@ fn obstacle(args: &args::Run, kind: &Kind) -> Option<String> {
         return Some(format!("{SWITCH_VARIABLE}={OFF}"));
     }
     if !is_always(args) {
-        let clocksource = fs::read_to_string(CLOCKSOURCE).unwrap_or_default();
+        let clocksource = machine::clocksource().unwrap_or_default();
         if is_fast(clocksource.as_bytes()) {
-            return Some(format!("it needs no system call here (clocksource {})", clocksource.trim()));
+            return Some(format!("it needs no system call here (clocksource {clocksource})"));
         }
     }
     if let Kind::Plain(why) = kind { Some(why.clone()) } else { None }
@@ -166,8 +165,8 @@ fn is_always(args: &args::Run) -> bool {
     args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS)
 }
 
-/// Serves the program: by `LD_PRELOAD`, or by the helper that is returned.
-fn serve(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
+/// Prepares the program: by `LD_PRELOAD`, or by the helper that is returned.
+fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
     let image = Image::read(&library(args)?)?;
     let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
@@ -189,21 +188,21 @@ fn serve(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
     // By `Command`, the others would be sorted, and some lost.
     set(PRELOAD_VARIABLE, &libraries);
     set(PAGE_VARIABLE, page.as_os_str());
-    let serve = if is_always(args) { Serve::Always } else { Serve::WhereSlow };
-    if serve == Serve::Always {
+    let when = if is_always(args) { Serve::Always } else { Serve::WhereSlow };
+    if when == Serve::Always {
         set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
-    let lack = lack(&file);
+    let missing = missing(&file);
     match reporter.kind {
         Kind::Dynamic => {
-            reporter.say_served(&page, lack);
+            reporter.say_served(&page, missing);
             return Ok(None);
         }
         Kind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
-    let payload = Payload { image: &image, page: &page, serve, finish: finish_flags() };
-    let helper = tracer::prepare(payload, &|start| reporter.say_start(start, &page, lack))
+    let payload = Payload { image: &image, page: &page, when, finish: finish_flags() };
+    let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, missing))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
 }
@@ -316,9 +315,9 @@ impl Reporter {
     }
 
     /// Says what is known now. Whether a dynamic linker loads the library shows only later.
-    fn say_served(&self, page: &Path, lack: Option<&str>) {
+    fn say_served(&self, page: &Path, missing: Option<&str>) {
         let (name, page) = (&self.name, page.display());
-        if let Some(why) = lack {
+        if let Some(why) = missing {
             return self.say(&format!("{name} asks the kernel until {page} is served: {why}"));
         }
         let has = match self.kind {
@@ -329,9 +328,9 @@ impl Reporter {
     }
 
     /// What came of the helper's work.
-    fn say_start(&self, start: io::Result<Start>, page: &Path, lack: Option<&str>) {
+    fn say_start(&self, start: io::Result<Start>, page: &Path, missing: Option<&str>) {
         match start {
-            Ok(Start::Served) => self.say_served(page, lack),
+            Ok(Start::Served) => self.say_served(page, missing),
             Ok(Start::Not(why)) => self.say_not(&why),
             Ok(Start::Unrestored(why)) => Self::say_always(&format!("{} is killed: {why}", self.name)),
             Err(error) => self.say_not(&error.to_string()),
@@ -353,7 +352,7 @@ impl Reporter {
         if room[0].revents() != Some(PollFlags::POLLOUT) {
             return;
         }
-        let mut text = line(text).into_bytes();
+        let mut text = message(text).into_bytes();
         text.truncate(libc::PIPE_BUF - 1);
         text.push(b'\n');
         // What a write may send: no reader, a limit of files, a terminal that stops who is in the
@@ -371,12 +370,12 @@ impl Reporter {
 }
 
 /// A message, as a line. It contains names of files, which others may have chosen.
-fn line(text: &str) -> String {
-    format!("tickline: {}", wrap::plain(text))
+fn message(text: &str) -> String {
+    format!("tickline: {}", screen::plain(text))
 }
 
 /// What the page lacks for now; `None` if it is served.
-fn lack(file: &PageFile) -> Option<&'static str> {
+fn missing(file: &PageFile) -> Option<&'static str> {
     let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);
     (!found.is_served).then_some(match found.phase {

@@ -5,36 +5,58 @@
 //! these clocks, so the program gives itself the right. Before that, tickline judges its gates,
 //! because its verdicts are about the rights that the process was started with.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::time::Duration;
 
 use tickline::{Clock, ClockGuard};
 
-use crate::document::{CostRow, Document, TrackSummary};
+use crate::document::Document;
 use crate::machine;
 use crate::measure::calls::{self, Call};
-use crate::measure::served::{self, Served, ServedBy};
-use crate::measure::{costs, resolution, status_when, track};
+use crate::measure::costs::{self, CostRow};
+use crate::measure::served_by::{self, ServedBy, ServedByClock};
+use crate::measure::track::{self, TrackSummary};
+use crate::measure::{resolution, status_when};
 use crate::progress::Progress;
 
 /// A process that is ready to measure, and the rights that it was started with.
 #[derive(Debug)]
 pub(crate) struct Setup {
     counter_readable: Option<bool>,
-    served: Result<Served, String>,
+    served_by: Result<ServedByClock, String>,
     /// Keeps the global clock's thread running. The error says why there is none.
     guard: Result<ClockGuard, String>,
 }
 
 impl Setup {
+    /// For commands that measure clocks: finds out who answers each, and starts the global clock.
     /// Must be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
     /// process.
     pub(crate) fn start() -> Self {
-        let counter_readable = machine::counter_readable();
         // The filtered processes inherit this process's rights, which must still be those of its
         // start.
-        let (guard, served) = start_clock(served::find);
-        Self { counter_readable, served, guard }
+        let served_by = served_by::find();
+        Self { served_by, ..Self::start_clock() }
+    }
+
+    /// For commands that measure no other clock than tickline's. Must be called first as well.
+    ///
+    /// The clock's thread keeps the rights that the process was started with. Afterwards this thread
+    /// may read the counter, and so may those that it starts. If the clock's thread cannot be
+    /// started, the readers drive the clock.
+    pub(crate) fn start_clock() -> Self {
+        let counter_readable = machine::counter_readable();
+        let guard = tickline::start().map_err(|error| with_cause(&error));
+        if guard.is_err() {
+            Clock::global().maintain();
+        }
+        // The gates are judged some 60 us later.
+        status_when(|status| status.is_judged, Duration::from_millis(200));
+        if counter_readable == Some(false) {
+            machine::allow_counter();
+        }
+        Self { counter_readable, served_by: Ok(BTreeMap::new()), guard }
     }
 
     /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the
@@ -74,42 +96,19 @@ impl Setup {
     ) -> Document {
         costs.iter_mut().for_each(|row| row.served_by = self.served_by(&row.clock));
         let mut document = Document::new(command, costs, track);
-        document.served_unknown = self.served.as_ref().err().cloned();
+        document.served_unknown = self.served_by.as_ref().err().cloned();
         document.machine.counter_readable = self.counter_readable;
         document.clock.thread_error = self.guard.as_ref().err().cloned();
         document
     }
 
     fn served_by(&self, clock: &str) -> Option<ServedBy> {
-        self.served.as_ref().ok()?.get(clock).copied()
+        self.served_by.as_ref().ok()?.get(clock).copied()
     }
-}
-
-/// Starts the global clock's thread, which keeps the rights that the process was started with, as
-/// `first` does. Then gives the right to this thread, and to those that it starts. If the clock's
-/// thread cannot be started, the error says why, and the readers drive the clock.
-pub(crate) fn start_clock<T>(first: impl FnOnce() -> T) -> (Result<ClockGuard, String>, T) {
-    let counter_readable = machine::counter_readable();
-    let guard = tickline::start().map_err(|error| with_cause(&error));
-    if guard.is_err() {
-        Clock::global().maintain();
-    }
-    let found = first();
-    if counter_readable == Some(false) {
-        await_judgement();
-        machine::allow_counter();
-    }
-    (guard, found)
 }
 
 /// An error of the library, with what the system said. Symptom: "the clock's thread could not be
 /// started", and nobody knew why.
 pub(crate) fn with_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
-}
-
-/// Waits until the clock's thread has judged the gates, which takes some 60 us; gives up after 0.2
-/// s.
-pub(crate) fn await_judgement() {
-    status_when(|status| status.is_judged, Duration::from_millis(200));
 }

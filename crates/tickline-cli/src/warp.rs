@@ -8,25 +8,22 @@ use crate::args;
 use crate::cpu_list::{self, ranges};
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::warp::{self, MOST_CPUS, MOST_FOR_ALL_PAIRS, Pattern, Warp, WarpPair};
+use crate::measure::warp::{self, MOST_CPUS, Pattern, WarpPair, WarpTest};
 use crate::output::Outputs;
 use crate::progress::Progress;
-use crate::setup;
-use crate::wrap::Screen;
+use crate::screen::Screen;
+use crate::setup::Setup;
 
 pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
-    let (guard, ()) = setup::start_clock(|| ());
-    // The comparison needs to know whether the process may read the counter.
-    setup::await_judgement();
+    let setup = Setup::start_clock();
     let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
-    let mut document = Document::new("warp", Vec::new(), None);
-    drop(guard);
+    let mut document = setup.document("warp", Vec::new(), None);
+    drop(setup);
     progress.finish();
-    let warp = warp.among(document.machine.online_cpus.as_deref());
     document.verdict = verdict(&warp);
     let exit = exit(&warp, args.cpus.as_ref());
     document.warp = Some(warp);
@@ -35,7 +32,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
 }
 
 /// The result for scripts. CPUs that were neither chosen nor compared leave it unknown.
-fn exit(warp: &Warp, chosen: Option<&BTreeSet<u32>>) -> Exit {
+fn exit(warp: &WarpTest, chosen: Option<&BTreeSet<u32>>) -> Exit {
     match warp.synchronised {
         Some(false) => Exit::Negative,
         Some(true) if chosen.is_some() || warp.untested_cpus.is_none() => Exit::Success,
@@ -43,15 +40,12 @@ fn exit(warp: &Warp, chosen: Option<&BTreeSet<u32>>) -> Exit {
     }
 }
 
-/// The requested pattern; by default all pairs, unless these are too many.
-pub(crate) fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
-    match asked {
+fn pattern(named: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
+    match named {
         Some(Pattern::All) if cpus > MOST_CPUS => Err(io::Error::other(format!(
             "--pairs all takes {MOST_CPUS} CPUs at most, and these are {cpus}: choose some by --cpus, or use --pairs star"
         ))),
-        Some(pattern) => Ok(pattern),
-        None if cpus > MOST_FOR_ALL_PAIRS => Ok(Pattern::Star),
-        None => Ok(Pattern::All),
+        named => Ok(named.unwrap_or_else(|| Pattern::by_default(cpus))),
     }
 }
 
@@ -59,7 +53,7 @@ pub(crate) fn pattern(asked: Option<Pattern>, cpus: usize) -> io::Result<Pattern
 const ROWS: usize = 28;
 
 /// The result in one sentence.
-pub(crate) fn verdict(warp: &Warp) -> String {
+pub(crate) fn verdict(warp: &WarpTest) -> String {
     let cpus = format!("{} {}", if warp.cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(&warp.cpus));
     let unsynchronised = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).count();
     match (&warp.unknown, warp.synchronised) {
@@ -98,7 +92,7 @@ pub(crate) fn verdict(warp: &Warp) -> String {
 }
 
 /// The pair with the largest possible difference, and that difference, ns.
-fn widest(warp: &Warp) -> (u32, u32, f64) {
+fn widest(warp: &WarpTest) -> (u32, u32, f64) {
     let most = |pair: &WarpPair| pair.farthest_ns().unwrap_or(0.0);
     let widest = warp.pairs.iter().max_by(|a, b| most(a).total_cmp(&most(b)));
     widest.map_or((0, 0, 0.0), |pair| (pair.from_cpu, pair.to_cpu, most(pair)))
@@ -125,7 +119,7 @@ fn text(document: &Document) -> String {
 pub(crate) const HEADS: [&str; 6] = ["CPUs", "exchanges", "warps", "largest warp ns", "offset ns", ""];
 
 /// The table of the pairs: its title, and its rows.
-pub(crate) fn pairs(warp: &Warp) -> (String, Vec<Vec<String>>) {
+pub(crate) fn pairs(warp: &WarpTest) -> (String, Vec<Vec<String>>) {
     let mut pairs: Vec<&WarpPair> = warp.pairs.iter().collect();
     let which = match warp.pattern {
         Pattern::All => "all pairs",
@@ -170,7 +164,7 @@ pub(crate) mod tests {
     use super::*;
 
     /// The first CPU with as many others.
-    pub(crate) fn warp(synchronised: Option<bool>, pairs: u32) -> Warp {
+    pub(crate) fn warp(synchronised: Option<bool>, pairs: u32) -> WarpTest {
         let is_off = synchronised == Some(false);
         let pair = |to_cpu| WarpPair {
             to_cpu,
@@ -180,13 +174,13 @@ pub(crate) mod tests {
             synchronised,
             ..WarpPair::default()
         };
-        Warp {
+        WarpTest {
             cpus: (0..=pairs).collect(),
             pattern: Pattern::Star,
             synchronised,
             largest_warp_ns: if is_off { f64::from(pairs) * 1_000.0 } else { 0.0 },
             pairs: (1..=pairs).map(pair).collect(),
-            ..Warp::default()
+            ..WarpTest::default()
         }
     }
 
@@ -201,11 +195,11 @@ pub(crate) mod tests {
             let said = verdict(&warp(synchronised, pairs));
             assert!(said.contains(part), "{said}");
         }
-        let some = Warp { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
+        let some = WarpTest { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
         assert!(verdict(&some).ends_with("CPUs 4-7 were not compared."));
-        let alone = Warp { untested_cpus: Some("1".to_owned()), ..warp(None, 0) };
+        let alone = WarpTest { untested_cpus: Some("1".to_owned()), ..warp(None, 0) };
         assert!(verdict(&alone).starts_with("Untested: "), "{}", verdict(&alone));
-        let none = Warp { unknown: Some("no counter".to_owned()), ..warp(None, 0) };
+        let none = WarpTest { unknown: Some("no counter".to_owned()), ..warp(None, 0) };
         assert_eq!(verdict(&none), "The counters could not be compared: no counter.");
     }
 

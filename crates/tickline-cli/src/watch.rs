@@ -1,7 +1,7 @@
 //! `tickline watch`: the global clock, live.
 
-mod lines;
-mod rows;
+mod table;
+mod text;
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,16 +12,15 @@ use signal_hook::consts;
 
 use crate::args::{self, Target};
 use crate::cpu_list;
-use crate::document::{Document, Ending, TrackSummary, Watch};
 use crate::exit::Exit;
-use crate::measure::track::Point;
-use crate::measure::watch::{Sample, Watcher};
+use crate::measure::track::{Point, TrackSummary};
+use crate::measure::watch::{Ending, Sample, Sampler, WatchSummary};
 use crate::output::Outputs;
-use crate::setup;
+use crate::screen::{self, Screen};
+use crate::setup::Setup;
 use crate::signal;
-use crate::wrap::{self, Screen};
 
-use rows::Table;
+use table::Table;
 
 /// CPUs that are sampled by default: a sample takes some 0.1 ms.
 const MOST_CPUS: usize = 64;
@@ -47,22 +46,21 @@ fn stops() -> Vec<i32> {
 }
 
 pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
-    let (guard, ()) = setup::start_clock(|| ());
+    let setup = Setup::start_clock();
     let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
         cpus.truncate(MOST_CPUS);
     }
     let outputs = Outputs::open(&args.json)?;
     let csv = args.csv.as_ref();
-    let rows = csv.map(|target| Table::create(outputs.open_beside("--csv", target)?));
+    let table = csv.map(|target| Table::create(outputs.open_beside("--csv", target)?));
     let stop = signal::stop_flag(&stops())?;
-    let (watch, points) = watch(args, cpus, &stop, rows.transpose()?)?;
-    let mut document = Document::new("watch", Vec::new(), None);
-    document.clock.thread_error = guard.as_ref().err().cloned();
-    drop(guard);
+    let (watch, points) = watch(args, cpus, &stop, table.transpose()?)?;
+    let mut document = setup.document("watch", Vec::new(), None);
+    drop(setup);
     document.watch = Some(watch);
     document.track = points.map(TrackSummary::of);
-    let summary = lines::summary(&document);
+    let summary = text::summary(&document);
     if args.csv == Some(Target::Stdout) {
         outputs.emit(&document, "")?;
         // A failure here cannot be reported.
@@ -79,20 +77,18 @@ fn watch(
     args: &args::Watch,
     cpus: Vec<u32>,
     stop: &AtomicBool,
-    mut rows: Option<Table>,
-) -> io::Result<(Watch, Option<Vec<Point>>)> {
-    // Where standard output carries rows or JSON, no lines go there.
+    mut table: Option<Table>,
+) -> io::Result<(WatchSummary, Option<Vec<Point>>)> {
+    // Where standard output carries a table or JSON, no lines go there.
     let is_shown = args.csv != Some(Target::Stdout) && args.json.target != Some(Target::Stdout);
     let mut points = args.json.target.as_ref().map(|_| Vec::new());
-    let mut summary = Watch { interval_s: args.interval.as_secs_f64(), ..Watch::default() };
-    let mut watcher = Watcher::new(cpus, args.interval);
+    let mut sampler = Sampler::new(cpus, args.interval);
     let start = Instant::now();
     let mut due = start;
-    summary.ended_by = loop {
-        let sample = watcher.sample();
-        let written = rows.as_mut().map_or(Ok(()), |rows| rows.add(&sample));
-        let shown = written.and_then(|()| if is_shown { show(&sample, &summary) } else { Ok(()) });
-        summary.add(&sample);
+    let ended_by = loop {
+        let sample = sampler.sample();
+        let written = table.as_mut().map_or(Ok(()), |table| table.add(&sample));
+        let shown = written.and_then(|()| if is_shown { show(&sample, &sampler.summary) } else { Ok(()) });
         if let Some(points) = &mut points {
             add_point(points, sample.point, MOST_POINTS);
         }
@@ -114,9 +110,7 @@ fn watch(
             break Ending::Time;
         }
     };
-    summary.add_cpu_samples(&watcher.new_cpu_samples());
-    summary.watched_s = start.elapsed().as_secs_f64();
-    Ok((summary, points))
+    Ok((sampler.finish(ended_by), points))
 }
 
 /// Waits until `due`. Returns whether a signal asks for the end.
@@ -132,12 +126,12 @@ fn is_stopped_before(due: Instant, stop: &AtomicBool) -> bool {
     true
 }
 
-/// Prints the line of a sample; `before` is the summary of the samples before.
-fn show(sample: &Sample, before: &Watch) -> io::Result<()> {
+/// Prints the line of a sample, the last one of the summary.
+fn show(sample: &Sample, summary: &WatchSummary) -> io::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let say = |line: &str| {
         // A terminal would break it in the middle of words.
-        let is_long = is_terminal && line.chars().count() > wrap::columns();
+        let is_long = is_terminal && line.chars().count() > screen::columns();
         let mut screen = Screen::of_stdout();
         if is_long {
             screen.say("", line)
@@ -146,11 +140,11 @@ fn show(sample: &Sample, before: &Watch) -> io::Result<()> {
         }
         write!(io::stdout(), "{}", screen.text)
     };
-    let count = before.all.samples;
-    if count == 0 || is_terminal && count.is_multiple_of(LINES_PER_HEAD) {
-        say(lines::HEAD)?;
+    let before = summary.all.samples - 1;
+    if before == 0 || is_terminal && before.is_multiple_of(LINES_PER_HEAD) {
+        say(text::HEAD)?;
     }
-    say(&lines::line(sample, before))
+    say(&text::line(sample, &summary.cpus))
 }
 
 fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {

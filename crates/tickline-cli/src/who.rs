@@ -1,6 +1,6 @@
 //! `tickline who`: which processes call for the time by system calls, how often, and at what cost.
 //!
-//! tracepoints (`tracepoint`) -> samples (`count`) -> calls by process and clock ([`Counted`]) ->
+//! tracepoints (`tracepoint`) -> samples (`count`) -> calls by process and clock ([`CallCounts`]) ->
 //! costs (`clocks`) -> the document.
 #![cfg_attr(
     not(all(
@@ -26,9 +26,9 @@ mod tracepoint;
 use std::collections::BTreeMap;
 use std::io;
 
-use self::clocks::Asked;
+use self::clocks::TimeCall;
 use crate::args;
-use crate::document::{Caller, Document, Who};
+use crate::document::{Caller, Document, WhoSummary};
 use crate::exit::Exit;
 use crate::measure::{as_f64, costs};
 use crate::output::Outputs;
@@ -52,11 +52,14 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
         Ok(counted) => (counted.into_who(&document), Exit::Success),
         Err(obstacle) => {
             let instead = obstacle.instead(args.process, args.time.as_secs());
-            (Who { obstacle: Some(obstacle.to_string()), instead, ..Who::default() }, Exit::Negative)
+            (
+                WhoSummary { obstacle: Some(obstacle.to_string()), instead, ..WhoSummary::default() },
+                Exit::Negative,
+            )
         }
     };
     progress.finish();
-    document.who = Some(Who { process: args.process, ..who });
+    document.who = Some(WhoSummary { process: args.process, ..who });
     outputs.emit(&document, &text::text(&document))?;
     Ok(exit)
 }
@@ -76,33 +79,33 @@ fn exists(pid: u32) -> io::Result<()> {
 
 /// What was counted.
 #[derive(Debug, Default)]
-struct Counted {
+struct CallCounts {
     /// All but the callers.
-    who: Who,
+    who: WhoSummary,
     /// Samples, each of which stands for as many calls as `who` says.
-    samples: BTreeMap<(u32, Asked), u64>,
+    samples: BTreeMap<(u32, TimeCall), u64>,
     /// The names of processes, read when they were first seen.
     names: BTreeMap<u32, Option<String>>,
 }
 
-impl Counted {
+impl CallCounts {
     /// Adds a sample. `name` reads the name of a process.
-    fn add(&mut self, pid: u32, asked: Asked, name: impl FnOnce(u32) -> Option<String>) {
-        *self.samples.entry((pid, asked)).or_default() += 1;
+    fn add(&mut self, pid: u32, call: TimeCall, name: impl FnOnce(u32) -> Option<String>) {
+        *self.samples.entry((pid, call)).or_default() += 1;
         self.names.entry(pid).or_insert_with(|| name(pid));
     }
 
-    fn into_who(self, facts: &Document) -> Who {
+    fn into_who(self, facts: &Document) -> WhoSummary {
         let (seconds, every) = (self.who.counted_s.unwrap_or(1.0), self.who.sampled_every.unwrap_or(1));
-        let callers = self.samples.iter().map(|(&(pid, asked), &samples)| {
+        let callers = self.samples.iter().map(|(&(pid, call), &samples)| {
             let calls_per_second = as_f64(samples * every) / seconds;
             let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
-            let cost_ns = asked.cost_ns(facts);
-            let fixed_ns = asked.fixed_ns(cost_ns, facts);
+            let cost_ns = call.cost_ns(facts);
+            let fixed_ns = call.fixed_ns(cost_ns, facts);
             Caller {
                 pid,
                 process: self.names.get(&pid).cloned().flatten(),
-                clock: asked.name(),
+                clock: call.name(),
                 calls_per_second,
                 cost_ns,
                 core_percent: cost_ns.map(percent),
@@ -113,6 +116,6 @@ impl Counted {
         let mut callers: Vec<Caller> = callers.collect();
         let weight = |caller: &Caller| (caller.core_percent.unwrap_or(0.0), caller.calls_per_second);
         callers.sort_by(|a, b| weight(b).partial_cmp(&weight(a)).unwrap_or(std::cmp::Ordering::Equal));
-        Who { callers, ..self.who }
+        WhoSummary { callers, ..self.who }
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::wrap::plain;
+use crate::screen::plain;
 
 /// Units, by the ends of keys.
 const UNITS: [(&str, &str); 9] = [
@@ -89,17 +89,12 @@ pub(crate) fn text(value: &Value) -> String {
 
 /// Groups of three digits before the decimal point.
 fn grouped(number: &str) -> String {
-    let whole = number.find(|character: char| !character.is_ascii_digit() && character != '-');
-    let (whole, rest) = number.split_at(whole.unwrap_or(number.len()));
-    let (sign, digits) = whole.strip_prefix('-').map_or(("", whole), |digits| ("-", digits));
-    let mut text = sign.to_owned();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text + rest
+    let digits = number.trim_start_matches('-');
+    let sign = &number[..number.len() - digits.len()];
+    let whole = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
+    let (whole, rest) = digits.split_at(whole);
+    let groups: Vec<_> = whole.as_bytes().rchunks(3).rev().map(String::from_utf8_lossy).collect();
+    format!("{sign}{}{rest}", groups.join(","))
 }
 
 /// A time with at most three digits, in the unit that suits it.

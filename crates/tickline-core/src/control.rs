@@ -59,7 +59,7 @@ const BRACKETS: u32 = if cfg!(loom) {
 /// The most brackets in a burst. A counter that moves by 10 ns at a time shows the shortest
 /// half-bracket in 1 bracket of 16 (AMD Zen 5 under KVM). So 32 brackets miss it in every seventh
 /// burst, and the middle of such a sample is off by 5 ns.
-const MOST_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
+const MAX_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
 
 /// If the first 32 brackets have taken longer than this, ns, the reference is slow, and the burst
 /// ends.
@@ -74,8 +74,8 @@ const FULL_BURST_EVERY: u32 = 8;
 /// reference's rounding alone can cause that much.
 const WIDTH_TOLERANCE_NS: i64 = 1;
 
-/// Stands for a slope that is not known yet: 16 GHz. No counter is faster, so a time in ns is never
-/// converted to too few ticks.
+/// The slope that is used until the real one is known: 16 GHz. No counter is faster, so a
+/// conversion from ns never gives too few ticks.
 const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 
 /// If a sample is older than this, ns, when it is used, the writer was preempted, and takes
@@ -282,8 +282,8 @@ impl Control {
 
             let line = shared.cell.snapshot();
             let result = match line.state.phase() {
-                // This thread holds the lock, so no writer will finish this: it was in the process
-                // that forked this one. Or a thread is closing the gate.
+                // This thread holds the lock, so no writer will finish this publication: its
+                // writer is in the process that forked this one. Or a thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
                     shared.help(&line, counter, reference);
                     continue;
@@ -296,17 +296,13 @@ impl Control {
                     end_line(&line, shared, counter, reference);
                     return (Outcome::Learning, MIN_INTERVAL_NS);
                 }
-                Phase::Published => match self.make_plan(line.slope(), fit.as_ref(), u64::MAX) {
-                    Ok(()) => self.replace(&line, shared, counter, reference, fit.is_some()),
-                    Err(refusal) => Err(refusal),
-                },
+                Phase::Published => self
+                    .make_plan(line.slope(), fit.as_ref(), u64::MAX)
+                    .and_then(|()| self.replace(&line, shared, counter, reference, fit.is_some())),
                 Phase::NoLine => match &fit {
-                    Some(found) if self.stability.is_confirmed() => {
-                        match self.make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS) {
-                            Ok(()) => self.recover_line(&line, shared, counter, reference),
-                            Err(refusal) => Err(refusal),
-                        }
-                    }
+                    Some(found) if self.stability.is_confirmed() => self
+                        .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
+                        .and_then(|()| self.recover_line(&line, shared, counter, reference)),
                     _ => return (Outcome::Learning, self.retry_interval_ns()),
                 },
             };
@@ -370,10 +366,10 @@ impl Control {
         let is_full = self.burst_count % FULL_BURST_EVERY == FULL_BURST_EVERY - 1;
         let enough = narrowest.plus(FixedNs::from_ns(WIDTH_TOLERANCE_NS));
         BurstSize {
-            least_brackets: BRACKETS,
+            min_brackets: BRACKETS,
             wanted_width: if is_full { FixedNs::ZERO } else { enough },
-            most_brackets: MOST_BRACKETS,
-            most_ticks: slope.ticks_in(SLOW_BURST_NS),
+            max_brackets: MAX_BRACKETS,
+            max_ticks: slope.ticks_in(SLOW_BURST_NS),
         }
     }
 }

@@ -62,7 +62,7 @@ pub const CPU_IDS: usize = 1 << 12;
 
 /// A counter that fulfils the [contract](self) of this module.
 pub trait Counter {
-    /// The counter, in ticks. The CPU may read it before older loads that still wait.
+    /// The counter, in ticks. The CPU may read it before older loads complete.
     fn now(&self) -> u64;
 
     /// The counter, in ticks, read after every earlier load.

@@ -19,10 +19,10 @@ use crate::line::Slope;
 use crate::state::LineState;
 use crate::units::{FixedNs, NS_PER_S};
 
-/// A reader of the old line may have read the counter later than the writer by this much, ns. The
-/// CPU may execute the second look at the state a little before the read of the counter.
-/// Out-of-order windows end within a microsecond; 5 us leave room for a cache miss. Raising the
-/// meeting point by this costs 0.5 ns at 100 ppm.
+/// The longest time by which a reader of the old line may have read the counter after the writer's
+/// read, ns. The CPU may execute the second look at the state a little before the read of the
+/// counter. Out-of-order windows end within a microsecond; 5 us leave room for a cache miss.
+/// Raising the meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
 /// Offsets above this share of the window are stepped forward instead of slewed, ppb: 250 us
@@ -30,8 +30,9 @@ pub const MEETING_MARGIN_NS: u64 = 5_000;
 /// `include/linux/timex.h`).
 pub(crate) const STEP_PPB: i64 = 500_000;
 
-/// An offset above this shows that the line or the reference was disrupted, ns. An NTP daemon's
-/// slew of 500 ppm goes unnoticed until the next iteration, and makes up to 0.5 ms in a window.
+/// An offset above this shows that the line or the reference was disrupted, ns. The control loop
+/// notices an NTP daemon's slew of 500 ppm only at the next iteration; until then the slew adds up
+/// to 0.5 ms within a window.
 pub const DISRUPTED_OFFSET_NS: i64 = 1_000_000;
 
 /// Where the next line goes.

@@ -103,22 +103,6 @@ impl Fraction {
         self.ns.saturating_mul(other.ticks) < other.ns.saturating_mul(self.ticks)
     }
 
-    /// The smaller of two limits, or the only one.
-    fn least(a: Option<Self>, b: Option<Self>) -> Option<Self> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(if b.less_than(a) { b } else { a }),
-            _ => a.or(b),
-        }
-    }
-
-    /// The larger of two limits, or the only one.
-    fn most(a: Option<Self>, b: Option<Self>) -> Option<Self> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(if a.less_than(b) { b } else { a }),
-            _ => a.or(b),
-        }
-    }
-
     fn floor(self) -> i128 {
         // BOUND: time differences within a history are below 2^44 ns, so the shifted numerator is
         // below 2^93.
@@ -144,14 +128,14 @@ impl Fit {
     }
 
     /// The slopes between two fractions; `None` if there is no such slope.
-    fn between(least: Option<&Fraction>, most: Option<&Fraction>) -> Option<Self> {
-        let (Some(least), Some(most)) = (least, most) else { return None };
-        if most.less_than(*least) {
+    fn between(min: Option<&Fraction>, max: Option<&Fraction>) -> Option<Self> {
+        let (Some(min), Some(max)) = (min, max) else { return None };
+        if max.less_than(*min) {
             return None;
         }
-        let slope_max = Slope::saturating_from(most.floor());
+        let slope_max = Slope::saturating_from(max.floor());
         // Rounding must not make the smaller slope the larger one.
-        let slope_min = Slope::saturating_from(least.ceil()).min(slope_max);
+        let slope_min = Slope::saturating_from(min.ceil()).min(slope_max);
         Some(Self { slope_min, slope_max, exact: true })
     }
 }
@@ -182,18 +166,18 @@ impl History {
 
     /// The width of the narrowest sample, seen along `slope`.
     pub(crate) fn narrowest(&self, slope: Slope) -> Option<FixedNs> {
-        self.least(|sample| sample.width(slope))
+        self.min(|sample| sample.width(slope))
     }
 
     /// The least value of `of` over all samples. In a loop, because a chain of iterators takes half
     /// a KiB of stack without optimisation.
-    fn least(&self, of: impl Fn(&Sample) -> FixedNs) -> Option<FixedNs> {
-        let mut least: Option<FixedNs> = None;
+    fn min(&self, of: impl Fn(&Sample) -> FixedNs) -> Option<FixedNs> {
+        let mut min: Option<FixedNs> = None;
         for sample in self.samples() {
             let ns = of(sample);
-            least = Some(least.map_or(ns, |least| least.min(ns)));
+            min = Some(min.map_or(ns, |min| min.min(ns)));
         }
-        least
+        min
     }
 
     /// Forgets everything.
@@ -282,22 +266,29 @@ impl History {
     /// The slopes of the straight lines from which the reference may be no further than
     /// `amplitude_ns` anywhere. `None` if there is no such line.
     pub(crate) fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
-        let (mut least, mut most) = (None, None);
-        self.limit_slopes(amplitude_ns, &mut least, &mut most);
-        Fit::between(least.as_ref(), most.as_ref())
+        let (mut min, mut max) = (None, None);
+        self.limit_slopes(amplitude_ns, &mut min, &mut max);
+        Fit::between(min.as_ref(), max.as_ref())
     }
 
     /// Sets the limits of the slope, if there are two samples. A function of its own, so that its
     /// frame is gone before the limits are divided.
     #[inline(never)]
-    fn limit_slopes(&self, tolerance_ns: i64, least: &mut Option<Fraction>, most: &mut Option<Fraction>) {
+    fn limit_slopes(&self, tolerance_ns: i64, min: &mut Option<Fraction>, max: &mut Option<Fraction>) {
         let tolerance_ns = tolerance_ns.saturating_mul(2); // once at each end
         let mut rest = self.samples();
         while let Some((older, newer)) = rest.split_first() {
             for newer in newer {
-                let upper = Fraction::new(older.lower, newer.upper, tolerance_ns);
-                let lower = Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg());
-                (*most, *least) = (Fraction::least(*most, upper), Fraction::most(*least, lower));
+                if let Some(upper) = Fraction::new(older.lower, newer.upper, tolerance_ns)
+                    && max.is_none_or(|max| upper.less_than(max))
+                {
+                    *max = Some(upper);
+                }
+                if let Some(lower) = Fraction::new(older.upper, newer.lower, tolerance_ns.saturating_neg())
+                    && min.is_none_or(|min| min.less_than(lower))
+                {
+                    *min = Some(lower);
+                }
             }
             rest = newer;
         }
@@ -305,13 +296,13 @@ impl History {
 
     /// The lowest of the upper points carried to `ticks` at `slope`.
     pub(crate) fn upper_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
-        self.least(|sample| sample.upper.carried(ticks, slope))
+        self.min(|sample| sample.upper.carried(ticks, slope))
     }
 
     /// The highest of the lower points carried to `ticks` at `slope`.
     pub(crate) fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
         let below = |ns| FixedNs::ZERO.minus(ns);
-        self.least(|sample| below(sample.lower.carried(ticks, slope))).map(below)
+        self.min(|sample| below(sample.lower.carried(ticks, slope))).map(below)
     }
 
     /// The middle of the feasible set at the newest sample and `interval_ticks` later.

@@ -31,8 +31,9 @@
 //! | cheaper by more | dearer | by the OS | by the OS |
 //!
 //! The last row is a choice. OS readings of monotonic time need a high-water mark. A cell holds
-//! either a line or a mark, so there can't be a line for Unix time alone. No known system reads
-//! monotonic time faster than the counter that this time is made of.
+//! either a line or a mark, so there can't be a line for Unix time alone. On no known system does
+//! the OS read monotonic time faster than a program reads the counter from which the OS computes
+//! it.
 
 mod facts;
 // For tickline's own clocks and simulator. No part of the API.
@@ -48,7 +49,7 @@ use crate::named::named;
 use crate::shared::Figures;
 
 named! {
-    /// A condition for using the counter.
+    /// A condition for using the counter. The gates are judged in this order.
     ///
     /// ```
     /// use tickline_core::gate::Gate;
@@ -79,8 +80,6 @@ named! {
         /// machine is too slow to make a line.
         Calibration = "calibration",
     }
-    /// Every gate, in the order in which they are judged.
-    ALL,
 }
 
 named! {
@@ -134,8 +133,6 @@ named! {
         /// Nobody renewed the line, and its window has passed. Only a warning: the gate stays open.
         WindowPassed = "window_passed",
     }
-    /// Every reason.
-    ALL,
 }
 
 impl core::fmt::Display for Reason {
@@ -147,7 +144,9 @@ impl core::fmt::Display for Reason {
             Self::NoCounter => "this target has no counter that tickline reads",
             Self::NoAtomics => "the processor has no compare-and-swap of 128 bits (cmpxchg16b)",
             Self::Denied => "the process may not read the counter (prctl PR_SET_TSC)",
-            Self::NotInvariant => "CPUID does not say that the counter runs at one rate in all power states",
+            Self::NotInvariant => {
+                "CPUID does not call the counter invariant: its rate may change with power states"
+            }
             Self::KernelUndecided => "the kernel is still deciding whether it trusts the counter",
             Self::KernelRejected => "the kernel does not accept the counter as a clocksource",
             Self::KernelUsesOther => "the kernel keeps time with another clocksource",
@@ -287,19 +286,18 @@ const fn is_worth_it_for_unix(cost: Cost, was_slower_than_os: bool) -> bool {
 }
 
 const fn judge_cost(facts: &Facts) -> Verdict {
-    let slow = Some(Reason::Slow);
-    let (closed, warning) = match (facts.resolution_ticks, facts.cost) {
-        (Some(0), _) => (Some(Reason::Stuck), None),
+    let (gate, slow) = (Gate::Cost, Some(Reason::Slow));
+    match (facts.resolution_ticks, facts.cost) {
+        (Some(0), _) => Verdict::of(gate, Some(Reason::Stuck)),
         (_, Some(cost)) if is_dearer(cost.counter_ps, cost.os_ps, facts.was_slower_than_os) => {
             match (is_worth_it_for_unix(cost, facts.was_slower_than_os), cost.counter_ps > cost.os_ps) {
-                (true, true) => (None, slow),
-                (true, false) => (None, None),
-                (false, _) => (slow, None),
+                (true, true) => Verdict { warning: slow, ..Verdict::of(gate, None) },
+                (true, false) => Verdict::of(gate, None),
+                (false, _) => Verdict::of(gate, slow),
             }
         }
-        _ => (None, None),
-    };
-    Verdict { gate: Gate::Cost, closed, warning }
+        _ => Verdict::of(gate, None),
+    }
 }
 
 const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
@@ -342,13 +340,15 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 /// that makes a line opens the gate. The gate warns if the last line's window has passed.
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
-    let (closed, warning) = match figures {
-        figures if figures.counter_too_slow => (Some(Reason::CounterTooSlow), None),
-        figures if figures.samples_too_old => (Some(Reason::SamplesTooOld), None),
-        figures if figures.frequency_hz.is_some() => (None, Some(Reason::WindowPassed)),
-        _ => (None, None),
-    };
-    Verdict { gate: Gate::Calibration, closed, warning }
+    let gate = Gate::Calibration;
+    match figures {
+        figures if figures.counter_too_slow => Verdict::of(gate, Some(Reason::CounterTooSlow)),
+        figures if figures.samples_too_old => Verdict::of(gate, Some(Reason::SamplesTooOld)),
+        figures if figures.frequency_hz.is_some() => {
+            Verdict { warning: Some(Reason::WindowPassed), ..Verdict::of(gate, None) }
+        }
+        _ => Verdict::of(gate, None),
+    }
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. Leaves out

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! One 16-byte load gives a reading `m` and `b`. Every change, by the writer, a helper or a gate,
-//! is one 128-bit compare-and-swap. There is no sequence lock, and nobody waits for a writer that
-//! was stopped: see [`state`].
+//! is one 128-bit compare-and-swap. There is no sequence lock, and no thread waits for a stopped
+//! writer: see [`state`].
 //!
 //! # A clock on bare metal
 //!
@@ -56,10 +56,10 @@
 //! | bring | and see |
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
-//! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. Its resolution goes into [`Resolutions`](sample::Resolutions), the counter's own by [`counter::resolution_ticks`] |
-//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that refuses [`read_slow`](shared::SharedClock::read_slow) |
+//! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](sample::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
+//! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that returns `None`, [`read_slow`](shared::SharedClock::read_slow) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Iteration`](control::Iteration) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
-//! | trust | [`gate::judge`] for each gate, over the facts that are known. Nothing else asks whether the counter keeps its rate |
+//! | trust | [`gate::judge`] for each gate, over the facts that are known. No other code checks whether the counter keeps its rate |
 //!
 //! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: only one context of
 //! execution uses it, or a critical section protects it. CI boots a whole program:
@@ -77,13 +77,13 @@
 //! # The model
 //!
 //! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but
-//! asking it is slow. A **line**, `ns = m * ticks + b`, turns ticks into nanoseconds. The
-//! inlined path uses it in a **window** of ticks; it is valid for twice as long. The control loop
-//! takes **samples** (a read of the reference between two reads of the counter), keeps the lines
-//! that are consistent with all of them, and publishes the next line so that no reader ever sees
-//! time run backwards. While there is no line, readings are the reference, but never below the
-//! **high-water mark**: the largest value that the last line may have returned. A **gate** is a
-//! condition for using the counter at all.
+//! asking it is slow. A **line**, `ns = m * ticks + b`, turns ticks into nanoseconds. The inlined
+//! path uses a line in a **window** of ticks; the line is valid for twice as long. The control
+//! loop takes **samples** (a read of the reference between two reads of the counter), keeps the
+//! lines that are consistent with all of them, and publishes the next line so that no reader ever
+//! sees time run backwards. While there is no line, readings are the reference, but never below
+//! the **high-water mark**: the largest value that the last line may have returned. A **gate** is
+//! a condition for using the counter at all.
 //!
 //! ```text
 //! counter/ --+
@@ -115,8 +115,7 @@ mod discipline;
 mod estimate;
 pub mod gate;
 mod line;
-#[cfg(loom)]
-#[cfg(test)]
+#[cfg(all(test, loom))]
 mod loom_tests;
 mod named;
 pub mod per_cpu;

@@ -24,7 +24,7 @@
 //!   was done before an earlier read returned, so fences, barriers,
 //!   [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS) and plain `read` are not tested.
 //!   For the same reason an ordering that only the counter needs could be weakened unnoticed
-//!   (`undetectable` in `xtask/mutants.toml`);
+//!   (its comment says "No test sees");
 //! - the machine code of a clock's state. `state/modelled.rs` keeps the orderings that the
 //!   instructions are documented to have. Whether a processor ever splits a load is a test of
 //!   `state`, on hardware;

@@ -1,28 +1,8 @@
 //! Enums whose values have stable codes.
 
-/// Declares an enum from one list: `code` returns the text beside each value, and `ALL`, if it is
-/// asked for, has the values in this order.
+/// Declares an enum from one list: `code` returns the text beside each value, and `ALL` has the
+/// values in this order.
 macro_rules! named {
-    (
-        $(#[$about:meta])*
-        pub enum $Enum:ident {
-            $($(#[$about_value:meta])* $Value:ident = $text:literal,)*
-        }
-        $(#[$about_all:meta])*
-        ALL,
-    ) => {
-        named! {
-            $(#[$about])*
-            pub enum $Enum {
-                $($(#[$about_value])* $Value = $text,)*
-            }
-        }
-
-        impl $Enum {
-            $(#[$about_all])*
-            pub const ALL: &'static [Self] = &[$(Self::$Value),*];
-        }
-    };
     (
         $(#[$about:meta])*
         pub enum $Enum:ident {
@@ -36,6 +16,9 @@ macro_rules! named {
         }
 
         impl $Enum {
+            /// All values, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$Value),*];
+
             /// A stable code, in snake case.
             #[must_use]
             pub const fn code(self) -> &'static str {

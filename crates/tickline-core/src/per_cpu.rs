@@ -5,7 +5,7 @@
 //! is moved, a reading may step back by no more than the sum of their published bounds.
 //!
 //! A CPU has a **unit**: a [`SharedClock`] of its own. A reading takes the same steps as a reading
-//! of a common line, but **reads the counter first**: on processors without `rdpid` one instruction
+//! of a common line, but **reads the counter before the state**: without `rdpid` one instruction
 //! reads counter and id, and a second read would double the cost. If the thread was stopped after
 //! its read of the counter, and the CPU was calibrated meanwhile, the line is younger than that
 //! read. A unit's line starts at the tick that was read when its predecessor ended (a common line

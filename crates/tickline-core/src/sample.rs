@@ -19,15 +19,16 @@
 //!   and in 1 of 16 after it. So 32 brackets miss the second one in every seventh burst, and the
 //!   middle of such a sample is off by 5 ns.
 //! - **Each eighth burst goes on to its end**, because all samples kept may have missed the short
-//!   side. With busy neighbours on the host that takes the bound from 45 ns to between 18 and 23.
-//! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps time
-//!   with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take time. The
-//!   quickest pair of successive reads in the burst measures that time. Twice the counter's
-//!   resolution is subtracted from it, because that much of it may be rounding. Half of the rest is
-//!   subtracted from either side of the bracket. The other half allows for the moment within a read
-//!   at which the value is taken, and for a changing frequency. By the costs in the record of an
-//!   Intel Xeon, family 6, model 207, that narrows 38 ns by some 15 (computed, not measured); on
-//!   Zen 5 it narrows nothing.
+//!   side. On a host with busy neighbours this lowers the bound from 45 ns to between 18 and 23
+//!   ns.
+//! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps
+//!   time with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take
+//!   time. The quickest pair of successive reads in the burst measures that time. Twice the
+//!   counter's resolution is subtracted from it, because that much of it may be rounding. Half of
+//!   the rest is subtracted from either side of the bracket. The other half allows for the unknown
+//!   moment within a read at which the CPU takes the value, and for a change of the CPU's
+//!   frequency. By the costs in the record of an Intel Xeon, family 6, model 207, that narrows 38
+//!   ns by some 15 (computed, not measured); on Zen 5 it narrows nothing.
 //! - **The counter's resolution does not widen a bracket where the kernel keeps time with the same
 //!   counter.** The kernel's value `r` lies between the two values read, so `L(before) < r + 1` and
 //!   `L(after) >= r` hold without it. With it, bounds were 28 ns instead of 18 to 22, and the mean
@@ -165,19 +166,19 @@ impl Sample {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BurstSize {
     /// The least number of brackets.
-    pub(crate) least_brackets: u32,
+    pub(crate) min_brackets: u32,
     /// The wanted width of the sample along the slope. While it is wider, more brackets follow.
     pub(crate) wanted_width: FixedNs,
     /// The largest number of brackets.
-    pub(crate) most_brackets: u32,
+    pub(crate) max_brackets: u32,
     /// After this many ticks no more brackets than the least number follow.
-    pub(crate) most_ticks: u64,
+    pub(crate) max_ticks: u64,
 }
 
 impl BurstSize {
     /// Exactly this many brackets, however wide the sample.
     pub(crate) const fn fixed(brackets: u32) -> Self {
-        Self { least_brackets: brackets, wanted_width: FixedNs::MAX, most_brackets: brackets, most_ticks: 0 }
+        Self { min_brackets: brackets, wanted_width: FixedNs::MAX, max_brackets: brackets, max_ticks: 0 }
     }
 }
 
@@ -197,15 +198,15 @@ pub(crate) fn burst(
 ) -> Option<Sample> {
     let (mut best, mut start_ticks) = (None, None);
     let mut read = ReadTime::new(resolutions.same_counter_ticks);
-    for bracket in 0..size.most_brackets {
+    for bracket in 0..size.max_brackets {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
         let start_ticks = *start_ticks.get_or_insert(before_ticks);
         let Some(sample) = Sample::of(before_ticks, reference_ns, after_ticks, resolutions) else { continue };
         fold(&mut best, &sample, slope);
-        let is_long = after_ticks.wrapping_sub(start_ticks) > size.most_ticks;
-        if bracket.saturating_add(1) >= size.least_brackets
+        let is_long = after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
+        if bracket.saturating_add(1) >= size.min_brackets
             && (is_long || read.is_enough(&best, slope, size.wanted_width))
         {
             break;
@@ -234,7 +235,7 @@ fn fold(best: &mut Option<Sample>, sample: &Sample, slope: Option<Slope>) {
 #[derive(Debug, Clone, Copy)]
 struct ReadTime {
     /// The shortest time between two reads in a row, ticks.
-    least_ticks: u64,
+    min_ticks: u64,
     /// Twice the counter's resolution, ticks; `None` where the reference does not read this
     /// counter.
     hidden_ticks: Option<u64>,
@@ -244,12 +245,12 @@ impl ReadTime {
     const fn new(same_counter_ticks: u64) -> Self {
         let hidden_ticks =
             if same_counter_ticks == 0 { None } else { Some(same_counter_ticks.saturating_mul(2)) };
-        Self { least_ticks: u64::MAX, hidden_ticks }
+        Self { min_ticks: u64::MAX, hidden_ticks }
     }
 
     /// Whether there may be time to subtract.
     fn is_of_use(&self) -> bool {
-        self.hidden_ticks.is_some_and(|hidden_ticks| self.least_ticks > hidden_ticks)
+        self.hidden_ticks.is_some_and(|hidden_ticks| self.min_ticks > hidden_ticks)
     }
 
     /// Reads the counter, and once more just before that if the time in between may be of use.
@@ -259,7 +260,7 @@ impl ReadTime {
         }
         let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
         let apart_ticks = ticks_since(first_ticks, second_ticks);
-        self.least_ticks = self.least_ticks.min(apart_ticks);
+        self.min_ticks = self.min_ticks.min(apart_ticks);
         second_ticks
     }
 
@@ -276,7 +277,7 @@ impl ReadTime {
     /// cross, because then the reference or the counter has jumped.
     fn narrowed(self, sample: Sample, slope: Option<Slope>) -> Sample {
         let Some(hidden_ticks) = self.hidden_ticks else { return sample };
-        let half_ticks = self.least_ticks.saturating_sub(hidden_ticks) >> 1;
+        let half_ticks = self.min_ticks.saturating_sub(hidden_ticks) >> 1;
         let Sample { upper, lower } = sample;
         let moved = Sample {
             upper: Point { ticks: upper.ticks.wrapping_add(half_ticks), ..upper },
@@ -318,7 +319,7 @@ const UNIX_SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 /// sample outside of it shows a step, which Unix time follows at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct UnixTrack {
-    /// Least and most, ns.
+    /// Its lower and its upper end, ns.
     limits_ns: Option<(i64, i64)>,
 }
 
@@ -330,7 +331,7 @@ impl UnixTrack {
     /// Takes samples. Returns whether Unix time was stepped since the last ones.
     pub(crate) fn update(&mut self, reference: &impl Reference) -> bool {
         let mut narrowest: Option<(i64, i64)> = None;
-        let width = |(least, most): (i64, i64)| most.saturating_sub(least);
+        let width = |(lower, upper): (i64, i64)| upper.saturating_sub(lower);
         for _ in 0..UNIX_SAMPLES {
             let before_ns = reference.monotonic_ns();
             let unix_ns = reference.realtime_ns();
@@ -346,17 +347,17 @@ impl UnixTrack {
         }
         let known = self.limits_ns;
         let both = narrowest.zip(known).map(|(new, known)| (new.0.max(known.0), new.1.min(known.1)));
-        let agree = both.filter(|(least, most)| least <= most);
+        let agree = both.filter(|(lower, upper)| lower <= upper);
         self.limits_ns = agree.or(narrowest);
         known.is_some() && agree.is_none()
     }
 
     /// The difference, ns, and the half-width of the interval that contains it, ns.
     pub(crate) fn offset(&self) -> (i64, u64) {
-        let (least, most) = self.limits_ns.unwrap_or((0, 0));
-        let half = most.abs_diff(least) >> 1;
-        let middle = least.saturating_add(i64::try_from(half).unwrap_or(i64::MAX));
-        (middle, most.abs_diff(middle).max(half))
+        let (lower, upper) = self.limits_ns.unwrap_or((0, 0));
+        let half = upper.abs_diff(lower) >> 1;
+        let middle = lower.saturating_add(i64::try_from(half).unwrap_or(i64::MAX));
+        (middle, upper.abs_diff(middle).max(half))
     }
 }
 
@@ -443,15 +444,15 @@ mod tests {
     /// burst goes on until it has seen both short sides, or for as long as it may.
     #[test]
     fn a_burst_goes_on_until_its_sample_is_as_narrow_as_others_were() {
-        let size = |wanted_ns, most_ticks| BurstSize {
-            least_brackets: 4,
+        let size = |wanted_ns, max_ticks| BurstSize {
+            min_brackets: 4,
             wanted_width: FixedNs::from_ns(wanted_ns),
-            most_brackets: 128,
-            most_ticks,
+            max_brackets: 128,
+            max_ticks,
         };
-        let brackets = |wanted_ns, most_ticks| {
+        let brackets = |wanted_ns, max_ticks| {
             let kernel = Kernel::new(26, [50, 51]);
-            kernel.sample(0, size(wanted_ns, most_ticks));
+            kernel.sample(0, size(wanted_ns, max_ticks));
             kernel.reads.get() / 2
         };
         let (wide, narrow, never) = (brackets(200, 100_000), brackets(53, 100_000), brackets(0, 100_000));

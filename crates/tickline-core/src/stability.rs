@@ -41,8 +41,8 @@ const BREAK_INTERVALS: u64 = 4;
 /// 0.15 ppb, most of which is the counter's resolution.
 const INITIAL_RATE_CHANGE_PPB: u64 = 5;
 
-/// A contradiction makes the assumed change at least this, ppb. It halves again with each
-/// interval's time without one.
+/// A contradiction raises the assumed change to at least this, ppb. The assumed change halves with
+/// each interval that passes without a contradiction.
 const CONTRADICTED_RATE_CHANGE_PPB: u64 = 200;
 
 /// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
@@ -50,23 +50,23 @@ const NARROW_PPB: u64 = 10;
 
 /// The largest change of rate that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to
 /// its fastest.
-const MOST_RATE_CHANGE_PPB: u64 =
+const MAX_RATE_CHANGE_PPB: u64 =
     ((2 * KERNEL_SLEW_PPB * NS_PER_S.cast_signed()).div_euclid(NS_PER_S.cast_signed() - KERNEL_SLEW_PPB) + 1)
         .cast_unsigned();
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a
 /// change of rate, ppb.
-const LEAST_JUMP_PPB: u128 = 1_000_000;
+const MIN_JUMP_PPB: u128 = 1_000_000;
 
 /// A contradiction below this is no jump, ns.
-const LEAST_JUMP_NS: u128 = 1_000;
+const MIN_JUMP_NS: u128 = 1_000;
 
 /// Once samples have come for this long, they show dither, ns: a tick of a kernel at 100 Hz.
 const DITHER_AFTER_NS: u64 = 10_000_000;
 
 /// An uncertain slope may always move a line by this much within an interval, ns. The newest
 /// sample's width alone can't be the limit, because a folded sample may have almost no width.
-const LEAST_GROWTH_NS: u64 = 20;
+const MIN_GROWTH_NS: u64 = 20;
 
 /// What bounds allow for besides the width of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,8 +96,8 @@ pub(crate) struct StabilityMonitor {
     slopes: Option<(Slope, Slope)>,
     /// The line to which the last one was steered.
     target: Option<Target>,
-    /// How far the reference's rate may be from the middle of the fit, as far as samples and dither
-    /// show, ppb.
+    /// The largest distance of the reference's rate from the middle of the fit that samples and
+    /// dither allow, ppb.
     rate_uncertainty_ppb: u64,
 }
 
@@ -114,7 +114,7 @@ impl StabilityMonitor {
             dither: Dither::new(),
             slopes: None,
             target: None,
-            rate_uncertainty_ppb: MOST_RATE_CHANGE_PPB,
+            rate_uncertainty_ppb: MAX_RATE_CHANGE_PPB,
         }
     }
 
@@ -174,7 +174,7 @@ impl StabilityMonitor {
             events.count(Event::BoundViolation);
             let rate_ppb =
                 excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
-            if rate_ppb > LEAST_JUMP_PPB && excess_ns > LEAST_JUMP_NS {
+            if rate_ppb > MIN_JUMP_PPB && excess_ns > MIN_JUMP_NS {
                 self.disrupted(sample, events);
                 return false;
             }
@@ -182,7 +182,7 @@ impl StabilityMonitor {
             self.rate_change_ppb = self
                 .rate_change_ppb
                 .saturating_add(doubled)
-                .clamp(CONTRADICTED_RATE_CHANGE_PPB, MOST_RATE_CHANGE_PPB);
+                .clamp(CONTRADICTED_RATE_CHANGE_PPB, MAX_RATE_CHANGE_PPB);
             self.stable_since_ticks = sample.lower.ticks;
             self.dither.forget();
         }
@@ -207,7 +207,7 @@ impl StabilityMonitor {
             && before != now
         {
             let widened = before.abs_diff(now).saturating_add(CONTRADICTED_RATE_CHANGE_PPB);
-            self.rate_change_ppb = self.rate_change_ppb.max(widened).min(MOST_RATE_CHANGE_PPB);
+            self.rate_change_ppb = self.rate_change_ppb.max(widened).min(MAX_RATE_CHANGE_PPB);
             self.stable_since_ticks = now_ticks;
             self.dither.forget();
             let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
@@ -312,7 +312,7 @@ impl StabilityMonitor {
     fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
-        self.rate_uncertainty_ppb = fit.map_or(MOST_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));
+        self.rate_uncertainty_ppb = fit.map_or(MAX_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));
         let bent = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
         if let (Some(now_ticks), true) = (newest_ticks, bent) {
             // No line, not even with dither, passes between the samples. This shows long before a
@@ -347,7 +347,7 @@ impl StabilityMonitor {
         let watched_ns =
             fit.slope_min.over((watched_ticks >> 1).cast_signed()).round_ns().max(0).cast_unsigned();
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
-        let growth_ns = width_ns.saturating_mul(2).saturating_add(LEAST_GROWTH_NS);
+        let growth_ns = width_ns.saturating_mul(2).saturating_add(MIN_GROWTH_NS);
         let uncertainty_ppb = fit.spread_ppb().max(0).cast_unsigned().div_ceil(2);
         let steady_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(uncertainty_ppb).unwrap_or(u64::MAX);
         watched_ns.min(steady_ns)
@@ -377,7 +377,7 @@ impl StabilityMonitor {
     /// ppb. Without a fit every slope counts as open. Otherwise the next sample would look like a
     /// jump.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
-        let uncertainty_ppb = if fit.is_some() { self.rate_uncertainty_ppb } else { MOST_RATE_CHANGE_PPB };
+        let uncertainty_ppb = if fit.is_some() { self.rate_uncertainty_ppb } else { MAX_RATE_CHANGE_PPB };
         self.rate_change_ppb.saturating_add(uncertainty_ppb)
     }
 
@@ -398,12 +398,12 @@ impl StabilityMonitor {
 fn rate_uncertainty_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let within = within.unwrap_or(fit);
     let rate_ppb = dither::RATE_PPB.cast_signed();
-    let least =
+    let slope_min =
         within.slope_min.max(fit.slope_min.adjusted_ppb(rate_ppb.saturating_neg())).min(fit.slope_min);
-    let most = within.slope_max.min(fit.slope_max.adjusted_ppb(rate_ppb)).max(fit.slope_max);
+    let slope_max = within.slope_max.min(fit.slope_max.adjusted_ppb(rate_ppb)).max(fit.slope_max);
     let twice = |slope: Slope| u128::from(slope.bits).saturating_mul(2);
     let middle = u128::from(fit.slope_min.bits).saturating_add(u128::from(fit.slope_max.bits));
-    let twice_off = middle.saturating_sub(twice(least)).max(twice(most).saturating_sub(middle));
+    let twice_off = middle.saturating_sub(twice(slope_min)).max(twice(slope_max).saturating_sub(middle));
     // BOUND: a slope is below 2^64, so the product is below 2^96.
     let ppb = twice_off
         .saturating_mul(u128::from(NS_PER_S))
@@ -419,9 +419,9 @@ mod tests {
     #[test]
     fn the_slope_is_as_open_as_dither_may_make_it() {
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
-        let fit = |least_ppb, most_ppb| Fit {
-            slope_min: ghz.adjusted_ppb(least_ppb),
-            slope_max: ghz.adjusted_ppb(most_ppb),
+        let fit = |min_ppb, max_ppb| Fit {
+            slope_min: ghz.adjusted_ppb(min_ppb),
+            slope_max: ghz.adjusted_ppb(max_ppb),
             exact: true,
         };
         let seen = fit(-10, 10);

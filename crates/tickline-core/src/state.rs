@@ -39,35 +39,35 @@
 //! reader's tick lies between the two looks, so its reading is in order. The same holds for a
 //! high-water mark.
 //!
-//! A swap needs more if its new value was computed from a tick. A thread that retires a line with a
-//! tick from an earlier life of that state would leave a high-water mark below what was returned
-//! since. The count in the tag rises with each line and each opened gate. So this can happen only
-//! to a thread that is stopped for 1,024 of them, and then finds slope and `b` the same to the last
-//! bit (rule 10).
+//! A swap needs more if its new value was computed from a tick. A thread that retires a line with
+//! a tick from an earlier life of that state would leave a high-water mark below what was returned
+//! since. The count in the tag rises with each line and each opened gate. This can therefore
+//! happen only to a thread that is stopped for 1,024 such changes, and then finds the same slope
+//! and the same `b`, bit for bit (rule 10).
 //!
 //! # Where a load may be split
 //!
-//! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2 and
-//! emulators may load two halves, and on x86_64 the second look always does. A mixture of two
-//! states is not used. Each swap changes `m`, whose count rises with each line. So two looks that
-//! found one `m` were made in one life of a state, or 1,024 lines apart (rule 10). They may also
-//! lie in different first publications that were given up, which leave `b` as it was. A reading
-//! counts only if both looks also found one `b`.
+//! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2, and
+//! emulators, may load two halves. On x86_64 the second look always loads two halves. A mixture of
+//! two states is not used. Each swap changes `m`, whose count rises with each line. So two looks
+//! that found one `m` were made in one life of a state, or 1,024 lines apart (rule 10). They may
+//! also lie in different first publications that were given up, which leave `b` as it was. A
+//! reading counts only if both looks also found one `b`.
 //!
 //! - x86_64 loads the `b` of the second look between the two loads of `m`, so it belongs to that
 //!   `m`, whichever half the first look loaded first.
-//! - aarch64 without LSE2 may load the halves in any order. One of the looks still found `b` in
-//!   that life, with one exception: a publication falls between the two loads of each look, the
-//!   looks load their halves in opposite orders, and the lines before and after that of `m` have
-//!   the same `b`.
+//! - aarch64 without LSE2 may load the halves in any order. One of the looks has still loaded `b`
+//!   during that life of the state, with one exception: a publication falls between the two loads
+//!   of each look, the looks load their halves in opposite orders, and the lines before and after
+//!   that of `m` have the same `b`.
 //!
 //! A swap fails if it expects a mixture.
 //!
 //! # The interface
 //!
-//! `AtomicState` is a 128-bit atomic and nothing more: load, compare and swap, is still. The
-//! protocol above it (`cell.rs`, [`shared`](crate::shared), [`control`](crate::control)) is the
-//! same code for every target.
+//! `AtomicState` is a 128-bit atomic with three operations: load, compare-and-swap, and a check
+//! that the state is unchanged (`is_still`). The protocol above it (`cell.rs`,
+//! [`shared`](crate::shared), [`control`](crate::control)) is the same code for every target.
 //!
 //! | target | load | swap | file |
 //! |---|---|---|---|

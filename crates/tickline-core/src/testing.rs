@@ -18,6 +18,7 @@ use crate::state::{LineState, Phase};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Load,
+    Slot,
     SecondLoad,
     Counter,
     /// A read of the CPU's id (`per_cpu` only).
@@ -28,25 +29,6 @@ pub(crate) enum Step {
     Publish(LineState),
     /// After a try to publish.
     Published,
-}
-
-/// Random numbers, the same ones each time: Marsaglia's xorshift.
-#[derive(Debug, Clone)]
-pub(crate) struct Chance(Cell<u64>);
-
-impl Chance {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1))
-    }
-
-    pub(crate) fn below(&self, limit: u64) -> u64 {
-        let mut bits = self.0.get();
-        bits ^= bits << 13;
-        bits ^= bits >> 7;
-        bits ^= bits << 17;
-        self.0.set(bits);
-        bits % limit
-    }
 }
 
 /// A value that lives as long as the program.
@@ -144,12 +126,6 @@ impl Machine {
         self.pass(ns);
         self.anchor(truth);
         self.suspended_ns.set(self.suspended_ns.get() + i64::try_from(ns).unwrap());
-    }
-
-    /// The counter starts again near 0 in a suspend of an hour.
-    pub(crate) fn suspend_and_reset(&self) {
-        self.suspended_ns.set(self.suspended_ns.get() + 3_600_000_000_000);
-        self.reset_counter();
     }
 
     /// The reference jumps ahead.
@@ -252,6 +228,7 @@ impl StateCell for HookedCell {
         self.inner.is_still(state)
     }
     fn slot(&self, state: LineState) -> SlotView<'_> {
+        self.machine.hooks.run(Step::Slot);
         self.inner.slot(state)
     }
     fn swap(&self, from: LineState, to: LineState) -> bool {

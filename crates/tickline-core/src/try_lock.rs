@@ -1,4 +1,4 @@
-//! A lock for which nobody waits, and which a forked child can take over.
+//! A lock that never blocks, and that a forked child can take over.
 //!
 //! Nobody waits for it, so a signal handler may try it. The owner is a token of the process. A
 //! child that finds its parent's token knows that the holder does not exist in this process, and

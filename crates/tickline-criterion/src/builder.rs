@@ -11,8 +11,8 @@ use crate::arguments;
 use crate::calibration::Calibration;
 use crate::error::{Error, ErrorKind};
 use crate::message::Messages;
-use crate::pair::Source;
 use crate::pairs::slice::Counting;
+use crate::readings::Source;
 use crate::session::Session;
 use crate::time::{CounterTime, Settings};
 
@@ -98,8 +98,8 @@ impl CounterTimeBuilder {
     /// criterion's output directory, if the program has chosen one by
     /// `Criterion::output_directory`. The files of [`BenchPairs`](crate::BenchPairs) and
     /// [`compare`](crate::compare) are stored next to criterion's. criterion does not tell other
-    /// crates which directory that is. If this is not called, nothing is stored in such a
-    /// directory, and a line on the standard error stream says so.
+    /// crates which directory that is. Without this call, the crate stores nothing in such a
+    /// directory, and prints a line about that on the standard error stream.
     pub fn output_directory(mut self, path: impl AsRef<Path>) -> Self {
         self.settings.output_directory = Some(Arc::from(path.as_ref()));
         self
@@ -142,7 +142,7 @@ impl CounterTimeBuilder {
         let session = Session::start(clock, (source, counter), self.settle)?;
         // Once in a process, although each `criterion_group!` may make its own clock.
         static FIRST: Once = Once::new();
-        let calibration = Calibration::from(session.progress().scale);
+        let calibration = Calibration::from(session.observations().scale);
         self.settings.messages.print_once(&FIRST, &calibration);
         Ok(CounterTime::of(source, Ok(session), self.settings))
     }

@@ -4,9 +4,8 @@ use std::fmt;
 
 use tickline::Status;
 
-use crate::elapsed::Elapsed;
 use crate::number::{as_f64, middle};
-use crate::pair::Source;
+use crate::readings::{Elapsed, Source};
 
 /// How ticks become ns.
 #[derive(Debug, Clone, Copy, PartialEq)]

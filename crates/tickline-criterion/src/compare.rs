@@ -2,9 +2,13 @@
 //!
 //! | file | does |
 //! |---|---|
+//! | `builds.rs` | runs another build of the benchmark in turns with this one |
+//! | `baseline.rs` | compares this run with a stored one |
 //! | `couples.rs` | takes the medians of rounds of couples |
 //! | `signed_rank.rs` | gives the difference its interval |
 
+pub(crate) mod baseline;
+pub(crate) mod builds;
 pub(crate) mod couples;
 pub(crate) mod signed_rank;
 
@@ -16,11 +20,9 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use crate::calibration::Scale;
-use crate::compare::couples::{Couple, LEAST, show};
-use crate::compare::signed_rank::LEAST_ROUNDS;
-use crate::elapsed::Elapsed;
+use crate::compare::couples::{Couple, MIN_COUPLES, show};
+use crate::compare::signed_rank::MIN_ROUNDS;
 use crate::number::{as_f64, count, index};
-use crate::pair::{Ends, Source};
 use crate::pairs::cause::Causes;
 use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
@@ -28,6 +30,7 @@ use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
+use crate::readings::{Elapsed, Ends, Source};
 use crate::time::CounterTime;
 
 /// The two pairs of a couple may differ by this, ns, even if both routines are the same: some
@@ -38,7 +41,7 @@ const PLACE_NS: f64 = 1.0;
 /// Routines do not count as different if the difference is below this part of the first one's
 /// median, even if the interval excludes 0. Two copies of the same code can differ by as much,
 /// depending on where the linker puts them.
-const LEAST_PERCENT: f64 = 0.5;
+const MIN_PERCENT: f64 = 0.5;
 
 /// What [`compare`] has found. Times are ns of an iteration.
 ///
@@ -112,7 +115,7 @@ impl Comparison {
     #[must_use]
     pub fn is_different(&self) -> bool {
         let excludes_zero = self.low_ns > 0.0 || self.high_ns < 0.0;
-        excludes_zero && self.percent().abs() >= LEAST_PERCENT
+        excludes_zero && self.percent().abs() >= MIN_PERCENT
     }
 }
 
@@ -139,9 +142,9 @@ impl fmt::Display for Comparison {
 
 /// Compares two routines. They run alternately within one process, so that a disturbance affects
 /// both. For each couple a random number decides which routine comes first. The result is an
-/// estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval of
-/// 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
-/// estimate: it may differ from their difference.
+/// estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval
+/// of 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
+/// estimate. The estimate may therefore differ from the difference of the medians.
 ///
 /// criterion runs this as one benchmark, and gets the mean of the second routine's pairs that
 /// count. Filters, warm-up and measurement time are criterion's. The result is printed below
@@ -271,8 +274,8 @@ impl Measured<'_> {
         let messages = self.time.settings().messages;
         let Some(comparison) = self.comparison() else {
             let (have, what, least) = match self.slice_ends {
-                Some(ends) => (count(ends.len()), "slices", count(LEAST_ROUNDS)),
-                None => (count(self.couples.len()), "couples", LEAST),
+                Some(ends) => (count(ends.len()), "slices", count(MIN_ROUNDS)),
+                None => (count(self.couples.len()), "couples", MIN_COUPLES),
             };
             messages.print(&format_args!(
                 "not compared: {have} {what} count, {least} are needed; measure longer"

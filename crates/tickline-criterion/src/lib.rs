@@ -31,11 +31,11 @@
 //! # What it is for
 //!
 //! criterion may read the clock around each iteration (`iter_batched` with `PerIteration`,
-//! `iter_custom`), or around small batches. `WallTime` then counts the cost of two calls of the OS
-//! clock as the routine's. That cost hides a routine of some ns. Two readings of the counter cost
-//! less, and this crate measures and subtracts their cost. With `iter`, and with large batches,
-//! criterion reads the clock once for thousands of iterations, and both clocks give the same
-//! result.
+//! `iter_custom`), or around small batches. `WallTime` then adds the cost of two calls of the OS
+//! clock to the routine's time. This cost hides the time of a routine that takes a few ns. Two
+//! readings of the counter cost less, and this crate measures and subtracts their cost. With
+//! `iter`, and with large batches, criterion reads the clock once for thousands of iterations, and
+//! both clocks give the same result.
 //!
 //! The [table of known delays](#known-delays) has both clocks. If a single run is long and both
 //! clocks measure the very same run, they agree within 40 ppm. Under criterion one clock measures
@@ -56,14 +56,14 @@
 //! }
 //! ```
 //!
-//! - p50, p90, p99, p99.9 and the slowest pair are printed below criterion's line, and stored as
-//!   `new/pairs.json`. criterion's page of the benchmark shows them as a plot.
+//! - The crate prints p50, p90, p99, p99.9 and the slowest pair below criterion's line, and stores
+//!   them as `new/pairs.json`. criterion's page of the benchmark shows them as a plot.
 //! - The cost of a pair is subtracted. A quantile is interpolated within the counter's resolution,
 //!   so the median of equal times is right within a tenth of that resolution.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
-//! - The cause of each disturbed pair is counted, printed and stored. Disturbed pairs are
-//!   excluded, and replaced by others. They are not in the mean that criterion gets. With
+//! - The crate counts, prints and stores the cause of each disturbed pair. It excludes disturbed
+//!   pairs, also from the mean that criterion gets, and measures others in their place. With
 //!   `cargo bench -- --include-disturbed` they count.
 //!
 //! | cause | seen by | excluded |
@@ -129,11 +129,11 @@
 //! - `new/comparison.json` has the verdict, for CI. criterion's page of the benchmark has the plot.
 //! - Each process places memory and code anew, which can change the time. A difference below 0.5 %
 //!   never counts. If it is near 1 %, run the comparison again.
-//! - With a busy thread on each CPU and 1 s a run, 5 of 40 runs of one build against itself were
-//!   found different, by 1.7 to 6 %. With 30 % more work in one build, 20 of 20 runs were (the
-//!   Intel Xeon below). Of unoptimised builds against themselves, 5 of 10 runs were found
-//!   different on free CPUs, by 3 %. So leave CPUs free, measure for longer, and trust no
-//!   unoptimised build.
+//! - With a busy thread on each CPU and 1 s a run, `--against` called 5 of 40 comparisons of a
+//!   build with itself different, by 1.7 to 6 %. With 30 % more work in one build, it called 20 of
+//!   20 comparisons different (the Intel Xeon below). Of unoptimised builds against themselves, 5
+//!   of 10 runs were found different on free CPUs, by 3 %. So leave CPUs free, measure for longer,
+//!   and trust no unoptimised build.
 //! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
 //!   needs a version of this crate with this option.
 //!
@@ -181,8 +181,8 @@
 //! exists, a thread of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon,
 //! family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of
-//! a sample needs the clock's status, and takes some 10 us after the measurement. Twice a second
-//! the cost of a pair is measured between samples, which takes 1 ms.
+//! a sample needs the clock's status, and takes some 10 us after the measurement. Twice a second,
+//! between samples, the crate measures the cost of a pair, which takes 1 ms.
 //!
 //! # Fences
 //!
@@ -191,7 +191,7 @@
 //! waits until the measured code has executed, and then reads the counter. On x86_64 these are a
 //! full fence, `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64
 //! `isb` on both sides of the read of the register. riscv64 has no such instruction: loads stay in
-//! their place, but arithmetic and stores may move. The head of `src/pair.rs` names the manuals
+//! their place, but arithmetic and stores may move. The head of `src/readings.rs` names the manuals
 //! and sections.
 //!
 //! # Caveats
@@ -227,33 +227,28 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
-mod baseline;
 mod builder;
-mod builds;
 mod calibration;
 mod compare;
-mod elapsed;
 mod error;
 mod evidence;
-mod measurement;
+mod incidents;
 mod message;
 mod number;
-mod pair;
 mod pairs;
 mod plot;
-mod progress;
+mod readings;
 mod session;
 mod time;
 
 pub use builder::CounterTimeBuilder;
 pub use calibration::Calibration;
 pub use compare::{Comparison, compare};
-pub use elapsed::Elapsed;
 pub use error::{Error, ErrorKind};
-pub use pair::Start;
+pub use incidents::Incidents;
 pub use pairs::bencher::PairBencher;
 pub use pairs::{BenchPairs, PairId};
-pub use progress::Incidents;
+pub use readings::{Elapsed, Start};
 pub use time::CounterTime;
 
 /// The example of the README is a test.

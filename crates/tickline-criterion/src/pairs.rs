@@ -20,17 +20,17 @@ pub(crate) mod spin;
 
 use std::error::Error;
 
-use criterion::BenchmarkId;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
 
-use crate::builds::{self, Other, Turns};
 use crate::compare::Measured;
-use crate::elapsed::Elapsed;
+use crate::compare::builds::{self, Other, Turns};
 use crate::pairs::bencher::PairBencher;
 use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
 use crate::pairs::outcome::{Outcome, QUANTILES};
 use crate::plot::{self, Series};
-use crate::time;
+use crate::readings::Elapsed;
+use crate::time::{self, CounterTime};
 
 /// Benchmarks whose iterations are timed one by one: for criterion's `Criterion` and
 /// `BenchmarkGroup`, with [`CounterTime`](crate::CounterTime).
@@ -128,9 +128,9 @@ impl<C: sealed::Criterion> BenchPairs for C {}
 
 /// What a benchmark is called: made of a `&str`, a `String`, or criterion's `BenchmarkId`.
 #[expect(missing_debug_implementations, reason = "a BenchmarkId has none")]
-pub struct PairId(pub(crate) Id);
+pub struct PairId(Id);
 
-pub(crate) enum Id {
+enum Id {
     Text(String),
     Criterion(BenchmarkId),
 }
@@ -160,6 +160,26 @@ pub(crate) mod sealed {
     pub trait Criterion {
         /// `bench_function` with `iter_custom`.
         fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed);
+    }
+}
+
+impl sealed::Criterion for Criterion<CounterTime> {
+    fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
+        match id.0 {
+            Id::Text(name) => self.bench_function(&name, |bencher| bencher.iter_custom(&mut *routine)),
+            Id::Criterion(id) => {
+                self.bench_with_input(id, &(), |bencher, ()| bencher.iter_custom(&mut *routine))
+            }
+        };
+    }
+}
+
+impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
+    fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
+        match id.0 {
+            Id::Text(name) => self.bench_function(name, |bencher| bencher.iter_custom(&mut *routine)),
+            Id::Criterion(id) => self.bench_function(id, |bencher| bencher.iter_custom(&mut *routine)),
+        };
     }
 }
 

@@ -17,8 +17,8 @@ const COLORS: [RGBColor; 2] = [RGBColor(31, 120, 180), RGBColor(178, 34, 34)];
 const GREY: RGBColor = RGBColor(110, 110, 110);
 
 /// The smallest time and the smallest share on the axes, ns and %. A logarithmic axis has no 0.
-const LEAST_NS: f64 = 0.1;
-const LEAST_SHARE: f64 = 0.01;
+const MIN_NS: f64 = 0.1;
+const MIN_SHARE: f64 = 0.01;
 
 /// What is drawn of a distribution. Times are ns.
 pub(crate) struct Series<'a> {
@@ -39,13 +39,13 @@ pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result
     root.draw(&Text::new(subtitle.to_owned(), (16, 40), (FONT, 13).into_font().color(&GREY)))?;
     let (_, area) = root.split_vertically(TITLE_HEIGHT);
     let all: Vec<_> = series.iter().map(|one| slower(one.histogram)).collect();
-    let times = || all.iter().flatten().filter(|(_, share)| *share >= LEAST_SHARE).map(|(ns, _)| *ns);
-    let (left, right) = (times().fold(f64::INFINITY, f64::min), times().fold(LEAST_NS, f64::max));
+    let times = || all.iter().flatten().filter(|(_, share)| *share >= MIN_SHARE).map(|(ns, _)| *ns);
+    let (left, right) = (times().fold(f64::INFINITY, f64::min), times().fold(MIN_NS, f64::max));
     let mut chart = ChartBuilder::on(&area)
         .margin(12)
         .x_label_area_size(34)
         .y_label_area_size(62)
-        .build_cartesian_2d((left / 1.1..right * 1.3).log_scale(), (LEAST_SHARE..120.0).log_scale())?;
+        .build_cartesian_2d((left / 1.1..right * 1.3).log_scale(), (MIN_SHARE..120.0).log_scale())?;
     chart
         .configure_mesh()
         .light_line_style(TRANSPARENT)
@@ -62,7 +62,7 @@ pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result
                 .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], color.filled()));
         }
         for (name, below, ns) in one.marks {
-            let at = (ns.max(LEAST_NS), (1.0 - below) * 100.0);
+            let at = (ns.max(MIN_NS), (1.0 - below) * 100.0);
             chart.draw_series([Circle::new(at, 3, color.filled())])?;
             let style = (FONT, 12).into_font().color(&color);
             chart.draw_series([Text::new(format!("  {name} {ns:.1}"), (at.0, at.1 * lower), style)])?;
@@ -82,9 +82,9 @@ fn slower(histogram: &[(f64, u64)]) -> Vec<(f64, f64)> {
     let mut left = total;
     let mut points = Vec::new();
     for (ns, count) in histogram {
-        points.push((ns.max(LEAST_NS), as_f64(left) / as_f64(total) * 100.0));
+        points.push((ns.max(MIN_NS), as_f64(left) / as_f64(total) * 100.0));
         left -= count;
-        points.push((ns.max(LEAST_NS), as_f64(left.max(1)) / as_f64(total) * 100.0));
+        points.push((ns.max(MIN_NS), as_f64(left.max(1)) / as_f64(total) * 100.0));
     }
     points
 }

@@ -8,12 +8,11 @@ use tickline::{Clock, Events, Reason, State};
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 
 use crate::calibration::{Scale, pair_ticks};
-use crate::elapsed::Elapsed;
 use crate::error::{Error, ErrorKind};
+use crate::incidents::{Incidents, Observations};
 use crate::number::round;
-use crate::pair::Source;
 use crate::pairs::spin::Spinner;
-use crate::progress::{Incidents, Progress};
+use crate::readings::{Elapsed, Source};
 
 /// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
 /// seconds, and a thousandth of what criterion resolves.
@@ -32,7 +31,7 @@ pub(crate) struct Session {
     source: Source,
     /// The loop that shows interrupts. It has run once.
     pub(crate) spinner: Spinner,
-    progress: Mutex<Progress>,
+    observations: Mutex<Observations>,
 }
 
 impl Session {
@@ -49,11 +48,11 @@ impl Session {
         let scale = Scale { cost_ticks, resolution_ticks, ..scale };
         let mut spinner = Spinner::calibrate(counter);
         spinner.spin(round(FIRST_SPIN_NS / scale.ns_per_tick));
-        Ok(Self { clock, source, spinner, progress: Mutex::new(Progress::new(scale, events)) })
+        Ok(Self { clock, source, spinner, observations: Mutex::new(Observations::new(scale, events)) })
     }
 
-    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {
+        self.observations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the clock says now.
@@ -64,15 +63,15 @@ impl Session {
 
     /// A sample in ns. Also updates the rate and the cost of a pair, since no sample is under way.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
-        let mut progress = self.progress();
-        progress.count(sample, &self.clock.status());
-        progress.renew_cost(|| pair_ticks(self.source));
-        sample.to_ns(&progress.scale)
+        let mut observations = self.observations();
+        observations.count(sample, &self.clock.status());
+        observations.renew_cost(|| pair_ticks(self.source));
+        sample.to_ns(&observations.scale)
     }
 
     /// The incidents until now, not only until the last sample.
     pub(crate) fn incidents(&self) -> Incidents {
-        self.progress().incidents(&self.clock.status().events)
+        self.observations().incidents(&self.clock.status().events)
     }
 
     /// The incidents at the end. The clock's last iteration may be half a second ago. This runs
@@ -165,7 +164,7 @@ mod tests {
         assert!(session.at_end().events.contains(&(Event::GateClosed, 1)), "{:?}", session.at_end());
         let text = session.at_end().to_string();
         assert!(text.contains("while 1 samples were taken") && text.contains("gate_closed 1"), "{text}");
-        let scale = session.progress().scale;
+        let scale = session.observations().scale;
         assert_eq!(session.to_ns(&sample), sample.to_ns(&scale));
         assert_eq!(session.incidents().unvouched, 1);
     }

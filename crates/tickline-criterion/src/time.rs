@@ -4,22 +4,24 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::sync::{Arc, Weak};
 
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
+
 use crate::builder::CounterTimeBuilder;
 use crate::calibration::{Calibration, Scale};
 use crate::error::Error;
+use crate::incidents::Incidents;
 use crate::message::Messages;
-use crate::pair::Source;
 use crate::pairs::slice::Counting;
-use crate::progress::Incidents;
+use crate::readings::{Elapsed, Source, Start};
 use crate::session::Session;
 
 /// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its
 /// readings cost becomes this: an attosecond, which prints as `0.0000 ps`.
-const LEAST_NS: f64 = 1e-9;
+const MIN_NS: f64 = 1e-9;
 
 /// `ns`, but at least an attosecond.
 pub(crate) fn least_ns(ns: f64) -> f64 {
-    ns.max(LEAST_NS)
+    ns.max(MIN_NS)
 }
 
 thread_local! {
@@ -39,11 +41,6 @@ pub(crate) fn benchers() -> u64 {
 /// Counts a benchmark of pairs. Returns the number of those before, which a filter may exclude.
 pub(crate) fn count_benchmark() -> usize {
     BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1))
-}
-
-/// Counts a sample that criterion converts into ns.
-pub(crate) fn count_sample() {
-    SAMPLES.set(SAMPLES.get().wrapping_add(1));
 }
 
 /// The converted samples so far.
@@ -146,14 +143,6 @@ impl CounterTime {
         Self { shared }
     }
 
-    /// criterion begins the life of a `Bencher` with `zero`, on the thread that then calls the
-    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The
-    /// measurement therefore makes itself known there.
-    pub(crate) fn make_current(&self) {
-        BENCHERS.set(BENCHERS.get().wrapping_add(1));
-        CURRENT.set(Arc::downgrade(&self.shared));
-    }
-
     pub(crate) fn source(&self) -> Source {
         self.shared.source
     }
@@ -169,13 +158,13 @@ impl CounterTime {
 
     /// How ticks become ns now.
     pub(crate) fn scale(&self) -> Scale {
-        self.session().map_or(Scale::WALL, |session| session.progress().scale)
+        self.session().map_or(Scale::WALL, |session| session.observations().scale)
     }
 
     /// How exact the results are; `None` where the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
-        self.session().map(|session| session.progress().scale.into())
+        self.session().map(|session| session.observations().scale.into())
     }
 
     /// Why the OS clock measures; `None` where the counter does.
@@ -188,5 +177,50 @@ impl CounterTime {
     #[must_use]
     pub fn incidents(&self) -> Incidents {
         self.session().map(Session::incidents).unwrap_or_default()
+    }
+}
+
+impl Measurement for CounterTime {
+    type Intermediate = Start;
+    type Value = Elapsed;
+
+    #[inline]
+    fn start(&self) -> Start {
+        self.source().start()
+    }
+
+    #[inline]
+    fn end(&self, start: Start) -> Elapsed {
+        start.end()
+    }
+
+    #[inline]
+    fn add(&self, one: &Elapsed, other: &Elapsed) -> Elapsed {
+        *one + *other
+    }
+
+    /// criterion begins the life of a `Bencher` with this, on the thread that then calls the
+    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The
+    /// measurement therefore makes itself known here.
+    fn zero(&self) -> Elapsed {
+        BENCHERS.set(BENCHERS.get().wrapping_add(1));
+        CURRENT.set(Arc::downgrade(&self.shared));
+        Elapsed::default()
+    }
+
+    /// The sample in ns, less the cost of its readings; never below an attosecond. criterion calls
+    /// this once for each sample, after taking it.
+    fn to_f64(&self, sample: &Elapsed) -> f64 {
+        SAMPLES.set(SAMPLES.get().wrapping_add(1));
+        least_ns(match self.session() {
+            Some(session) => session.to_ns(sample),
+            None => sample.to_ns(&Scale::WALL),
+        })
+    }
+
+    /// The formatter of `WallTime`, which is for ns: ps to s, and every kind of throughput. Reports
+    /// by both clocks therefore look alike, and can be compared.
+    fn formatter(&self) -> &dyn ValueFormatter {
+        WallTime.formatter()
     }
 }

@@ -52,7 +52,10 @@ impl core::fmt::Display for Refusal {
             }
             Self::OtherCounter(found) => write!(f, "the page is for counter {found}, not {COUNTER}"),
             Self::OtherNamespace(found) => {
-                write!(f, "the page is of time namespace {found}, whose offset to this one is not known")
+                write!(
+                    f,
+                    "the page is of time namespace {found}, and the offset between that namespace and this one is not known"
+                )
             }
         }
     }
@@ -137,8 +140,8 @@ impl AttachedPage<'_> {
         read(self.page.words(), counter, os, mark, Timescale::Unix)
     }
 
-    /// Call this before the first reading: no later reading is then below what the process had from
-    /// the OS clock (rule R8).
+    /// Call this before the first reading. No later monotonic reading is then below a time of the
+    /// OS clock that the process has read before (rule R8).
     pub fn begin(&self, os: &impl OsClock, mark: &ProcessHighWater) {
         mark.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }

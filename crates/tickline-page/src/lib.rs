@@ -55,7 +55,7 @@ pub use lease::{LeasePhase, OsClock, ProcessHighWater, Reading, Source};
 pub use tickline_core::counter::{Counter, HardwareCounter};
 
 // The protocol, for tickline's own crates, its simulator and its tests. Every release may change
-// it, so that it is not part of the API; what a user of a page needs of it is above.
+// it, so it is not part of the API. The items above are those that a user of a page needs.
 #[doc(hidden)]
 pub mod protocol {
     pub use crate::lease::*;

@@ -28,10 +28,10 @@ const VALUE_AT: usize = 8;
 const PAGE_BYTES: usize = 4096;
 
 /// More than any vDSO has.
-const MOST_BYTES: usize = 16 * PAGE_BYTES;
+const MAX_BYTES: usize = 16 * PAGE_BYTES;
 
 /// More symbols than there are to redirect: two functions have two names each.
-const MOST_SYMBOLS: usize = 8;
+const MAX_SYMBOLS: usize = 8;
 
 /// The size of a [`trampoline`], bytes.
 const TRAMPOLINE_BYTES: usize = 24;
@@ -78,7 +78,7 @@ impl Vdso {
         // The kernel maps the whole file, and the table of sections is at the file's end.
         let sections = usize::from(header.e_shentsize) * usize::from(header.e_shnum);
         let length = usize::try_from(header.e_shoff).ok()?.checked_add(sections)?;
-        (HEADER_BYTES..=MOST_BYTES).contains(&length).then_some(Self { base, length })
+        (HEADER_BYTES..=MAX_BYTES).contains(&length).then_some(Self { base, length })
     }
 
     /// The image, to read its symbols. `redirect_symbols` changes it only while no such slice
@@ -115,7 +115,7 @@ impl Vdso {
 
     /// Redirects the symbols of the served functions to this library.
     pub(crate) fn redirect_symbols(&self) -> Result<(), RedirectError> {
-        let mut places = [None; MOST_SYMBOLS];
+        let mut places = [None; MAX_SYMBOLS];
         let mut free = places.iter_mut();
         let first = self.length.next_multiple_of(TRAMPOLINE_BYTES);
         let trampolines = [

@@ -125,10 +125,10 @@ impl Context {
         self.world.rng.borrow_mut().u64(..limit.max(1))
     }
 
-    /// A random time up to `most_ps`. Each order of magnitude is equally likely.
-    pub(crate) fn random_ps(&self, most_ps: u64) -> u64 {
+    /// A random time up to `max_ps`. Each order of magnitude is equally likely.
+    pub(crate) fn random_ps(&self, max_ps: u64) -> u64 {
         let shift = self.world.rng.borrow_mut().u32(..24);
-        self.random_below(most_ps >> shift)
+        self.random_below(max_ps >> shift)
     }
 
     // ---- drivers ------------------------------------------------------------------------------
@@ -309,8 +309,8 @@ impl Context {
     /// has a random length. An aimed wait ends soon after the driver wakes up, or around the time
     /// at which an actor goes on that was stopped in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
-        let (world, most_ps) = (&self.world, self.world.scenario.think_ns * PS);
-        let think_ps = self.random_ps(most_ps);
+        let (world, max_ps) = (&self.world, self.world.scenario.think_ns * PS);
+        let think_ps = self.random_ps(max_ps);
         let now_ps = world.now_ps.get();
         let until_ps = |actor: &Actor| actor.ready_ps.get().saturating_sub(now_ps);
         let stopped = world
@@ -327,7 +327,7 @@ impl Context {
                 until_ps(driver) + self.random_below(iteration_ps)
             }),
         };
-        match aim_ps.filter(|&ps| ps < most_ps) {
+        match aim_ps.filter(|&ps| ps < max_ps) {
             Some(aim_ps) if self.random_below(2) == 0 => (aim_ps, true),
             _ => (think_ps, false),
         }
@@ -491,13 +491,13 @@ impl Context {
     /// A thread that closes and opens the gate of the cell again and again, without the keeper's
     /// knowledge.
     pub(crate) fn toggle_gate(&self) {
-        let most_ps = self.world.scenario.clock.gate_ns * PS;
+        let max_ps = self.world.scenario.clock.gate_ns * PS;
         let line = self.line();
         loop {
-            self.world.step(Step::Sleep(self.random_below(most_ps)));
+            self.world.step(Step::Sleep(self.random_below(max_ps)));
             self.check.acts(|| {
                 line.close();
-                self.world.step(Step::Sleep(self.random_ps(most_ps)));
+                self.world.step(Step::Sleep(self.random_ps(max_ps)));
                 line.open();
             });
             self.check.disturbed(self.world.now_ps.get());

@@ -85,11 +85,11 @@ counts! {
 /// The smallest difference between the rates of two bounds, ppb: 5 to either side, less the error
 /// of rounding. It does not include the kernel's dither, which has a range of its own in the
 /// bounds.
-const LEAST_SPREAD_PPB: u128 = 9;
+const MIN_SPREAD_PPB: u128 = 9;
 
 /// The number of iterations that may find the gate closed after the last act on it: one waits until
 /// the facts are judged again, one judges them, and one finds the effect of a late act.
-const MOST_BARRED: u64 = 3;
+const MAX_BARRED: u64 = 3;
 
 /// The cell of a clock with one line.
 pub(crate) const ONE_LINE: usize = 0;
@@ -264,11 +264,11 @@ impl Check {
             assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
         }
         let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading looks into the slot");
-        let most_ticks = if path == ReadPath::Inlined { window_ticks } else { 2 * window_ticks };
+        let max_ticks = if path == ReadPath::Inlined { window_ticks } else { 2 * window_ticks };
         let delta = last_read.ticks.wrapping_sub(start_ticks);
         assert!(
-            state.is_published() && delta < most_ticks,
-            "an expired line: {delta} ticks of {most_ticks}, {state:?}"
+            state.is_published() && delta < max_ticks,
+            "an expired line: {delta} ticks of {max_ticks}, {state:?}"
         );
     }
 
@@ -341,7 +341,7 @@ impl Check {
         );
         let (slowest, fastest) = (u128::from(slowest), u128::from(fastest));
         assert!(
-            (fastest - slowest) * 1_000_000_000 >= slowest * LEAST_SPREAD_PPB,
+            (fastest - slowest) * 1_000_000_000 >= slowest * MIN_SPREAD_PPB,
             "a reference as stable as {slowest} to {fastest} is not to be assumed"
         );
     }
@@ -407,7 +407,7 @@ impl Check {
         }
         self.barred.set(self.barred.get() + 1);
         assert!(
-            self.barred.get() <= MOST_BARRED,
+            self.barred.get() <= MAX_BARRED,
             "a gate stays closed: {} iterations since anybody acted, and nothing speaks against the counter",
             self.barred.get()
         );

@@ -1,4 +1,4 @@
-//! This crate simulates a machine that attacks `tickline-core`.
+//! This crate simulates a faulty machine, to find errors in `tickline-core`.
 //!
 //! The machine has CPUs with counters, a reference clock, and actors (readers, a driver,
 //! gatekeepers) that run the real code of `tickline-core`. The [scheduler](run()) may delay each

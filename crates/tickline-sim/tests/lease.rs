@@ -19,15 +19,15 @@ const FIRST: SmallMachine = SmallMachine {
     kills: 0,
     bound_ns: 1,
     stops: Stops::Anywhere,
-    most_preemptions: 2,
+    max_preemptions: 2,
 };
 
 /// A published line and one successor.
 const SUCCESSOR: SmallMachine =
-    SmallMachine { is_published: true, horizon_ticks: 8, writer_steps: 2, most_preemptions: 3, ..FIRST };
+    SmallMachine { is_published: true, horizon_ticks: 8, writer_steps: 2, max_preemptions: 3, ..FIRST };
 
 /// A published line, its end, and a first publication.
-const END: SmallMachine = SmallMachine { writer_steps: 4, most_preemptions: 2, ..SUCCESSOR };
+const END: SmallMachine = SmallMachine { writer_steps: 4, max_preemptions: 2, ..SUCCESSOR };
 
 /// A writer that is killed anywhere, and its successor.
 const KILLED: SmallMachine = SmallMachine { kills: 1, writer_steps: 3, ..END };
@@ -46,8 +46,8 @@ fn searched(what: &str, small: &SmallMachine) -> SearchReport {
 fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
     let mut seen = LeaseCounts::default();
     for (what, small) in [("first line", FIRST), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
-        let most_preemptions = small.most_preemptions + more_preemptions;
-        let found = searched(what, &SmallMachine { bound_ns, stops, most_preemptions, ..small });
+        let max_preemptions = small.max_preemptions + more_preemptions;
+        let found = searched(what, &SmallMachine { bound_ns, stops, max_preemptions, ..small });
         assert_eq!(found.violation, None, "{what}");
         seen.add(&found.counts);
     }

@@ -1,40 +1,46 @@
-//! Reads `xtask/mutants.toml`, which says what each mutant takes out, and where. Checks that the
-//! table has every ordering.
+//! Reads `xtask/mutants.toml`, which says what each rule's mutant takes out, and where. Derives the
+//! mutants of orderings from the sources.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use crate::files;
+use crate::step;
 
-/// The file's three lists.
+/// The file's two lists.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
-    rule: Vec<Mutant>,
-    /// Weaker orderings. The file has no `rule` and no `instead` for them.
-    ordering: Vec<Mutant>,
-    /// Orderings that no test distinguishes from weaker ones, and why.
-    undetectable: Vec<Mutant>,
+    rule: Vec<Rule>,
+    /// By file: the tests of which one must fail for each weaker ordering.
+    orderings: BTreeMap<String, Vec<String>>,
 }
 
 /// A text of a file, and its replacement.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rule {
+    rule: String,
+    does: String,
+    file: String,
+    text: String,
+    instead: String,
+}
+
+/// A file with a mutation.
+#[derive(Debug)]
 pub(super) struct Mutant {
+    /// The rule that it takes out, or `ordering`.
     pub(super) rule: String,
     /// What the mutated code does.
     pub(super) does: String,
     /// The file's path from `crates/`.
     pub(super) file: String,
-    pub(super) text: String,
-    pub(super) instead: String,
-    /// The ordering, and the weaker one.
-    pub(super) from: String,
-    pub(super) to: String,
-    /// For a weakening: the test that must fail.
-    pub(super) test: String,
-    pub(super) why: String,
+    /// The text of the mutated file.
+    pub(super) mutated: String,
+    /// For a weaker ordering: the tests of which one must fail.
+    pub(super) names: Vec<String>,
 }
 
 /// The kind of test that must fail.
@@ -57,7 +63,7 @@ impl Mutant {
     /// Loom models cover the orderings in core and in leases. Tests under Miri cover the others.
     pub(super) fn tests(&self) -> Tests {
         match &self.file {
-            _ if self.rule != "ordering" => Tests::Unit,
+            _ if self.names.is_empty() => Tests::Unit,
             file if file.starts_with("tickline-core/") || file.starts_with("tickline-page/src/lease/") => {
                 Tests::Loom
             }
@@ -71,155 +77,155 @@ impl Table {
         toml::from_str(&files::read("xtask/mutants.toml")?).map_err(|error| format!("mutants.toml: {error}"))
     }
 
-    /// Every mutant, first those of the rules. Returns an error if one does not match its source.
+    /// Every mutant, first those of the rules. Returns an error if the table does not match the
+    /// sources: a rule's text is not there once, or a file with orderings has no tests.
     pub(super) fn mutants(&self) -> Result<Vec<Mutant>, String> {
-        let mut mutants = self.rule.clone();
-        for it in &self.ordering {
-            mutants.push(Mutant {
-                rule: "ordering".to_owned(),
-                does: format!("{} (`{}` → `{}`)", it.does, it.from, it.to),
-                instead: weaker(&it.text, &it.from, &it.to)?,
-                ..it.clone()
-            });
-        }
-        for mutant in &mutants {
-            let found = files::read(format!("crates/{}", mutant.file))?.matches(&mutant.text).count();
+        let mut mutants = Vec::new();
+        for it in &self.rule {
+            let source = files::read(format!("crates/{}", it.file))?;
+            let found = source.matches(&it.text).count();
             if found != 1 {
                 return Err(format!(
                     "mutants.toml is out of date: \"{}\" replaces a text that occurs {found} times in {}, not once:\n{}",
-                    mutant.does, mutant.file, mutant.text
+                    it.does, it.file, it.text
                 ));
             }
+            mutants.push(Mutant {
+                rule: it.rule.clone(),
+                does: it.does.clone(),
+                file: it.file.clone(),
+                mutated: source.replacen(&it.text, &it.instead, 1),
+                names: Vec::new(),
+            });
         }
-        for file in self.orderings().map(|it| &it.file).collect::<BTreeSet<_>>() {
+        let mut unused = self.orderings.clone();
+        for file in sources()? {
             let source = files::read(format!("crates/{file}"))?;
-            self.is_covered(&source, file)
-                .map_err(|why| format!("mutants.toml is out of date: {file}: {why}"))?;
-        }
-        Ok(mutants)
-    }
-
-    fn orderings(&self) -> impl Iterator<Item = &Mutant> {
-        self.ordering.iter().chain(&self.undetectable)
-    }
-
-    /// Checks that the table has each ordering of a file that could be weaker, with all its next
-    /// weaker ones, and that the file has every ordering of the table.
-    fn is_covered(&self, source: &str, file: &str) -> Result<(), String> {
-        let of_file = self.orderings().filter(|it| it.file == file);
-        let mut missing = of_file
-            .map(|it| Ok((place(source, &it.text, &it.from)?, it.to.as_str())))
-            .collect::<Result<Vec<_>, String>>()?;
-        let mut line_start = 0;
-        for line in source.split_inclusive('\n').take_while(|line| !line.contains("#[cfg(test)]")) {
-            let code = line.split("//").next().unwrap_or(line);
-            for (in_line, ordering) in code.match_indices("Ordering::") {
-                let name = &code[in_line + ordering.len()..];
-                let weaker: &[&str] = match name.split(|letter: char| !letter.is_alphabetic()).next() {
-                    Some("Relaxed" | "Less" | "Equal" | "Greater") => &[],
-                    Some("Acquire" | "Release") => &["Relaxed"],
-                    Some("AcqRel") => &["Acquire", "Release"],
-                    Some("SeqCst") => &["AcqRel"],
-                    _ => {
-                        return Err(format!(
-                            "unknown ordering (not Relaxed, Acquire, Release, AcqRel or SeqCst) in\n{line}"
-                        ));
-                    }
-                };
-                if has_reason(&source[..line_start + in_line]) {
-                    continue;
-                }
-                for to in weaker {
-                    let known = missing.iter().position(|known| *known == (line_start + in_line, *to));
-                    let known = known
-                        .ok_or(format!("no mutant to {to}, and no reason for having none, in\n{line}"))?;
-                    missing.swap_remove(known);
-                }
+            let weakened = weakened(&source).map_err(|why| format!("{file}: {why}"))?;
+            let names = unused.remove(&file).unwrap_or_default();
+            if names.is_empty() != weakened.is_empty() {
+                return Err(format!(
+                    "mutants.toml is out of date: it names {} tests for {} weaker orderings in {file}",
+                    names.len(),
+                    weakened.len()
+                ));
             }
-            line_start += line.len();
+            mutants.extend(weakened.into_iter().map(|(does, mutated)| Mutant {
+                rule: "ordering".to_owned(),
+                does,
+                file: file.clone(),
+                mutated,
+                names: names.clone(),
+            }));
         }
-        match missing.first() {
-            Some((place, _)) => Err(format!(
-                "the entry for byte {place} is in the table twice, or names an ordering outside of the code"
-            )),
-            None => Ok(()),
+        match unused.keys().next() {
+            Some(file) => Err(format!("mutants.toml is out of date: there is no source {file}")),
+            None => Ok(mutants),
         }
     }
 }
 
-/// Where the ordering of an entry stands in its file.
-fn place(source: &str, text: &str, from: &str) -> Result<usize, String> {
-    let start = source.find(text).filter(|_| source.matches(text).count() == 1);
-    let inside = text.find(&format!("Ordering::{from}"));
-    start.zip(inside).map(|(start, inside)| start + inside).ok_or_else(|| format!("not exactly one:\n{text}"))
+/// The paths of all sources from `crates/`, without tests.
+fn sources() -> Result<Vec<String>, String> {
+    let listing = step::output_of("git ls-files --cached --others --exclude-standard -- crates/*/src/*.rs")?;
+    let is_test = |part: &str| part.trim_end_matches(".rs").ends_with("tests");
+    let sources = listing.lines().filter(|file| !file.split('/').any(is_test));
+    let sources = sources.filter(|file| files::root().join(file).is_file());
+    Ok(sources.map(|file| file["crates/".len()..].to_owned()).collect())
 }
 
-/// The text with a weaker ordering. A `Relaxed` fence does nothing, so it is left out.
-fn weaker(text: &str, from: &str, to: &str) -> Result<String, String> {
-    let from = format!("Ordering::{from}");
-    if text.matches(&from).count() != 1 {
-        return Err(format!("mutants.toml: not exactly one {from} in\n{text}"));
+/// The source with each next weaker ordering in turn, and what it then has. A `Relaxed` fence does
+/// nothing, so it is left out.
+fn weakened(source: &str) -> Result<Vec<(String, String)>, String> {
+    let mut weakened = Vec::new();
+    let mut line_start = 0;
+    for line in source.split_inclusive('\n').take_while(|line| !line.contains("#[cfg(test)]")) {
+        let code = line.split("//").next().unwrap_or(line);
+        for (in_line, ordering) in code.match_indices("Ordering::") {
+            let from = code[in_line + ordering.len()..].split(|letter: char| !letter.is_alphabetic()).next();
+            let weaker: &[&str] = match from {
+                Some("Relaxed" | "Less" | "Equal" | "Greater") => &[],
+                Some("Acquire" | "Release") => &["Relaxed"],
+                Some("AcqRel") => &["Acquire", "Release"],
+                Some("SeqCst") => &["AcqRel"],
+                _ => {
+                    return Err(format!(
+                        "unknown ordering (not Relaxed, Acquire, Release, AcqRel or SeqCst) in\n{line}"
+                    ));
+                }
+            };
+            let start = line_start + in_line;
+            let before = &source[..start];
+            let after = &source[start + ordering.len() + from.map_or(0, str::len)..];
+            for to in weaker.iter().filter(|to| !is_unseen(before, to)) {
+                let mutated = match before.strip_suffix("fence(") {
+                    Some(before) if *to == "Relaxed" => {
+                        let before = before.strip_suffix("crate::primitive::").unwrap_or(before);
+                        format!("{before}({after}")
+                    }
+                    _ => format!("{before}Ordering::{to}{after}"),
+                };
+                weakened.push((format!("`{to}` in `{}`", line.trim()), mutated));
+            }
+        }
+        line_start += line.len();
     }
-    let fence = format!("fence({from})");
-    let path = format!("crate::primitive::{fence}");
-    Ok(match to {
-        "Relaxed" if text.contains(&path) => text.replace(&path, "()"),
-        "Relaxed" if text.contains(&fence) => text.replace(&fence, "()"),
-        _ => text.replace(&from, &format!("Ordering::{to}")),
-    })
+    Ok(weakened)
 }
 
-/// Whether the comment on an ordering says why the ordering has no mutant. `before` is the source
-/// up to the ordering.
-fn has_reason(before: &str) -> bool {
+/// Whether the comment on an ordering says that no test sees this weaker ordering, or any. `before`
+/// is the source up to the ordering.
+fn is_unseen(before: &str, to: &str) -> bool {
     let comment = before.rsplit("// ORDERING:").next().unwrap_or_default();
     let words: Vec<&str> = comment.split_whitespace().filter(|word| *word != "//").collect();
-    words.join(" ").contains("No test sees")
+    let named = words
+        .windows(4)
+        .find(|words| words[..3] == ["No", "test", "sees"])
+        .map(|words| words[3].trim_end_matches('.'));
+    named.is_some_and(|named| named == to || !["Relaxed", "Acquire", "Release", "AcqRel"].contains(&named))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::files::{read, root};
 
-    /// The files of core and of leases with orderings that can be weaker; all files of the other
-    /// crates.
-    const MODELLED: [&str; 6] = [
-        "tickline-core/src/cell.rs",
-        "tickline-core/src/state/modelled.rs",
-        "tickline-core/src/state/portable.rs",
-        "tickline-core/src/try_lock.rs",
-        "tickline-core/src/gate/keeper.rs",
-        "tickline-page/src/lease/cell.rs",
-    ];
-
-    /// The paths of all sources from `crates/`.
-    fn sources() -> Vec<String> {
-        let files =
-            crate::step::output_of("git ls-files --cached --others --exclude-standard -- crates").unwrap();
-        let sources = files.lines().filter(|file| file.ends_with(".rs") && root().join(file).is_file());
-        sources.map(|file| file["crates/".len()..].to_owned()).collect()
+    #[test]
+    fn every_mutant_matches_its_source_and_every_file_with_orderings_has_tests() {
+        let mutants = Table::load().unwrap().mutants().unwrap();
+        let orderings = mutants.iter().filter(|it| it.tests() != Tests::Unit);
+        assert!(orderings.count() > 40);
+        for mutant in &mutants {
+            let source = files::read(format!("crates/{}", mutant.file)).unwrap();
+            assert_ne!(mutant.mutated, source, "{}", mutant.does);
+        }
     }
 
     #[test]
-    fn every_mutant_matches_its_source_once_and_every_ordering_has_one_or_a_reason() {
-        let table = Table::load().unwrap();
-        table.mutants().unwrap_or_else(|stale| panic!("{stale}"));
-        let mut files = MODELLED.map(str::to_owned).to_vec();
-        let others = ["tests", "tests.rs", "tickline-core", "lease"];
-        files
-            .extend(sources().into_iter().filter(|file| !file.split('/').any(|part| others.contains(&part))));
-        for file in &files {
-            let source = read(format!("crates/{file}")).unwrap();
-            table.is_covered(&source, file).unwrap_or_else(|why| panic!("{file}: {why}"));
+    fn each_ordering_is_weakened_but_not_those_that_no_test_sees() {
+        let weakened = |source: &str| {
+            weakened(source).map(|found| found.into_iter().map(|(_, mutated)| mutated).collect::<Vec<_>>())
+        };
+        for (source, expected) in [
+            ("a.load(Ordering::Acquire)", &["a.load(Ordering::Relaxed)"] as &[&str]),
+            ("    fence(Ordering::Release);", &["    ();"]),
+            ("crate::primitive::fence(Ordering::Acquire);", &["();"]),
+            ("fence(Ordering::SeqCst);", &["fence(Ordering::AcqRel);"]),
+            ("swap(1, Ordering::AcqRel)", &["swap(1, Ordering::Acquire)", "swap(1, Ordering::Release)"]),
+            (
+                "// ORDERING: both. No test\n// sees Release.\nswap(1, Ordering::AcqRel)",
+                &["// ORDERING: both. No test\n// sees Release.\nswap(1, Ordering::Acquire)"],
+            ),
+            ("// ORDERING: No test sees a weaker one.\nswap(1, Ordering::AcqRel)", &[]),
+            (
+                "// Ordering::SeqCst\n(Ordering::Relaxed, Ordering::Less)\n#[cfg(test)]\nOrdering::Release",
+                &[],
+            ),
+        ] {
+            assert_eq!(weakened(source).unwrap(), expected, "{source}");
         }
-        for it in &table.ordering {
-            assert!(files.contains(&it.file), "{} is not covered", it.file);
-            assert!(!it.test.is_empty(), "no test for: {}", it.does);
-        }
-        assert!(table.is_covered("self.word.load(Ordering::Acquire)\n", "another.rs").is_err());
-        let nothing = "// Ordering::SeqCst\n(Ordering::Relaxed)\n#[cfg(test)]\nOrdering::Release";
-        assert_eq!(table.is_covered(nothing, "another.rs"), Ok(()));
+        assert!(weakened("Ordering::Consume").is_err());
     }
 
     #[test]
@@ -227,9 +233,10 @@ mod tests {
         let table = Table::load().unwrap();
         let mutated: BTreeSet<&str> = table.rule.iter().map(|it| it.rule.as_str()).collect();
         let mut rules = BTreeSet::new();
-        let packages = ["tickline-core/src/", "tickline-page/src/"];
-        for file in sources().iter().filter(|file| packages.iter().any(|package| file.starts_with(package))) {
-            let source = read(format!("crates/{file}")).unwrap();
+        let files =
+            step::output_of("git ls-files -- crates/tickline-core/src crates/tickline-page/src").unwrap();
+        for file in files.lines() {
+            let source = files::read(file).unwrap();
             let tests = source.split("fn rule_").skip(1).filter_map(|rest| rest.split('_').next());
             rules.extend(tests.map(str::to_owned));
         }

@@ -63,7 +63,7 @@ impl Tree {
     ) -> Result<T, String> {
         let path = self.0.join("crates").join(&mutant.file);
         let before = files::read(&path)?;
-        files::store(&path, &before.replacen(&mutant.text, &mutant.instead, 1))?;
+        files::store(&path, &mutant.mutated)?;
         let result = action().map_err(|message| format!("\"{}\": {message}", mutant.does));
         files::store(&path, &before)?;
         result
@@ -93,15 +93,22 @@ impl Tree {
         Ok(Built { program, output: self.0.with_file_name("output") })
     }
 
-    /// Runs a test of a library under Miri with this many seeds. Returns whether it passes, or an
-    /// error if it does not compile.
-    pub(super) fn passes_under_miri(&self, package: &str, test: &str, seeds: u32) -> Result<bool, String> {
-        let cargo = |last: &str| {
+    /// Runs tests of a library under Miri with this many seeds. Returns whether they pass, or an
+    /// error if they do not compile.
+    pub(super) fn passes_under_miri(
+        &self,
+        package: &str,
+        names: &[String],
+        seeds: u32,
+    ) -> Result<bool, String> {
+        let cargo = |mode: &str| {
             Command::new("cargo")
-                .args(["+nightly", "miri", "test", "-p", package, "--lib", test, last])
+                .args(["+nightly", "miri", "test", "-p", package, "--lib", mode])
                 .args(features(package))
                 .arg("--target-dir")
                 .arg(root().join("target"))
+                .arg("--")
+                .args(names)
                 .env("MIRIFLAGS", format!("-Zmiri-many-seeds=0..{seeds}"))
                 .env_remove("RUSTUP_TOOLCHAIN")
                 .current_dir(&self.0)
@@ -124,7 +131,7 @@ fn features(package: &str) -> &'static [&'static str] {
 impl Built {
     /// Runs the tests whose names contain one of `names`, or all tests. Ends them if they take
     /// longer than `patience`.
-    pub(super) fn run(&self, names: &[&str], patience: Duration) -> Result<Ran, String> {
+    pub(super) fn run(&self, names: &[String], patience: Duration) -> Result<Ran, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", self.program.display());
         let output = fs::File::create(&self.output).map_err(failed)?;
         let start = Instant::now();

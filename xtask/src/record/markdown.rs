@@ -1,10 +1,5 @@
 //! Formats figures and tables.
 
-/// A table's head.
-pub(super) fn head(titles: &[&str]) -> String {
-    format!("| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()))
-}
-
 /// A row: its title, and the figure in each of the columns.
 pub(super) fn line<T>(
     title: &str,

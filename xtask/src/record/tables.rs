@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::markdown::{count, head, line, short as short_figure, time_ns, whole};
+use super::markdown::{count, line, short as short_figure, time_ns, whole};
+use crate::files::table_head;
 
 /// The record of one processor.
 #[derive(Debug, Clone)]
@@ -60,13 +61,13 @@ fn title<'a>(record: &'a Record, records: &[Record]) -> &'a str {
 /// A table's head: the title of the rows, and a column for each processor.
 fn head_of(first: &str, records: &[Record]) -> String {
     let titles: Vec<&str> = [first].into_iter().chain(records.iter().map(|it| title(it, records))).collect();
-    head(&titles)
+    table_head(&titles.join(" | "))
 }
 
 /// The README's short table.
 pub(super) fn short(records: &[Record]) -> Result<String, String> {
     let titles: Vec<&str> = [""].into_iter().chain(records.iter().map(Record::processor)).collect();
-    let mut block = head(&titles);
+    let mut block = table_head(&titles.join(" | "));
     for (name, clock) in [
         ("`tickline::Instant::now`", "tickline Instant::now"),
         ("`std::time::Instant::now`", "std Instant::now"),
@@ -172,7 +173,7 @@ pub(super) fn clocks(records: &[Record]) -> Result<String, String> {
     }
     titles.extend(["first call", "process start to first reading", "drift, ppb"].map(str::to_owned));
     titles.extend([format!("offset changed in {watched_s} s"), "backward steps, per million".into()]);
-    let mut table = head(&titles.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut table = table_head(&titles.join(" | "));
     for (group, title) in GROUPS {
         let of_group = clocks.iter().filter(|(_, of)| *of == group);
         let rows =
@@ -243,8 +244,7 @@ pub(super) fn tickline(records: &[Record]) -> Result<String, String> {
             watched_s = watched_s.max(number(run, "watched_s")?);
         }
     }
-    let first = format!("{watched_s} s each");
-    let mut block = head(&[&first].into_iter().chain(&titles).map(String::as_str).collect::<Vec<_>>());
+    let mut block = table_head(&format!("{watched_s} s each | {}", titles.join(" | ")));
     block += &line("readings, each between two calls of `clock_gettime`", &runs, |run| {
         Ok(count(number(run, "readings")?))
     })?;

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::packages;
+use crate::dist::TARGET;
 use crate::files::{self, entries};
 use crate::step::{output, output_of, shown};
-
-/// The target of the static programs.
-pub(super) const TARGET: &str = "x86_64-unknown-linux-musl";
 
 /// This package depends on the newest kernel for guests: 27 MB, with all the drivers that guests
 /// need here.

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::image::{Failure, TARGET, put};
+use super::image::{Failure, put};
+use crate::dist::TARGET;
 use crate::files::{read, root, store};
 use crate::step::{command, output};
 

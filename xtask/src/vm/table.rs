@@ -101,10 +101,6 @@ const TABLES: [Table; 6] = [
 ];
 
 impl Table {
-    fn head(&self) -> String {
-        format!("| {} |\n|{}\n", self.titles, "---|".repeat(self.titles.split(" | ").count()))
-    }
-
     fn rows(&self, rows: &[Row<'_>]) -> String {
         let of = |row: &Row<'_>| (self.starts)(row.scenario).into_iter().zip((self.cells)(row));
         rows.iter().flat_map(of).map(|(start, cells)| format!("{start}{cells} |\n")).collect()
@@ -114,7 +110,7 @@ impl Table {
     fn merged(&self, guests: &[Scenario], rows: &[Row<'_>]) -> Result<String, String> {
         let starts: Vec<String> = guests.iter().flat_map(self.starts).collect();
         let table = files::merged(&starts, &self.rows(rows), &files::block(self.page, self.block)?)?;
-        Ok(format!("{}{table}", self.head()))
+        Ok(files::table_head(self.titles) + &table)
     }
 }
 
@@ -273,7 +269,12 @@ fn tables_of(rows: &[Row<'_>]) -> impl Iterator<Item = Table> {
 
 pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
     for table in tables_of(rows) {
-        println!("\n{}{}", table.head(), table.rows(rows));
+        println!(
+            "
+{}{}",
+            files::table_head(table.titles),
+            table.rows(rows)
+        );
     }
     let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     println!(

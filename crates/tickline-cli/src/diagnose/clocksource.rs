@@ -1,10 +1,11 @@
 //! Why the clocks are slow: the kernel's clocksource, and whether the vDSO can read it.
 
 use super::finding::Finding;
+use super::fix::Fix;
 use super::{fix, steps, texts};
 use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 
 /// Clocksources that are slow or coarse, even if the vDSO answers: hardware behind a bus, or the
 /// timer tick.
@@ -26,8 +27,6 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
         (Some(finding), _) => finding,
         (None, current) => by_clocksource(current, facts),
     };
-    let host = if finding.steps.is_none() { fix::host_steps(&finding.fix, facts) } else { None };
-    let finding = if host.is_some() { finding.steps(host) } else { finding };
     let asked =
         served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
     let words = facts.choosing_words().map(|word| format!("the kernel's command line has {word}"));
@@ -43,12 +42,11 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
 /// The vDSO reads the hypervisor's clock, which takes longer than the TSC would. The vDSO must also
 /// check whether the hypervisor has changed the parameters meanwhile (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
-    let name = facts.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))?;
-    let by_vdso = matches!(facts.precise_served_by(), Some((_, ServedBy::Vdso)));
-    if !by_vdso || facts.avoidable_cost_ns().is_none() || !may_use_tsc(facts) {
+    let name = facts.paravirtual_clock().filter(|_| facts.is_answered_by_vdso())?;
+    if facts.avoidable_cost_ns().is_none() || !may_use_tsc(facts) {
         return None;
     }
-    let finding = with_tsc("paravirtual_clock_dearer", name, fix::use_tsc_of_doubtful_host(facts), facts);
+    let finding = by_name("paravirtual_clock_dearer", name).fix(fix::use_tsc(facts));
     Some(finding.with_gain(facts).with_evidence(fix::provider(facts)))
 }
 
@@ -57,16 +55,11 @@ fn may_use_tsc(facts: &Document) -> bool {
     facts.accepts_tsc() == Some(true) && !facts.are_unsynchronised()
 }
 
-/// A finding that a switch to the TSC mends.
-fn with_tsc(key: &'static str, name: &str, fix: String, facts: &Document) -> Finding {
-    by_name(key, name).fix(fix).steps(fix::tsc_steps(facts))
-}
-
 /// A finding that a switch to another clocksource mends, which the vDSO reads.
 fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
     let other = facts.other_for_vdso()?;
     let finding = Finding::new("clocksource_not_chosen", &[("clocksource", &name), ("other", &other)]);
-    Some(finding.fix(fix::switch_to(other, facts)).steps(steps::switch(other, facts)))
+    Some(finding.fix(fix::switch_to(other, facts)))
 }
 
 /// A finding whose words name the clocksource.
@@ -120,7 +113,7 @@ fn unknown(facts: &Document) -> Option<Finding> {
 
 fn vsyscall64() -> Finding {
     let set = |value| format!("sudo sysctl -w kernel.vsyscall64={value}");
-    Finding::new("vsyscall64_off", &[]).steps(Some(steps::setting(&set(1), &set(0))))
+    Finding::new("vsyscall64_off", &[]).steps(steps::setting(&set(1), &set(0)))
 }
 
 /// The process does not use the vDSO. That can't be the cause where the vDSO answers the coarse
@@ -145,7 +138,7 @@ fn bypassed(facts: &Document) -> Option<Finding> {
 
 /// A word of the kernel's command line, which is to be taken off, keeps the process from the vDSO.
 fn by_word(key: &'static str, word: &'static str) -> Finding {
-    Finding::new(key, &[("word", &word)]).steps(Some(steps::take_off(word)))
+    Finding::new(key, &[("word", &word)]).steps(steps::take_off(word))
 }
 
 /// The vDSO can read the clocksource, but does not answer.
@@ -173,50 +166,51 @@ fn kvm_clock(facts: &Document) -> Finding {
     // (PLATFORM.md).
     let in_use = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
     let key = if in_use { "kvm_clock_unstable/in_use" } else { "kvm_clock_unstable" };
-    let finding = Finding::new(key, &[]).with_evidence(rejection(facts));
+    let finding = Finding::new(key, &[]).with_evidence(rejection_seen(facts));
     if may_use_tsc(facts) {
-        return accepted(finding, fix::use_tsc_of_doubtful_host(facts), facts);
+        return accepted(finding, facts);
     }
     let host = fix::on_the_host(facts).or_else(|| fix::on_host_named("kvm", facts)).unwrap_or_default();
-    finding.fix(format!(
-        "{host}; the host's kernel must not have marked its TSC unstable; after that the guest may use tsc itself"
-    ))
+    finding.fix(host.reworded(|host| {
+        format!("{host}; the host's kernel must not have marked its TSC unstable; after that the guest may use tsc itself")
+    }))
 }
 
 /// Adds the switch to a TSC that the kernel accepts.
-fn accepted(finding: Finding, fix: String, facts: &Document) -> Finding {
+fn accepted(finding: Finding, facts: &Document) -> Finding {
     let seen = "available_clocksource has tsc".to_owned();
-    finding.with_evidence([seen]).fix(fix).steps(fix::tsc_steps(facts))
+    finding.with_evidence([seen]).fix(fix::use_tsc(facts))
 }
 
 fn xen(facts: &Document) -> Finding {
     let finding = Finding::new("xen_clocksource", &[]);
     if facts.are_unsynchronised() {
-        return finding.fix(fix::none("the counters are unsynchronised; use another type of instance"));
+        return finding.fix(Fix::none("the counters are unsynchronised; use another type of instance"));
     }
-    let finding = finding.with_evidence(rejection(facts));
+    let finding = finding.with_evidence(rejection_seen(facts));
     if facts.accepts_tsc() == Some(true) {
-        return accepted(finding, fix::use_tsc_of_doubtful_host(facts), facts);
+        return accepted(finding, facts);
     }
-    if facts.blame().is_some() || facts.lists("tsc") {
+    if facts.rejection().is_some() || facts.lists("tsc") {
         return finding.fix(given_up(facts));
     }
     finding.fix(match (facts.accepts_tsc(), facts.invariant()) {
         (_, Some(false)) => fix::on_the_host_or(fix::trust_tsc, facts),
         (None, _) => {
-            let then = fix::use_tsc_of_doubtful_host(facts);
+            let then = fix::use_tsc(facts).text;
             format!(
                 "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, {then}"
             )
+            .into()
         }
         _ => fix::trust_tsc(facts),
     })
 }
 
 fn hyperv(name: &str, facts: &Document) -> Finding {
-    let finding = by_name("hyperv_without_page", name).with_evidence(rejection(facts));
+    let finding = by_name("hyperv_without_page", name).with_evidence(rejection_seen(facts));
     if may_use_tsc(facts) {
-        return accepted(finding, fix::use_tsc(facts), facts);
+        return accepted(finding, facts);
     }
     not_chosen(name, facts).unwrap_or(finding)
 }
@@ -225,30 +219,29 @@ fn hyperv(name: &str, facts: &Document) -> Finding {
 fn without_tsc(name: &str, facts: &Document) -> Finding {
     if facts.accepts_tsc() == Some(true) {
         let fix = match facts.are_unsynchronised() {
-            true => fix::none("the counters are unsynchronised"),
+            true => Fix::none("the counters are unsynchronised"),
             false => fix::use_tsc(facts),
         };
-        return with_tsc("tsc_not_chosen", name, fix, facts);
+        return by_name("tsc_not_chosen", name).fix(fix);
     }
     if let Some(finding) = not_chosen(name, facts) {
         return finding;
     }
     if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.has_parameter(word)) {
         return Finding::new("tsc_switched_off", &[("clocksource", &name), ("word", &word)])
-            .fix(take_off(word, facts))
-            .steps(facts.may_have_good_tsc().then(|| steps::take_off(word)));
+            .fix(take_off(word, facts));
     }
     let offered = facts.machine.available_clocksources.as_deref();
     let missing = offered.map(|list| match facts.lists("tsc") {
         true => format!("available_clocksource has tsc, but the kernel has rejected it: {list}"),
         false => format!("available_clocksource has no tsc: {list}"),
     });
-    let Some(blame) = facts.blame() else { return unexplained(name, missing, facts) };
-    let finding = Finding::new(blame.key, &[("clocksource", &name), ("reason", &blame.reason)]);
+    let Some(rejection) = facts.rejection() else { return unexplained(name, missing, facts) };
+    let finding = Finding::new(rejection.key, &[("clocksource", &name), ("reason", &rejection.reason)]);
     // The kernel's verdict is as old as its message.
     let today = facts.counters();
     let today = (!today.is_empty()).then(|| format!("the counters today: {today}"));
-    finding.with_evidence(missing).with_evidence(blame.lines).with_evidence(today).fix(given_up(facts))
+    finding.with_evidence(missing).with_evidence(rejection.messages).with_evidence(today).fix(given_up(facts))
 }
 
 /// The log does not say why the kernel does without the TSC. `missing` says what the kernel offers.
@@ -263,10 +256,10 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
         false => "the kernel's log, which says why, may not be read by this user",
     };
     // Where there is no fix, there is none whatever the log says.
-    let then = if has_log || fix::is_none(&then) {
+    let then = if has_log || then.is_none() {
         then
     } else {
-        format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {then}")
+        format!("read why: sudo dmesg | grep -iE 'tsc|clocksource'; then {}", then.text).into()
     };
     if missing.is_none() {
         return offer_unknown(name, facts, then);
@@ -277,9 +270,9 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
 
 /// The kernel's messages about its rejection of the TSC. If there is none, the place of the TSC on
 /// the list of clocksources may show the rejection.
-fn rejection(facts: &Document) -> Vec<String> {
-    match facts.blame() {
-        Some(blame) => blame.lines,
+fn rejection_seen(facts: &Document) -> Vec<String> {
+    match facts.rejection() {
+        Some(rejection) => rejection.messages,
         None if facts.lists("tsc") && facts.accepts_tsc() == Some(false) => {
             vec!["available_clocksource has tsc at its end, where the kernel puts one that it has marked unstable".to_owned()]
         }
@@ -288,22 +281,22 @@ fn rejection(facts: &Document) -> Vec<String> {
 }
 
 /// What to do about a TSC that the kernel does not offer, for an unknown reason.
-fn not_offered(facts: &Document) -> String {
+fn not_offered(facts: &Document) -> Fix {
     match fix::on_the_host(facts) {
         Some(host) => host,
-        None if facts.are_unsynchronised() => texts::fix("firmware"),
+        None if facts.are_unsynchronised() => texts::phrase("firmware").into(),
         None => fix::trust_tsc(facts),
     }
 }
 
 /// The clocksource is slow, and it is unknown which others the kernel accepts. `then` is the fix if
 /// the kernel rejects the TSC.
-fn offer_unknown(name: &str, facts: &Document, then: String) -> Finding {
+fn offer_unknown(name: &str, facts: &Document, then: Fix) -> Finding {
     let finding = by_name("clocksource_slow/offer_unknown", name);
     if !facts.may_have_good_tsc() {
         return finding.fix(then);
     }
-    let switch = fix::use_tsc(facts);
+    let (switch, then) = (fix::use_tsc(facts).text, then.text);
     finding.fix(format!(
         "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, {switch}; if not, {then}"
     ))
@@ -311,16 +304,16 @@ fn offer_unknown(name: &str, facts: &Document, then: String) -> Finding {
 
 /// What to do about a TSC that the kernel has rejected. Without a message it was probably the
 /// watchdog, since the kernel had registered the TSC before it rejected it.
-fn given_up(facts: &Document) -> String {
-    match facts.blame().map_or("tsc_watchdog", |blame| blame.key) {
+fn given_up(facts: &Document) -> Fix {
+    match facts.rejection().map_or("tsc_watchdog", |rejection| rejection.key) {
         // The kernel is probably right.
         _ if facts.are_unsynchronised() => fix::on_the_host_or_firmware(facts),
-        "tsc_warp" if fix::on_the_host(facts).is_none() => texts::fix("firmware"),
+        "tsc_warp" if fix::on_the_host(facts).is_none() => texts::phrase("firmware").into(),
         "tsc_skew" | "tsc_watchdog" => fix::check_tsc(facts),
         // Only the watchdog's own measurement has failed.
         "tsc_watchdog_delay" => fix::on_the_host_or(fix::no_watchdog, facts),
         // Only one of the two idle drivers is in use. Each has its own parameter.
-        "tsc_halts" => texts::fix("halts"),
+        "tsc_halts" => texts::phrase("halts").into(),
         "tsc_switched_off/by_log" => take_off("tsc=unstable", facts),
         _ => fix::on_the_host_or(fix::trust_tsc, facts),
     }
@@ -328,12 +321,13 @@ fn given_up(facts: &Document) -> String {
 
 /// What to do about a parameter that keeps the kernel from the TSC. Where the TSC is bad, the
 /// parameter stays.
-fn take_off(word: &str, facts: &Document) -> String {
+fn take_off(word: &str, facts: &Document) -> Fix {
     if facts.are_unsynchronised() {
         return fix::on_the_host_or_firmware(facts);
     }
-    match facts.may_have_good_tsc() {
-        true => format!("take `{word}` off the kernel's command line"),
-        false => fix::invariant_tsc(facts),
+    if !facts.may_have_good_tsc() {
+        return fix::invariant_tsc(facts);
     }
+    let steps = facts.has_parameter(word).then(|| steps::take_off(word));
+    Fix { text: format!("take `{word}` off the kernel's command line"), steps }
 }

@@ -5,11 +5,11 @@ use serde_json::json;
 
 use super::finding::Finding;
 use super::texts::{self, TEXTS};
-use super::{fix, log, steps};
+use super::{fix, log};
 use crate::document::Document;
 use crate::machine::Ntp;
 use crate::measure::calls::GETPPID;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 use crate::words::with_unit;
 
 /// `PR_SET_TSC`: where the vDSO reads the counter, libc's clocks end the process with SIGSEGV.
@@ -22,26 +22,25 @@ pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
     Some(Finding::new(key, &[("killed", &killed)]))
 }
 
-/// Whether the vDSO computes this clocksource from the counter. It uses one CPU's parameters, where
-/// the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock` in
-/// `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
-fn is_read_by_vdso(name: &str, facts: &Document) -> bool {
-    ["kvm-clock", "xen"].contains(&name) && matches!(facts.precise_served_by(), Some((_, ServedBy::Vdso)))
-}
-
 /// The counters of two CPUs differ.
 pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     if !facts.are_unsynchronised() {
         return None;
     }
-    let used = facts.clocksource().is_some_and(|name| facts.is_counter(name) || is_read_by_vdso(name, facts));
+    // The vDSO computes a hypervisor's clock from the counter. It uses one CPU's parameters, where
+    // the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock`
+    // in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
+    let used = facts.clocksource().is_some_and(|name| facts.is_counter(name))
+        || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
     let key = if used { "counters_unsynchronised/used" } else { "counters_unsynchronised" };
     let host = fix::on_the_host_or_firmware(facts);
     let others = facts.machine.available_clocksources.as_deref().unwrap_or_default();
     let is_other = |name: &&str| !facts.is_counter(name) && facts.clocksource() != Some(name);
     let other = others.split_whitespace().find(is_other).filter(|_| used);
     let fix = match other {
-        Some(other) => format!("{}; then {host}", fix::switch_to(other, facts)),
+        Some(other) => {
+            fix::switch_to(other, facts).reworded(|switch| format!("{switch}; then {}", host.text))
+        }
         None => host,
     };
     let seen = facts.are_unsynchronised_by_clock().then(|| match facts.machine.counters.as_str() {
@@ -53,12 +52,7 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
     });
     let seen = seen.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);
-    Some(
-        Finding::new(key, &[])
-            .with_evidence(seen)
-            .fix(fix)
-            .steps(other.and_then(|other| steps::switch(other, facts))),
-    )
+    Some(Finding::new(key, &[]).with_evidence(seen).fix(fix))
 }
 
 /// Reading the counter takes longer than a system call that reads no clock. Only an emulated
@@ -77,7 +71,7 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     };
     let finding = Finding::new(key, &[]);
     let host = TEXTS.hosts.get(facts.hypervisor()).filter(|_| key == "counter_trapped");
-    let fix = host.and_then(|host| host.untrapped.clone()).unwrap_or_else(|| finding.fix.clone());
+    let fix = host.and_then(|host| host.untrapped.clone()).unwrap_or_else(|| finding.fix.text.clone());
     let seen =
         format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
     let clock = facts.precise_ns().zip(facts.precise_served_by());
@@ -112,7 +106,7 @@ pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
 pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
     let lines = log::firmware_writes_tsc(facts.machine.kernel_log.as_deref()?);
     let values: texts::Values<'_> = &[("times", &lines.len()), ("first", lines.first()?)];
-    Some(Finding::new("firmware_writes_tsc", values).fix(texts::fix("firmware")))
+    Some(Finding::new("firmware_writes_tsc", values).fix(texts::phrase("firmware")))
 }
 
 /// `TICKLINE=off`.

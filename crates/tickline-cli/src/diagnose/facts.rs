@@ -5,12 +5,13 @@ use std::borrow::Cow;
 
 use tickline_core::gate::Clocksource;
 
-use super::log::{self, Blame};
+use super::log::{self, Rejection};
 use crate::cpu_list::{self, ranges};
-use crate::document::{CostRow, Document};
+use crate::document::Document;
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served::ServedBy;
-use crate::measure::warp::Warp;
+use crate::measure::costs::CostRow;
+use crate::measure::served_by::ServedBy;
+use crate::measure::warp::WarpTest;
 
 /// The clocks from which programs read the precise time, the most usual first.
 const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"];
@@ -41,6 +42,11 @@ impl Document {
     /// The first precise clock with a known answerer: its name, and who answers.
     pub(crate) fn precise_served_by(&self) -> Option<(&str, ServedBy)> {
         PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
+    }
+
+    /// Whether the vDSO answers a precise clock.
+    pub(super) fn is_answered_by_vdso(&self) -> bool {
+        self.precise_served_by().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso)
     }
 
     /// Who answers the coarse clock. A vDSO in use answers it, whatever the clocksource.
@@ -81,11 +87,16 @@ impl Document {
         self.machine.clocksource.as_deref()
     }
 
+    /// The hypervisor's clock, if the kernel keeps time with it.
+    pub(super) fn paravirtual_clock(&self) -> Option<&str> {
+        self.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))
+    }
+
     /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
     /// may still name a TSC that it has rejected.
     pub(super) fn accepts_tsc(&self) -> Option<bool> {
         let list = self.machine.available_clocksources.as_deref()?;
-        Some(Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true) && self.blame().is_none())
+        Some(Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true) && self.rejection().is_none())
     }
 
     /// Whether the list of available clocksources names this one, accepted or not.
@@ -117,8 +128,8 @@ impl Document {
     }
 
     /// Why the kernel has rejected the TSC, with its messages; `None` if its log does not say so.
-    pub(super) fn blame(&self) -> Option<Blame> {
-        log::blame(self.machine.kernel_log.as_deref()?)
+    pub(super) fn rejection(&self) -> Option<Rejection> {
+        log::rejection(self.machine.kernel_log.as_deref()?)
     }
 
     /// Whether the kernel's release is at least this one; `None` where it is unknown.
@@ -173,7 +184,7 @@ impl Document {
     pub(super) fn are_synchronised(&self) -> bool {
         let online = self.machine.online_cpus.as_deref();
         let all =
-            |warp: &Warp| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
+            |warp: &WarpTest| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
         // tickline's clock compares only the CPUs that this process may use.
         let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.len()).ok());
         let clock = online.is_some() && online == self.machine.synchronised_cpus;
@@ -192,7 +203,7 @@ impl Document {
 
     /// The worst pair that `warp` or `report` has found unsynchronised, in words.
     pub(super) fn unsynchronised_pairs(&self) -> Option<String> {
-        let warp = self.warp.as_ref().filter(|warp| warp.synchronised == Some(false))?;
+        let warp = self.unsynchronised()?;
         let found: Vec<_> = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).collect();
         let worst = found.iter().max_by(|a, b| a.largest_warp_ns.total_cmp(&b.largest_warp_ns));
         Some(match worst {

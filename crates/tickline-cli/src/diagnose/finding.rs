@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::fix;
+use super::fix::Fix;
 use super::steps::{Place, Steps};
 use super::texts::{self, Values};
 use crate::document::Document;
@@ -34,11 +34,8 @@ pub(crate) struct Finding {
     pub(crate) what: String,
     /// The facts and measurements that show it. Never empty.
     pub(crate) evidence: Vec<String>,
-    /// What to do: the command, the kernel's parameter, the hypervisor's setting.
-    pub(crate) fix: String,
-    /// The fix as commands, step by step; null where it needs somebody's judgement, or another
-    /// machine.
-    pub(crate) steps: Option<Steps>,
+    #[serde(flatten)]
+    pub(crate) fix: Fix,
     /// The cost of a clock now, as a multiple of its cost after the fix, by measurements on the
     /// machine; null where unknown.
     pub(crate) gain_ratio: Option<f64>,
@@ -65,8 +62,7 @@ impl Finding {
             severity,
             what: words.what,
             evidence: words.seen,
-            fix: words.fix,
-            steps: None,
+            fix: words.fix.into(),
             gain_ratio: None,
             who: (severity == Severity::Slow).then_some("sudo tickline who"),
         }
@@ -77,34 +73,14 @@ impl Finding {
         let gain = self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"));
         let who = self.who.map(|command| format!("{command} (counts the calls of each program)"));
         let texts = self.evidence.iter().map(|seen| ("seen", seen.clone()));
-        let texts = texts.chain(self.fix_by_step().into_iter().map(|step| ("fix", step)));
-        let is_host = self.steps.as_ref().is_some_and(|steps| steps.place == Place::Host);
+        let texts = texts.chain(self.fix.parts().into_iter().map(|part| ("fix", part)));
+        let is_host = self.fix.steps.as_ref().is_some_and(|steps| steps.place == Place::Host);
         let texts = texts.chain(is_host.then(|| ("run", "the following commands on the host".to_owned())));
-        let commands = self.steps.iter().flat_map(Steps::named);
+        let commands = self.fix.steps.iter().flat_map(Steps::named);
         let commands = commands.map(|(name, command)| (name, Detail::Command(command.to_owned())));
         let last = gain.map(|gain| ("gain", gain)).into_iter().chain(who.map(|who| ("who", who)));
         let text = |(name, text)| (name, Detail::Text(text));
         texts.map(text).chain(commands).chain(last.map(text)).collect()
-    }
-
-    /// The fix, step by step: a long one is divided by its semicolons outside of brackets.
-    fn fix_by_step(&self) -> Vec<String> {
-        /// Bytes: three lines.
-        const LONG: usize = 250;
-        let mut brackets = 0_u32;
-        let ends = |character| {
-            match character {
-                '(' => brackets += 1,
-                ')' => brackets = brackets.saturating_sub(1),
-                _ => {}
-            }
-            character == ';' && brackets == 0
-        };
-        let steps: Vec<&str> = self.fix.split(ends).map(str::trim).collect();
-        if self.fix.len() < LONG || steps.len() == 1 {
-            return vec![self.fix.clone()];
-        }
-        (1..).zip(steps).map(|(number, step): (u32, _)| format!("{number}. {step}")).collect()
     }
 
     /// Adds evidence: a list, or what is known of it.
@@ -116,27 +92,28 @@ impl Finding {
     /// Adds what a call costs, and what it could cost; and the gain, unless there is no fix. What
     /// another clocksource than the counter would cost was not measured.
     pub(super) fn with_gain(self, facts: &Document) -> Self {
-        let target = self.steps.as_ref().and_then(|steps| steps.clocksource.as_deref());
+        let target = self.fix.steps.as_ref().and_then(|steps| steps.clocksource.as_deref());
         let is_counters = match target.or(facts.clocksource()) {
             _ if self.code.starts_with("tsc_") => true,
             Some("xen") => facts.invariant() != Some(false),
             name => name.is_none_or(|name| ["tsc", "arch_sys_counter", "riscv_clocksource"].contains(&name)),
         };
         let Some((now_ns, then_ns)) = facts.avoidable_cost_ns().filter(|_| is_counters) else { return self };
-        let gain_ratio = (!fix::is_none(&self.fix)).then_some(now_ns / then_ns);
+        let gain_ratio = (!self.fix.is_none()).then_some(now_ns / then_ns);
         let seen = format!(
             "it takes {now_ns:.0} ns; coarse clock plus counter read, {then_ns:.0} ns, is attainable"
         );
         Self { gain_ratio, ..self.with_evidence([seen]) }
     }
 
-    pub(super) fn fix(mut self, fix: impl Into<String>) -> Self {
+    pub(super) fn fix(mut self, fix: impl Into<Fix>) -> Self {
         self.fix = fix.into();
         self
     }
 
-    pub(super) fn steps(mut self, steps: Option<Steps>) -> Self {
-        self.steps = steps;
+    /// Adds the commands to the fix, whose words it has.
+    pub(super) fn steps(mut self, steps: Steps) -> Self {
+        self.fix.steps = Some(steps);
         self
     }
 }

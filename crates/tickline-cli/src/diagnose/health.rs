@@ -5,9 +5,8 @@
 use serde::Serialize;
 
 use super::finding::{Finding, Severity};
-use super::fix;
 use crate::document::Document;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 use crate::words::code;
 
 /// How the machine's clocks are.
@@ -44,13 +43,12 @@ impl Health {
     pub(crate) fn of(facts: &Document, findings: &[Finding]) -> Self {
         let of = |severity| findings.iter().find(|finding| finding.severity == severity);
         let (wrong, slow, unsure) = (of(Severity::Wrong), of(Severity::Slow), of(Severity::Unsure));
-        let answered = facts.precise_served_by().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso);
         let right = facts.utc();
         let level = match (wrong, slow, unsure, &right) {
             (Some(_), ..) => Level::Wrong,
             (None, Some(_), ..) => Level::Slow,
             (None, None, Some(_), _) => Level::Unsure,
-            (None, None, None, Some(_)) if answered => Level::Ok,
+            (None, None, None, Some(_)) if facts.is_answered_by_vdso() => Level::Ok,
             _ => Level::Unknown,
         };
         let cost = cost(facts, slow);
@@ -81,7 +79,7 @@ impl Health {
             level => code(level).to_uppercase(),
         };
         let fix = match findings.first().filter(|_| self.needs_care()) {
-            Some(finding) if fix::is_none(&finding.fix) => " No fix is known.",
+            Some(finding) if finding.fix.is_none() => " No fix is known.",
             Some(_) => " Fix below.",
             None => "",
         };
@@ -91,7 +89,7 @@ impl Health {
 
 /// What a call for the time costs, and why that is slow.
 fn cost(facts: &Document, slow: Option<&Finding>) -> String {
-    let source = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
+    let clocksource = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
     match (facts.precise_served_by(), slow) {
         (Some((clock, ServedBy::SystemCall)), _) => {
             let costs = match (
@@ -102,13 +100,13 @@ fn cost(facts: &Document, slow: Option<&Finding>) -> String {
                 (Some(now), None) => format!(": {now:.0} ns"),
                 (None, None) => String::new(),
             };
-            format!("every {} is a system call{costs}{source}", clock.split(' ').next().unwrap_or(clock))
+            format!("every {} is a system call{costs}{clocksource}", clock.split(' ').next().unwrap_or(clock))
         }
         (_, Some(finding)) => finding.what.clone(),
         (Some((clock, ServedBy::Vdso)), None) => {
             let cost = facts.precise_ns().map_or_else(String::new, |ns| format!(": {ns:.0} ns a call"));
-            format!("the vDSO answers {clock}{cost}{source}")
+            format!("the vDSO answers {clock}{cost}{clocksource}")
         }
-        _ => format!("it is unknown who answers the clocks{source}"),
+        _ => format!("it is unknown who answers the clocks{clocksource}"),
     }
 }

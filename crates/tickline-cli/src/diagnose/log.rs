@@ -23,25 +23,25 @@ const MESSAGES: [(&str, [&str; 2]); 6] = [
 
 /// Why the kernel has rejected the TSC.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Blame {
+pub(super) struct Rejection {
     /// The finding's key in `texts.json`.
     pub(super) key: &'static str,
     /// The kernel's own word for it, if it has one.
     pub(super) reason: String,
     /// The messages that say so.
-    pub(super) lines: Vec<String>,
+    pub(super) messages: Vec<String>,
 }
 
 /// Why the kernel has rejected the TSC; `None` if the log has no such message.
-pub(super) fn blame(log: &[String]) -> Option<Blame> {
-    let lines_of = |key: &str| -> Vec<String> {
-        let messages = MESSAGES.iter().filter(|(of, _)| *of == key);
-        let lines = messages
+pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
+    let messages_of = |key: &str| -> Vec<String> {
+        let kinds = MESSAGES.iter().filter(|(of, _)| *of == key);
+        let messages = kinds
             .flat_map(|(_, parts)| log.iter().filter(|line| parts.iter().all(|part| line.contains(part))));
-        lines.cloned().collect()
+        messages.cloned().collect()
     };
     // A measured skew says more than a failed measurement.
-    let watchdog = ["tsc_skew", "tsc_watchdog_delay"].into_iter().find(|key| !lines_of(key).is_empty());
+    let watchdog = ["tsc_skew", "tsc_watchdog_delay"].into_iter().find(|key| !messages_of(key).is_empty());
     let marked = log.iter().find(|line| line.contains("Marking TSC unstable due to"));
     let reason = marked.and_then(|line| line.split("unstable due to").nth(1));
     let reason = reason.map(|reason| reason.trim_matches([':', ' ', '.']));
@@ -53,11 +53,11 @@ pub(super) fn blame(log: &[String]) -> Option<Blame> {
         Some("boot parameter") => "tsc_switched_off/by_log",
         Some(reason) if reason.contains("halt") => "tsc_halts",
         Some(_) => "tsc_unstable/reason",
-        None if !lines_of("tsc_warp").is_empty() => "tsc_warp",
+        None if !messages_of("tsc_warp").is_empty() => "tsc_warp",
         None => watchdog?,
     };
-    let lines = lines_of(key).into_iter().chain(marked.cloned()).collect();
-    Some(Blame { key, reason: reason.unwrap_or_default().to_owned(), lines })
+    let messages = messages_of(key).into_iter().chain(marked.cloned()).collect();
+    Some(Rejection { key, reason: reason.unwrap_or_default().to_owned(), messages })
 }
 
 /// The command that fails where the log has a message by which the kernel has rejected the TSC,

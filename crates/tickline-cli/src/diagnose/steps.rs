@@ -198,7 +198,7 @@ mod tests {
         assert!(passes(&[("LOG", GOOD), ("WARP", "0")]) && !passes(&[("LOG", GOOD), ("WARP", "3")]));
         assert!(!passes(&[("WARP", "0")]) && !passes(&[("LOG", ""), ("WARP", "0")]), "refused, and empty");
         for rejection in REJECTIONS {
-            assert!(log::blame(&[rejection.to_owned()]).is_some(), "{rejection}");
+            assert!(log::rejection(&[rejection.to_owned()]).is_some(), "{rejection}");
             let log = format!("{GOOD}\n{rejection}\n{GOOD}");
             assert!(!passes(&[("LOG", &log), ("WARP", "0")]), "{rejection}");
         }

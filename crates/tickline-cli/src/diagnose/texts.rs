@@ -92,7 +92,7 @@ pub(super) fn code(key: &str) -> &str {
 }
 
 /// A part of a fix.
-pub(super) fn fix(name: &str) -> String {
+pub(super) fn phrase(name: &str) -> String {
     TEXTS.fixes.get(name).cloned().unwrap_or_default()
 }
 

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::finding::Finding;
 use super::steps;
 use crate::document::Document;
+use crate::machine::Ntp;
 use crate::words::with_unit;
 
 /// Largest lasting correction of a clock's rate, ppb: crystals are off by 100 ppm at most. A
@@ -44,11 +45,15 @@ impl Document {
         if self.machine.ntp_daemon.as_ref().is_some_and(|daemon| !daemon.synchronised) {
             return None;
         }
-        let ntp = self.machine.ntp.as_ref().filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US);
-        let kernel = ntp.map(|ntp| {
+        let kernel = self.claim().map(|ntp| {
             ntp.maximum_error_us.saturating_mul(1_000).saturating_add(ntp.offset_ns.saturating_abs())
         });
         kernel.or_else(|| self.machine.ntp_daemon.as_ref()?.bound_ns)
+    }
+
+    /// The kernel's NTP state, if a daemon's claim is in it.
+    fn claim(&self) -> Option<&Ntp> {
+        self.machine.ntp.as_ref().filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US)
     }
 
     fn is_by_clock_bound(&self) -> bool {
@@ -59,10 +64,9 @@ impl Document {
     /// remove, or what the daemon expects.
     fn off_ns(&self) -> Option<i64> {
         let (ntp, daemon) = (self.machine.ntp.as_ref(), self.machine.ntp_daemon.as_ref());
-        let claimed = ntp.filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US);
         let known = [
             ntp.map(|ntp| ntp.offset_ns),
-            claimed.map(|ntp| ntp.estimated_error_us.saturating_mul(1_000)),
+            self.claim().map(|ntp| ntp.estimated_error_us.saturating_mul(1_000)),
             daemon.and_then(|daemon| daemon.offset_ns),
         ];
         let most = self.max_error_ns.unwrap_or(STEP_NS);
@@ -111,7 +115,7 @@ pub(super) fn time_off(facts: &Document) -> Option<Finding> {
 pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let (machine, none) = (&facts.machine, || "none".to_owned());
     let daemon = machine.ntp_daemon.as_ref().filter(|daemon| !daemon.synchronised);
-    let claimed = machine.ntp.as_ref().is_some_and(|ntp| ntp.maximum_error_us < NTP_LIMIT_US);
+    let claimed = facts.claim().is_some();
     // Windows sets the clock of its guest.
     let is_wsl = machine.kernel.as_deref().is_some_and(|kernel| kernel.contains("microsoft"));
     let key = match machine.ntp.as_ref() {
@@ -129,8 +133,10 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let reference = daemon.and_then(|daemon| daemon.reference.clone()).unwrap_or_else(none);
     let finding = Finding::new(key, &[("error", &error), ("daemon", &name), ("reference", &reference)]);
     let set = |value| format!("sudo timedatectl set-ntp {value}");
-    let steps = (key == "ntp_unsynchronised/systemd").then(|| steps::setting(&set(true), &set(false)));
-    Some(finding.steps(steps))
+    Some(match key {
+        "ntp_unsynchronised/systemd" => finding.steps(steps::setting(&set(true), &set(false))),
+        _ => finding,
+    })
 }
 
 /// The claim is larger than what was asked for, or than that of any daemon at work.

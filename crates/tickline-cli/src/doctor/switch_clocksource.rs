@@ -7,24 +7,21 @@ use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 
-use tickline::exchange;
-
 use crate::args::Doctor;
 use crate::diagnose::{Severity, Steps};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
-use crate::measure::warp::Pattern;
 use crate::measure::{costs, warp};
-use crate::wrap::plain;
+use crate::screen::plain;
 
 /// Fixes the first slow or wrong finding that another clocksource can fix. Leaves notes alone.
 pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
     let mut bad = document.findings().iter().filter(|finding| finding.severity < Severity::Note);
     let steps = bad.find_map(|finding| {
-        let steps = finding.steps.as_ref()?;
+        let steps = finding.fix.steps.as_ref()?;
         Some((finding, steps, steps.clocksource.as_deref()?))
     });
     let Some((finding, steps, clocksource)) = steps else {
@@ -60,9 +57,7 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
             "the kernel's log, which may call the TSC unstable, cannot be read here (sudo dmesg).".to_owned(),
         );
     }
-    let cpus = exchange::cpus();
-    let pattern = crate::warp::pattern(None, cpus.len()).unwrap_or(Pattern::Star);
-    let warp = warp::measure(&cpus, pattern, |_| {}).among(machine.online_cpus.as_deref());
+    let warp = warp::measure_all(|_| {});
     let passed = warp.synchronised == Some(true) && warp.untested_cpus.is_none();
     (!passed).then(|| crate::warp::verdict(&warp))
 }

@@ -1,14 +1,13 @@
 //! The document as text for people: the verdict, the findings, then the facts.
 
-use crate::diagnose::{Detail, Finding, Level, Severity};
-use crate::document::{Document, lines};
+use crate::diagnose::{Detail, Finding, Severity};
+use crate::document::{Document, machine_rows};
+use crate::screen::{BAD, SLOW, Screen, plain};
 use crate::words::code;
-use crate::wrap::{BAD, GOOD, SLOW, Screen, plain};
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::of_stdout();
-    first_line(document, &mut screen);
     document.show_verdict(&mut screen);
     findings(document, &mut screen);
     machine(document, &mut screen);
@@ -17,17 +16,6 @@ pub(super) fn text(document: &Document) -> String {
     gates(document, &mut screen);
     track(document, &mut screen);
     screen.text
-}
-
-/// The sentence about the machine, its level in colour.
-fn first_line(document: &Document, screen: &mut Screen) {
-    let Some((sentence, health)) = document.headline().zip(document.health.as_ref()) else { return };
-    let style = match health.level {
-        Level::Ok => GOOD,
-        Level::Unsure | Level::Slow | Level::Unknown => SLOW,
-        Level::Wrong => BAD,
-    };
-    screen.say_painted("", &sentence, sentence.find(':').unwrap_or(0), style);
 }
 
 fn findings(document: &Document, screen: &mut Screen) {
@@ -63,7 +51,7 @@ fn show(finding: &Finding, screen: &mut Screen) {
 
 fn machine(document: &Document, screen: &mut Screen) {
     screen.heading("Machine");
-    for (name, text) in lines(document) {
+    for (name, text) in machine_rows(document) {
         screen.say(&format!("  {name:<13}"), &text);
     }
 }

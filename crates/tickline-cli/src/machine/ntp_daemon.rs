@@ -23,13 +23,13 @@ const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
 pub(super) fn read() -> Option<NtpDaemon> {
     let now = SystemTime::now();
-    let chronyd = || tracking(&asked(323, &TRACKING, TRACKING_BYTES)?, now);
-    let ntpd = || served(&asked(123, &CLIENT, CLIENT_BYTES)?, now);
+    let chronyd = || chronyd_reply(&ask(323, &TRACKING, TRACKING_BYTES)?, now);
+    let ntpd = || ntp_reply(&ask(123, &CLIENT, CLIENT_BYTES)?, now);
     chronyd().or_else(ntpd).or_else(|| timesyncd(now))
 }
 
 /// The reply of a daemon on this machine, whose ports only root may have. It comes at once, or never.
-fn asked(port: u16, request: &[u8], length: usize) -> Option<Vec<u8>> {
+fn ask(port: u16, request: &[u8], length: usize) -> Option<Vec<u8>> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     socket.set_read_timeout(Some(Duration::from_millis(100))).ok()?;
@@ -42,7 +42,7 @@ fn asked(port: u16, request: &[u8], length: usize) -> Option<Vec<u8>> {
 }
 
 /// chronyd's reply (`CMD_Reply` and `RPY_Tracking` in `candm.h`): big-endian, from byte 28 on.
-fn tracking(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
+fn chronyd_reply(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
     let word = |at: usize| Some(u32::from_be_bytes(*reply.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(u16::from_be_bytes(*reply.get(at..)?.first_chunk()?));
     let (is_success, is_mine) = (half(6)? == 5 && half(8)? == 0, reply.get(16..20) == Some(&TRACKING[8..]));
@@ -54,7 +54,7 @@ fn tracking(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
         name: "chronyd".to_owned(),
         // A leap status of 3 says: unsynchronised.
         synchronised: half(54) != Some(3) && reference != LOCAL,
-        reference: Some(named(reference)),
+        reference: Some(reference_name(reference)),
         stratum: half(52),
         offset_ns: ns(left_s),
         bound_ns: ns(left_s.abs() + delay_s / 2.0 + dispersion_s),
@@ -63,7 +63,7 @@ fn tracking(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
 }
 
 /// A server's reply of NTP. What its clock has left to remove is not in it.
-fn served(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
+fn ntp_reply(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
     // The seconds of NTP begin in 1900.
     const UNIX_EPOCH_S: u32 = 2_208_988_800;
     let word = |at: usize| Some(u32::from_be_bytes(*reply.get(at..)?.first_chunk()?));
@@ -77,7 +77,7 @@ fn served(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
     is_reply.then(|| NtpDaemon {
         name: "ntpd".to_owned(),
         synchronised: first >> 6 != 3 && (1..16).contains(stratum) && reference != LOCAL,
-        reference: Some(named(reference)),
+        reference: Some(reference_name(reference)),
         stratum: Some(u16::from(*stratum)),
         offset_ns: None,
         bound_ns: ns(delay_s / 2.0 + dispersion_s),
@@ -107,7 +107,7 @@ fn float(bits: u32) -> f64 {
 }
 
 /// A reference: the name of a reference clock, such as PHC0 or GPS, or four bytes of an address.
-fn named(reference: [u8; 4]) -> String {
+fn reference_name(reference: [u8; 4]) -> String {
     let name = reference.split(|byte| *byte == 0).next().unwrap_or_default();
     let is_name = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
     if is_name { String::from_utf8_lossy(name).into_owned() } else { Ipv4Addr::from(reference).to_string() }
@@ -128,9 +128,12 @@ mod tests {
             let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
             let reply: Vec<u8> = (0..hex.len()).step_by(2).map(byte).collect();
             let now = SystemTime::UNIX_EPOCH + Duration::from_secs(0x6b04_326d + 60);
-            assert_eq!(json!(tracking(&reply, now)), case["tracking"], "{}", case["about"]);
-            assert_eq!(json!(served(&reply, now)), case["served"], "{}", case["about"]);
-            assert!((0..40).all(|end| tracking(&reply[..end], now).is_none() && served(&reply[..end], now).is_none()));
+            assert_eq!(json!(chronyd_reply(&reply, now)), case["chronyd"], "{}", case["about"]);
+            assert_eq!(json!(ntp_reply(&reply, now)), case["ntp"], "{}", case["about"]);
+            assert!(
+                (0..40).all(|end| chronyd_reply(&reply[..end], now).is_none()
+                    && ntp_reply(&reply[..end], now).is_none())
+            );
         }
     }
 }

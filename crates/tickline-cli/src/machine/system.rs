@@ -9,6 +9,8 @@
 
 use std::fs;
 
+use nix::sys::time::{TimeSpec, TimeValLike};
+use nix::time::{ClockId, clock_gettime};
 use rustix::process::{
     TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
 };
@@ -93,19 +95,12 @@ fn clock_gettime_file() -> Option<String> {
 
 /// libc's Unix time minus that of the system call, ns. A large difference shows that libc's is
 /// faked.
-#[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
 fn clock_gettime_difference_ns() -> Option<i64> {
-    const ZERO: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    let (mut by_libc, mut by_kernel) = (ZERO, ZERO);
-    // SAFETY: `by_libc` is valid for a write.
-    let libc_result = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME, &raw mut by_libc) };
+    let by_libc = clock_gettime(ClockId::CLOCK_REALTIME).ok()?;
+    let mut by_kernel = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the system call writes a timespec to a valid address.
-    let call_result =
-        unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &raw mut by_kernel) };
-    let ns = |time: libc::timespec| {
-        i64::try_from(time.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(time.tv_nsec.into())
-    };
-    if libc_result != 0 || call_result != 0 { None } else { ns(by_libc)?.checked_sub(ns(by_kernel)?) }
+    let result = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &raw mut by_kernel) };
+    (result == 0).then(|| (by_libc - TimeSpec::from(by_kernel)).num_nanoseconds())
 }
 
 /// See time_namespaces(7). `None` where the kernel has none (before Linux 5.6), or `/proc` is

@@ -40,6 +40,9 @@ fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
 /// The name of the counter read. The costs of all calls are compared with its cost.
 pub(crate) const COUNTER: &str = HardwareCounter::NAME;
 
+/// The reading that programs make by tickline.
+pub(crate) const NOW_NS: &str = "tickline::now_ns";
+
 /// The clock that tickline follows and programs measure with.
 pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
 
@@ -58,7 +61,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
     let counter = HardwareCounter::if_present().filter(|_| readable);
     let counted = |name, run: Option<Loop>| Call { name, run, read_ns: None };
     let mut calls = vec![
-        clock("tickline::now_ns", tickline::now_ns),
+        clock(NOW_NS, tickline::now_ns),
         clock("tickline::now_ordered_ns", tickline::now_ordered_ns),
         clock("tickline::unix_ns", tickline::unix_ns),
         clock("tickline::recent_ns", tickline::recent_ns),

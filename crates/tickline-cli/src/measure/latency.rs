@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::calls::monotonic_ns;
+use super::calls::{MONOTONIC, NOW_NS, monotonic_ns};
 
 /// Rounds of the clocks alternate, so that a disturbance meets all of them. A clock that takes 20
 /// ns is read 50 million times in one second, which includes the recalibration of each second.
@@ -85,10 +85,8 @@ type Round = fn(&mut Histogram<u64>);
 
 /// Measures the clocks that are compared. `progress` receives the finished share.
 pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<LatencyRow> {
-    const CLOCKS: [(&str, Round); 2] = [
-        ("tickline::now_ns", |times| round(tickline::now_ns, times)),
-        ("clock_gettime MONOTONIC", |times| round(monotonic_ns, times)),
-    ];
+    const CLOCKS: [(&str, Round); 2] =
+        [(NOW_NS, |times| round(tickline::now_ns, times)), (MONOTONIC, |times| round(monotonic_ns, times))];
     let Ok(empty) = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS) else { return Vec::new() };
     let mut times = CLOCKS.map(|_| empty.clone());
     for number in 1..=ROUNDS {

@@ -39,6 +39,9 @@ pub(crate) struct Point {
     pub(crate) inside_bracket: bool,
     /// Whether the two reads contradict the claimed bounds.
     pub(crate) bound_violated: bool,
+    /// The clock's state at the reading.
+    #[serde(skip)]
+    pub(crate) state: State,
 }
 
 /// Offset and bound over time, with their extremes.
@@ -50,21 +53,22 @@ pub(crate) struct TrackSummary {
     /// The largest claimed bound to either side, ns.
     pub(crate) largest_bound_ns: u64,
     /// Samples whose reading was outside of its bracket.
-    pub(crate) outside_bracket: usize,
+    pub(crate) outside_bracket: u64,
     /// Samples that contradict the claimed bound.
-    pub(crate) bound_violated: usize,
+    pub(crate) bound_violated: u64,
     /// The samples, in the order of time.
     pub(crate) points: Vec<Point>,
 }
 
 impl TrackSummary {
     pub(crate) fn of(points: Vec<Point>) -> Self {
-        let bounds = points.iter().map(|point| point.bound_before_ns.max(point.bound_after_ns));
+        let mut all = OffsetSummary::default();
+        points.iter().for_each(|point| all.add(point));
         Self {
-            largest_offset_ns: points.iter().map(|point| point.offset_ns.abs()).fold(0.0, f64::max),
-            largest_bound_ns: bounds.max().unwrap_or(0),
-            outside_bracket: points.iter().filter(|point| !point.inside_bracket).count(),
-            bound_violated: points.iter().filter(|point| point.bound_violated).count(),
+            largest_offset_ns: all.largest_offset_ns(),
+            largest_bound_ns: all.largest_bound_ns,
+            outside_bracket: all.outside_bracket,
+            bound_violated: all.bound_violated,
             points,
         }
     }
@@ -77,6 +81,46 @@ impl TrackSummary {
              {outside_bracket}, bound violated {bound_violated}",
             points.len()
         )
+    }
+}
+
+/// The extremes of some samples, and how many there are.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct OffsetSummary {
+    /// Number of samples.
+    pub(crate) samples: u64,
+    /// Samples that the counter served.
+    pub(crate) fast_samples: u64,
+    /// The lowest offset from CLOCK_MONOTONIC, ns.
+    pub(crate) least_offset_ns: f64,
+    /// The highest offset from CLOCK_MONOTONIC, ns.
+    pub(crate) most_offset_ns: f64,
+    /// The largest claimed bound to either side, ns.
+    pub(crate) largest_bound_ns: u64,
+    /// Samples whose reading was outside of its bracket.
+    pub(crate) outside_bracket: u64,
+    /// Samples that contradict the claimed bound.
+    pub(crate) bound_violated: u64,
+}
+
+impl OffsetSummary {
+    pub(crate) fn add(&mut self, point: &Point) {
+        if self.samples == 0 {
+            (self.least_offset_ns, self.most_offset_ns) = (point.offset_ns, point.offset_ns);
+        }
+        self.samples += 1;
+        self.fast_samples += u64::from(point.state == State::Fast);
+        self.least_offset_ns = self.least_offset_ns.min(point.offset_ns);
+        self.most_offset_ns = self.most_offset_ns.max(point.offset_ns);
+        self.largest_bound_ns = self.largest_bound_ns.max(point.bound_before_ns).max(point.bound_after_ns);
+        self.outside_bracket += u64::from(!point.inside_bracket);
+        self.bound_violated += u64::from(point.bound_violated);
+    }
+
+    /// The largest offset of either sign, ns.
+    pub(crate) fn largest_offset_ns(&self) -> f64 {
+        self.least_offset_ns.abs().max(self.most_offset_ns.abs())
     }
 }
 
@@ -94,20 +138,19 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
             return TrackSummary::of(points);
         }
         progress(share);
-        points.push(sample(clock, at_s).0);
+        points.push(sample(clock, at_s));
         thread::sleep(step);
     }
 }
 
-/// The narrowest of some brackets, and the state of the clock at its reading.
-pub(crate) fn sample(clock: &Clock, at_s: f64) -> (Point, State) {
-    let bracket = narrowest(BRACKETS, monotonic_ns, || clock.reading());
-    let (before, reading, after) = bracket.unwrap_or_else(|| (0, clock.reading(), u64::MAX));
+/// The narrowest of some brackets.
+pub(crate) fn sample(clock: &Clock, at_s: f64) -> Point {
+    let (before, reading, after) = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
-    (point(at_s, before, times, after), reading.state())
+    point(at_s, before, times, after, reading.state())
 }
 
-fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64) -> Point {
+fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64, state: State) -> Point {
     let half_ns = as_f64(after.saturating_sub(before)) / 2.0;
     Point {
         at_s,
@@ -117,6 +160,7 @@ fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64) -
         bound_after_ns: latest - ns,
         inside_bracket: (before..=after).contains(&ns),
         bound_violated: earliest > after || latest < before,
+        state,
     }
 }
 
@@ -126,16 +170,16 @@ mod tests {
 
     #[test]
     fn a_point_places_the_reading_in_its_bracket() {
-        let times = [1_000, 1_010, 1_025];
-        let inside = point(0.5, 990, times, 1_020);
+        let point = |before, after| point(0.5, before, [1_000, 1_010, 1_025], after, State::Fast);
+        let inside = point(990, 1_020);
         assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);
         assert_eq!(
             (inside.bound_before_ns, inside.bound_after_ns, inside.inside_bracket, inside.bound_violated),
             (10, 15, true, false)
         );
-        let outside = point(0.5, 1_015, times, 1_020);
+        let outside = point(1_015, 1_020);
         assert!(!outside.inside_bracket && !outside.bound_violated, "outside the bracket, within the bound");
-        assert!(point(0.5, 1_026, times, 1_030).bound_violated);
-        assert!(point(0.5, 900, times, 999).bound_violated);
+        assert!(point(1_026, 1_030).bound_violated);
+        assert!(point(900, 999).bound_violated);
     }
 }

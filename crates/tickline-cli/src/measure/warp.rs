@@ -13,9 +13,10 @@ use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
 use super::{as_f64, narrowest, signed_f64};
 use crate::cpu_list;
+use crate::machine::online_cpus;
 
 /// All pairs are the default up to this number of CPUs: 2,016 pairs, in some 10 s.
-pub(crate) const MOST_FOR_ALL_PAIRS: usize = 64;
+const MOST_FOR_ALL_PAIRS: usize = 64;
 
 /// All pairs are possible up to this number of CPUs: 523,776 pairs, in half an hour.
 pub(crate) const MOST_CPUS: usize = 1_024;
@@ -49,10 +50,17 @@ pub(crate) enum Pattern {
     Star,
 }
 
+impl Pattern {
+    /// The pattern for so many CPUs, if the user names none.
+    pub(crate) const fn by_default(cpus: usize) -> Self {
+        if cpus > MOST_FOR_ALL_PAIRS { Self::Star } else { Self::All }
+    }
+}
+
 /// What the comparison of the CPUs' counters has found.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Warp {
+pub(crate) struct WarpTest {
     /// The CPUs that were compared, in ascending order.
     pub(crate) cpus: Vec<u32>,
     /// Which of their pairs.
@@ -107,10 +115,10 @@ impl WarpPair {
     }
 }
 
-impl Warp {
+impl WarpTest {
     /// Notes which of the CPUs in `online`, a list of ranges, were not compared. The process may be
     /// kept from some CPUs, and then knows nothing about their counters.
-    pub(crate) fn among(mut self, online: Option<&str>) -> Self {
+    fn among(mut self, online: Option<&str>) -> Self {
         let online = online.and_then(|list| cpu_list::parse(list).ok());
         let others = online
             .map(|online| online.into_iter().filter(|cpu| !self.cpus.contains(cpu)).collect::<Vec<_>>());
@@ -122,17 +130,22 @@ impl Warp {
     }
 }
 
-/// Compares `cpus`, which must be in ascending order. `progress` receives the finished share.
-pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64)) -> Warp {
-    let warp = Warp { cpus: cpus.to_vec(), pattern, ..Warp::default() };
-    match compare_all(&warp, progress) {
-        Ok(warp) => warp,
-        Err(why) => Warp { unknown: Some(why.to_owned()), ..warp },
-    }
+/// Compares all CPUs on which this process may run. `progress` receives the finished share.
+pub(crate) fn measure_all(progress: impl FnMut(f64)) -> WarpTest {
+    let cpus = exchange::cpus();
+    measure(&cpus, Pattern::by_default(cpus.len()), progress)
+}
+
+/// Compares `cpus`, which must be in ascending order.
+pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64)) -> WarpTest {
+    let warp = WarpTest { cpus: cpus.to_vec(), pattern, ..WarpTest::default() };
+    let found = compare_all(&warp, progress);
+    let warp = found.unwrap_or_else(|why| WarpTest { unknown: Some(why.to_owned()), ..warp });
+    warp.among(online_cpus().as_deref())
 }
 
 /// Adds the results to `warp`. The error says why there is none.
-fn compare_all(warp: &Warp, mut progress: impl FnMut(f64)) -> Result<Warp, &'static str> {
+fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTest, &'static str> {
     let counter = HardwareCounter::if_present().ok_or("this machine has no counter that tickline knows")?;
     if !may_read_counter() {
         return Err("this process may not read the counter");
@@ -150,7 +163,7 @@ fn compare_all(warp: &Warp, mut progress: impl FnMut(f64)) -> Result<Warp, &'sta
         found.push(describe((from_cpu, to_cpu), &exchanges, frequency_hz, resolution_ticks));
         progress(as_f64(found.len() as u64) / as_f64(ends.len() as u64));
     }
-    Ok(Warp {
+    Ok(WarpTest {
         frequency_hz: Some(frequency_hz),
         resolution_ns: Some(as_f64(resolution_ticks) * 1e9 / frequency_hz),
         synchronised: all_synchronised(&found),
@@ -216,12 +229,12 @@ fn describe(
 /// The rate of the present CPU's counter, Hz.
 fn rate_hz(counter: HardwareCounter) -> f64 {
     let sample = || {
-        let (before_ns, ticks, after_ns) = narrowest(RATE_SAMPLES, monotonic_ns, || counter.now_ordered())?;
-        Some((ticks, before_ns.midpoint(after_ns)))
+        let (before_ns, ticks, after_ns) = narrowest(RATE_SAMPLES, monotonic_ns, || counter.now_ordered());
+        (ticks, before_ns.midpoint(after_ns))
     };
-    let start = sample();
+    let (start_ticks, start_ns) = sample();
     thread::sleep(RATE_TIME);
-    let (Some((start_ticks, start_ns)), Some((end_ticks, end_ns))) = (start, sample()) else { return 0.0 };
+    let (end_ticks, end_ns) = sample();
     as_f64(end_ticks.wrapping_sub(start_ticks)) / as_f64(end_ns.saturating_sub(start_ns).max(1)) * 1e9
 }
 
@@ -263,7 +276,8 @@ mod tests {
             (&[0, 1], Some("0-7,16"), Some(true), Some("2-7,16")),
         ] {
             let pairs = vec![WarpPair::default(); cpus.len() - 1];
-            let warp = Warp { cpus: cpus.to_vec(), synchronised: Some(true), pairs, ..Warp::default() };
+            let warp =
+                WarpTest { cpus: cpus.to_vec(), synchronised: Some(true), pairs, ..WarpTest::default() };
             let warp = warp.among(online);
             let found = (warp.synchronised, warp.untested_cpus.as_deref());
             assert_eq!(found, (synchronised, untested), "{cpus:?}");

@@ -1,18 +1,19 @@
-//! Samples of the global clock at a fixed interval: by this thread, wherever it runs, and on each
-//! CPU by another thread.
+//! Samples of the global clock at a fixed interval, and their summary. This thread takes samples,
+//! wherever it runs. Another thread takes them on one CPU after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use serde::Serialize;
 use tickline::exchange;
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, Events, State, Status};
 
+use super::changes::{Change, ChangeDetector};
 use super::costs::may_read_counter;
-use super::migration::{Change, Monitor};
-use super::track::{self, Point};
+use super::track::{self, OffsetSummary, Point};
 
 /// Time for the skew, s. A sample has an uncertainty of 10 or 20 ns, so the skew has one of some
 /// ppb.
@@ -21,27 +22,28 @@ pub(crate) const SKEW_S: f64 = 10.0;
 /// Least number of samples for a skew.
 const SKEW_SAMPLES: usize = 3;
 
+/// How often each event has happened, by its code.
+pub(crate) type EventCounts = BTreeMap<&'static str, u64>;
+
 /// One sample, and the clock's status at that time.
 #[derive(Debug, Clone)]
 pub(crate) struct Sample {
     /// Unix time, s.
     pub(crate) unix_s: f64,
     pub(crate) point: Point,
-    /// The clock's state at the reading.
-    pub(crate) state: State,
     /// The growth of the offset over the last 10 s in which the counter served, ppb; `None` with
     /// less than three samples.
     pub(crate) skew_ppb: Option<f64>,
     pub(crate) status: Status,
     pub(crate) utc: Result<UtcReading, UtcUnknown>,
     /// The count of each event since the start.
-    pub(crate) events: Vec<(&'static str, u64)>,
+    pub(crate) events: EventCounts,
+    /// The count of each event since the sample before.
+    pub(crate) new_events: EventCounts,
     /// What has changed in the machine's clocks since the sample before.
     pub(crate) changes: Vec<Change>,
-    /// The newest sample on each CPU.
-    pub(crate) cpus: Vec<CpuSample>,
     /// The samples on CPUs since the sample before, in the order of time.
-    pub(crate) new_cpus: Vec<CpuSample>,
+    pub(crate) cpus: Vec<CpuSample>,
 }
 
 /// A sample on one CPU.
@@ -49,12 +51,11 @@ pub(crate) struct Sample {
 pub(crate) struct CpuSample {
     pub(crate) cpu: u32,
     pub(crate) point: Point,
-    pub(crate) state: State,
 }
 
 /// A straight line by least squares through (s, ns), whose slope is in ns per s: ppb.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Slope {
+struct Slope {
     count: f64,
     at: f64,
     value: f64,
@@ -63,7 +64,7 @@ pub(crate) struct Slope {
 }
 
 impl Slope {
-    pub(crate) fn add(&mut self, at_s: f64, value_ns: f64) {
+    fn add(&mut self, at_s: f64, value_ns: f64) {
         self.count += 1.0;
         self.at += at_s;
         self.value += value_ns;
@@ -72,26 +73,27 @@ impl Slope {
     }
 
     /// `None` if the points do not make a line.
-    pub(crate) fn ppb(&self) -> Option<f64> {
+    fn ppb(&self) -> Option<f64> {
         let spread = self.count * self.at_at - self.at * self.at;
         (self.count >= 3.0 && spread > 0.0)
             .then(|| (self.count * self.at_value - self.at * self.value) / spread)
     }
 }
 
-/// Takes the samples.
+/// Takes the samples, and sums them up.
 #[derive(Debug)]
-pub(crate) struct Watcher {
+pub(crate) struct Sampler {
     start: Instant,
+    /// The events before the start.
     before: Events,
     recent: VecDeque<(f64, f64)>,
     /// From the thread that takes a sample on one CPU after the other.
     by_cpu: Receiver<CpuSample>,
-    cpus: BTreeMap<u32, CpuSample>,
-    monitor: Monitor,
+    changes: ChangeDetector,
+    pub(crate) summary: WatchSummary,
 }
 
-impl Watcher {
+impl Sampler {
     /// Starts a thread that samples each of `cpus` every `interval`. It may have to wait for a busy CPU,
     /// so nobody joins it: it ends once nobody receives its samples.
     pub(crate) fn new(cpus: Vec<u32>, interval: Duration) -> Self {
@@ -115,17 +117,17 @@ impl Watcher {
             before: Clock::global().status().events,
             recent: VecDeque::new(),
             by_cpu,
-            cpus: BTreeMap::new(),
-            monitor: Monitor::new(may_read_counter()),
+            changes: ChangeDetector::new(may_read_counter()),
+            summary: WatchSummary { interval_s: interval.as_secs_f64(), ..WatchSummary::default() },
         }
     }
 
     pub(crate) fn sample(&mut self) -> Sample {
         let clock = Clock::global();
         let at_s = self.start.elapsed().as_secs_f64();
-        let (point, state) = track::sample(clock, at_s);
+        let point = track::sample(clock, at_s);
         let status = clock.status();
-        if state == State::Fast {
+        if point.state == State::Fast {
             self.recent.push_back((at_s, point.offset_ns));
         } else {
             // Readings of the OS clock have no skew.
@@ -138,34 +140,38 @@ impl Watcher {
         self.recent.iter().for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
         let events = status.events.iter().zip(self.before.iter());
         let events = events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
-        let new_cpus = self.new_cpu_samples();
-        self.cpus.extend(new_cpus.iter().map(|sample| (sample.cpu, *sample)));
+        let events: EventCounts = events.collect();
+        let before = |name| self.summary.events.get(name).copied().unwrap_or(0);
+        let new_events = events.iter().map(|(name, count)| (*name, count.saturating_sub(before(name))));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Sample {
+        let sample = Sample {
             unix_s: unix.as_secs_f64(),
             point,
-            state,
             skew_ppb: slope.ppb(),
-            events: events.collect(),
-            changes: self.monitor.changes(at_s, status.frequency_hz),
-            cpus: self.cpus.values().copied().collect(),
-            new_cpus,
+            new_events: new_events.collect(),
+            events,
+            changes: self.changes.since_last(at_s, status.frequency_hz),
+            cpus: self.by_cpu.try_iter().collect(),
             utc: clock.utc(),
             status,
-        }
+        };
+        self.summary.add(&sample);
+        sample
     }
 
-    /// The samples on CPUs that nobody has taken yet.
-    pub(crate) fn new_cpu_samples(&self) -> Vec<CpuSample> {
-        self.by_cpu.try_iter().collect()
+    /// The summary. Samples on CPUs go on after the last sample of this thread: without them, the
+    /// CPUs' states would be an interval old.
+    pub(crate) fn finish(mut self, ended_by: Ending) -> WatchSummary {
+        self.by_cpu.try_iter().for_each(|sample| self.summary.add_on_cpu(&sample));
+        WatchSummary { ended_by, watched_s: self.start.elapsed().as_secs_f64(), ..self.summary }
     }
 }
 
 /// A sample on `cpu`; `None` if the thread cannot run there now.
 fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
-    exchange::on_cpu(cpu, || {
-        let (point, state) = track::sample(Clock::global(), start.elapsed().as_secs_f64());
-        CpuSample { cpu, point, state }
+    exchange::on_cpu(cpu, || CpuSample {
+        cpu,
+        point: track::sample(Clock::global(), start.elapsed().as_secs_f64()),
     })
 }
 
@@ -179,9 +185,92 @@ pub(crate) const fn state_name(state: State) -> &'static str {
     }
 }
 
+/// Changes of the machine's clocks that are kept.
+const MOST_CHANGES: usize = 1_000;
+
+/// Why `watch` ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ending {
+    /// The requested time has passed.
+    #[default]
+    Time,
+    /// A signal.
+    Stopped,
+    /// The reader of standard output has closed it.
+    ReaderLeft,
+}
+
+/// The summary of all samples.
+#[derive(Debug, Clone, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct WatchSummary {
+    /// Time between two samples, s.
+    pub(crate) interval_s: f64,
+    /// Time from the first sample to the end, s.
+    pub(crate) watched_s: f64,
+    /// Why it ended.
+    pub(crate) ended_by: Ending,
+    #[serde(flatten)]
+    pub(crate) all: OffsetSummary,
+    /// The growth of the offset while the counter served, ppb; null with less than three such
+    /// samples.
+    pub(crate) skew_ppb: Option<f64>,
+    #[serde(skip)]
+    slope: Slope,
+    /// The count of each event meanwhile.
+    pub(crate) events: EventCounts,
+    /// What changed in the machine's clocks meanwhile, the first 1,000: another clocksource, and
+    /// jumps of the counter, as when a guest is moved to another host; absent if there were none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) changes: Vec<Change>,
+    /// The samples on single CPUs.
+    pub(crate) cpus: Vec<CpuSummary>,
+}
+
+impl WatchSummary {
+    fn add(&mut self, sample: &Sample) {
+        self.all.add(&sample.point);
+        if sample.point.state == State::Fast {
+            self.slope.add(sample.point.at_s, sample.point.offset_ns);
+            self.skew_ppb = self.slope.ppb();
+        }
+        sample.cpus.iter().for_each(|sample| self.add_on_cpu(sample));
+        self.events.clone_from(&sample.events);
+        let space = MOST_CHANGES.saturating_sub(self.changes.len());
+        self.changes.extend(sample.changes.iter().take(space).cloned());
+    }
+
+    fn add_on_cpu(&mut self, CpuSample { cpu, point }: &CpuSample) {
+        let place = self.cpus.binary_search_by_key(cpu, |known| known.cpu).unwrap_or_else(|place| {
+            self.cpus.insert(place, CpuSummary { cpu: *cpu, ..CpuSummary::default() });
+            place
+        });
+        let summary = &mut self.cpus[place];
+        (summary.state, summary.last_offset_ns) = (state_name(point.state), point.offset_ns);
+        summary.offsets.add(point);
+    }
+}
+
+/// The summary of the samples on one CPU.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct CpuSummary {
+    /// The CPU's number.
+    pub(crate) cpu: u32,
+    /// Its state at the end.
+    pub(crate) state: &'static str,
+    #[serde(skip)]
+    pub(crate) last_offset_ns: f64,
+    #[serde(flatten)]
+    pub(crate) offsets: OffsetSummary,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::sample::point;
 
     #[test]
     fn a_slope_is_that_of_the_points() {
@@ -195,5 +284,16 @@ mod tests {
         let mut still = Slope::default();
         (0..5).for_each(|_| still.add(1.0, 2.0));
         assert_eq!(still.ppb(), None, "points at one time make no line");
+    }
+
+    /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
+    /// served: it lost the CPUs' samples after the main thread's last one.
+    #[test]
+    fn a_cpu_sample_after_the_last_one_counts() {
+        let sample = |at_s, state| CpuSample { cpu: 3, point: Point { state, ..point(at_s, 1.0) } };
+        let mut watch = WatchSummary::default();
+        watch.add_on_cpu(&sample(0.0, State::Calibrating));
+        watch.add_on_cpu(&sample(1.0, State::Fast));
+        assert_eq!((watch.cpus[0].state, watch.cpus[0].offsets.samples), ("fast", 2));
     }
 }

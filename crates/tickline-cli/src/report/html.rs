@@ -6,11 +6,13 @@ use serde_json::{Value, json};
 
 use super::offset;
 use crate::diagnose::{Detail, Finding, Level, Severity};
-use crate::document::{CostRow, Document, Gate, LatencyRow, lines};
+use crate::document::{Document, GateRow, machine_rows};
 use crate::measure::as_f64;
-use crate::measure::calls::MONOTONIC;
-use crate::measure::served::ServedBy;
-use crate::measure::warp::Warp;
+use crate::measure::calls::{MONOTONIC, NOW_NS};
+use crate::measure::costs::CostRow;
+use crate::measure::latency::LatencyRow;
+use crate::measure::served_by::ServedBy;
+use crate::measure::warp::WarpTest;
 use crate::warp;
 use crate::words::{UNKNOWN, code, text, time};
 
@@ -19,7 +21,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 
 /// The report on a document.
 pub(super) fn html(document: &Document) -> String {
-    let facts = lines(document);
+    let facts = machine_rows(document);
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -72,8 +74,8 @@ pub(super) fn html(document: &Document) -> String {
 }
 
 fn head(document: &Document) -> Markup {
-    let (call, os) = (document.cost_ns("tickline::now_ns"), document.cost_ns(MONOTONIC));
-    let unsynchronised = document.warp.as_ref().is_some_and(|warp| warp.synchronised == Some(false));
+    let (call, os) = (document.cost_ns(NOW_NS), document.cost_ns(MONOTONIC));
+    let unsynchronised = document.unsynchronised().is_some();
     let level = document.health.as_ref().map_or(Level::Unknown, |health| health.level);
     html! {
         header {
@@ -192,7 +194,7 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
 }
 
 /// The comparison of the CPUs' counters.
-fn pairs(warp: &Warp) -> Markup {
+fn pairs(warp: &WarpTest) -> Markup {
     let (title, rows) = warp::pairs(warp);
     let rows = rows.iter().map(|row| row.iter().map(|cell| html! { (cell) }).collect());
     let content = html! { p { (warp::verdict(warp)) " " (title) "." } (table("wide", &warp::HEADS, rows)) };
@@ -209,7 +211,7 @@ fn fact((name, text): (String, String)) -> Vec<Markup> {
     vec![html! { (name) }, html! { span class=[class] { (text) } }]
 }
 
-fn gate(gate: &Gate) -> Vec<Markup> {
+fn gate(gate: &GateRow) -> Vec<Markup> {
     let state = html! {
         @if gate.open { "open" } @else { strong.closed { "closed" } }
         @if let Some(text) = &gate.text { ": " (text) }

@@ -3,9 +3,8 @@
 
 use maud::{Markup, html};
 
-use crate::document::TrackSummary;
 use crate::measure::as_f64;
-use crate::measure::track::Point;
+use crate::measure::track::{Point, TrackSummary};
 use crate::words::time;
 
 /// The width of the view box. A text of 12 units is 10 pixels high on a screen of 390 pixels.

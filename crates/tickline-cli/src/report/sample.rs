@@ -1,9 +1,13 @@
 //! A made-up document with everything that a report can show, for tests, and for
 //! `cargo xtask report`, which opens the report in a browser.
 
-use crate::document::{CostRow, Document, LatencyRow, TrackSummary};
-use crate::measure::calls::MONOTONIC;
-use crate::measure::track::Point;
+use tickline::State;
+
+use crate::document::Document;
+use crate::measure::calls::{MONOTONIC, NOW_NS};
+use crate::measure::costs::CostRow;
+use crate::measure::latency::LatencyRow;
+use crate::measure::track::{Point, TrackSummary};
 use crate::warp::tests::warp;
 
 /// A text that would run if the report did not escape it.
@@ -19,6 +23,7 @@ pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
         bound_after_ns: 25,
         inside_bracket: true,
         bound_violated: false,
+        state: State::Fast,
     }
 }
 
@@ -52,7 +57,7 @@ pub(super) fn document() -> Document {
     document.verdict = format!("A sentence that would run: {HOSTILE}");
     document.machine = recorded.machine;
     document.diagnose();
-    document.latencies = vec![latency("tickline::now_ns", 9), latency(MONOTONIC, 1_509)];
+    document.latencies = vec![latency(NOW_NS, 9), latency(MONOTONIC, 1_509)];
     // More pairs than a table shows.
     document.warp = Some(warp(Some(false), 48));
     document

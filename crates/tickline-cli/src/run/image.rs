@@ -12,6 +12,8 @@ use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
 use elf::segment::ProgramHeader;
 
+use crate::output::naming;
+
 /// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
 
@@ -51,9 +53,8 @@ pub(super) struct Placed {
 impl Image {
     /// Reads the library at `path`.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let named = |error: &io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let wrong = |what: &str| named(&io::Error::new(io::ErrorKind::InvalidData, what));
-        let contents = contents(path).map_err(|error| named(&error))?;
+        let wrong = |what: &str| naming(path, &io::Error::new(io::ErrorKind::InvalidData, what));
+        let contents = contents(path).map_err(|error| naming(path, &error))?;
         let other = || wrong("this is no libtickline_preload.so that can be mapped into a program");
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {
@@ -118,17 +119,17 @@ fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {
 
 /// What a file has, if it is a regular one: a pipe would block, and some devices have no end.
 fn contents(path: &Path) -> io::Result<Vec<u8>> {
-    let facts = fs::metadata(path)?;
-    if !facts.is_file() {
-        return Err(io::Error::other(format!("this is not a regular file: mode {:o}", facts.mode())));
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other(format!("this is not a regular file: mode {:o}", metadata.mode())));
     }
-    if facts.len() > MOST_BYTES {
-        let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", facts.len());
+    if metadata.len() > MOST_BYTES {
+        let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", metadata.len());
         return Err(io::Error::other(text));
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(facts.len()).map_err(io::Error::other)?);
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(io::Error::other)?);
     // Files of `/proc` say 0 and have more, and reading some of them blocks.
-    File::open(path)?.take(facts.len()).read_to_end(&mut bytes)?;
+    File::open(path)?.take(metadata.len()).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -38,9 +38,6 @@ const CODE: [u8; 24] = [
 const MAPPED_AT: u64 = 8;
 const CALLED_AT: u64 = 20;
 
-/// The number of mprotect(2) (Linux, `syscall_64.tbl`).
-const MPROTECT: u64 = 10;
-
 /// Memory behind the image, bytes: a stack for what the library does, and the page's path. The
 /// program's own stack may be small.
 const STACK_BYTES: u64 = 64 * 1024;
@@ -68,7 +65,7 @@ const USER_CODE_64: u64 = 0x33;
 pub(super) struct Payload<'a> {
     pub(super) image: &'a Image,
     pub(super) page: &'a Path,
-    pub(super) serve: Serve,
+    pub(super) when: Serve,
     /// Flags of `finish`.
     pub(super) finish: i32,
 }
@@ -173,7 +170,7 @@ impl<'a> Program<'a> {
         // What is popped, and the page's path behind it: where a call finds a multiple of 16.
         let pointer = base + stack + 8;
         let mut words =
-            [pointer + 24, vdso(self.tracee.pid)?, bits(payload.serve as i32)].map(u64::to_le_bytes).concat();
+            [pointer + 24, vdso(self.tracee.pid)?, bits(payload.when as i32)].map(u64::to_le_bytes).concat();
         words.extend_from_slice(payload.page.as_os_str().as_bytes());
         words.push(0);
         self.memory.write_all_at(&words, pointer)?;
@@ -184,7 +181,7 @@ impl<'a> Program<'a> {
         self.memory.write_all_at(&placed.bytes, base)?;
         let code = &payload.image.code;
         let called = self.run(MAPPED_AT, CALLED_AT, |registers| {
-            registers.rax = MPROTECT;
+            registers.rax = libc::SYS_mprotect.cast_unsigned();
             [registers.rdi, registers.rsi] = [base + code.start, code.end - code.start];
             registers.rdx = READ_EXECUTE;
             registers.rbx = placed.start;

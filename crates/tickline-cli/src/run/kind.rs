@@ -6,6 +6,11 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use elf::abi::{EI_NIDENT, EM_X86_64, PT_INTERP};
+use elf::endian::AnyEndian;
+use elf::file::{Class, FileHeader, parse_ident};
+use elf::segment::SegmentTable;
+
 /// As much of a script's first line as the kernel reads (Linux 5.1, `BINPRM_BUF_SIZE`).
 const LINE_BYTES: usize = 256;
 
@@ -62,22 +67,21 @@ impl Kind {
 
     /// The kind of a file other than a script, by its beginning (elf(5)).
     fn of_file(head: &[u8]) -> Self {
-        const HEADERS_AT: usize = 64;
-        const HEADER_BYTES: usize = 56;
-        const COUNT_AT: usize = 56;
-        const INTERPRETER: [u8; 4] = [3, 0, 0, 0];
-        if !head.starts_with(b"\x7fELF") {
-            return Self::Unknown;
-        }
-        // 64 bits, for x86_64.
-        if head.get(4) != Some(&2) || head.get(18..20) != Some(&[62, 0]) {
+        let Some(header) = elf_header(head) else { return Self::Unknown };
+        if (header.class, header.e_machine) != (Class::ELF64, EM_X86_64) {
             return Self::Foreign;
         }
-        let count = head.get(COUNT_AT).copied().unwrap_or(0);
-        let headers = head.get(HEADERS_AT..).unwrap_or_default().chunks_exact(HEADER_BYTES);
-        let is_dynamic = headers.take(count.into()).any(|header| header.starts_with(&INTERPRETER));
+        let segments = usize::try_from(header.e_phoff).ok().and_then(|at| head.get(at..));
+        let segments = SegmentTable::new(header.endianness, header.class, segments.unwrap_or_default());
+        let mut segments = segments.iter().take(header.e_phnum.into());
+        let is_dynamic = segments.any(|segment| segment.p_type == PT_INTERP);
         if is_dynamic && !is_secure() { Self::Dynamic } else { Self::Static }
     }
+}
+
+fn elf_header(head: &[u8]) -> Option<FileHeader<AnyEndian>> {
+    let (ident, rest) = head.split_at_checked(EI_NIDENT)?;
+    FileHeader::parse_tail(parse_ident(ident).ok()?, rest).ok()
 }
 
 /// Whether a dynamic linker ignores `LD_PRELOAD`, as this process has another user's or group's
@@ -88,10 +92,10 @@ fn is_secure() -> bool {
 }
 
 fn privileges(file: &Path) -> Option<&'static str> {
-    let facts = fs::metadata(file).ok()?;
-    let mode = facts.permissions().mode();
-    let other_user = mode & 0o4000 != 0 && facts.uid() != rustix::process::geteuid().as_raw();
-    let other_group = mode & 0o2000 != 0 && facts.gid() != rustix::process::getegid().as_raw();
+    let metadata = fs::metadata(file).ok()?;
+    let mode = metadata.permissions().mode();
+    let other_user = mode & 0o4000 != 0 && metadata.uid() != rustix::process::geteuid().as_raw();
+    let other_group = mode & 0o2000 != 0 && metadata.gid() != rustix::process::getegid().as_raw();
     if other_user || other_group {
         return Some("is set-user-id or set-group-id, and would lose that");
     }
@@ -104,7 +108,7 @@ fn privileges(file: &Path) -> Option<&'static str> {
 /// The beginning of a file; nothing of one that is not regular.
 fn head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind> {
     // A pipe of this name must not block.
-    if !fs::metadata(file).is_ok_and(|facts| facts.is_file()) {
+    if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
         return Ok(&[]);
     }
     let length = File::open(file).and_then(|mut file| file.read(bytes)).map_err(|error| error.kind())?;

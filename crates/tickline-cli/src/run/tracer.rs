@@ -25,6 +25,7 @@ use nix::sys::ptrace::{self, Options};
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, Pid, getpid, setsid};
+use rustix::thread::{SecureComputingMode, secure_computing_mode};
 
 use super::inject::{Payload, Start, inject};
 use super::tracee::Tracee;
@@ -52,7 +53,7 @@ impl Helper {
 
 /// Forks a helper that serves the program which this process executes next. Returns when that may
 /// be executed; an error says why there is no helper.
-pub(super) fn prepare(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Helper> {
+pub(super) fn fork_helper(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Helper> {
     let program = getpid();
     if !has_one_namespace() {
         let text = "process numbers in /proc, or those of its children, are of another namespace";
@@ -99,9 +100,7 @@ pub(super) fn prepare(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Help
 /// calls. `@system-service` lacks ptrace, and nobody can ask a filter for which calls it kills.
 /// Container engines have filters, too, but allow ptrace.
 fn is_in_filtered_unit() -> bool {
-    // SAFETY: this option takes no pointer, and returns a number.
-    let mode = unsafe { libc::prctl(libc::PR_GET_SECCOMP) };
-    mode == 2 && std::env::var_os("INVOCATION_ID").is_some()
+    secure_computing_mode() == Ok(SecureComputingMode::Filter) && std::env::var_os("INVOCATION_ID").is_some()
 }
 
 /// Whether a number means the same process to this one, to its children, and in `/proc`

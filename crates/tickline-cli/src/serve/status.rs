@@ -14,7 +14,7 @@ use super::readers::{self, Reader};
 use crate::machine;
 use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
-use crate::wrap::plain;
+use crate::screen::plain;
 
 /// What a page serves; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]
@@ -207,7 +207,7 @@ impl Ahead {
 /// the OS clock then, ns.
 fn bracket(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
     let line = || attached.monotonic_by_line(&counter, &ProcessHighWater::new());
-    let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line)?;
+    let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line);
     let [before_ns, after_ns] = [before_ns, after_ns].map(|ns| i64::try_from(ns).unwrap_or(i64::MAX));
     Some(((line_ns?.saturating_sub(after_ns), line_ns?.saturating_sub(before_ns)), after_ns))
 }

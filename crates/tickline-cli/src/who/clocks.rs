@@ -3,34 +3,34 @@
 
 use crate::document::Document;
 use crate::measure::calls::{GETPPID, SYSTEM_CALL};
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
 
-/// What a system call asks for.
+/// A system call for the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Asked {
-    /// `clock_gettime` with this number (`include/uapi/linux/time.h`). A negative one is the CPU
-    /// time of a process or thread, or the clock of a device (`include/linux/posix-timers.h`).
-    Clock(i32),
+pub(super) enum TimeCall {
+    /// The number of the clock (`include/uapi/linux/time.h`). A negative one is the CPU time of a
+    /// process or thread, or the clock of a device (`include/linux/posix-timers.h`).
+    ClockGettime(i32),
     GetTimeOfDay,
     Time,
 }
 
-impl Asked {
-    /// What a call asks for, if its tracepoint and its argument are known.
+impl TimeCall {
+    /// By the name of its tracepoint, and the argument that names the clock.
     pub(super) fn of(call: &str, clock: Option<i32>) -> Option<Self> {
         match call {
             "gettimeofday" => Some(Self::GetTimeOfDay),
-            "time" | "time32" => Some(Self::Time),
-            _ => clock.map(Self::Clock),
+            "time" => Some(Self::Time),
+            _ => clock.map(Self::ClockGettime),
         }
     }
 
-    /// The name, as in the table of costs.
+    /// The clock's name, as in the table of costs.
     pub(super) fn name(self) -> String {
         match self {
             Self::GetTimeOfDay => "gettimeofday".to_owned(),
             Self::Time => "time".to_owned(),
-            Self::Clock(number) => format!("clock_gettime {}", clock_name(number)),
+            Self::ClockGettime(number) => format!("clock_gettime {}", clock_name(number)),
         }
     }
 
@@ -40,11 +40,11 @@ impl Asked {
     pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
         let own = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
         own.and_then(|row| row.cost_ns).or_else(|| match self {
-            Self::Time | Self::Clock(5 | 6) => facts.cost_ns(GETPPID),
-            Self::GetTimeOfDay | Self::Clock(0 | 1 | 4 | 7..=9 | 11) => facts.cost_ns(SYSTEM_CALL),
+            Self::Time | Self::ClockGettime(5 | 6) => facts.cost_ns(GETPPID),
+            Self::GetTimeOfDay | Self::ClockGettime(0 | 1 | 4 | 7..=9 | 11) => facts.cost_ns(SYSTEM_CALL),
             // No vDSO answers these, even where it is unknown who does.
-            Self::Clock(2 | 3) => facts.cost_ns(&self.name()),
-            Self::Clock(_) => None,
+            Self::ClockGettime(2 | 3) => facts.cost_ns(&self.name()),
+            Self::ClockGettime(_) => None,
         })
     }
 
@@ -55,12 +55,14 @@ impl Asked {
         let by_vdso = row.filter(|row| row.served_by == Some(ServedBy::Vdso)).and_then(|row| row.cost_ns);
         let possible = match self {
             // The vDSO answers these whatever the clocksource.
-            Self::Time | Self::Clock(5 | 6) => by_vdso,
+            Self::Time | Self::ClockGettime(5 | 6) => by_vdso,
             // And these since Linux 5.3 (`lib/vdso/gettimeofday.c`), where it can read the
             // clocksource.
-            Self::Clock(4 | 7 | 11) if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
-            Self::GetTimeOfDay | Self::Clock(0 | 1 | 4 | 7 | 11) => by_vdso.or_else(|| facts.attainable_ns()),
-            Self::Clock(_) => return now_ns,
+            Self::ClockGettime(4 | 7 | 11) if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
+            Self::GetTimeOfDay | Self::ClockGettime(0 | 1 | 4 | 7 | 11) => {
+                by_vdso.or_else(|| facts.attainable_ns())
+            }
+            Self::ClockGettime(_) => return now_ns,
         };
         // A fix makes nothing slower: a smaller present cost is an error of the measurement.
         possible.map(|ns| now_ns.map_or(ns, |now_ns| ns.min(now_ns)))
@@ -112,28 +114,28 @@ pub(super) mod tests {
 
     #[test]
     fn what_a_call_costs_after_the_fix_depends_on_its_clock() {
-        for (kernel, asked, now_ns, fixed_ns) in [
-            ("6.1.0-1", Asked::Clock(1), Some(1_000.0), Some(25.0)),
-            ("6.1.0-1", Asked::Clock(1), Some(10.0), Some(10.0)),
-            ("6.1.0-1", Asked::GetTimeOfDay, Some(1_000.0), Some(25.0)),
-            ("6.1.0-1", Asked::Clock(6), Some(200.0), Some(5.0)),
+        for (kernel, call, now_ns, fixed_ns) in [
+            ("6.1.0-1", TimeCall::ClockGettime(1), Some(1_000.0), Some(25.0)),
+            ("6.1.0-1", TimeCall::ClockGettime(1), Some(10.0), Some(10.0)),
+            ("6.1.0-1", TimeCall::GetTimeOfDay, Some(1_000.0), Some(25.0)),
+            ("6.1.0-1", TimeCall::ClockGettime(6), Some(200.0), Some(5.0)),
             // No vDSO answers these.
-            ("6.1.0-1", Asked::Clock(2), Some(400.0), Some(400.0)),
-            ("6.1.0-1", Asked::Clock(-6), None, None),
+            ("6.1.0-1", TimeCall::ClockGettime(2), Some(400.0), Some(400.0)),
+            ("6.1.0-1", TimeCall::ClockGettime(-6), None, None),
             // Its cost is unknown.
-            ("6.1.0-1", Asked::Clock(5), Some(200.0), None),
+            ("6.1.0-1", TimeCall::ClockGettime(5), Some(200.0), None),
             // The vDSO answers this one since Linux 5.3.
-            ("5.3.0", Asked::Clock(4), Some(1_000.0), Some(25.0)),
-            ("5.10.1-a", Asked::Clock(4), Some(1_000.0), Some(25.0)),
-            ("4.19.0", Asked::Clock(4), Some(1_000.0), None),
-            ("x", Asked::Clock(4), Some(1_000.0), None),
+            ("5.3.0", TimeCall::ClockGettime(4), Some(1_000.0), Some(25.0)),
+            ("5.10.1-a", TimeCall::ClockGettime(4), Some(1_000.0), Some(25.0)),
+            ("4.19.0", TimeCall::ClockGettime(4), Some(1_000.0), None),
+            ("x", TimeCall::ClockGettime(4), Some(1_000.0), None),
         ] {
             let slow = facts("system_call", kernel);
-            assert_eq!(asked.fixed_ns(now_ns, &slow), fixed_ns, "{kernel} {asked:?} {now_ns:?}");
+            assert_eq!(call.fixed_ns(now_ns, &slow), fixed_ns, "{kernel} {call:?} {now_ns:?}");
         }
         // The vDSO is there, and the program does not use it.
         let bypassed = facts("vdso", "6.1.0-1");
-        assert_eq!(Asked::Clock(1).fixed_ns(Some(1_000.0), &bypassed), Some(900.0));
+        assert_eq!(TimeCall::ClockGettime(1).fixed_ns(Some(1_000.0), &bypassed), Some(900.0));
     }
 
     #[test]
@@ -141,15 +143,15 @@ pub(super) mod tests {
         let mut facts = facts("vdso", "6.1.0");
         // It is unknown who answers this one.
         facts.costs[2].served_by = None;
-        for (asked, cost_ns) in [
-            (Asked::Clock(1), Some(1_000.0)),
-            (Asked::GetTimeOfDay, Some(1_000.0)),
-            (Asked::Clock(6), Some(200.0)),
-            (Asked::Clock(2), Some(400.0)),
-            (Asked::Clock(-6), None),
-            (Asked::Clock(1_000), None),
+        for (call, cost_ns) in [
+            (TimeCall::ClockGettime(1), Some(1_000.0)),
+            (TimeCall::GetTimeOfDay, Some(1_000.0)),
+            (TimeCall::ClockGettime(6), Some(200.0)),
+            (TimeCall::ClockGettime(2), Some(400.0)),
+            (TimeCall::ClockGettime(-6), None),
+            (TimeCall::ClockGettime(1_000), None),
         ] {
-            assert_eq!(asked.cost_ns(&facts), cost_ns, "{asked:?}");
+            assert_eq!(call.cost_ns(&facts), cost_ns, "{call:?}");
         }
     }
 
@@ -162,9 +164,9 @@ pub(super) mod tests {
             ("clock_gettime", Some(-6), Some("clock_gettime CPU time of another")),
             ("clock_gettime", None, None),
             ("gettimeofday", None, Some("gettimeofday")),
-            ("time32", None, Some("time")),
+            ("time", None, Some("time")),
         ] {
-            assert_eq!(Asked::of(call, clock).map(Asked::name).as_deref(), name, "{call} {clock:?}");
+            assert_eq!(TimeCall::of(call, clock).map(TimeCall::name).as_deref(), name, "{call} {clock:?}");
         }
     }
 }

@@ -11,8 +11,8 @@ use perf_event::data::Record;
 use perf_event::events::Tracepoint as Event;
 use perf_event::{Builder, Counter, SampleFlag, Sampler};
 
-use super::Counted;
-use super::clocks::Asked;
+use super::CallCounts;
+use super::clocks::TimeCall;
 use super::tracepoint::{self, Obstacle, Tracepoint};
 use crate::cpu_list;
 use crate::machine;
@@ -23,7 +23,7 @@ const TRIAL: Duration = Duration::from_millis(100);
 
 /// The sampling periods: each call, or one in so many. They are primes, because a program may call
 /// in a pattern, and the samples must not all meet the same place of it.
-const STEPS: [u64; 6] = [1, 11, 101, 1_009, 10_007, 100_003];
+const PERIODS: [u64; 6] = [1, 11, 101, 1_009, 10_007, 100_003];
 
 /// The most samples a second on one CPU. A sample takes the kernel and this program some 0.5 us
 /// each, so this is 2 % of a CPU.
@@ -42,31 +42,32 @@ pub(super) fn count(
     process: Option<u32>,
     time: Duration,
     mut progress: impl FnMut(f64),
-) -> Result<Counted, Obstacle> {
+) -> Result<CallCounts, Obstacle> {
     let tracepoints = tracepoint::all()?;
     let cpus = online()?;
     let (calls_per_second, trial) = trial(&tracepoints, &cpus)?;
-    let every = choose_step(calls_per_second);
-    let probes = on_each(&tracepoints, &cpus).map(|(tracepoint, cpu)| Probe::new(tracepoint, cpu, every));
-    let mut probes = probes.collect::<io::Result<Vec<_>>>()?;
+    let period = sampling_period(calls_per_second);
+    let sampled =
+        on_each(&tracepoints, &cpus).map(|(tracepoint, cpu)| SampledTracepoint::new(tracepoint, cpu, period));
+    let mut sampled = sampled.collect::<io::Result<Vec<_>>>()?;
     // Not earlier: the kernel rewrites its code when the last user of a tracepoint leaves, and
     // again for the next user.
     drop(trial);
-    let mut counted = Counted::default();
-    (counted.who.sampled_every, counted.who.from_monotonic_ns) = (Some(every), Some(monotonic_ns()));
+    let mut counted = CallCounts::default();
+    (counted.who.sampled_every, counted.who.from_monotonic_ns) = (Some(period), Some(monotonic_ns()));
     let start = Instant::now();
-    probes.iter_mut().try_for_each(|probe| probe.sampler.enable())?;
+    sampled.iter_mut().try_for_each(|one| one.sampler.enable())?;
     while start.elapsed() < time {
         thread::sleep(POLL.min(time.saturating_sub(start.elapsed())));
-        probes.iter_mut().for_each(|probe| probe.drain(process, &mut counted));
+        sampled.iter_mut().for_each(|one| one.drain(process, &mut counted));
         progress((start.elapsed().as_secs_f64() / time.as_secs_f64()).min(1.0));
     }
-    probes.iter_mut().try_for_each(|probe| probe.sampler.disable())?;
+    sampled.iter_mut().try_for_each(|one| one.sampler.disable())?;
     let counted_s = start.elapsed().as_secs_f64();
     (counted.who.counted_s, counted.who.until_monotonic_ns) = (Some(counted_s), Some(monotonic_ns()));
-    for probe in &mut probes {
-        probe.drain(process, &mut counted);
-        counted.who.lost_calls += lost(probe.sampler.read()?, probe.samples, every);
+    for one in &mut sampled {
+        one.drain(process, &mut counted);
+        counted.who.lost_calls += lost(one.sampler.read()?, one.samples, period);
     }
     Ok(counted)
 }
@@ -94,10 +95,10 @@ fn on_each<'a>(
     tracepoints.iter().flat_map(|tracepoint| cpus.iter().map(move |cpu| (tracepoint, *cpu)))
 }
 
-/// The smallest step with at most `SAMPLES_PER_SECOND` samples from so many calls a second.
-fn choose_step(calls_per_second: u64) -> u64 {
-    let few = |step: &&u64| calls_per_second / **step <= SAMPLES_PER_SECOND;
-    STEPS.iter().find(few).or(STEPS.last()).copied().unwrap_or(1)
+/// The smallest period with at most `SAMPLES_PER_SECOND` samples from so many calls a second.
+fn sampling_period(calls_per_second: u64) -> u64 {
+    let few = |period: &&u64| calls_per_second / **period <= SAMPLES_PER_SECOND;
+    PERIODS.iter().find(few).or(PERIODS.last()).copied().unwrap_or(1)
 }
 
 fn builder(tracepoint: &Tracepoint, cpu: usize) -> Builder<'static> {
@@ -108,17 +109,17 @@ fn builder(tracepoint: &Tracepoint, cpu: usize) -> Builder<'static> {
 }
 
 /// One tracepoint on one CPU.
-struct Probe {
+struct SampledTracepoint {
     sampler: Sampler,
     samples: u64,
     call: &'static str,
     clock_at: Option<usize>,
 }
 
-impl Probe {
-    fn new(tracepoint: &Tracepoint, cpu: usize, every: u64) -> io::Result<Self> {
+impl SampledTracepoint {
+    fn new(tracepoint: &Tracepoint, cpu: usize, period: u64) -> io::Result<Self> {
         let counter = builder(tracepoint, cpu)
-            .sample_period(every)
+            .sample_period(period)
             .sample(SampleFlag::TID)
             .sample(SampleFlag::RAW)
             .build()?;
@@ -131,7 +132,7 @@ impl Probe {
     }
 
     /// Adds the samples that have arrived.
-    fn drain(&mut self, process: Option<u32>, counted: &mut Counted) {
+    fn drain(&mut self, process: Option<u32>, counted: &mut CallCounts) {
         while let Some(record) = self.sampler.next_record() {
             // Any other record, such as one of lost samples, is no call: see `lost`.
             let Ok(Record::Sample(sample)) = record.parse_record() else { continue };
@@ -139,8 +140,8 @@ impl Probe {
             let pid = sample.pid().unwrap_or(0);
             let clock = sample.raw().zip(self.clock_at).and_then(|(raw, at)| number(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
-            if let Some(asked) = Asked::of(self.call, clock).filter(|_| wanted) {
-                counted.add(pid, asked, machine::process_name);
+            if let Some(call) = TimeCall::of(self.call, clock).filter(|_| wanted) {
+                counted.add(pid, call, machine::process_name);
             }
         }
     }
@@ -148,22 +149,21 @@ impl Probe {
 
 /// The calls for which no sample stands: the kernel counts every call, but drops samples where a
 /// buffer is full, or where there are too many for its limit (`perf_event_max_sample_rate`). The
-/// calls since the last sample, less than a step, are none of them.
-fn lost(calls: u64, samples: u64, every: u64) -> u64 {
-    let rest = calls.saturating_sub(samples.saturating_mul(every));
-    if rest < every { 0 } else { rest }
+/// calls since the last sample, less than a period, are none of them.
+fn lost(calls: u64, samples: u64, period: u64) -> u64 {
+    let rest = calls.saturating_sub(samples.saturating_mul(period));
+    if rest < period { 0 } else { rest }
 }
 
 /// The clock's number in an event's data. The argument has 64 bits there, and the clock 32.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half is the clock")]
 fn number(raw: &[u8], at: usize) -> Option<i32> {
-    let bytes: [u8; 8] = raw.get(at..at + 8)?.try_into().ok()?;
-    let low = u64::from_ne_bytes(bytes) & u64::from(u32::MAX);
-    Some(i32::from_ne_bytes(u32::try_from(low).ok()?.to_ne_bytes()))
+    Some(i64::from_ne_bytes(*raw.get(at..)?.first_chunk()?) as i32)
 }
 
 /// The CPUs that are online.
 fn online() -> io::Result<Vec<usize>> {
-    let list = machine::line("/sys/devices/system/cpu/online").unwrap_or_default();
+    let list = machine::online_cpus().unwrap_or_default();
     let cpus = cpu_list::parse(&list).map_err(io::Error::other)?;
     Ok(cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
 }
@@ -174,17 +174,17 @@ mod tests {
 
     #[test]
     fn fewer_calls_are_looked_at_the_more_there_are() {
-        for (calls_per_second, step) in
+        for (calls_per_second, period) in
             [(0, 1), (20_000, 1), (20_001, 11), (100_000, 11), (1_000_000, 101), (u64::MAX, 100_003)]
         {
-            assert_eq!(choose_step(calls_per_second), step, "{calls_per_second}");
+            assert_eq!(sampling_period(calls_per_second), period, "{calls_per_second}");
         }
-        assert!(STEPS.is_sorted());
+        assert!(PERIODS.is_sorted());
     }
 
     #[test]
     fn calls_without_a_sample_are_lost() {
-        assert_eq!(lost(1_000, 90, 11), 0, "the rest is no whole step");
+        assert_eq!(lost(1_000, 90, 11), 0, "the rest is no whole period");
         assert_eq!(lost(1_001, 90, 11), 11, "one sample is missing");
         assert_eq!(lost(500, 500, 1), 0);
         assert_eq!(lost(500, 499, 1), 1);

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::document::{Caller, Document, Who};
+use crate::document::{Caller, Document, WhoSummary};
 use crate::measure::calls::MONOTONIC;
-use crate::measure::served::ServedBy;
+use crate::measure::served_by::ServedBy;
+use crate::screen::Screen;
 use crate::words::cell;
-use crate::wrap::Screen;
 
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
@@ -44,7 +44,7 @@ pub(super) fn text(document: &Document) -> String {
 }
 
 /// The result in one or two sentences.
-fn sentence(who: &Who) -> String {
+fn sentence(who: &WhoSummary) -> String {
     let whose =
         who.process.map_or_else(|| "all processes together".to_owned(), |pid| format!("process {pid}"));
     if who.callers.is_empty() {
@@ -59,7 +59,7 @@ fn sentence(who: &Who) -> String {
     )
 }
 
-fn conditions(who: &Who, screen: &mut Screen) {
+fn conditions(who: &WhoSummary, screen: &mut Screen) {
     let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return };
     let looked = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
     let counted = format!("Counted for {seconds:.1} s; {looked} was sampled; this program is left out.");
@@ -110,11 +110,11 @@ fn unseen(document: &Document, seen: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Counted;
-    use super::super::clocks::{Asked, tests::facts};
+    use super::super::CallCounts;
+    use super::super::clocks::{TimeCall, tests::facts};
     use super::*;
 
-    fn lines(who: Who) -> String {
+    fn lines(who: WhoSummary) -> String {
         let text = text(&Document { who: Some(who), ..Document::default() });
         assert!(!text.contains('\u{1b}'), "{text}");
         text.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -124,12 +124,12 @@ mod tests {
     fn the_sum_and_the_costliest_caller_come_first() {
         let written = |callers: &[(u32, i32, u32)]| {
             let (counted_s, sampled_every) = (Some(2.0), Some(11));
-            let who = Who { counted_s, sampled_every, lost_calls: 22, ..Who::default() };
-            let mut counted = Counted { who, ..Counted::default() };
+            let who = WhoSummary { counted_s, sampled_every, lost_calls: 22, ..WhoSummary::default() };
+            let mut counted = CallCounts { who, ..CallCounts::default() };
             for (pid, clock, samples) in callers {
                 for sample in 0..*samples {
                     // The name is read once.
-                    counted.add(*pid, Asked::Clock(*clock), |_| Some(format!("\u{1b}[2J{sample}")));
+                    counted.add(*pid, TimeCall::ClockGettime(*clock), |_| Some(format!("\u{1b}[2J{sample}")));
                 }
             }
             lines(counted.into_who(&facts("system_call", "6.1.0")))
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn an_obstacle_is_followed_by_commands() {
         let (obstacle, instead) = (Some("no".to_owned()), vec!["sudo it".to_owned()]);
-        let text = lines(Who { obstacle, instead, ..Who::default() });
+        let text = lines(WhoSummary { obstacle, instead, ..WhoSummary::default() });
         assert!(text.starts_with("Calls were not counted: no. Run instead: sudo it "), "{text}");
     }
 }

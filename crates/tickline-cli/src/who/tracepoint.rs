@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 /// Where tracefs is mounted: at a place of its own since Linux 4.1, below debugfs before.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
-/// The system calls for the time. 32-bit kernels also have those that end in 32.
-const CALLS: [&str; 5] = ["clock_gettime", "clock_gettime32", "gettimeofday", "time", "time32"];
+/// The system calls for the time on 64-bit kernels.
+const CALLS: [&str; 3] = ["clock_gettime", "gettimeofday", "time"];
 
 /// The argument that names the clock.
 const ARGUMENT: &str = "which_clock";
@@ -29,15 +29,9 @@ pub(super) struct Tracepoint {
 
 /// Every tracepoint that this kernel has.
 pub(super) fn all() -> Result<Vec<Tracepoint>, Obstacle> {
-    let mut obstacle = Obstacle::NotMounted;
-    for place in PLACES {
-        match below(&Path::new(place).join("events")) {
-            Err(Obstacle::NotMounted) => {}
-            Err(other) => obstacle = other,
-            found => return found,
-        }
-    }
-    Err(obstacle)
+    let found = PLACES.map(|place| below(&Path::new(place).join("events")));
+    let mounted = found.into_iter().find(|found| *found != Err(Obstacle::NotMounted));
+    mounted.unwrap_or(Err(Obstacle::NotMounted))
 }
 
 /// The tracepoints in the folder of events.

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tickline::{Reason, State};
 
-use super::{send, until};
+use super::{send, tickline, until};
 
 /// A place for a page, in a folder whose name would clear the terminal.
 pub fn folder() -> (TempDir, PathBuf) {
@@ -25,8 +25,8 @@ pub fn folder() -> (TempDir, PathBuf) {
 }
 
 pub fn serve(page: &Path, words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    command.arg("serve").args(words).arg("--page").arg(page).env_remove("TICKLINE");
+    let mut command = tickline(&["serve"]);
+    command.args(words).arg("--page").arg(page);
     command
 }
 

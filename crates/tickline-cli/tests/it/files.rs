@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::common::{NOBODY, assert_fails, code, entries, is_root, text};
 
-/// A shell's script with the program as `$0`, which measures for some milliseconds as `$RUN`.
+/// A shell's script with the program as `$0`, which measures for some milliseconds as `$0 $BENCH`.
 fn sh(folder: &Path, script: &str) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_tickline")]).current_dir(folder).env_remove("TICKLINE");

@@ -7,12 +7,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Output, Stdio};
 
-use crate::common::{library, text};
+use crate::common::{library, text, tickline};
 
 fn run(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    command.arg("run").args(arguments).env_remove("TICKLINE");
-    command
+    tickline(&[&["run"], arguments].concat())
 }
 
 fn output(arguments: &[&str]) -> Output {

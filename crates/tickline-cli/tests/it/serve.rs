@@ -11,7 +11,7 @@ use serde_json::Value;
 use tickline_page::host::LockedPageFile;
 
 use crate::common::server::{Server, folder, run, serve, status, wait_for_line};
-use crate::common::{assert_fails, entries, is_root, library, text, until};
+use crate::common::{assert_fails, entries, is_root, library, text, tickline, until};
 use crate::harmless::open_folder;
 
 #[test]
@@ -191,9 +191,8 @@ fn status_lists_who_reads_the_page() {
     let line = format!("{} {}, which reads the page itself", std::process::id(), name.trim_end());
     // A child of this process that has not executed its program yet is a reader, too.
     assert!(words.contains("\nreaders ") && words.contains(&line), "{words}");
-    let mut doctor = Command::new(env!("CARGO_BIN_EXE_tickline"));
-    doctor.args(["doctor", "--openmetrics", "-"]).env("XDG_RUNTIME_DIR", folder.path());
-    let metrics = text(&doctor.output().unwrap().stdout);
+    let mut doctor = tickline(&["doctor", "--openmetrics", "-"]);
+    let metrics = text(&doctor.env("XDG_RUNTIME_DIR", folder.path()).output().unwrap().stdout);
     let readers = metrics.lines().find_map(|line| line.strip_prefix("tickline_page_readers "));
     assert!(readers.is_some_and(|readers| readers.parse::<u32>().unwrap() >= 1), "{metrics}");
     drop(clock);

@@ -26,7 +26,7 @@ use std::process::Command;
 use std::ptr;
 
 use common::text;
-use served::{Calls, Served, output};
+use served::{Calls, ServedPage, output};
 use signals::{count_signals, with_two_users};
 
 /// What a child that is this test does.
@@ -44,7 +44,7 @@ fn child() {
 /// Its variables are in their order.
 #[test]
 fn the_environment_stays_as_it_was() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let program = ["sh", "-c", "tr '\\0' '\\n' </proc/self/environ"];
     let with = |command: &Command| {
         let prefix = ["env", "-i", "PATH=/usr/bin:/bin", "Z=1", "A=2", "M=3"];
@@ -62,7 +62,7 @@ fn the_environment_stays_as_it_was() {
 /// gives cat the clock", which had no page.
 #[test]
 fn a_variable_that_is_there_twice_is_set() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let mut command = served.run(&["/bin/cat", "/proc/self/maps"]);
     let string = |text: &std::ffi::OsStr| CString::new(text.as_encoded_bytes()).unwrap();
     let words: Vec<_> = [command.get_program()].into_iter().chain(command.get_args()).map(string).collect();
@@ -85,7 +85,7 @@ fn a_variable_that_is_there_twice_is_set() {
 /// Where process numbers are ambiguous, nothing is traced.
 #[test]
 fn another_namespace_of_processes_is_left_alone() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let program = [served::TRACED, "/bin/sh", "-c", "(exit 3); echo $?"];
     // Children get another namespace than their parent, or `/proc` shows the one above.
     let prefix = ["unshare", "--user", "--map-root-user", "--pid", "--fork"];
@@ -106,7 +106,7 @@ fn another_namespace_of_processes_is_left_alone() {
 /// served.
 #[test]
 fn no_more_is_said_than_is_known() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let page = served.page.display();
     let others = "dynamic programs that it starts with LD_PRELOAD have it, too";
     let said = |command: &mut Command| {
@@ -164,7 +164,7 @@ fn no_more_is_said_than_is_known() {
 /// had moved as well.
 #[test]
 fn a_program_may_move_its_vdso() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let Some((dynamic, fixed)) = served::compile("moved") else { return };
     for program in [Some(dynamic), fixed].into_iter().flatten() {
         let plain = output(&mut Command::new(&program));
@@ -184,7 +184,7 @@ fn a_program_may_move_its_vdso() {
 /// served.
 #[test]
 fn a_program_that_adopts_orphans_is_served() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let children = "read children </proc/self/task/$$/children; echo \"<$children>\"";
     let mut command = served.run_traced(&["/bin/sh", "-c", children]);
     let adopt = || {
@@ -203,7 +203,7 @@ fn a_program_that_adopts_orphans_is_served() {
 /// takes more than a release.
 #[test]
 fn a_program_with_a_small_stack_runs() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let limit = ["env", "-i", "sh", "-c", "ulimit -s 96; exec \"$@\"", "sh"];
     for command in [served.run(&["/bin/true"]), served.run_traced(&["/bin/true"])] {
         let run = output(&mut served::behind(&limit, &command));
@@ -215,7 +215,7 @@ fn a_program_with_a_small_stack_runs() {
 /// Whatever is asked of the clocks, and in whatever way the page comes into the program.
 #[test]
 fn every_call_answers_as_without_a_page() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let Some((dynamic, fixed)) = served::compile("calls") else { return };
     let offset = ["unshare", "-T", "-f", "--monotonic", "100000", "--boottime", "200000", "--"];
     let has_namespaces = served::behind(&offset, &Command::new("true")).output();

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::common::{NOBODY, is_root, library, text};
-use crate::served::{self, Served, output};
+use crate::served::{self, ServedPage, output};
 
 fn is_on_tmpfs(folder: &Path) -> bool {
     // Linux, `linux/magic.h`.
@@ -18,7 +18,7 @@ fn is_on_tmpfs(folder: &Path) -> bool {
 #[cfg(target_env = "gnu")]
 #[test]
 fn a_program_that_may_not_be_traced_is_executed_plainly() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let Some(refuses) = library("refused", &[], served.folder.path()) else { return };
     // One that cannot be executed anyway: nothing is said of tracing.
     let file = served.folder.path().join("data");
@@ -43,7 +43,7 @@ fn a_program_that_may_not_be_traced_is_executed_plainly() {
 /// Where a filter refuses what is needed, the program runs with what it had, and the line says why.
 #[test]
 fn a_program_whose_preparation_is_refused_runs() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let read_execute = u64::try_from(libc::PROT_READ | libc::PROT_EXEC).unwrap();
     // The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
     // `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has.
@@ -70,7 +70,7 @@ fn a_program_whose_preparation_is_refused_runs() {
 /// Symptom: the helper ended by SIGSYS, and the audit log said so.
 #[test]
 fn a_unit_with_a_filter_is_not_traced() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let with = |variable: &str| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
         // Nobody calls it so.
@@ -88,7 +88,7 @@ fn a_unit_with_a_filter_is_not_traced() {
 /// `ProcSubset=pid` hides the boot's id. Symptom: "No such file or directory".
 #[test]
 fn a_page_in_memory_serves_where_proc_hides_the_boot() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let folder = served.folder.path().join("run");
     fs::create_dir(&folder).unwrap();
     for (kind, expected) in
@@ -118,7 +118,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
 /// Symptom: SIGXFSZ ended `run`, which wrote a line to a file of a shell without room for files.
 #[test]
 fn what_is_said_ends_no_program() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let said = served.folder.path().join("said");
     for program in [served.run(&["sh", "-c", "exit 5"]), served.run_traced(&["/bin/sh", "-c", "exit 5"])] {
         let script = "ulimit -f 0; said=$1; shift; exec \"$@\" 2>\"$said\"";
@@ -131,7 +131,7 @@ fn what_is_said_ends_no_program() {
 /// A script has the privileges of its interpreter.
 #[test]
 fn privileged_interpreters_run_plainly() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     if !is_root() {
         println!("SKIPPED: only root can make a file that is another user's");
         return;

@@ -12,7 +12,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::common::filter::{filter, put_under};
-use crate::common::{self, text};
+use crate::common::{self, text, tickline};
 use crate::page::{counter_is_readable, served_page};
 
 /// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces
@@ -20,13 +20,13 @@ use crate::page::{counter_is_readable, served_page};
 pub(crate) const TRACED: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// A page that serves, and the library.
-pub(crate) struct Served {
+pub(crate) struct ServedPage {
     pub(crate) folder: TempDir,
     pub(crate) page: PathBuf,
     pub(crate) library: &'static Path,
 }
 
-impl Served {
+impl ServedPage {
     /// `None`, with the reason on standard output, where no page can be served.
     pub(crate) fn new() -> Option<Self> {
         if !counter_is_readable() {
@@ -49,9 +49,9 @@ impl Served {
 
     /// As [`run`](Self::run), with another page.
     pub(crate) fn run_with(&self, page: &Path, program: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
-        command.args(["run", "--always", "--page"]).arg(page).arg("--library").arg(self.library);
-        command.arg("--").args(program).env_remove("TICKLINE").env_remove("LD_PRELOAD");
+        let mut command = tickline(&["run", "--always", "--page"]);
+        command.arg(page).arg("--library").arg(self.library).arg("--").args(program);
+        command.env_remove("LD_PRELOAD");
         command
     }
 

@@ -13,12 +13,12 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 
 use crate::ROLE;
 use crate::common::{send, text};
-use crate::served::{self, Served, output};
+use crate::served::{self, ServedPage, output};
 
 /// The status of a process says which signals it blocks and ignores, and which are pending.
 #[test]
 fn signals_are_as_the_caller_has_set_them() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let program = [served::TRACED, "/bin/grep", "^Sig[PBIC]\\|^Shd", "/proc/self/status"];
     // SIGCHLD because of the helper, SIGTRAP because of tracing. SIGPIPE is ignored in services of
     // systemd, and by the standard library.
@@ -45,7 +45,7 @@ const MOST_ROUNDS: u64 = 200;
 /// SIGBUS came to the standard library's handlers, which return, and SIGPIPE was ignored.
 #[test]
 fn a_program_ends_by_the_signal_that_it_gets() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let signals = [
         libc::SIGRTMIN(),
         libc::SIGRTMAX(),
@@ -84,7 +84,7 @@ fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
 /// A program that is stopped before or at its exec stays so until SIGCONT, and then goes on.
 #[test]
 fn a_stopped_program_stays_stopped() {
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     until_in_time(5, |round| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "read line; exit 7"]);
         let mut child = command.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -104,7 +104,7 @@ fn a_stopped_program_stays_stopped() {
 #[test]
 fn each_signal_arrives_once_and_in_order() {
     const PROGRAMS: u32 = 25;
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let own = env::current_exe().unwrap();
     let mut sent_to_all = 0;
     for _ in 0..PROGRAMS {
@@ -248,7 +248,7 @@ fn is_traced(child: &Child) -> bool {
 #[test]
 fn a_child_that_ends_beside_the_helper_is_told() {
     const ROUNDS: u32 = 20;
-    let Some(served) = Served::new() else { return };
+    let Some(served) = ServedPage::new() else { return };
     let Some((_, Some(fixed))) = served::compile("child") else { return };
     for _ in 0..ROUNDS {
         let run = output(&mut served::behind(&[&fixed], &served.run(&[&fixed])));

@@ -1,9 +1,9 @@
 //! The next line: what it is made of, and its publication.
 //!
 //! A signal handler may run an iteration on 2 KiB of stack (`crates/tickline/tests/stack.rs`).
-//! Therefore the plan is stored in `Control`, and each step is a separate frame: the deepest frame
-//! counts, not their sum. A step that leaves its result in the plan returns `Option<()>`: `None`
-//! without a sample.
+//! `Control` therefore stores the plan, and each step is a separate call: stack use is that of the
+//! deepest step, not the sum of all steps. A step that leaves its result in the plan returns
+//! `Option<()>`: `None` without a sample.
 
 use super::{
     Control, DrivenBy, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Outcome, Refusal, UNKNOWN_SLOPE,
@@ -227,11 +227,11 @@ impl Control {
         let resolutions = &self.config.resolutions;
         let since_ticks =
             ticks_between(before_ticks, at_ticks).saturating_add(resolutions.counter_ticks.cast_signed());
-        let most = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
+        let latest = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
             .plus(plan.target.slope.over(since_ticks));
         // If the writer was stopped between the two reads, the samples' upper bound is lower.
-        let most = most.min(plan.bounds.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
-        plan.target.at(at_ticks).max(most)
+        let latest = latest.min(plan.bounds.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
+        plan.target.at(at_ticks).max(latest)
     }
 
     /// The first line. At `at_ticks` it is at `from`.
@@ -244,9 +244,9 @@ impl Control {
         from: FixedNs,
     ) -> Result<CellLine, Refusal> {
         // A window of 75 us is enough, because the second iteration follows at once.
-        let least_ticks = slope.ticks_in(self.least_interval_ns(slope));
-        let window_ticks = least_ticks
-            .saturating_add(least_ticks >> 1)
+        let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
+        let window_ticks = min_ticks
+            .saturating_add(min_ticks >> 1)
             .saturating_add(self.lead_in_ticks(slope))
             .min(MAX_WINDOW_TICKS);
         let mut line = self.line_from(before, slope, at_ticks, window_ticks)?;

@@ -18,9 +18,10 @@
 //! - **The thread comes up to 16 times as often while the maximum drift is large or the range of
 //!   the dither is unknown.** The bound then grows by a quarter of a bracket or 5 ns at most. Where
 //!   readers drive the clock, lines are as short only while the range is unknown.
-//! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth of
-//!   the interval, but 4 ms at least. The thread may be later than a shorter line allows. (Found by
-//!   simulation: no line for 74 % of the time.) With short lines an offset is gone within 0.3 s.
+//! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth
+//!   of the interval, but 4 ms at least. The thread may be later than a shorter line allows.
+//!   (Found by simulation: no line for 74 % of the time.) With short lines the control loop
+//!   removes an offset within 0.3 s.
 //! - **A line whose slope has proven itself survives a jump** and is slewed. The first line after a
 //!   recovery is retired.
 //! - **A line comes from a sample that is no older than 100 us, or than twice the time that
@@ -29,8 +30,8 @@
 //!   quickest of the last eight samples: those before say nothing about the load, and four in a row
 //!   may have been preempted. (Found in a guest: no line for as long as the load lasted. By
 //!   simulation: a read of the reference that takes 60 us instead of 1.4.)
-//! - **Iterations that make no line come less and less often**, so that a reference from which
-//!   nothing can be learnt costs little.
+//! - **The interval between iterations that make no line grows**, so that a reference that teaches
+//!   nothing costs little.
 //!
 //! # Rejected
 //!
@@ -93,14 +94,14 @@ impl Control {
             let wanted_ns = if may_shorten { narrow_ns.max(short_ns) } else { u64::MAX };
             self.stability.good_for_ns(fit).min(wanted_ns)
         });
-        let least_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.least_interval_ns(fit.slope_max));
-        good_ns.max(least_ns).min(self.config.interval_ns)
+        let min_ns = fit.map_or(MIN_INTERVAL_NS, |fit| self.min_interval_ns(fit.slope_max));
+        good_ns.max(min_ns).min(self.config.interval_ns)
     }
 
     /// The shortest interval on this machine, ns: four times what sampling takes, where that is
     /// long. A line must not end before the next one can be published. Sampling may take longer
     /// than the whole interval, and end with samples that are young enough.
-    pub(super) fn least_interval_ns(&self, slope: Slope) -> u64 {
+    pub(super) fn min_interval_ns(&self, slope: Slope) -> u64 {
         let rounds_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
         let rounds_ns = slope.over(rounds_ticks).round_ns().max(0).cast_unsigned();
         MIN_INTERVAL_NS.max(rounds_ns).min(self.config.interval_ns)

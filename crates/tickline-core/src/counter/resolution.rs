@@ -6,13 +6,13 @@
 //!
 //! 1. **A coarse step**, 8 ticks or more: a step `s`, not always whole (a hypervisor scales
 //!    counters: 25.48 ticks), of which nearly all differences are multiples, rounded up or down.
-//!    The largest such `s` counts. So if all reads take the same time, that time is taken for the
-//!    step: nothing could tell the two apart.
+//!    The result is the largest such `s`. If all reads take the same time, the result is therefore
+//!    that time, because no reads can tell it from the step.
 //! 2. **A fine step**, 2 to 7 ticks: the largest one that divides nearly all differences; or one
 //!    of 4 to 7 that is not whole, as above. Otherwise the step is 1 tick.
-//! 3. **When unsure, the larger**: the median difference, of which the step can only be a part.
-//!    This is the case where no fine step divides every difference, and a coarse step explains
-//!    many of them but not nearly all, or differences are too long to tell.
+//! 3. **When in doubt, a larger value**: the median difference, which is at least the step. This
+//!    is the case where no fine step divides every difference, and a coarse step explains many of
+//!    them but not nearly all, or differences are too long to tell.
 //!
 //! A step that is taken too large widens bounds; one that is too small breaks them. A step below
 //! 4 ticks that is not whole shows every difference, and is taken for 1 tick: bounds are then too
@@ -34,10 +34,10 @@ const READS: u32 = 1_024;
 
 /// Fewer differences than this are never enough: a counter of 15 kHz stands still for thousands of
 /// reads.
-const LEAST: usize = 8;
+const MIN_DIFFERENCES: usize = 8;
 
 /// After this many reads with fewer differences, the counter counts as one that stands still.
-const MOST_READS: u32 = 20_000;
+const MAX_READS: u32 = 20_000;
 
 /// The smallest step for which being near its multiples counts as evidence, ticks. A random
 /// difference is near one with a chance of 3 in 8 for this step, and of a quarter for 12.
@@ -49,7 +49,7 @@ const SCALED: u64 = 4;
 
 /// The most steps in the most common difference. Where half of the reads last longer than 32
 /// steps of 8 ticks, reads are traps, or are interrupted.
-const MOST_STEPS: u64 = 32;
+const MAX_STEPS: u64 = 32;
 
 /// Parts of a tick in which steps that are not whole are tried.
 const PARTS: u64 = 16;
@@ -71,7 +71,7 @@ pub fn resolution_ticks(counter: &impl Counter, scratch: &mut Scratch) -> u64 {
     let moves = Moves::of(differences, moves, runs);
     sort(differences);
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
-    if seen < LEAST {
+    if seen < MIN_DIFFERENCES {
         return median;
     }
     match moves.coarse_step() {
@@ -130,8 +130,8 @@ fn sort(items: &mut [u64]) {
 /// Fills `differences` with those of unequal reads in a row, and returns how many there were.
 fn observe(counter: &impl Counter, differences: &mut [u64; DIFFERENCES]) -> usize {
     let (mut seen, mut last) = (0_usize, counter.now_ordered());
-    for reads in 0..MOST_READS {
-        if reads >= READS && seen >= LEAST {
+    for reads in 0..MAX_READS {
+        if reads >= READS && seen >= MIN_DIFFERENCES {
             break;
         }
         let ticks = counter.now();
@@ -272,7 +272,7 @@ impl<'a> Moves<'a> {
     /// equally often in the most common difference, it is the one that fits best. In loops, because
     /// a chain of iterators takes 3 KiB of stack without optimisation.
     fn largest(&self, least: u64, mut accepts: impl FnMut(&Fit) -> bool) -> Option<u64> {
-        for steps in 1..=MOST_STEPS {
+        for steps in 1..=MAX_STEPS {
             let (least_parts, mut parts) = self.candidates(steps, least);
             let mut best: Option<(bool, u64, u64)> = None;
             while parts >= least_parts && parts > 0 {
@@ -313,7 +313,7 @@ impl<'a> Moves<'a> {
         let total = self.total;
         let [most, half, eighth, sixteenth] =
             [total.saturating_sub(total >> 2), total >> 1, total >> 3, total >> 4];
-        let mut unsure = self.median > MOST_STEPS.saturating_mul(COARSE);
+        let mut unsure = self.median > MAX_STEPS.saturating_mul(COARSE);
         let found = self.largest(COARSE, |fit| {
             unsure |= fit.rounded >= half || (fit.others <= sixteenth && fit.rounded >= eighth);
             fit.others <= sixteenth && fit.rounded >= most

@@ -2,11 +2,13 @@
 
 use loom::cell::UnsafeCell;
 
-use super::{check, made, spawn};
+use super::{Clock, check, made, spawn};
 use crate::cell::{Bounds, CellLine, Evidence, LineCell, StateCell};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
+use crate::shared::SharedClock;
 use crate::state::{LineState, Phase};
+use crate::testing::By;
 use crate::try_lock::TryLock;
 
 /// Line `number`, which follows `from`. Each field tells the number.
@@ -98,6 +100,91 @@ fn bounds_are_never_a_mixture() {
             state
         })
     });
+}
+
+/// The tick of every reading of a clock, whose counter stands still.
+const NOW_TICKS: u64 = 100;
+
+/// A reader of a clock, while the line that it reads is replaced twice, so that its slot is filled
+/// again. `read` is the real reading; what it returns must be what `expected` computes from one of
+/// the lines. `window`: start and window of each line, ticks.
+fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
+    wanted: &[&str],
+    window: fn(i64) -> (u64, u64),
+    read: fn(&Clock, &By<fn() -> u64>) -> Option<T>,
+    expected: fn(&CellLine) -> T,
+) {
+    check(Some(3), wanted, move |seen| {
+        let clock = made(SharedClock::new(LineCell::new()));
+        let after = |from, number| {
+            let (start_ticks, window_ticks) = window(number);
+            CellLine { start_ticks, window_ticks, ..line(from, number) }
+        };
+        let first = after(LineState::default(), 1);
+        let second = after(first.state, 2);
+        let lines = [first, second, after(second.state, 3)];
+        let publish = |from, line| assert!(clock.cell.publish(from, line, &bounds_of(line), None));
+        publish(LineState::default(), &lines[0]);
+        let noted = seen.clone();
+        let reader = spawn(&clock, move |clock| {
+            let Some(reading) = read(clock, &By(|| NOW_TICKS)) else { return noted.note("refused") };
+            let line = lines.iter().find(|line| expected(line) == reading);
+            noted.note(accepted(line.unwrap_or_else(|| panic!("of no line: {reading:?}")).state));
+        });
+        publish(lines[0].state, &lines[1]);
+        publish(lines[1].state, &lines[2]);
+        reader.join().unwrap();
+    });
+}
+
+/// All lines may be used now.
+const fn wide(number: i64) -> (u64, u64) {
+    (10 * number.cast_unsigned(), 1_000)
+}
+
+/// Only the second and the third line may be used now. The third has the slot of the first.
+const fn late(number: i64) -> (u64, u64) {
+    if number == 1 { (10, 20) } else { (50, 100) }
+}
+
+/// The bounds of a real reading are those of its line.
+#[test]
+fn bounds_of_a_reading_are_never_a_mixture() {
+    a_reader_of_a_clock(
+        &ACCEPTED,
+        wide,
+        |clock, counter| clock.read_bounds(counter).map(|reading| (reading.ns, reading.bounds)),
+        |line| (line.at(NOW_TICKS), bounds_of(line)),
+    );
+}
+
+/// A real reading in Unix time has the `b` of its line.
+#[test]
+fn unix_time_of_a_reading_is_never_a_mixture() {
+    a_reader_of_a_clock(
+        &ACCEPTED,
+        wide,
+        |clock, counter| clock.read_unix(counter),
+        |line| line.at(NOW_TICKS) + bounds_of(line).unix_offset_ns,
+    );
+}
+
+/// No real reading uses a line outside of its window, though the next line in its slot has another.
+fn a_window_is_never_a_mixture(read: fn(&Clock, &By<fn() -> u64>) -> Option<i64>) {
+    a_reader_of_a_clock(&["line 2", "line 3", "refused"], late, read, |line| {
+        let is_inside = NOW_TICKS - line.start_ticks < line.window_ticks;
+        if is_inside { line.at(NOW_TICKS) } else { i64::MIN }
+    });
+}
+
+#[test]
+fn a_window_of_an_ordered_reading_is_never_a_mixture() {
+    a_window_is_never_a_mixture(|clock, counter| clock.read_ordered(counter));
+}
+
+#[test]
+fn a_window_of_a_plain_reading_is_never_a_mixture() {
+    a_window_is_never_a_mixture(|clock, counter| clock.read(counter));
 }
 
 /// What a swap that expects a state takes from the slot belongs to that state's line: a thread that

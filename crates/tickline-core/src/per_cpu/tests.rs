@@ -218,28 +218,6 @@ fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
     assert!(second >= first, "{second} after {first}");
 }
 
-/// Rule 6: while a reader reads the reference, the unit recovers, and its line is ahead of the
-/// reference's value before that.
-#[test]
-fn rule_6_a_reading_without_a_line_counts_if_the_unit_still_has_none() {
-    let (board, units, mut controls) = settled_board(true);
-    let pinned = PinnedCounter::take(board, 0).unwrap();
-    assert!(units[0].close_gate(&pinned, board.machine) && units[0].open_gate(&pinned, board.machine));
-    board.machine.pass(8_000); // the high-water mark's margin
-    let recover = move || {
-        board.machine.pass(50_000);
-        calibrate(board, units, &mut controls, 0);
-        read_slow(units, board, board.machine).unwrap().1.ns
-    };
-    let (line, reading) = interrupted(
-        board.machine,
-        |step| step == Step::SecondLoad,
-        recover,
-        || read_slow(units, board, board.machine).unwrap().1,
-    );
-    assert!(reading.ns >= line, "{} after {line}", reading.ns);
-}
-
 /// Rule 3: a reader that finds its CPU's line being replaced has interrupted the writer, and does
 /// not wait for it.
 #[test]

@@ -92,23 +92,23 @@ pub(crate) fn check_meeting(old: &Known, steering: &Steering, at_ticks: u64, mar
     }
 }
 
-/// Rule 7: a first line is not below `most` where that was taken, nowhere below the high-water
+/// Rule 7: a first line is not below `from` where that was taken, nowhere below the high-water
 /// mark, and no higher than necessary.
 pub(crate) fn check_recover(
     next: &Known,
-    most: FixedNs,
+    from: FixedNs,
     high_water_ns: i64,
     start_ticks: u64,
     at_ticks: u64,
     probe: u64,
 ) {
     let shift = next.line.shift;
-    let line = recover(next.line.state, shift, start_ticks, high_water_ns, at_ticks, most);
-    let points = [(start_ticks, wide(high_water_ns) << 64), (at_ticks, units(most) << 16)];
-    let Some(b) = least_b(next, &points).filter(|_| is_exact(most)) else { return };
-    let story = || format!("{most:?}, {high_water_ns}, {next:?} from {start_ticks} at {at_ticks}: {line:?}");
+    let line = recover(next.line.state, shift, start_ticks, high_water_ns, at_ticks, from);
+    let points = [(start_ticks, wide(high_water_ns) << 64), (at_ticks, units(from) << 16)];
+    let Some(b) = least_b(next, &points).filter(|_| is_exact(from)) else { return };
+    let story = || format!("{from:?}, {high_water_ns}, {next:?} from {start_ticks} at {at_ticks}: {line:?}");
     assert_eq!(line, next.line.state.with_b(b), "{}", story());
-    assert!(line.at(shift, at_ticks).wrapping_sub(most.floor_ns()) >= 0, "below `most`: {}", story());
+    assert!(line.at(shift, at_ticks).wrapping_sub(from.floor_ns()) >= 0, "below `from`: {}", story());
     for ticks in [start_ticks, start_ticks.wrapping_add(probe & Line::MAX_DELTA_TICKS)] {
         let above_ns = line.at(shift, ticks).wrapping_sub(high_water_ns);
         let is_above = above_ns >= 0 || !is_in_one_turn(shift, start_ticks, ticks);

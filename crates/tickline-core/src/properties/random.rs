@@ -64,9 +64,9 @@ fn slope() -> impl Strategy<Value = Slope> {
     number().prop_map(|bits| Slope { bits })
 }
 
-/// Slopes of counters that exist, from `least_log_hz` to 16 GHz. 14.0 is 15.3 kHz.
-fn usual_slope(least_log_hz: f64) -> impl Strategy<Value = Slope> {
-    (least_log_hz..34.0).prop_filter_map("too slow", |log_hz| {
+/// Slopes of counters that exist, from `min_log_hz` to 16 GHz. 14.0 is 15.3 kHz.
+fn usual_slope(min_log_hz: f64) -> impl Strategy<Value = Slope> {
+    (min_log_hz..34.0).prop_filter_map("too slow", |log_hz| {
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^34, positive")]
         let hz = log_hz.exp2() as u64;
         Slope::from_hz(hz)
@@ -219,10 +219,10 @@ proptest! {
     ) {
         let steering = discipline::check_steer(&old, at, &target, window);
         discipline::check_meeting(&old, &steering, at, margin, probe);
-        // Slopes that differ by next to nothing. And the old line itself must come out, and one a
-        // nanosecond above it for the smallest step.
-        let smallest = Some(above(old.line.fixed_at(at), 1));
-        for (slope, step_to) in [(target.slope, None), (old.slope(), None), (old.slope(), smallest)] {
+        // Slopes that differ by next to nothing. And the old line itself must come out, also for a
+        // step to below it, and one a nanosecond above it for the smallest step.
+        let step_by = |units| (old.slope(), Some(above(old.line.fixed_at(at), units)));
+        for (slope, step_to) in [(target.slope, None), (old.slope(), None), step_by(-5_000 << 48), step_by(1)] {
             let steering = Steering { slope, step_to, offset: FixedNs::ZERO };
             discipline::check_meeting(&old, &steering, at, margin, probe);
         }
@@ -238,10 +238,10 @@ proptest! {
         let near = known.line.at(at).saturating_add(high_water >> 32);
         // A whole `b` meets this bound exactly, and the next one does not.
         let exact = next.line.fixed_at(at);
-        for (most, high_water) in
+        for (from, high_water) in
             [(target.at(at), high_water), (target.at(at), near), (exact, i64::MIN), (above(exact, 1), i64::MIN)]
         {
-            discipline::check_recover(&next, most, high_water, start, at, probe);
+            discipline::check_recover(&next, from, high_water, start, at, probe);
         }
     }
 

@@ -43,8 +43,6 @@ named! {
         /// A gate was opened again.
         GateOpened = "gate_opened",
     }
-    /// Every event, in the order of their declaration.
-    ALL,
 }
 
 /// A count for each event.

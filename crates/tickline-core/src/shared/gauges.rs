@@ -1,7 +1,7 @@
 //! Figures that the control loop leaves for status displays. They steer nothing.
 
 use crate::line::Slope;
-use crate::primitive::{AtomicU64, Ordering};
+use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 /// What the control loop last found, for status displays. They are read one by one, so two of them
 /// may be from two iterations.
@@ -34,55 +34,47 @@ const TOO_OLD_ITERATIONS: u64 = 4;
 
 /// The memory of [`Figures`], which is 0 before the first line.
 #[derive(Debug, Default)]
-pub(crate) struct Gauges([AtomicU64; GAUGES]);
-
-/// How many places there are: each gauge has one.
-const GAUGES: usize = Gauge::Disrupted as usize + 1;
-
-/// A place in [`Gauges`]. `Disrupted` is the last one.
-#[derive(Debug, Clone, Copy)]
-enum Gauge {
-    FrequencyHz,
-    MaxDriftPpb,
-    IntervalNs,
-    OffsetNs,
+pub(crate) struct Gauges {
+    frequency_hz: AtomicU64,
+    max_drift_ppb: AtomicU64,
+    interval_ns: AtomicU64,
+    offset_ns: AtomicI64,
     /// Iterations in a row all of whose samples were too old when they were complete.
-    TooOldIterations,
-    CounterTooSlow,
-    Disrupted,
+    too_old_iterations: AtomicU64,
+    counter_too_slow: AtomicU64,
+    is_disrupted: AtomicU64,
 }
+
+// ORDERING for all gauges: Relaxed, each is a figure on its own for display.
+const GAUGE: Ordering = Ordering::Relaxed;
 
 impl Gauges {
     pub(super) const fn new() -> Self {
-        Self([const { AtomicU64::new(0) }; GAUGES])
-    }
-
-    fn get(&self, gauge: Gauge) -> u64 {
-        // ORDERING: Relaxed, a figure on its own for display.
-        self.0.get(gauge as usize).map_or(0, |word| word.load(Ordering::Relaxed))
-    }
-
-    fn set(&self, gauge: Gauge, figure: u64) {
-        if let Some(word) = self.0.get(gauge as usize) {
-            // ORDERING: Relaxed, a figure on its own for display.
-            word.store(figure, Ordering::Relaxed);
+        Self {
+            frequency_hz: AtomicU64::new(0),
+            max_drift_ppb: AtomicU64::new(0),
+            interval_ns: AtomicU64::new(0),
+            offset_ns: AtomicI64::new(0),
+            too_old_iterations: AtomicU64::new(0),
+            counter_too_slow: AtomicU64::new(0),
+            is_disrupted: AtomicU64::new(0),
         }
     }
 
     pub(super) fn figures(&self) -> Figures {
         Figures {
-            frequency_hz: Some(self.get(Gauge::FrequencyHz)).filter(|&hz| hz != 0),
-            max_drift_ppb: self.get(Gauge::MaxDriftPpb),
-            interval_ns: self.get(Gauge::IntervalNs),
-            offset_ns: self.get(Gauge::OffsetNs).cast_signed(),
-            samples_too_old: self.get(Gauge::TooOldIterations) >= TOO_OLD_ITERATIONS,
-            counter_too_slow: self.get(Gauge::CounterTooSlow) != 0,
-            is_disrupted: self.get(Gauge::Disrupted) != 0,
+            frequency_hz: Some(self.frequency_hz.load(GAUGE)).filter(|&hz| hz != 0),
+            max_drift_ppb: self.max_drift_ppb.load(GAUGE),
+            interval_ns: self.interval_ns.load(GAUGE),
+            offset_ns: self.offset_ns.load(GAUGE),
+            samples_too_old: self.too_old_iterations.load(GAUGE) >= TOO_OLD_ITERATIONS,
+            counter_too_slow: self.counter_too_slow.load(GAUGE) != 0,
+            is_disrupted: self.is_disrupted.load(GAUGE) != 0,
         }
     }
 
     pub(crate) fn show_counter_too_slow(&self) {
-        self.set(Gauge::CounterTooSlow, 1);
+        self.counter_too_slow.store(1, GAUGE);
     }
 
     /// Shows a line that was published: its slope; its maximum drift, ppb; the present interval,
@@ -95,18 +87,19 @@ impl Gauges {
         offset_ns: i64,
         disrupted: bool,
     ) {
-        self.set(Gauge::FrequencyHz, slope.to_hz());
-        self.set(Gauge::MaxDriftPpb, u64::from(max_drift_ppb));
-        self.set(Gauge::IntervalNs, interval_ns);
-        self.set(Gauge::OffsetNs, offset_ns.cast_unsigned());
-        self.set(Gauge::TooOldIterations, 0);
-        self.set(Gauge::CounterTooSlow, 0);
-        self.set(Gauge::Disrupted, u64::from(disrupted));
+        self.frequency_hz.store(slope.to_hz(), GAUGE);
+        self.max_drift_ppb.store(u64::from(max_drift_ppb), GAUGE);
+        self.interval_ns.store(interval_ns, GAUGE);
+        self.offset_ns.store(offset_ns, GAUGE);
+        self.too_old_iterations.store(0, GAUGE);
+        self.counter_too_slow.store(0, GAUGE);
+        self.is_disrupted.store(u64::from(disrupted), GAUGE);
     }
 
     /// Counts an iteration all of whose samples were too old when they were complete. For the
     /// holder of the clock's lock.
     pub(crate) fn count_samples_too_old(&self) {
-        self.set(Gauge::TooOldIterations, self.get(Gauge::TooOldIterations).saturating_add(1));
+        let iterations = self.too_old_iterations.load(GAUGE);
+        self.too_old_iterations.store(iterations.saturating_add(1), GAUGE);
     }
 }

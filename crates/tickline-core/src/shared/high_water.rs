@@ -7,14 +7,15 @@
 //!             '- slow path, as far as the reference vouches -'
 //! ```
 //!
-//! The inlined path reads a line up to the end of its window and asks nobody. In suspends in which
-//! the counter runs on and the reference stands still, readings may thus run ahead of the
-//! reference, to the end of the window. Past the window every reading takes the slow path, which
-//! asks the reference. The line counts only for ticks that the counter can have reached by the time
-//! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases. So
-//! the thread that retires the line can ask the reference again, and then knows a tick that no
-//! reading has passed: the window's end, or the last tick for which the reference vouches now,
-//! whichever is later. Suspends, resets, slews and steps in between do not change that.
+//! The inlined path reads a line up to the end of its window, and does not ask the reference. In
+//! suspends in which the counter runs on and the reference stands still, readings may thus run
+//! ahead of the reference, to the end of the window. Past the window every reading takes the slow
+//! path, which asks the reference. The line counts only for ticks that the counter can have
+//! reached by the time that the reference shows ([`SharedClock::no_longer_counts`]). The reference
+//! never decreases. So the thread that retires the line can ask the reference again, and then
+//! knows a tick that no reading has passed: the window's end, or the last tick for which the
+//! reference vouches now, whichever is later. Suspends, resets, slews and steps in between do not
+//! change that.
 //!
 //! A counter that went back without a suspend (a machine was restored, a thread was moved to
 //! another CPU's counter) has a lower limit: it cannot have come further than the reference did
@@ -29,11 +30,13 @@
 //!   counter, reference and sleep time as one suspend of an hour and 0.3 s does. So the high-water
 //!   mark can't be computed from the sleep time. The end of the window is always right.
 //! - **The sleep time decides one thing only**: whether a counter that went back did so in a
-//!   suspend. The sleep time is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, stored with each line. It
-//!   can't decide more, because PCs measure it in whole seconds, and a short sleep may count as 0.
+//!   suspend. The suspended time is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, stored with each
+//!   line. It can't decide more, because PCs measure it in whole seconds, so a short suspend may
+//!   count as 0.
 //!
-//! In the guest `suspended`, the bounds held at the first reading after the resume, and readings
-//! were 325 and 381 ms ahead in two runs; 2.5 s ahead at an interval of 2 s, and the state said so.
+//! In two runs of the guest `suspended`, the bounds held at the first reading after the resume.
+//! Readings were 325 and 381 ms ahead; at an interval of 2 s they were 2.5 s ahead. The state was
+//! `Disrupted`.
 //!
 //! # Rejected
 //!

@@ -1,9 +1,9 @@
 //! The inlined readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
 //! has their steps, and why each is there.
 //!
-//! All inlined readings are one function, [`SharedClock::read_with`]. It is told which states
-//! serve, and how to read counter and slot. The counter is the common one here, and that of this
-//! CPU in [`per_cpu`](crate::per_cpu).
+//! All inlined readings are one function, [`SharedClock::read_with`]. Its arguments say which
+//! states it may use, and how to read counter and slot. Here the counter is the common one; in
+//! [`per_cpu`](crate::per_cpu) it is this CPU's.
 
 use super::{Event, SharedClock};
 use crate::cell::{Bounds, CellLine, StateCell};
@@ -75,13 +75,11 @@ impl LineReading {
 /// order. A plain reading loads the slot first, while earlier instructions are still under way. An
 /// ordered one reads the counter first: its barrier waits for every earlier load, and the loads
 /// behind the counter cost no time.
-struct Taken<T> {
+struct Taken {
     /// Start and length of the window, from the slot, ticks.
     window: (u64, u64),
     /// The counter, ticks.
     ticks: u64,
-    /// What else the reading takes from the slot.
-    more: T,
 }
 
 impl<S: StateCell> SharedClock<S> {
@@ -89,44 +87,45 @@ impl<S: StateCell> SharedClock<S> {
     /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, taken) = self.read_with(LineState::is_inlined, |cell, state| Taken {
+        let (state, ticks) = self.read_with(LineState::is_inlined, |cell, state| Taken {
             window: cell.slot(state).window(),
             ticks: counter.now(),
-            more: (),
         })?;
-        Some(state.inlined_at(S::SHIFT, taken.ticks))
+        Some(state.inlined_at(S::SHIFT, ticks))
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, taken) = self.read_with(LineState::is_inlined, |cell, state| Taken {
-            ticks: counter.now_ordered(),
-            window: cell.slot(state).window(),
-            more: (),
-        })?;
-        Some(state.inlined_at(S::SHIFT, taken.ticks))
-    }
-
-    /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
-    #[inline(always)]
-    pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, taken) = self.read_with(LineState::is_inlined_for_unix, |cell, state| {
-            let slot = cell.slot(state);
-            Taken { window: slot.window(), more: slot.unix_b(), ticks: counter.now() }
-        })?;
-        Some(state.with_b(taken.more).inlined_at(S::SHIFT, taken.ticks))
+        let (state, ticks) = self.line_and_ticks(counter)?;
+        Some(state.inlined_at(S::SHIFT, ticks))
     }
 
     /// The counter, ticks, if [`read_ordered`](Self::read_ordered) would return a time.
     #[inline]
     pub fn read_ticks(&self, counter: &impl Counter) -> Option<u64> {
-        let (_, taken) = self.read_with(LineState::is_inlined, |cell, state| Taken {
+        Some(self.line_and_ticks(counter)?.1)
+    }
+
+    #[inline(always)]
+    fn line_and_ticks(&self, counter: &impl Counter) -> Option<(LineState, u64)> {
+        self.read_with(LineState::is_inlined, |cell, state| Taken {
             ticks: counter.now_ordered(),
             window: cell.slot(state).window(),
-            more: (),
+        })
+    }
+
+    /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
+    #[inline(always)]
+    pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
+        let mut unix_b = 0;
+        let (state, ticks) = self.read_with(LineState::is_inlined_for_unix, |cell, state| {
+            let slot = cell.slot(state);
+            let window = slot.window();
+            unix_b = slot.unix_b();
+            Taken { window, ticks: counter.now() }
         })?;
-        Some(taken.ticks)
+        Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
@@ -134,35 +133,34 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
         // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
-        let (state, Taken { ticks, .. }) = self.read_with(LineState::is_inlined, |cell, state| {
+        let (state, ticks) = self.read_with(LineState::is_inlined, |cell, state| {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
             bounds = slot.bounds(state.b);
-            Taken { ticks, window: slot.window(), more: () }
+            Taken { ticks, window: slot.window() }
         })?;
         Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
     }
 
-    /// A line that `serves`, and what `take` found between the two looks at the state. Rule 1: the
-    /// state must be the same after the counter and the slot were read.
+    /// A line that `serves`, and the ticks at which it was current. Rule 1: the state must be the
+    /// same after `take` has read the counter and the slot.
     #[inline(always)]
-    fn read_with<T>(
+    fn read_with(
         &self,
         serves: impl FnOnce(LineState) -> bool,
-        take: impl FnOnce(&S, LineState) -> Taken<T>,
-    ) -> Option<(LineState, Taken<T>)> {
+        take: impl FnOnce(&S, LineState) -> Taken,
+    ) -> Option<(LineState, u64)> {
         let cell = crate::state::in_register(&self.cell);
         let state = cell.load();
         if !serves(state) {
             return None;
         }
-        let taken = take(cell, state);
-        let (start_ticks, window_ticks) = taken.window;
+        let Taken { window: (start_ticks, window_ticks), ticks } = take(cell, state);
         // Two-sided: a tick before the start wraps to a huge difference.
-        if taken.ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
+        if ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
             return None;
         }
-        Some((state, taken))
+        Some((state, ticks))
     }
 
     /// As [`read_bounds`](Self::read_bounds), for the slow path: as long as the line is valid.

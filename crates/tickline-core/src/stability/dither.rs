@@ -13,7 +13,7 @@
 //! Both limits are proven, and a bound may rest on either: on the *rate*, [`RATE_PPB`], which is
 //! narrow for short lines, or on the *range* of the error, which does not grow. It is not known
 //! how long the kernel goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle. So the
-//! range is [`MOST_NS`] until it has been learnt. The learnt range is four times the largest
+//! range is [`MAX_NS`] until it has been learnt. The learnt range is four times the largest
 //! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear samples
 //! over [`BLOCK_NS`].
 //!
@@ -53,10 +53,10 @@ pub(super) const RATE_PPB: u64 = 480;
 const LONGEST_TICK_NS: u64 = 100_000_000;
 
 /// The largest range that is allowed for, ns: the error that gathers between two ticks.
-const MOST_NS: u64 = RATE_PPB * LONGEST_TICK_NS / NS_PER_S;
+const MAX_NS: u64 = RATE_PPB * LONGEST_TICK_NS / NS_PER_S;
 
 /// The smallest range that is ever assumed, ns: one tick of a kernel at 250 Hz.
-const LEAST_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
+const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
 /// The range is taken to be this many times the largest distance that was seen. With 2, bounds were
 /// wrong in the simulator: the samples had happened to fall near the intended line.
@@ -69,7 +69,7 @@ const BLOCK_SAMPLES: u32 = 32;
 const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
 
 /// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, what was learnt is void.
-const MOST_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
+const MAX_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
 const fn widest_clear(narrowest: FixedNs) -> FixedNs {
@@ -158,7 +158,7 @@ impl Dither {
         if block.clear >= BLOCK_SAMPLES && spans_ticks >= slope.ticks_in(BLOCK_NS) {
             self.previous = Some(block.largest);
             self.current = None;
-        } else if block.samples >= MOST_SAMPLES && block.clear < BLOCK_SAMPLES {
+        } else if block.samples >= MAX_SAMPLES && block.clear < BLOCK_SAMPLES {
             self.forget();
         }
     }
@@ -170,10 +170,10 @@ impl Dither {
 
     /// How far the reference may move against its intended line between any two moments.
     pub(super) fn range(&self) -> FixedNs {
-        let most = FixedNs::from_ns(MOST_NS.cast_signed());
+        let most = FixedNs::from_ns(MAX_NS.cast_signed());
         let Some(previous) = self.previous else { return most };
         let largest = self.current.map_or(FixedNs::ZERO, |block| block.largest).max(previous);
-        largest.times(SAFETY).clamp(FixedNs::from_ns(LEAST_NS.cast_signed()), most)
+        largest.times(SAFETY).clamp(FixedNs::from_ns(MIN_NS.cast_signed()), most)
     }
 }
 
@@ -240,7 +240,7 @@ mod tests {
                     dither.add(&departure, Slope::from_hz(1_000_000_000).unwrap());
                 }
                 assert_eq!(dither.is_known(), range_ns.is_some(), "{what}, step {place}");
-                let expected_ns = range_ns.unwrap_or(MOST_NS.cast_signed());
+                let expected_ns = range_ns.unwrap_or(MAX_NS.cast_signed());
                 assert_eq!(dither.range().ceil_ns(), expected_ns, "{what}, step {place}");
             }
             dither.forget();

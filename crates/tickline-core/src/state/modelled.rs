@@ -59,8 +59,10 @@ impl AtomicState {
 
     /// Swaps `from` for `to`. Returns whether it happened.
     pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
-        // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Relaxed on
-        // failure, after which nothing is used.
+        // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Acquire also
+        // keeps the read of the counter that follows the announcement of a replacement behind the
+        // announcement. No test sees Release alone: the modelled counter is never read early.
+        // Relaxed on failure, after which nothing is used.
         self.0.compare_exchange(number(from), number(to), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }

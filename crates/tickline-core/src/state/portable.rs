@@ -68,7 +68,8 @@ impl AtomicState {
     /// Whether the state is `state`, after every earlier load.
     #[inline(always)]
     pub(crate) fn is_still(&self, state: LineState) -> bool {
-        // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
+        // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot. No test
+        // sees a weaker one: `load` has a fence of its own before its last look at the word.
         fence(Ordering::Acquire);
         self.load() == state
     }
@@ -88,8 +89,8 @@ impl AtomicState {
         pair.m.store(to.m, Ordering::Release);
         pair.b.store(to.b, Ordering::Release);
         let next = (word & !INDEX_MASK).wrapping_add(INDEX_MASK + 1) | place as u64;
-        // ORDERING: acquire and release, pairs with the loads of the word; Relaxed on failure,
-        // after which nothing is used.
+        // ORDERING: acquire and release, pairs with the loads of the word. No test sees Release
+        // alone, as in `modelled.rs`. Relaxed on failure, after which nothing is used.
         let swapped = self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         self.free(if swapped { word & INDEX_MASK } else { place as u64 });
         swapped

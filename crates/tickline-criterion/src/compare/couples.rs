@@ -1,7 +1,7 @@
 //! A couple is two pairs of readings, one for each routine. This file computes what those show
 //! that count. It is arithmetic alone.
 
-use crate::compare::signed_rank::{Interval, LEAST_ROUNDS, interval};
+use crate::compare::signed_rank::{Interval, MIN_ROUNDS, interval};
 use crate::number::as_f64;
 use crate::pairs::distribution::median;
 
@@ -9,10 +9,10 @@ use crate::pairs::distribution::median;
 const ROUNDS: usize = 60;
 
 /// The fewest couples of a round, for a median.
-const LEAST_COUPLES: usize = 5;
+const MIN_COUPLES_A_ROUND: usize = 5;
 
 /// The fewest couples for a comparison.
-pub(crate) const LEAST: u64 = (LEAST_ROUNDS * LEAST_COUPLES) as u64;
+pub(crate) const MIN_COUPLES: u64 = (MIN_ROUNDS * MIN_COUPLES_A_ROUND) as u64;
 
 /// Times of both routines, ticks of a pair.
 pub(crate) type Couple = [u64; 2];
@@ -31,9 +31,9 @@ pub(crate) struct Shown {
 /// slices, which end at `ends`, a round has whole slices: the couples of one slice are not
 /// independent, because the core may have another speed in the next one.
 pub(crate) fn show(couples: &[Couple], ends: Option<&[usize]>, resolution_ticks: u64) -> Option<Shown> {
-    let units = ends.map_or(couples.len() / LEAST_COUPLES, <[usize]>::len);
+    let units = ends.map_or(couples.len() / MIN_COUPLES_A_ROUND, <[usize]>::len);
     let rounds = units.min(ROUNDS);
-    if rounds < LEAST_ROUNDS {
+    if rounds < MIN_ROUNDS {
         return None;
     }
     let cut = |round: usize| match ends {

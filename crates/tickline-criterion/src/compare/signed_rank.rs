@@ -21,7 +21,7 @@ use crate::number::{as_f64, count, index, middle, round};
 const Z: f64 = 1.959_964;
 
 /// With fewer differences the approximation is off. An interval of 95 % needs at least six.
-pub(crate) const LEAST_ROUNDS: usize = 10;
+pub(crate) const MIN_ROUNDS: usize = 10;
 
 /// A difference and its bounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,9 +31,9 @@ pub(crate) struct Interval {
     pub(crate) high: f64,
 }
 
-/// The interval of 95 %; `None` for fewer than [`LEAST_ROUNDS`] differences.
+/// The interval of 95 %; `None` for fewer than [`MIN_ROUNDS`] differences.
 pub(crate) fn interval(differences: &[f64]) -> Option<Interval> {
-    if differences.len() < LEAST_ROUNDS {
+    if differences.len() < MIN_ROUNDS {
         return None;
     }
     let mut walsh = Vec::with_capacity(differences.len() * (differences.len() + 1) / 2);

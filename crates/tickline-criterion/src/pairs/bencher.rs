@@ -6,11 +6,10 @@ use std::pin::Pin;
 
 use criterion::BatchSize;
 
-use crate::elapsed::Elapsed;
 use crate::number::{count, index};
-use crate::pair::{Ends, Source};
 use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
+use crate::readings::{Elapsed, Ends, Source};
 
 /// Times a routine by pairs of readings. It has methods of criterion's
 /// [`Bencher`](https://docs.rs/criterion/latest/criterion/struct.Bencher.html), so that closures

@@ -4,19 +4,18 @@ use std::mem;
 use std::ops::ControlFlow;
 use std::time::SystemTime;
 
-use crate::builds::{Request, Turns};
 use crate::calibration::Scale;
-use crate::elapsed::Elapsed;
+use crate::compare::builds::{Request, Turns};
 use crate::number::{as_f64, count};
-use crate::pair::Ends;
 use crate::pairs::cause::Causes;
 use crate::pairs::distribution::median;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::slice::{Counting, Slice};
+use crate::readings::{Elapsed, Ends};
 use crate::time::{CounterTime, benchers, least_ns, samples};
 
 /// Disturbed groups are replaced by others, until there are this many times the wanted ones.
-const MOST_GROUPS: u64 = 2;
+const MAX_GROUPS: u64 = 2;
 
 /// Where two routines or two builds run in turns, a pair has so many iterations that it is this
 /// long, ns. The cost of a pair is then 1 % of it. A counter with a resolution of 10 ns reads it
@@ -25,10 +24,10 @@ const PAIR_NS: f64 = 2_000.0;
 
 /// The fewest groups of a sample in turns. criterion takes 10 samples or more, so they have enough
 /// for a comparison, however few iterations it asks for.
-const LEAST_GROUPS: u64 = 8;
+const MIN_GROUPS: u64 = 8;
 
 /// The most iterations of a pair.
-const MOST_ITERATIONS: u64 = 1 << 20;
+const MAX_ITERATIONS: u64 = 1 << 20;
 
 /// Trials of each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
@@ -176,13 +175,13 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
             return iterations;
         }
         let turn_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
-        let least_ticks =
+        let min_ticks =
             share.map_or(0.0, |share| self.cost_ticks() / share).max(turn_ns / self.time.scale().ns_per_tick);
         let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
         let mut iterations = 1;
-        while least_ticks > 0.0
-            && iterations < MOST_ITERATIONS
-            && least(iterations).is_some_and(|ticks| as_f64(ticks) < least_ticks)
+        while min_ticks > 0.0
+            && iterations < MAX_ITERATIONS
+            && least(iterations).is_some_and(|ticks| as_f64(ticks) < min_ticks)
         {
             iterations *= 2;
         }
@@ -199,9 +198,9 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
                 other.forget();
             }
         }
-        let least_groups = if self.is_in_turns() { LEAST_GROUPS } else { 1 };
+        let min_groups = if self.is_in_turns() { MIN_GROUPS } else { 1 };
         let iterations_per_pair = self.iterations_per_pair();
-        let wanted = iterations.div_ceil(iterations_per_pair).max(least_groups);
+        let wanted = iterations.div_ceil(iterations_per_pair).max(min_groups);
         self.samples += 1;
         let request = match &self.turns {
             Some(Turns::Answers(request)) => *request,
@@ -318,7 +317,7 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Sample<'_, N, K> {
     }
 
     fn most(&self) -> u64 {
-        self.wanted.saturating_mul(MOST_GROUPS)
+        self.wanted.saturating_mul(MAX_GROUPS)
     }
 
     fn close_slice(&mut self) {

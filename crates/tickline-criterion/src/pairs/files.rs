@@ -17,7 +17,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::Value;
 
 use crate::arguments;
-use crate::baseline::Change;
+use crate::compare::baseline::Change;
 use crate::time::CounterTime;
 
 /// The depth of the search: group, function, parameter, and one to spare.

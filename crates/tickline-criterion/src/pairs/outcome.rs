@@ -141,10 +141,10 @@ impl fmt::Display for Ns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pair::Ends;
     use crate::pairs::cause::Cause;
     use crate::pairs::slice::Slice;
     use crate::pairs::spin::Spins;
+    use crate::readings::Ends;
 
     const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2, ..Scale::WALL };
 

@@ -10,9 +10,9 @@
 //!
 //! This file is arithmetic alone: `collector.rs` reads clocks and facts.
 
-use crate::pair::Ends;
 use crate::pairs::cause::{Cause, Causes};
 use crate::pairs::spin::{Long, Spins, judge};
+use crate::readings::Ends;
 
 /// The groups of pairs of a slice: single pairs, or the two of a couple. A disturbed pair takes its
 /// partner along.
@@ -144,7 +144,7 @@ mod tests {
     use crate::pairs::collector::Collected;
     use crate::pairs::distribution::Distribution;
 
-    const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, least_gap_ticks: 5_000 };
+    const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
 
     fn pair(start_ticks: u64, ticks: u64) -> Ends {
         Ends { start_ticks, end_ticks: start_ticks + ticks, cpus: Some((0, 0)) }

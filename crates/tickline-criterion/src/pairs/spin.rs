@@ -26,14 +26,14 @@ pub(crate) struct Spins {
     pub(crate) spun_ticks: u64,
     /// Gaps, and the shortest of them.
     pub(crate) gaps: u64,
-    pub(crate) least_gap_ticks: u64,
+    pub(crate) min_gap_ticks: u64,
 }
 
 impl Spins {
     /// The most interrupts that may have come in `exposed_ticks`: the expected number, and three
     /// standard deviations of a Poisson distribution. 0 if no interrupt was ever seen, because it
     /// is then unknown how long one takes.
-    fn most_in(&self, exposed_ticks: u64) -> f64 {
+    fn max_in(&self, exposed_ticks: u64) -> f64 {
         if self.gaps == 0 || self.spun_ticks == 0 {
             return 0.0;
         }
@@ -59,9 +59,9 @@ pub(crate) fn judge(ticks: &mut [u64], spins: &Spins) -> Long {
     let exposed_ticks = ticks.iter().fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
     let middle = ticks.len() / 2;
     let (_, median, _) = ticks.select_nth_unstable(middle);
-    let above_ticks = median.saturating_add(spins.least_gap_ticks);
+    let above_ticks = median.saturating_add(spins.min_gap_ticks);
     let long = crate::number::count(ticks.iter().filter(|ticks| **ticks > above_ticks).count());
-    if as_f64(long) <= spins.most_in(exposed_ticks) {
+    if as_f64(long) <= spins.max_in(exposed_ticks) {
         Long::Interrupts { above_ticks }
     } else {
         Long::Kept(long)
@@ -91,7 +91,7 @@ impl Spinner {
         Self {
             counter,
             gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)),
-            spins: Spins { least_gap_ticks: u64::MAX, ..Spins::default() },
+            spins: Spins { min_gap_ticks: u64::MAX, ..Spins::default() },
         }
     }
 
@@ -104,7 +104,7 @@ impl Spinner {
             let interval = now.saturating_sub(last);
             if interval > self.gap_ticks {
                 self.spins.gaps += 1;
-                self.spins.least_gap_ticks = self.spins.least_gap_ticks.min(interval);
+                self.spins.min_gap_ticks = self.spins.min_gap_ticks.min(interval);
             }
             last = now.max(last);
         }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     /// One interrupt of 5,000 ticks in a million.
-    const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, least_gap_ticks: 5_000 };
+    const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
 
     /// 100,000 pairs of 100 ticks, 10 million ticks in all, and `long` long ones.
     fn pairs(long: usize) -> Vec<u64> {
@@ -160,6 +160,6 @@ mod tests {
         spinner.spin(10_000);
         let sum = spinner.spins;
         assert!(first.spun_ticks >= 10_000 && sum.spun_ticks >= first.spun_ticks + 10_000, "{sum:?}");
-        assert!(sum.gaps >= first.gaps && sum.least_gap_ticks <= first.least_gap_ticks, "{sum:?}");
+        assert!(sum.gaps >= first.gaps && sum.min_gap_ticks <= first.min_gap_ticks, "{sum:?}");
     }
 }

@@ -54,7 +54,7 @@ impl core::fmt::Display for FileError {
             ),
             Self::Owner { owner: UNMAPPED, .. } => write!(
                 f,
-                "the page or its folder belongs to user {UNMAPPED}, which in a user namespace is anybody outside of it: mount the page there by itself, read-only"
+                "the page or its folder belongs to user {UNMAPPED}, which in a user namespace stands for every user outside of it: mount the page by itself, read-only, in this container"
             ),
             Self::Owner { owner, reader } => {
                 write!(f, "the page or its folder belongs to user {owner}, not to root or to user {reader}")

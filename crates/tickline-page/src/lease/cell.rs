@@ -92,7 +92,9 @@ impl LeaseStore for LeaseWords {
         for (place, value) in words.iter().enumerate() {
             // ORDERING: Release, pairs with the fence in `is_still`: a reader of what the slot held
             // before that has seen this value also sees the swap that had taken the slot out of
-            // the word, and its second look finds another word.
+            // the word, and its second look finds another word. No test sees a weaker one: in the
+            // models the fence behind that swap orders the stores already. A restartable sequence
+            // has no such fence.
             self.slot_word(slot, place).store(*value, Ordering::Release);
         }
     }
@@ -101,7 +103,9 @@ impl LeaseStore for LeaseWords {
         let (from, to) = (from.to_bits(), to.to_bits());
         // ORDERING: acquire and release, pairs with both looks of readers, and with the swap of the
         // writer before: weaker would let a reader see the new word without the slots it names, or
-        // let the next writer fill a slot before its own swap. Relaxed on failure: this writer
+        // let the next writer fill a slot before its own swap. Acquire also keeps the writer's look
+        // at the counter after a first publication, or a line, behind the swap. No test sees
+        // Release alone: the modelled counter is never read early. Relaxed on failure: this writer
         // ends.
         if self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
@@ -109,7 +113,8 @@ impl LeaseStore for LeaseWords {
         // ORDERING: sequentially consistent, between the store and the load below. Otherwise a
         // processor may hold the store back (x86-64 does not) while this thread goes on to read the
         // counter and the OS clock, and a reader that still finds the old word has asked the OS
-        // later than a first publication's writer did.
+        // later than a first publication's writer did. No test sees a weaker one: the modelled
+        // clocks are never read early, and loom has no `SeqCst`.
         fence(Ordering::SeqCst);
         // ORDERING: Relaxed, behind the fence. An ordered read of the counter waits for this load
         // (point 3 of the counter's contract), and so for the store.

@@ -41,19 +41,19 @@ impl Estimate {
         Self { lower: Line { base_ns, ..self.lower }, ..*self }
     }
 
-    /// The line of a lease from `at_ticks` to `end_ticks`: not below `least_ns` at first, and
+    /// The line of a lease from `at_ticks` to `end_ticks`: not below `from_ns` at first, and
     /// nowhere below the upper bound. It reaches that at its end, unless it would have to run at
     /// less than half the rate. It also counts on a CPU whose counter is behind by up to
     /// `skew_ticks`.
     pub(super) fn line(
         &self,
         (at_ticks, skew_ticks): (u64, u64),
-        least_ns: i64,
+        from_ns: i64,
         end_ticks: u64,
         unix: UnixShift,
     ) -> LeaseLine {
         let upper_ns = |ticks: u64| self.upper.fixed_at(ticks).ceil_ns();
-        let at_ns = least_ns.max(upper_ns(at_ticks));
+        let at_ns = from_ns.max(upper_ns(at_ticks));
         let ticks = i128::from(end_ticks.wrapping_sub(at_ticks).max(1));
         let rise = i128::from(upper_ns(end_ticks)).saturating_sub(at_ns.into()) << SLOPE_BITS;
         // Rounded up: whole nanoseconds of the line are not below the bound either.
@@ -107,14 +107,14 @@ impl Estimate {
     /// Whether the OS clock, read as `os_ns` between two ticks, is where this says, or so near that
     /// neither a suspend nor a counter reset lies between.
     pub(super) fn explains(&self, os_ns: i64, before_ticks: u64, after_ticks: u64) -> bool {
-        let least_ns = self.lower.fixed_at(before_ticks).floor_ns().saturating_sub(BELOW_NS);
-        let most_ns = self.upper.fixed_at(after_ticks).ceil_ns().saturating_add(ABOVE_NS);
-        (least_ns..=most_ns).contains(&os_ns)
+        let earliest_ns = self.lower.fixed_at(before_ticks).floor_ns().saturating_sub(BELOW_NS);
+        let latest_ns = self.upper.fixed_at(after_ticks).ceil_ns().saturating_add(ABOVE_NS);
+        (earliest_ns..=latest_ns).contains(&os_ns)
     }
 
-    /// What the OS clock is at most, ns, at a tick that is `ticks` later than one before which it
+    /// The latest time of the OS clock, ns, at a tick that is `ticks` later than one before which it
     /// was read as `os_ns`.
-    pub(super) fn most_after(&self, os_ns: i64, ticks: u64) -> i64 {
+    pub(super) fn latest_after(&self, os_ns: i64, ticks: u64) -> i64 {
         let line = Line { start_ticks: 0, base_ns: os_ns, slope: self.upper.slope };
         line.fixed_at(ticks.min(u64::MAX >> 1)).ceil_ns()
     }

@@ -8,9 +8,9 @@
 //! otherwise: ask the OS, and the word is still w     -> the larger of OS clock and high-water mark
 //! ```
 //!
-//! Nothing here allocates, panics, locks, or calls anything but what it was given. A reading ends
-//! for any contents of the page: after [`MAX_LOOKS`] at first publications, and after
-//! [`MAX_STARTS`] words.
+//! This code does not allocate, panic or lock, and calls only its arguments. A reading ends for
+//! any contents of the page: after [`MAX_LOOKS`] at first publications, and after [`MAX_STARTS`]
+//! words.
 //!
 //! What this module does not do: decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
 
@@ -109,8 +109,8 @@ pub struct Reading {
     pub source: Source,
 }
 
-/// The most that this process has had from the OS clock, ns, in the page's time (rule R8). A
-/// forked child inherits a copy. Never in memory that processes share.
+/// The largest time of the OS clock that this process has read, ns, in the page's time (rule R8).
+/// A forked child inherits a copy. Never in memory that processes share.
 #[derive(Debug)]
 pub struct ProcessHighWater(AtomicU64);
 

@@ -1,9 +1,9 @@
 //! The writer: publishes leases from the control loop's estimates.
 //!
-//! One writer has a page at a time; a lock that the caller holds says so. The writer's every store
-//! to the word is an exchange, so that a second one, against the rules, ends instead of doing harm
-//! (W1). The caller runs an iteration of its own clock, then [`Writer::step`] with what that found
-//! out, and sleeps for as long as the step says.
+//! A page has one writer at a time, whose caller holds a lock. The writer changes the word only by
+//! compare-exchange. A second writer, which breaks the rules, therefore ends without harm (W1).
+//! The caller runs an iteration of its own clock, then [`Writer::step`] with what that found out,
+//! and sleeps for as long as the step says.
 //!
 //! What this module does not do: calibrate (`tickline-core`), lock files, or decide about gates.
 
@@ -62,14 +62,14 @@ pub const FAST_SLEW_PPB: u64 = 1_000_000;
 const AHEAD_NS: i64 = 10_000;
 
 /// A line that is further above the upper bound than this at its end has no successor, ns: the
-/// counter ran on in a suspend, and the OS clock did not. A successor gains at most half a lease on
-/// the line before, so a sleep in each lease would add up.
+/// counter ran on in a suspend, and the OS clock did not. A successor removes at most half a lease
+/// of the excess, so a suspend in each lease would add up.
 const FAR_AHEAD_NS: i64 = 10_000_000;
 
 /// The pause between first publications is not doubled more often than this.
-const MOST_DOUBLINGS: u32 = 6;
+const MAX_DOUBLINGS: u32 = 6;
 
-/// The page is not what this writer has left: it must end.
+/// Another process has changed the page, so this writer must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lost;
 
@@ -352,9 +352,9 @@ impl Writer {
     ) -> Result<WriterStep, Lost> {
         let start_ticks = last.end_ticks;
         // Rounded up, as rule 9 has it.
-        let least_ns = last.line.fixed_at(start_ticks).ceil_ns();
+        let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(estimate));
-        let next = estimate.line((start_ticks, 0), least_ns, end_ticks, estimate.unix_after(last.unix));
+        let next = estimate.line((start_ticks, 0), from_ns, end_ticks, estimate.unix_after(last.unix));
         let free = self.free_slots().0;
         memory.fill(free, &next.to_words());
         let to = self.word.next(LeasePhase::Published, slot, Some(free));
@@ -443,13 +443,13 @@ impl Writer {
             return self.give_up(memory);
         }
         let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
-        let most_ns = estimate.most_after(os_ns, since_ticks);
-        let least_ns = limit
+        let latest_ns = estimate.latest_after(os_ns, since_ticks);
+        let from_ns = limit
             .applied_to(os_ns, Timescale::Monotonic)
-            .max(most_ns.saturating_add(self.config.resolution_ns));
+            .max(latest_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
         let unix = estimate.unix_after(high_water.unix);
-        let line = estimate.line((at_ticks, cpu_difference_ticks), least_ns, end_ticks, unix);
+        let line = estimate.line((at_ticks, cpu_difference_ticks), from_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Published, free, None);
@@ -476,7 +476,7 @@ impl Writer {
     fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, Lost> {
         self.swap(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
         let next_in_ns = self.pause_ns();
-        self.doublings = self.doublings.saturating_add(1).min(MOST_DOUBLINGS);
+        self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
         Ok(WriterStep { action: WriterAction::GaveUp, next_in_ns })
     }
 }

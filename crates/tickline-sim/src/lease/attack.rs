@@ -137,8 +137,8 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
                 world.base_ns.set(world.base_ns.get() + paused.cast_signed());
             }
             41..=46 if attack.faults == Faults::Slews => {
-                let most_ppb = *rng.choice(&[0, 500_000, 80_000_000]).expect("three");
-                world.rate_ppb.set(rng.i64(-most_ppb..=most_ppb));
+                let max_ppb = *rng.choice(&[0, 500_000, 80_000_000]).expect("three");
+                world.rate_ppb.set(rng.i64(-max_ppb..=max_ppb));
             }
             41..=42 if attack.faults == Faults::Resets && resets < 4 => {
                 resets += 1;

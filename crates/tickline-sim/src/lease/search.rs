@@ -43,7 +43,7 @@ pub struct SmallMachine {
     /// Where the writer can be stopped.
     pub stops: Stops,
     /// The limit of preemptions in a schedule.
-    pub most_preemptions: usize,
+    pub max_preemptions: usize,
 }
 
 /// Lengths in ticks: a lease of four, a first publication of two.
@@ -187,9 +187,9 @@ pub fn search(small: &SmallMachine) -> SearchReport {
     let mut visited = HashSet::new();
     let mut total = LeaseCounts::default();
     // For each number of preemptions: the paths that the search has still to follow.
-    let mut open: Vec<Vec<Vec<u8>>> = vec![Vec::new(); small.most_preemptions + 1];
+    let mut open: Vec<Vec<Vec<u8>>> = vec![Vec::new(); small.max_preemptions + 1];
     open[0].push(Vec::new());
-    for preemptions in 0..=small.most_preemptions {
+    for preemptions in 0..=small.max_preemptions {
         while let Some(mut path) = open[preemptions].pop() {
             let mut run = Run::begin(world, small);
             for &choice in &path {

@@ -1,9 +1,11 @@
 //! Simulated counters of every kind that is known, and of random kinds.
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
+
+use fastrand::Rng;
 
 use super::*;
-use crate::testing::{By, Chance};
+use crate::testing::By;
 
 /// Parts of a raw tick: time passes in these.
 const PARTS: u64 = 256;
@@ -25,7 +27,7 @@ struct Simulated {
     interrupted_every: u64,
     now_parts: Cell<u64>,
     reads: Cell<u64>,
-    chance: Chance,
+    rng: RefCell<Rng>,
 }
 
 impl Simulated {
@@ -40,7 +42,7 @@ impl Simulated {
             interrupted_every: 0,
             now_parts: Cell::new(987_654_321 * PARTS),
             reads: Cell::new(0),
-            chance: Chance::new(1),
+            rng: RefCell::new(Rng::with_seed(1)),
         }
     }
 
@@ -51,10 +53,10 @@ impl Simulated {
 
 impl Counter for Simulated {
     fn now(&self) -> u64 {
-        let mut passed = self.read_parts + self.chance.below(self.jitter_parts + 1);
+        let mut passed = self.read_parts + self.rng.borrow_mut().u64(..=self.jitter_parts);
         self.reads.set(self.reads.get() + 1);
         if self.interrupted_every != 0 && self.reads.get().is_multiple_of(self.interrupted_every) {
-            passed += (3_000 + self.chance.below(3_000)) * PARTS;
+            passed += self.rng.borrow_mut().u64(3_000..6_000) * PARTS;
         }
         self.now_parts.set(self.now_parts.get() + passed);
         let step_parts = self.step_ticks * PARTS;
@@ -154,8 +156,8 @@ const MACHINES: u64 = 3_000;
 #[test]
 fn a_coarse_step_is_never_taken_for_a_smaller_one() {
     for seed in 0..MACHINES {
-        let chance = Chance::new(seed);
-        let up_to = |bound| chance.below(bound);
+        let mut rng = Rng::with_seed(seed);
+        let mut up_to = |bound| rng.u64(..bound);
         let step_ticks = 8 + up_to(192);
         // The first tick is shown by itself where nobody scales it.
         let is_scaled = up_to(2) == 0;
@@ -170,7 +172,7 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
             read_parts: step_ticks * PARTS * read_percent / 100,
             jitter_parts: step_ticks * PARTS * jitter_percent / 100,
             interrupted_every: [0, (16 + up_to(100)) * (1 + 100 / read_percent)][usize::from(up_to(2) == 0)],
-            chance: Chance::new(up_to(u64::MAX)),
+            rng: RefCell::new(Rng::with_seed(up_to(u64::MAX))),
             ..Simulated::new(step_ticks, 0, 0)
         };
         let found = machine.resolution_ticks();
@@ -183,12 +185,12 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
 #[test]
 fn a_whole_step_is_found_where_reads_take_various_times() {
     for seed in 0..MACHINES {
-        let chance = Chance::new(seed);
-        let up_to = |bound| chance.below(bound);
+        let mut rng = Rng::with_seed(seed);
+        let mut up_to = |bound| rng.u64(..bound);
         let (step_ticks, read_ticks) = (1 + up_to(60), 1 + up_to(100));
         let jitter_ticks = (2 * step_ticks).max(10) * (100 + up_to(100)) / 100;
-        let chance = Chance::new(up_to(u64::MAX));
-        let machine = Simulated { chance, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
+        let rng = RefCell::new(Rng::with_seed(up_to(u64::MAX)));
+        let machine = Simulated { rng, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
         let found = machine.resolution_ticks();
         // Five steps of 11, or more, look like six of 9.
         let most = if read_ticks >= 5 * step_ticks { step_ticks + step_ticks / 4 + 1 } else { step_ticks };

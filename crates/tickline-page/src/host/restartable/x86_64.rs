@@ -10,7 +10,7 @@ use crate::lease::SwapResult;
 
 /// How often a sequence begins again before the swap counts as too late. One that is preempted each
 /// time has no CPU for a microsecond.
-const MOST_RESTARTS: u32 = 100;
+const MAX_RESTARTS: u32 = 100;
 
 /// Whether this thread can run such sequences.
 pub(in crate::host) fn is_available() -> bool {
@@ -30,7 +30,7 @@ pub(in crate::host) unsafe fn swap(
 ) -> Option<SwapResult> {
     let area = registered::area()?;
     // SAFETY: by the caller's promise, and `area` is this thread's.
-    let swapped = (0..MOST_RESTARTS).find_map(|_| unsafe { try_swap(area, word, from_to, &ticks, 0) }.0);
+    let swapped = (0..MAX_RESTARTS).find_map(|_| unsafe { try_swap(area, word, from_to, &ticks, 0) }.0);
     Some(swapped.unwrap_or(SwapResult::OutOfTime))
 }
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tickline::{Event, Events, State, Status};
 
 use crate::calibration::Scale;
-use crate::elapsed::Elapsed;
 use crate::evidence::DISTURBING;
+use crate::readings::Elapsed;
 
 /// Above this uncertainty the rate was about to change when a sample was taken: a tenth of what
 /// criterion could show. The clock widens its figure when something contradicts its rate.
@@ -18,7 +18,7 @@ const VAGUE_PPB: f64 = 100_000.0;
 const COST_LASTS: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
-pub(crate) struct Progress {
+pub(crate) struct Observations {
     pub(crate) scale: Scale,
     cost_measured: Instant,
     /// The incidents, without the clock's events.
@@ -29,7 +29,7 @@ pub(crate) struct Progress {
     state: State,
 }
 
-impl Progress {
+impl Observations {
     /// `start` was read with the scale's rate, or before.
     pub(crate) fn new(scale: Scale, start: Events) -> Self {
         let (cost_measured, incidents) = (Instant::now(), Incidents::default());
@@ -144,6 +144,7 @@ mod tests {
     use tickline::{Clock, Driver, Reason};
 
     use super::*;
+    use crate::readings::Ends;
 
     const CLOSED: State = State::Fallback(Reason::DisabledByProgram);
 
@@ -161,22 +162,22 @@ mod tests {
         status
     }
 
-    fn progress(status: &Status) -> Progress {
-        Progress::new(Scale::WALL.at_rate_of(status).expect("a rate"), status.events)
+    fn observations(status: &Status) -> Observations {
+        Observations::new(Scale::WALL.at_rate_of(status).expect("a rate"), status.events)
     }
 
     #[test]
     fn the_rate_is_the_clocks_while_its_gates_are_open() {
         let open = status();
-        let mut progress = progress(&open);
-        let first = progress.scale;
+        let mut observations = observations(&open);
+        let first = observations.scale;
         assert!((first.ns_per_tick - 0.4).abs() < 1e-12, "{first:?}");
         assert!((first.uncertainty_ppb - 500.2).abs() < 1e-6, "{first:?}");
         let faster = with(&open, |status| status.frequency_hz = Some(5_000_000_000));
-        progress.count(&Elapsed::default(), &with(&faster, |status| status.state = CLOSED));
-        assert_eq!(progress.scale, first, "nothing vouches for another one");
-        progress.count(&Elapsed::default(), &faster);
-        assert!((progress.scale.ns_per_tick - 0.2).abs() < 1e-12, "{progress:?}");
+        observations.count(&Elapsed::default(), &with(&faster, |status| status.state = CLOSED));
+        assert_eq!(observations.scale, first, "nothing vouches for another one");
+        observations.count(&Elapsed::default(), &faster);
+        assert!((observations.scale.ns_per_tick - 0.2).abs() < 1e-12, "{observations:?}");
     }
 
     /// Symptom: after a change of rate, samples by the old rate were reported nowhere. After a gate
@@ -187,7 +188,7 @@ mod tests {
         let open = status();
         let vague = with(&open, |status| status.max_drift_ppb = 800_000);
         let closed = with(&open, |status| status.state = CLOSED);
-        let mut progress = progress(&open);
+        let mut observations = observations(&open);
         // The sample after `closed` began with a closed gate.
         for (status, unvouched) in [
             (&open, 0),
@@ -199,11 +200,11 @@ mod tests {
             (&open, 5),
             (&open, 5),
         ] {
-            progress.count(&Elapsed::default(), status);
-            assert_eq!(progress.incidents.unvouched, unvouched, "{progress:?}");
+            observations.count(&Elapsed::default(), status);
+            assert_eq!(observations.incidents.unvouched, unvouched, "{observations:?}");
         }
         assert_eq!(
-            progress.incidents(&open.events).to_string(),
+            observations.incidents(&open.events).to_string(),
             format!(
                 "5 of 8 samples are to be repeated, as the clock did not vouch for the counter: its rate was not known, or {CLOSED}"
             )
@@ -213,13 +214,14 @@ mod tests {
     #[test]
     fn samples_with_a_moved_pair_count_once() {
         let open = status();
-        let mut progress = progress(&open);
-        let twice = Elapsed::of_pair(0, 10, true) + Elapsed::of_pair(10, 20, true);
-        for sample in [twice, Elapsed::of_pair(0, 10, false), Elapsed::of_pair(10, 0, false)] {
-            progress.count(&sample, &open);
+        let mut observations = observations(&open);
+        let pair = |start_ticks, end_ticks, cpus| Elapsed::of(Ends { start_ticks, end_ticks, cpus });
+        let twice = pair(0, 10, Some((0, 1))) + pair(10, 20, Some((1, 0)));
+        for sample in [twice, pair(0, 10, None), pair(10, 0, None)] {
+            observations.count(&sample, &open);
         }
         assert_eq!(
-            progress.incidents(&open.events).to_string(),
+            observations.incidents(&open.events).to_string(),
             "1 of 3 samples contain a move of the thread to another CPU; to avoid that, bind it to one\n\
              1 of 3 samples are too short, because the counter stepped back: the results cannot be trusted"
         );

@@ -37,13 +37,15 @@
 //! registers across a reading. Measured code must therefore take its input from a `black_box` and
 //! give its result to one (`lib.rs`, "Caveats").
 
+use std::ops::Add;
 use std::sync::OnceLock;
 use std::sync::atomic::{Ordering, fence};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 
-use crate::elapsed::Elapsed;
+use crate::calibration::Scale;
+use crate::number::as_f64;
 
 /// The clock that is read at both ends.
 #[derive(Debug, Clone, Copy)]
@@ -163,6 +165,7 @@ impl Ends {
     pub(crate) const NONE: Self = Self { start_ticks: 0, end_ticks: 0, cpus: None };
 
     /// The time between them; 0 if the counter stepped back.
+    #[inline(always)]
     pub(crate) fn ticks(&self) -> u64 {
         self.end_ticks.saturating_sub(self.start_ticks)
     }
@@ -178,7 +181,129 @@ impl Start {
 
     #[inline(always)]
     pub(crate) fn end(self) -> Elapsed {
-        let Ends { start_ticks, end_ticks, cpus } = self.ends();
-        Elapsed::of_pair(start_ticks, end_ticks, cpus.is_some_and(|(start, end)| start != end))
+        Elapsed::of(self.ends())
+    }
+}
+
+const PS_PER_NS: f64 = 1e3;
+
+/// The time between starts and ends, not yet converted: ticks of the counter, and the number of
+/// pairs whose cost they contain.
+///
+/// Sums stay in ticks, so that adding up under `iter_batched` does not round. The cost of the pairs
+/// is subtracted once, from the whole sum. A [`Duration`] converts into an `Elapsed`, for
+/// `iter_custom` routines that time themselves.
+///
+/// ```
+/// use std::time::Duration;
+/// use criterion::measurement::Measurement;
+/// use tickline_criterion::{Elapsed, CounterTime};
+///
+/// let time = CounterTime::builder().quiet().start_or_wall_time();
+/// let work = time.end(time.start());
+/// let both = work + Elapsed::from(Duration::from_micros(3));
+/// assert!(time.to_f64(&both) >= 3_000.0); // ns
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Elapsed {
+    /// The ticks of all pairs, as read.
+    pub(crate) ticks: u64,
+    /// Pairs of readings in `ticks`.
+    pub(crate) pairs: u64,
+    /// Pairs whose ends were on different CPUs.
+    pub(crate) moved: u64,
+    /// Pairs whose end was before their start; they count as 0 ticks.
+    pub(crate) backwards: u64,
+    /// Picoseconds from which nothing is subtracted: from another clock, or already converted.
+    pub(crate) other_ps: u64,
+}
+
+impl Elapsed {
+    /// The time of one pair.
+    #[inline(always)]
+    pub(crate) fn of(ends: Ends) -> Self {
+        let moved = ends.cpus.is_some_and(|(start, end)| start != end);
+        let backwards = ends.end_ticks < ends.start_ticks;
+        Self { ticks: ends.ticks(), pairs: 1, moved: moved.into(), backwards: backwards.into(), other_ps: 0 }
+    }
+
+    /// A time that is known in ns; a negative one becomes 0.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, after 213 days")]
+    pub(crate) fn of_ns(ns: f64) -> Self {
+        Self { other_ps: (ns * PS_PER_NS).round() as u64, ..Self::default() }
+    }
+
+    /// The time in ns. The cost of each pair is subtracted; the rest of the ticks is never below 0.
+    pub(crate) fn to_ns(self, scale: &Scale) -> f64 {
+        let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * scale.cost_ticks;
+        net_ticks.max(0.0) * scale.ns_per_tick + as_f64(self.other_ps) / PS_PER_NS
+    }
+}
+
+impl Add for Elapsed {
+    type Output = Self;
+
+    /// Saturates after 213 days.
+    #[inline]
+    fn add(self, other: Self) -> Self {
+        Self {
+            ticks: self.ticks.saturating_add(other.ticks),
+            pairs: self.pairs.saturating_add(other.pairs),
+            moved: self.moved.saturating_add(other.moved),
+            backwards: self.backwards.saturating_add(other.backwards),
+            other_ps: self.other_ps.saturating_add(other.other_ps),
+        }
+    }
+}
+
+impl From<Duration> for Elapsed {
+    #[inline]
+    fn from(other: Duration) -> Self {
+        Self { other_ps: u64::try_from(other.as_nanos() * 1_000).unwrap_or(u64::MAX), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(start_ticks: u64, end_ticks: u64) -> Elapsed {
+        Elapsed::of(Ends { start_ticks, end_ticks, cpus: Some((0, 0)) })
+    }
+
+    const fn scale(ns_per_tick: f64, cost_ticks: f64) -> Scale {
+        Scale { ns_per_tick, cost_ticks, ..Scale::WALL }
+    }
+
+    #[test]
+    fn the_cost_of_each_pair_is_taken_off_the_sum() {
+        let sum = (0..1_000).fold(Elapsed::default(), |sum, _| sum + pair(5_000, 5_100));
+        assert_eq!(sum.to_ns(&scale(0.5, 0.0)), 50_000.0);
+        assert_eq!(sum.to_ns(&scale(0.5, 60.0)), 20_000.0);
+    }
+
+    #[test]
+    fn a_sum_smaller_than_its_pairs_cost_is_zero_and_pairs_are_not_clamped_one_by_one() {
+        // Symptom of clamping each pair: with a resolution of 26 ticks, pairs of 40 read as 26 or
+        // 52, and an empty routine would take (52 - 40) / 2 ticks on average.
+        let coarse = pair(0, 26) + pair(26, 78);
+        assert_eq!(coarse.to_ns(&scale(1.0, 39.0)), 0.0);
+        assert_eq!(coarse.to_ns(&scale(1.0, 50.0)), 0.0);
+    }
+
+    #[test]
+    fn a_counter_that_ran_backwards_is_counted_and_adds_nothing() {
+        let moved = Elapsed::of(Ends { start_ticks: 100, end_ticks: 40, cpus: Some((0, 1)) });
+        let sum = moved + pair(40, 50);
+        assert_eq!((sum.ticks, sum.pairs, sum.backwards, sum.moved), (10, 2, 1, 1));
+    }
+
+    #[test]
+    fn other_times_are_added_as_they_are() {
+        let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 10);
+        assert_eq!(sum.to_ns(&scale(2.0, 4.0)), 82.0);
+        assert_eq!(sum.to_ns(&scale(2.0, 40.0)), 70.0);
+        assert_eq!(Elapsed::of_ns(0.275).to_ns(&scale(2.0, 40.0)), 0.275);
+        assert_eq!(Elapsed::of_ns(-3.0), Elapsed::default());
     }
 }

@@ -8,12 +8,11 @@ use tickline::{Event, State};
 use crate::document::utc_width_ns;
 use crate::measure::track::Point;
 use crate::measure::watch::{CpuSample, Sample, state_name};
-use crate::output::Place;
+use crate::output::Destination;
 
 /// One row.
 struct Row<'a> {
     point: &'a Point,
-    state: State,
     /// `None` for a sample of the main thread.
     cpu: Option<u32>,
     /// The sample of the main thread, which fills all columns.
@@ -35,8 +34,8 @@ const COLUMNS: [Column; 18] = [
     ("at_s", |row| format!("{:.6}", row.point.at_s)),
     ("unix_s", |row| row.own(|sample| Some(format!("{:.6}", sample.unix_s)))),
     ("cpu", |row| row.cpu.map_or_else(String::new, |cpu| cpu.to_string())),
-    ("state", |row| state_name(row.state).to_owned()),
-    ("reason", |row| match row.state {
+    ("state", |row| state_name(row.point.state).to_owned()),
+    ("reason", |row| match row.point.state {
         State::Fallback(reason) => reason.code().to_owned(),
         _ => String::new(),
     }),
@@ -64,9 +63,9 @@ pub(crate) struct Table {
 
 impl Table {
     /// Creates the table with the row of headings.
-    pub(crate) fn create(place: Place) -> io::Result<Self> {
-        let name = place.name();
-        let mut table = Self { writer: csv::Writer::from_writer(place.stream()?), name };
+    pub(crate) fn create(destination: Destination) -> io::Result<Self> {
+        let name = destination.name();
+        let mut table = Self { writer: csv::Writer::from_writer(destination.stream()?), name };
         let events = Event::ALL.iter().map(|event| format!("{}_events", event.code()));
         match table.record(COLUMNS.iter().map(|(name, _)| (*name).to_owned()).chain(events)) {
             // The row of the first sample meets a broken pipe again, and ends the watch, as any
@@ -78,15 +77,16 @@ impl Table {
 
     /// Writes the row of a sample, and those of the CPUs' samples since the last one.
     pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
-        self.row(&Row { point: &sample.point, state: sample.state, cpu: None, sample: Some(sample) })?;
-        sample.new_cpus.iter().try_for_each(|CpuSample { cpu, point, state }| {
-            self.row(&Row { point, state: *state, cpu: Some(*cpu), sample: None })
-        })
+        self.row(&Row { point: &sample.point, cpu: None, sample: Some(sample) })?;
+        sample
+            .cpus
+            .iter()
+            .try_for_each(|CpuSample { cpu, point }| self.row(&Row { point, cpu: Some(*cpu), sample: None }))
     }
 
     fn row(&mut self, row: &Row<'_>) -> io::Result<()> {
-        let event = |place: usize| row.own(|sample| Some(sample.events.get(place)?.1.to_string()));
-        let events = (0..Event::ALL.len()).map(event);
+        let count = |event: &Event| row.own(|sample| Some(sample.events.get(event.code())?.to_string()));
+        let events = Event::ALL.iter().map(count);
         let fields: Vec<String> = COLUMNS.iter().map(|(_, field)| field(row)).chain(events).collect();
         self.record(fields)
     }

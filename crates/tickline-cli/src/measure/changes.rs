@@ -29,7 +29,7 @@ pub(crate) struct Change {
 
 /// Finds the changes since the last readings, which it keeps.
 #[derive(Debug)]
-pub(crate) struct Monitor {
+pub(crate) struct ChangeDetector {
     counter: Option<HardwareCounter>,
     clocksource: Option<String>,
     /// The counter, ticks, and `CLOCK_MONOTONIC`, ns.
@@ -38,7 +38,7 @@ pub(crate) struct Monitor {
     frequency_hz: Option<u64>,
 }
 
-impl Monitor {
+impl ChangeDetector {
     /// `readable` says whether the process may read the counter.
     pub(crate) fn new(readable: bool) -> Self {
         let counter = HardwareCounter::if_present().filter(|_| readable);
@@ -49,7 +49,7 @@ impl Monitor {
 
     /// The changes since the last call. `frequency_hz` is the counter's frequency by the clock's
     /// present status.
-    pub(crate) fn changes(&mut self, at_s: f64, frequency_hz: Option<u64>) -> Vec<Change> {
+    pub(crate) fn since_last(&mut self, at_s: f64, frequency_hz: Option<u64>) -> Vec<Change> {
         let (now, before) = (clocksource(), self.clocksource.take());
         self.clocksource.clone_from(&now);
         let name = |name: Option<String>| name.unwrap_or_else(|| "unknown".to_owned());
@@ -80,7 +80,7 @@ impl Monitor {
     fn read(&self) -> Option<(u64, u64)> {
         const BRACKETS: u32 = 4;
         let counter = self.counter?;
-        let (ticks, ns, _) = narrowest(BRACKETS, || counter.now_ordered(), monotonic_ns)?;
+        let (ticks, ns, _) = narrowest(BRACKETS, || counter.now_ordered(), monotonic_ns);
         Some((ticks, ns))
     }
 }
@@ -119,9 +119,9 @@ mod tests {
     /// `watch` reported no jump at all.
     #[test]
     fn a_jump_is_seen_though_the_clock_has_forgotten_its_frequency() {
-        let mut monitor = Monitor::new(false);
+        let mut detector = ChangeDetector::new(false);
         let mut at = |ticks: u64, ms: u64, hz: Option<u64>| {
-            monitor.jump_s(Some((1_000_000_000_000 + ticks, ms * 1_000_000)), hz)
+            detector.jump_s(Some((1_000_000_000_000 + ticks, ms * 1_000_000)), hz)
         };
         assert_eq!(at(0, 0, Some(HZ)), None);
         assert_eq!(at(HZ / 10, 100, Some(HZ)), None);

@@ -34,23 +34,23 @@ pub(crate) enum ServedBy {
 }
 
 /// Who answers each clock; clocks without a proof are left out.
-pub(crate) type Served = BTreeMap<&'static str, ServedBy>;
+pub(crate) type ServedByClock = BTreeMap<&'static str, ServedBy>;
 
 /// The command by which the program runs itself. It is for nobody else, so no help names it.
 const COMMAND: &str = "__served";
 
 /// The number of the first clock to call, if this process is to be the filtered one.
-pub(crate) fn asked_for(mut words: impl Iterator<Item = OsString>) -> Option<usize> {
+pub(crate) fn filtered_from(mut words: impl Iterator<Item = OsString>) -> Option<usize> {
     words.next().filter(|word| word == COMMAND)?;
     words.next()?.to_str()?.parse().ok()
 }
 
 /// The clocks under test: those of the C library and of std.
-fn asked() -> Vec<Call> {
-    let is_asked = |call: &Call| {
+fn tested() -> Vec<Call> {
+    let is_tested = |call: &Call| {
         call.read_ns.is_some() && !call.name.starts_with("tickline::") || call.name.starts_with("std::")
     };
-    calls::all(false).into_iter().filter(is_asked).collect()
+    calls::all(false).into_iter().filter(is_tested).collect()
 }
 
 /// Finds out who answers each clock.
@@ -58,11 +58,11 @@ fn asked() -> Vec<Call> {
 /// # Errors
 ///
 /// The reason, in words, why there is no proof.
-pub(crate) fn find() -> Result<Served, String> {
+pub(crate) fn find() -> Result<ServedByClock, String> {
     let program =
         std::env::current_exe().map_err(|error| format!("the program cannot find itself: {error}"))?;
-    let clocks = asked();
-    let (mut served, mut from) = (Served::new(), 0);
+    let clocks = tested();
+    let (mut served, mut from) = (ServedByClock::new(), 0);
     while from < clocks.len() {
         let output = Command::new(&program)
             .args([COMMAND, &from.to_string()])
@@ -102,7 +102,7 @@ fn was_killed_by_its_call(_: ExitStatus) -> bool {
 
 /// The answerer of a clock: judged by its panic, its error, and the time that it has returned, ns.
 /// `None` if there is no such clock.
-fn judged(panicked: bool, errno: i32, reading_ns: Option<u64>) -> Option<ServedBy> {
+fn served_by(panicked: bool, errno: i32, reading_ns: Option<u64>) -> Option<ServedBy> {
     match (panicked, errno, reading_ns) {
         (true, _, _) | (_, filter::ANSWER, _) | (_, 0, Some(0)) => Some(ServedBy::SystemCall),
         (_, 0, _) => Some(ServedBy::Vdso),
@@ -130,7 +130,7 @@ pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
         // zero.
         let reading =
             call.read_ns.as_ref().filter(|_| outcome.is_ok() && errno == 0).map(|read_ns| read_ns());
-        judged(outcome.is_err(), errno, reading)
+        served_by(outcome.is_err(), errno, reading)
     };
     // Without an effective filter, every clock would seem to be answered by the vDSO.
     let calls = calls::all(false);
@@ -138,7 +138,7 @@ pub(crate) fn filtered(from: usize) -> io::Result<Exit> {
         say("the filter has no effect on system calls here")?;
         return Ok(Exit::Negative);
     }
-    for call in asked().iter().skip(from) {
+    for call in tested().iter().skip(from) {
         say(&json!(ask(call)).to_string())?;
     }
     Ok(Exit::Success)
@@ -203,7 +203,7 @@ mod tests {
             (false, 0, Some(0), Some(ServedBy::SystemCall)),
             (false, 1, Some(0), None),
         ] {
-            assert_eq!(judged(panicked, errno, reading_ns), expected);
+            assert_eq!(served_by(panicked, errno, reading_ns), expected);
         }
     }
 }

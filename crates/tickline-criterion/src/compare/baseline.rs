@@ -6,19 +6,19 @@
 //! rounds. A difference is called one only if
 //!
 //! 1. these ranges have no value in common, and
-//! 2. it is at least [`LEAST_PERCENT`].
+//! 2. it is at least [`MIN_PERCENT`].
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-use crate::compare::signed_rank::LEAST_ROUNDS;
+use crate::compare::signed_rank::MIN_ROUNDS;
 use crate::number::middle;
 use crate::pairs::outcome::{INDENT, Ns};
 
 /// Two runs may differ by this, because a smaller change of the core's frequency is not noticed
 /// within one ([`crate::evidence`]).
-const LEAST_PERCENT: f64 = 2.0;
+const MIN_PERCENT: f64 = 2.0;
 
 /// The lower end of the middle nine tenths of a run's rounds, their median, and the upper end, ns.
 type Range = [f64; 3];
@@ -29,7 +29,7 @@ fn range(stored: &Value) -> Option<Range> {
     let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
     ns.sort_unstable_by(f64::total_cmp);
     let (last, tail) = (ns.len().checked_sub(1)?, ns.len() / 20);
-    (ns.len() >= LEAST_ROUNDS).then(|| [ns[tail], middle(&ns), ns[last - tail]])
+    (ns.len() >= MIN_ROUNDS).then(|| [ns[tail], middle(&ns), ns[last - tail]])
 }
 
 /// What a stored run and this one show. Its text is printed below criterion's line.
@@ -56,7 +56,7 @@ impl Change {
 
     fn is_different(&self) -> bool {
         let ([low_then, _, high_then], [low, _, high]) = (self.then, self.now);
-        (low > high_then || high < low_then) && self.percent.abs() >= LEAST_PERCENT
+        (low > high_then || high < low_then) && self.percent.abs() >= MIN_PERCENT
     }
 
     pub(crate) fn json(&self) -> Value {

@@ -1,4 +1,4 @@
-//! What a document says of its machine in words, line by line: for `doctor` and for the report.
+//! What a document says of its machine in words, row by row: for `doctor` and for the report.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::Document;
 use crate::machine::Ntp;
 use crate::words::{UNKNOWN, unit, with_unit};
 
-/// For each line, places in the document, and what is said of a value there: where it is known, where
+/// For each row, places in the document, and what is said of a value there: where it is known, where
 /// it is unknown, and where it is false or 0. What has no words is left out.
-const LINES: &str = include_str!("lines.json");
+const ROWS: &str = include_str!("machine_rows.json");
 
-/// The name of each line, and its text.
-pub(crate) fn lines(facts: &Document) -> Vec<(String, String)> {
+/// The name of each row, and its text.
+pub(crate) fn machine_rows(facts: &Document) -> Vec<(String, String)> {
     let mut json = json!({ "machine": facts.machine, "clock": facts.clock });
     let hz = |key: &str| json["clock"][key].as_f64();
     let ppm = hz("frequency_hz").zip(hz("nominal_frequency_hz"));
@@ -33,16 +33,16 @@ pub(crate) fn lines(facts: &Document) -> Vec<(String, String)> {
     json["machine"]["counters"] = json!(facts.counters());
     json["machine"]["kernel_command_line"] = json!(parameters(facts));
     json["machine"]["kernel_log"] = json!(facts.machine.kernel_log.as_ref().map(Vec::len));
-    // A mistake in the file, which the test finds, leaves no lines.
-    let lines: Map<String, Value> = serde_json::from_str(LINES).unwrap_or_default();
-    let line = |(name, places): (String, Value)| {
+    // A mistake in the file, which the test finds, leaves no rows.
+    let rows: Map<String, Value> = serde_json::from_str(ROWS).unwrap_or_default();
+    let row = |(name, places): (String, Value)| {
         let places = places.as_object().into_iter().flatten();
         let facts =
             places.map(|(place, texts)| describe(place, json.pointer(place).unwrap_or_default(), texts));
         let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
         (name, if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") })
     };
-    lines.into_iter().map(line).collect()
+    rows.into_iter().map(row).collect()
 }
 
 /// What one of these `texts` says of the value at a place; nothing if it has no words.
@@ -87,9 +87,9 @@ mod tests {
         }))
         .unwrap();
         facts.clock.events = [("rate_change", 2), ("expiry", 0)].into();
-        let lines = lines(&facts);
-        let text: String = lines.into_iter().map(|(name, text)| format!("{name}: {text}\n")).collect();
-        for line in [
+        let rows = machine_rows(&facts);
+        let text: String = rows.into_iter().map(|(name, text)| format!("{name}: {text}\n")).collect();
+        for row in [
             "CPU: unknown\n",
             "counter: 2,599.000000 MHz measured, -385 ppm from nominal, 2,600.000000 MHz nominal (by ",
             "CPUID: invariant TSC, no rdpid, leaf 15h 2,600.000000 MHz\n",
@@ -99,11 +99,11 @@ mod tests {
             "NTP daemon: chronyd, synchronised, follows PHC0, stratum 1, 480 ms left to remove, within 506 us of UTC by its claim, updated 2.5 h ago\n",
             "events: rate change 2\n",
         ] {
-            assert!(text.contains(line), "no {line} in:\n{text}");
+            assert!(text.contains(row), "no {row} in:\n{text}");
         }
         let json = json!({ "machine": facts.machine, "clock": facts.clock });
-        let lines: Map<String, Value> = serde_json::from_str(LINES).unwrap();
-        let places = lines.values().filter_map(Value::as_object).flat_map(Map::keys);
+        let rows: Map<String, Value> = serde_json::from_str(ROWS).unwrap();
+        let places = rows.values().filter_map(Value::as_object).flat_map(Map::keys);
         let missing: Vec<_> = places.filter(|place| json.pointer(place).is_none()).collect();
         assert_eq!(missing, ["/clock/difference_ppm", "/machine/rate_ppb"], "all but what is derived");
     }

@@ -29,8 +29,8 @@ use crate::arguments::{self, Role};
 use crate::compare::Coin;
 use crate::compare::couples::Couple;
 use crate::evidence;
-use crate::pair::Source;
 use crate::pairs::cause::Causes;
+use crate::readings::Source;
 use crate::time::CounterTime;
 
 /// What a line for the asking process begins with: criterion and the benchmark print, too.
@@ -97,11 +97,11 @@ impl Turns {
 }
 
 /// The most pairs of a slice that are compared. Only futures have more, because each is a pair.
-const MOST_PAIRS: usize = 8_192;
+const MAX_PAIRS: usize = 8_192;
 
 /// All pairs, or some of them, evenly.
 fn evenly(ticks: Vec<u64>) -> impl Iterator<Item = u64> {
-    let step = ticks.len().div_ceil(MOST_PAIRS).max(1);
+    let step = ticks.len().div_ceil(MAX_PAIRS).max(1);
     ticks.into_iter().step_by(step)
 }
 

@@ -1,12 +1,10 @@
-//! Plain lines, one for each sample, and the summary.
+//! The view of `watch`: a line for each sample, and the summary.
 
-use std::collections::BTreeMap;
-
-use crate::document::{self, CpuWatch, Document, Ending, Watch, utc_width_ns};
+use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
-use crate::measure::watch::{CpuSample, Sample, state_name};
+use crate::measure::watch::{CpuSummary, Ending, EventCounts, Sample, WatchSummary, state_name};
+use crate::screen::{Screen, plain};
 use crate::words::time;
-use crate::wrap::{Screen, plain};
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
@@ -17,8 +15,8 @@ const CPUS_IN_SUMMARY: usize = 16;
 /// The headings.
 pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  UTC width  state        CPUs, offset ns; events";
 
-/// The line of one sample. `before` is the summary of the samples that were already printed.
-pub(crate) fn line(sample: &Sample, before: &Watch) -> String {
+/// The line of one sample, with the newest offset on each CPU.
+pub(crate) fn line(sample: &Sample, cpus: &[CpuSummary]) -> String {
     let point = &sample.point;
     let bound = format!("{}/{}", point.bound_before_ns, point.bound_after_ns);
     let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
@@ -29,10 +27,9 @@ pub(crate) fn line(sample: &Sample, before: &Watch) -> String {
         point.at_s,
         point.offset_ns,
         point.bracket_ns,
-        state_name(sample.state)
+        state_name(point.state)
     );
-    let events = happened(sample.events.iter().copied(), &before.events);
-    for part in [by_cpu(sample), events].into_iter().filter(|part| !part.is_empty()) {
+    for part in [by_cpu(cpus), happened(&sample.new_events)].into_iter().filter(|part| !part.is_empty()) {
         line += &format!(" {part}");
     }
     if point.bound_violated {
@@ -44,24 +41,20 @@ pub(crate) fn line(sample: &Sample, before: &Watch) -> String {
     line.trim_end().to_owned()
 }
 
-fn by_cpu(sample: &Sample) -> String {
-    let offset = |cpu: &CpuSample| format!("{}:{:+.0}", cpu.cpu, cpu.point.offset_ns);
-    if sample.cpus.len() <= CPUS_IN_LINE {
-        return sample.cpus.iter().map(offset).collect::<Vec<_>>().join(" ");
+fn by_cpu(cpus: &[CpuSummary]) -> String {
+    let offset = |cpu: &CpuSummary| format!("{}:{:+.0}", cpu.cpu, cpu.last_offset_ns);
+    if cpus.len() <= CPUS_IN_LINE {
+        return cpus.iter().map(offset).collect::<Vec<_>>().join(" ");
     }
-    let by = |a: &&CpuSample, b: &&CpuSample| a.point.offset_ns.total_cmp(&b.point.offset_ns);
-    let ends = sample.cpus.iter().min_by(by).zip(sample.cpus.iter().max_by(by));
+    let by = |a: &&CpuSummary, b: &&CpuSummary| a.last_offset_ns.total_cmp(&b.last_offset_ns);
+    let ends = cpus.iter().min_by(by).zip(cpus.iter().max_by(by));
     ends.map_or_else(String::new, |(least, most)| format!("{} to {}", offset(least), offset(most)))
 }
 
-/// The events since `before`, each with its count.
-fn happened(
-    events: impl Iterator<Item = (&'static str, u64)>,
-    before: &BTreeMap<&'static str, u64>,
-) -> String {
-    let counts = events.map(|(name, count)| (name, count.saturating_sub(*before.get(name).unwrap_or(&0))));
-    let new = counts.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} +{count}"));
-    new.collect::<Vec<_>>().join(" ")
+/// The events, each with its count.
+fn happened(events: &EventCounts) -> String {
+    let events = events.iter().filter(|(_, count)| **count > 0);
+    events.map(|(name, count)| format!("{name} +{count}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The summary.
@@ -88,35 +81,35 @@ pub(crate) fn summary(document: &Document) -> String {
         Some(ppb) => fact("skew", &format!("{ppb:+.2} ppb while the counter served")),
         None => fact("skew", "unknown: less than three samples were served by the counter"),
     }
-    if let Some((name, text)) = document::lines(document).iter().find(|(name, _)| name == "UTC") {
+    if let Some((name, text)) = document::machine_rows(document).iter().find(|(name, _)| name == "UTC") {
         fact(name, text);
     }
     for change in &watch.changes {
         fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what));
     }
-    let events = happened(watch.events.iter().map(|(name, count)| (*name, *count)), &BTreeMap::new());
+    let events = happened(&watch.events);
     fact("events", if events.is_empty() { "none" } else { &events });
     cpus(watch, &mut screen);
     screen.text
 }
 
-fn cpus(watch: &Watch, screen: &mut Screen) {
+fn cpus(watch: &WatchSummary, screen: &mut Screen) {
     let mut cpus: Vec<_> = watch.cpus.iter().collect();
     if cpus.is_empty() {
         return;
     }
     if cpus.len() > CPUS_IN_SUMMARY {
-        let reach = |cpu: &CpuWatch| cpu.figures.most_offset_ns.max(-cpu.figures.least_offset_ns);
-        cpus.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
+        let largest = |cpu: &CpuSummary| cpu.offsets.largest_offset_ns();
+        cpus.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
         let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
         screen.say("  ", &title);
     }
-    let row = |cpu: &&CpuWatch| {
-        let figures = &cpu.figures;
-        let offset = format!("{:+.1} to {:+.1}", figures.least_offset_ns, figures.most_offset_ns);
-        let counts = [figures.largest_bound_ns, figures.bound_violated].map(|count| count.to_string());
-        let own = vec![cpu.cpu.to_string(), cpu.state.to_owned(), figures.samples.to_string(), offset];
+    let row = |cpu: &&CpuSummary| {
+        let offsets = &cpu.offsets;
+        let offset = format!("{:+.1} to {:+.1}", offsets.least_offset_ns, offsets.most_offset_ns);
+        let counts = [offsets.largest_bound_ns, offsets.bound_violated].map(|count| count.to_string());
+        let own = vec![cpu.cpu.to_string(), cpu.state.to_owned(), offsets.samples.to_string(), offset];
         [own, counts.into()].concat()
     };
     let rows: Vec<_> = cpus.iter().map(row).collect();
