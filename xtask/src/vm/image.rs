@@ -18,12 +18,18 @@ const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 
-/// The kernel and the initramfs that all guests boot.
-#[derive(Debug)]
+/// What a guest boots.
+#[derive(Debug, Clone)]
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
     pub(super) initramfs: PathBuf,
+    pub(super) disks: Vec<PathBuf>,
+    pub(super) memory_mb: &'static str,
 }
+
+/// The memory of a guest without disks, MB: 24 MB of kernel and programs, and some room. It is small
+/// because a saved state has this size.
+const MEMORY_MB: &str = "192";
 
 /// Why there is no image.
 #[derive(Debug)]
@@ -68,7 +74,7 @@ pub(super) fn prepare() -> Result<Image, Failure> {
     {
         put(&root, name, &content)?;
     }
-    Ok(Image { kernel, initramfs: archive(&root)? })
+    Ok(Image { kernel, initramfs: archive(&root)?, disks: Vec::new(), memory_mb: MEMORY_MB })
 }
 
 /// Puts a program into a folder that becomes an archive.
@@ -96,14 +102,14 @@ impl Image {
         initramfs.extend(fs::read(archive(folder)?)?);
         let file = self.initramfs.with_file_name("initramfs-more.cpio");
         fs::write(&file, initramfs)?;
-        Ok(Self { kernel: self.kernel.clone(), initramfs: file })
+        Ok(Self { initramfs: file, ..self.clone() })
     }
 }
 
 /// The kernel, unpacked from its package into `target/vm`. Nothing is installed on this machine.
 fn kernel() -> Result<PathBuf, Failure> {
     let unpacked = super::folder().join("kernel");
-    if let Some(kernel) = vmlinuz(&unpacked) {
+    if let Some(kernel) = boot_file(&unpacked, "vmlinuz-") {
         return Ok(kernel);
     }
     let missing = |what: &str| Failure::Missing(format!("no kernel: {what}"));
@@ -115,13 +121,15 @@ fn kernel() -> Result<PathBuf, Failure> {
         .ok_or_else(|| missing("apt does not know linux-image-cloud-amd64"))?;
     println!("fetching {package}");
     packages::download(&[package], &unpacked)?;
-    vmlinuz(&unpacked).ok_or_else(|| missing("apt-get cannot download it, or there is none in the package"))
+    boot_file(&unpacked, "vmlinuz-")
+        .ok_or_else(|| missing("apt-get cannot download it, or there is none in the package"))
 }
 
-fn vmlinuz(unpacked: &Path) -> Option<PathBuf> {
-    let is_kernel =
-        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"));
-    entries(&unpacked.join("boot")).into_iter().find(is_kernel)
+/// The file in the folder `boot` of `root` whose name begins with `start`.
+pub(super) fn boot_file(root: &Path, start: &str) -> Option<PathBuf> {
+    let is_it =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start));
+    entries(&root.join("boot")).into_iter().find(is_it)
 }
 
 /// The programs, by their names in the guest.

@@ -1,5 +1,7 @@
 //! Compares a guest's report with the expectations.
 
+use std::cmp::Ordering;
+
 use serde_json::Value;
 
 use super::qemu::Run;
@@ -35,27 +37,35 @@ impl Verdict {
 
 /// Judges a run.
 pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
-    let unavailable = find(&run.phases, "unavailable", "what").next().and_then(Value::as_str);
-    let untestable = untestable(&run.phases);
-    let is_reached = |check: &Check| run.phases.iter().any(|phase| phase["phase"] == check.phase);
-    // Order must hold, whatever serves.
-    let counts = |check: &&Check| {
-        (unavailable.is_none() || is_reached(check))
-            && (untestable.is_none() || check.path.starts_with("readers."))
-    };
     let mut faults: Vec<String> =
         run.broken.iter().map(|broken| format!("the guest broke: {broken}")).collect();
     for phase in run.phases.iter().filter(|phase| phase["phase"] == "error") {
         faults.push(format!("the guest's error: {}", phase["error"]));
     }
-    for check in scenario.checks.iter().filter(counts) {
-        faults.extend(fault(check, &run.phases));
-    }
-    match unavailable.map(str::to_owned).or(untestable) {
+    faults.extend(violated(&scenario.checks, &run.phases));
+    match unavailable(&run.phases).map(str::to_owned).or_else(|| untestable(&run.phases)) {
         _ if !faults.is_empty() => Verdict::Failed(faults),
         Some(what) => Verdict::Skipped(what),
         None => Verdict::Passed,
     }
+}
+
+/// The checks that a report violates, in words. If the guest could not do everything, the phases
+/// that it did not reach are not judged.
+pub(super) fn violated<'a>(checks: impl IntoIterator<Item = &'a Check>, phases: &[Value]) -> Vec<String> {
+    let (unavailable, untestable) = (unavailable(phases), untestable(phases));
+    let is_reached = |check: &Check| phases.iter().any(|phase| phase["phase"] == check.phase);
+    // Order must hold, whatever serves.
+    let counts = |check: &&Check| {
+        (unavailable.is_none() || is_reached(check))
+            && (untestable.is_none() || check.path.starts_with("readers."))
+    };
+    checks.into_iter().filter(counts).filter_map(|check| fault(check, phases)).collect()
+}
+
+/// What this guest could not do.
+fn unavailable(phases: &[Value]) -> Option<&str> {
+    find(phases, "unavailable", "what").find_map(Value::as_str)
 }
 
 /// A reason not to judge the guest: its clock says that it could not compare the CPUs' counters. On
@@ -107,26 +117,29 @@ fn fault(check: &Check, phases: &[Value]) -> Option<String> {
         check.when.is_now(phase) && holds(&check.rule, value(phase, &check.path), phase) != Some(true)
     })?;
     let seen = value(broken, &check.path);
-    Some(format!("{}: {} is {seen}, expected \"{}\": {}", check.phase, check.path, check.rule, check.why))
-}
-
-/// The checks, `PATH RULE # why`, that a line of a report violates, in words.
-pub(super) fn faults(line: &Value, checks: &[&str]) -> Vec<String> {
-    let phase = line["phase"].as_str().unwrap_or_default();
-    let of = |check: &&str| match Check::parse(phase, check) {
-        Ok(check) => fault(&check, std::slice::from_ref(line)),
-        Err(why) => Some(why),
-    };
-    checks.iter().filter_map(of).collect()
+    let fault =
+        format!("{}: {} is {seen}, expected \"{}\": {}", check.phase, check.path, check.rule, check.why);
+    let texts = ["said", "counted.server"].map(|path| (path, value(broken, path)));
+    let texts = texts.into_iter().filter(|(_, text)| text.as_str().is_some_and(|text| !text.is_empty()));
+    Some(texts.fold(fault, |fault, (path, text)| format!("{fault}; {path}: {text}")))
 }
 
 /// Whether a value of a phase satisfies a rule of `tests/vm/guests.toml`; `None` if `rule` is not a
 /// rule. A missing value satisfies only `is nothing`.
 pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
     let is_one_of = |seen: &Value, texts: &str| texts.split(", ").any(|text| *seen == *text);
-    let number = |compare: fn(&u64, &u64) -> bool, limit: Option<u64>| {
-        seen.as_u64().zip(limit).is_some_and(|(seen, limit)| compare(&seen, &limit))
+    // A limit is a number, or a multiple of another value of the phase plus a third value.
+    let limit = |text: &str| {
+        let (factor, paths) = text.split_once(" * ").unwrap_or((text, ""));
+        let factor: f64 = factor.parse().ok()?;
+        let values: Option<Vec<f64>> = paths.split(" + ").map(|path| number(value(phase, path))).collect();
+        Some(match values.as_deref() {
+            _ if paths.is_empty() => Some(factor),
+            Some([unit, more @ ..]) => Some(factor * unit + more.iter().sum::<f64>()),
+            _ => None,
+        })
     };
+    let order = |limit: Option<f64>| number(seen)?.partial_cmp(&limit?);
     Some(match rule.split_once(' ')? {
         ("is", "true") => *seen == true,
         ("is", "false") => *seen == false,
@@ -135,22 +148,16 @@ pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
         ("has", text) => seen.as_str().is_some_and(|seen| seen.contains(text)),
         ("one", texts) => is_one_of(seen, texts.strip_prefix("of ")?),
         ("lists", texts) => seen.as_array().is_some_and(|list| list.iter().any(|one| is_one_of(one, texts))),
-        ("=", limit) => number(u64::eq, Some(limit.parse().ok()?)),
-        (">=", limit) => number(u64::ge, Some(limit.parse().ok()?)),
-        // The limit is a number, or a multiple of another value of the phase plus a third value.
-        ("<=", limit) => {
-            let (factor, paths) = limit.split_once(" * ").unwrap_or((limit, ""));
-            let factor: u64 = factor.parse().ok()?;
-            let values = paths.split(" + ").map(|path| value(phase, path).as_u64());
-            let limit = match values.collect::<Option<Vec<u64>>>().as_deref() {
-                _ if paths.is_empty() => Some(factor),
-                Some([unit, more @ ..]) => Some(factor * unit + more.iter().sum::<u64>()),
-                _ => None,
-            };
-            number(u64::le, limit)
-        }
+        ("=", text) => order(limit(text)?).is_some_and(Ordering::is_eq),
+        (">=", text) => order(limit(text)?).is_some_and(Ordering::is_ge),
+        ("<=", text) => order(limit(text)?).is_some_and(Ordering::is_le),
         _ => return None,
     })
+}
+
+/// A count or a duration. No negative number satisfies a rule.
+fn number(seen: &Value) -> Option<f64> {
+    seen.as_f64().filter(|number| *number >= 0.0)
 }
 
 #[cfg(test)]
@@ -159,6 +166,7 @@ mod tests {
 
     use serde_json::json;
 
+    use super::super::programs::Program;
     use super::super::scenario::{When, all};
     use super::*;
 
@@ -183,6 +191,8 @@ mod tests {
             (">= 5", json!(5), json!(4)),
             ("<= 2 * unit", json!(20), json!(21)),
             ("<= 2 * unit + unit", json!(30), json!(31)),
+            (">= 2.5 * unit", json!(25), json!(24.9)),
+            ("<= 0", json!(0), json!(-1)),
             ("<= 2 * nothing", json!(0), json!(0)),
         ] {
             if !rule.contains("nothing") {
@@ -218,6 +228,43 @@ mod tests {
         let error = json!({ "phase": "error", "error": "no clock" });
         for fault in [readers(1), error] {
             assert!(matches!(verdict(&[fault]), Verdict::Failed(_)));
+        }
+    }
+
+    /// A report of a guest in which everything is right, and changes of it. Each change has the
+    /// expected fault, the place in the report, and the new value.
+    #[derive(serde::Deserialize)]
+    struct Report {
+        guest: String,
+        /// The only program of the report.
+        program: Option<String>,
+        good: Value,
+        faults: Vec<(String, String, Value)>,
+    }
+
+    #[test]
+    fn whatever_is_wrong_with_a_program_or_the_package_is_a_fault() {
+        let reports: Vec<Report> = serde_json::from_str(include_str!("judged.json")).unwrap();
+        for Report { guest, program, good, faults } in reports {
+            let mut scenario = all().unwrap().into_iter().find(|scenario| scenario.name == guest).unwrap();
+            let others: Vec<String> = scenario
+                .programs
+                .iter()
+                .filter(|other| Some(&other.name) != program.as_ref())
+                .flat_map(Program::phases)
+                .collect();
+            scenario.checks.retain(|check| !others.contains(&check.phase));
+            let judged = |lines: &Value| {
+                let run = Run { phases: lines.as_array().unwrap().clone(), broken: None };
+                judge(&scenario, &run).lines()
+            };
+            assert_eq!(judged(&good), [""; 0], "{guest}");
+            for (expected, place, value) in faults {
+                let mut lines = good.clone();
+                *lines.pointer_mut(&place).unwrap() = value;
+                let found = judged(&lines);
+                assert!(found.iter().any(|fault| fault.contains(&expected)), "{expected}: {found:?}");
+            }
         }
     }
 

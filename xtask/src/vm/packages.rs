@@ -1,5 +1,5 @@
-//! Provides a program of the distribution for a guest. Unpacks its package and the packages of its
-//! libraries into `target/vm`, and collects the files that the program needs at run time. A program
+//! Provides a daemon of the distribution for a guest. Unpacks its package and the packages of its
+//! libraries into `target/vm`, and collects the files that the daemon needs at run time. A daemon
 //! of crates.io is built without libraries.
 
 use std::fs;
@@ -12,46 +12,46 @@ use super::image::{self, Failure};
 use crate::files::entries;
 use crate::step::{command, output, output_of};
 
-/// The dynamic linker, which lists a program's libraries, and loads them in the guest.
+/// The dynamic linker, which lists a daemon's libraries, and loads them in the guest.
 const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
 
 /// The folders of libraries in Debian and its derivatives.
 const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"];
 
-/// A program with its package.
+/// A daemon with its package.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Program {
+pub(super) struct Daemon {
     /// The distribution's name, or that of crates.io with the version: `NAME@VERSION`.
     pub(super) package: String,
-    /// The program's place.
+    /// Its place.
     pub(super) path: String,
     /// Arguments of `cargo install` for a package of crates.io.
     #[serde(default)]
     features: String,
 }
 
-/// A folder with the program, the dynamic linker and all libraries, at their places.
-pub(super) fn folder(program: &Program) -> Result<PathBuf, Failure> {
-    let to = super::folder().join(format!("{}-files", program.package));
-    if program.package.contains('@') {
+/// A folder with the daemon, the dynamic linker and all libraries, at their places.
+pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, Failure> {
+    let to = super::folder().join(format!("{}-files", daemon.package));
+    if daemon.package.contains('@') {
         fs::remove_dir_all(&to).ok();
-        image::put(&to, &program.path, &fs::read(build(program)?)?)?;
+        image::put(&to, &daemon.path, &fs::read(build(daemon)?)?)?;
         return Ok(to);
     }
-    let root = unpack(program)?;
+    let root = unpack(daemon)?;
     let linker = root.join(LINKER);
     let places = LIBRARIES.map(|place| root.join(place).display().to_string()).join(":");
     let output = Command::new(&linker)
         .args(["--library-path", &places, "--list"])
-        .arg(root.join(&program.path))
+        .arg(root.join(&daemon.path))
         .output()?;
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() || listed.contains("not found") {
-        return Err(Failure::Missing(format!("{}: a library is missing: {listed}", program.package)));
+        return Err(Failure::Missing(format!("{}: a library is missing: {listed}", daemon.package)));
     }
     fs::remove_dir_all(&to).ok();
-    image::put(&to, &program.path, &fs::read(root.join(&program.path))?)?;
+    image::put(&to, &daemon.path, &fs::read(root.join(&daemon.path))?)?;
     image::put(&to, LINKER, &fs::read(&linker)?)?;
     // `libm.so.6 => /lib/libm.so.6 (0x7f...)`
     for library in listed.lines().filter_map(|line| line.split_once(" => ")?.1.split(" (").next()) {
@@ -62,16 +62,16 @@ pub(super) fn folder(program: &Program) -> Result<PathBuf, Failure> {
 }
 
 /// Builds a daemon of crates.io, which is not for musl, with glibc in it. Nothing is installed.
-fn build(program: &Program) -> Result<PathBuf, Failure> {
-    let root = super::folder().join(&program.package);
-    let name = program.path.rsplit('/').next().unwrap_or_default();
+fn build(daemon: &Daemon) -> Result<PathBuf, Failure> {
+    let root = super::folder().join(&daemon.package);
+    let name = daemon.path.rsplit('/').next().unwrap_or_default();
     let built = root.join("bin").join(name);
     if !built.is_file() {
-        println!("building {}", program.package);
+        println!("building {}", daemon.package);
         let install = format!(
             "cargo install -q --locked {} {} --bin {name} --target x86_64-unknown-linux-gnu --root {}",
-            program.package,
-            program.features,
+            daemon.package,
+            daemon.features,
             root.display()
         );
         output(command(&install).env("RUSTFLAGS", "-C target-feature=+crt-static"))
@@ -81,23 +81,23 @@ fn build(program: &Program) -> Result<PathBuf, Failure> {
 }
 
 /// Unpacks the package, and all libraries that apt names for it. Nothing is installed.
-fn unpack(program: &Program) -> Result<PathBuf, Failure> {
-    let missing = |what: &str| Failure::Missing(format!("no {}: {what}", program.package));
-    let root = super::folder().join(&program.package);
-    if root.join(&program.path).is_file() {
+fn unpack(daemon: &Daemon) -> Result<PathBuf, Failure> {
+    let missing = |what: &str| Failure::Missing(format!("no {}: {what}", daemon.package));
+    let root = super::folder().join(&daemon.package);
+    if root.join(&daemon.path).is_file() {
         return Ok(root);
     }
     let depends = output_of(&format!(
         "apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
          --no-enhances {}",
-        program.package
+        daemon.package
     ));
     let depends = depends.map_err(|why| missing(&why))?;
     // A line without indentation is a package. Its relations are indented.
     let libraries = depends.lines().filter(|line| line.starts_with("lib") && !line.ends_with("-perl"));
-    println!("fetching {} and its libraries", program.package);
-    download(&[program.package.as_str()].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;
-    if root.join(&program.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
+    println!("fetching {} and its libraries", daemon.package);
+    download(&[daemon.package.as_str()].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;
+    if root.join(&daemon.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
 }
 
 /// Unpacks packages into a folder, as far as apt has them. Nothing is installed.

@@ -1,11 +1,12 @@
-//! The tables of guests. One has a row for each guest, with the verdict, and with figures that
-//! matter even if everything passed. The other has a row for each expected finding of the program
-//! `tickline`.
+//! The tables of guests: a row for each guest, with the verdict, and with figures that matter even
+//! if everything passed; for each expected finding of the program `tickline`; for each scenario of
+//! UTC; for each program on Debian; for each step of the package.
 
 use serde_json::Value;
 
 use super::image::QEMU;
 use super::judge::{self, Verdict};
+use super::programs::{HANDED_OVER, MODES, Program};
 use super::qemu::Run;
 use super::scenario::Scenario;
 use crate::files;
@@ -28,13 +29,22 @@ struct Table {
     cells: fn(&Row<'_>) -> Vec<String>,
 }
 
-const TABLES: [Table; 3] = [
+/// A program that also measures.
+const POSTGRES: &str = "Postgres";
+
+/// The row of a guest on Debian whose checks are of no program.
+const THE_GUEST: &str = "the guest";
+
+const TABLES: [Table; 6] = [
     Table {
         page: "docs/guests.md",
         block: "guests",
         titles: "scenario | result | clocksource | counters | before the act | after it | readings | exchanges | \
                  backward | outside ns | Unix us | OS/now",
-        starts: |guest| vec![format!("| `{}`: {} | ", guest.name, guest.about)],
+        starts: |guest| {
+            let row = (!guest.is_on_debian()).then(|| format!("| `{}`: {} | ", guest.name, guest.about));
+            row.into_iter().collect()
+        },
         cells: |row| row.figures(),
     },
     Table {
@@ -54,6 +64,40 @@ const TABLES: [Table; 3] = [
         starts: |guest| guest.utc().map(|name| format!("| `{}` | {name} | ", guest.name)).collect(),
         cells: |row| row.scenario.utc().map(|name| row.utc(name)).collect(),
     },
+    Table {
+        page: "docs/programs.md",
+        block: "programs",
+        titles: "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | outside ns | \
+                 handed over | result",
+        starts: |guest| {
+            let names = guest.programs.iter().map(|program| program.name.as_str());
+            let names = names.chain((!guest.programs.is_empty()).then_some(THE_GUEST));
+            names.map(|name| format!("| {} | {name} | ", guest.name)).collect()
+        },
+        cells: |row| {
+            let programs = row.scenario.programs.iter().map(|program| row.program(program));
+            programs
+                .chain([format!("{}{}", " | ".repeat(8), row.result(&["machine", "states", "end"]))])
+                .collect()
+        },
+    },
+    Table {
+        page: "docs/programs.md",
+        block: "postgres",
+        titles: "guest | pg_test_timing ns | EXPLAIN ANALYZE ms | without its timing ms",
+        starts: |guest| {
+            let is_there = guest.programs.iter().any(|program| program.name == POSTGRES);
+            is_there.then(|| format!("| {} | ", guest.name)).into_iter().collect()
+        },
+        cells: |row| vec![row.postgres()],
+    },
+    Table {
+        page: "docs/programs.md",
+        block: "package",
+        titles: "step | command | the unit is | a page is served | result",
+        starts: |guest| guest.steps().map(|step| format!("| {} | ", step.replace('_', " "))).collect(),
+        cells: |row| row.scenario.steps().map(|step| row.step(step)).collect(),
+    },
 ];
 
 impl Table {
@@ -71,13 +115,98 @@ impl Table {
 }
 
 impl Row<'_> {
-    /// The figures that follow the row's beginning.
-    fn figures(&self) -> Vec<String> {
-        let text = |phase: &str, path: &str| match judge::find(&self.run.phases, phase, path).next() {
+    /// The first value of a phase, as text; nothing without a value.
+    fn text(&self, phase: &str, path: &str) -> String {
+        match judge::find(&self.run.phases, phase, path).next() {
             Some(Value::String(text)) => text.clone(),
             Some(Value::Null) | None => String::new(),
             Some(value) => value.to_string(),
+        }
+    }
+
+    /// The first value of a phase.
+    fn number(&self, phase: &str, path: &str) -> Option<f64> {
+        judge::find(&self.run.phases, phase, path).find_map(Value::as_f64)
+    }
+
+    /// The result of the checks in these phases, with the faults.
+    fn result(&self, phases: &[impl AsRef<str>]) -> String {
+        let is_among = |name: &str| phases.iter().any(|phase| phase.as_ref() == name);
+        let checks = self.scenario.checks.iter().filter(|check| is_among(&check.phase));
+        let faults = judge::violated(checks, &self.run.phases).join("; ");
+        let is_reached = self.run.phases.iter().any(|phase| phase["phase"].as_str().is_some_and(is_among));
+        match faults.as_str() {
+            "" if is_reached => "passed".to_owned(),
+            // The guest lacks the program.
+            "" => "SKIPPED".to_owned(),
+            _ => format!("FAILED: {}", faults.replace('|', "/")),
+        }
+    }
+
+    /// A program in all its modes.
+    fn program(&self, program: &Program) -> String {
+        let modes = MODES.map(|mode| program.phase(mode));
+        let numbers = |paths: [&str; 2]| -> Vec<f64> {
+            let of = |phase: &String| paths.map(|path| self.number(phase, path));
+            modes.iter().flat_map(of).flatten().collect()
         };
+        let rounded = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
+        let largest = |paths| numbers(paths).into_iter().fold(0.0, f64::max);
+        let [native, run, preload] = modes.each_ref().map(|phase| self.number(phase, "ns"));
+        let ratio =
+            native.zip(run).map_or_else(|| "-".to_owned(), |(native, run)| format!("{:.1}", native / run));
+        let counted = modes.each_ref().map(|phase| self.text(phase, "counted.served_clocks"));
+        let counted: Vec<&str> = counted.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
+        let back: f64 = numbers(["monotonic.backward", "realtime.backward"]).iter().sum();
+        let handed_over = program.phase(HANDED_OVER);
+        let back_then =
+            ["backward", "below_others"].map(|path| self.number(&handed_over, path).unwrap_or(0.0));
+        let calls = self.number(&handed_over, "calls");
+        let cells = [
+            rounded(native),
+            rounded(run),
+            rounded(preload),
+            ratio,
+            format!("{} of {}", counted.join(" / "), self.text(&modes[0], "counted.calls")),
+            back.to_string(),
+            format!(
+                "-{} +{}",
+                largest(["monotonic.below_os_ns", "realtime.below_os_ns"]),
+                largest(["monotonic.above_os_ns", "realtime.above_os_ns"])
+            ),
+            calls.map_or_else(
+                || "-".to_owned(),
+                |calls| format!("{calls} calls, {} back", back_then[0] + back_then[1]),
+            ),
+            self.result(&program.phases()),
+        ];
+        cells.join(" | ")
+    }
+
+    /// Postgres' own measurements, in each mode.
+    fn postgres(&self) -> String {
+        let all = |key: &str| {
+            let path = format!("figures.{key}");
+            let of = |mode| self.number(&format!("{POSTGRES} {mode}"), &path);
+            MODES.map(|mode| of(mode).map_or_else(|| "-".to_owned(), |it| format!("{it:.0}"))).join(" / ")
+        };
+        ["pg_test_timing_ns", "explain_on_ms", "explain_off_ms"].map(all).join(" | ")
+    }
+
+    /// A step of the package or its unit, or a program that ran meanwhile.
+    fn step(&self, step: &str) -> String {
+        let [command, mut unit, mut served] =
+            ["command", "state", "serving"].map(|path| self.text(step, path));
+        if let Some(calls) = self.number(step, "calls") {
+            unit = format!("{calls} calls in {} answers", self.text(step, "answers"));
+            served = format!("{} back", self.text(step, "backward"));
+        }
+        [command, unit, served, self.result(&[step])].join(" | ")
+    }
+
+    /// The figures that follow the row's beginning.
+    fn figures(&self) -> Vec<String> {
+        let text = |phase: &str, path: &str| self.text(phase, path);
         let largest = |phase: &str, path: &str| {
             judge::find(&self.run.phases, phase, path).filter_map(Value::as_u64).max().unwrap_or(0)
         };
@@ -104,18 +233,17 @@ impl Row<'_> {
 
     /// The readings of UTC in a scenario.
     fn utc(&self, name: &str) -> String {
-        let number = |path, unit: u64| {
-            let value = judge::find(&self.run.phases, name, path).find_map(Value::as_u64);
-            value.map_or_else(String::new, |value| (value / unit).to_string())
+        let number = |path, unit: f64| {
+            self.number(name, path).map_or_else(String::new, |value| (value / unit).floor().to_string())
         };
         let kinds = judge::find(&self.run.phases, name, "in_order").find_map(Value::as_array);
         let kinds: Vec<&str> = kinds.into_iter().flatten().filter_map(Value::as_str).collect();
         let cells = [
-            number("readings", 1),
-            number("answered", 1),
-            number("missed", 1),
-            number("missed_ns", 1_000_000),
-            number("narrowest_ns", 1_000),
+            number("readings", 1.0),
+            number("answered", 1.0),
+            number("missed", 1.0),
+            number("missed_ns", 1e6),
+            number("narrowest_ns", 1e3),
             kinds.join(", "),
         ];
         cells.join(" | ")
@@ -124,23 +252,29 @@ impl Row<'_> {
     /// The first finding that the program printed, for each phase with an expected finding.
     fn found(&self) -> Vec<String> {
         let printed = |[phase, _, code]: &[String; 3]| {
-            let text = |path: &str| match judge::find(&self.run.phases, phase, path).next() {
-                Some(Value::String(text)) => text.clone(),
-                Some(Value::Number(ratio)) => format!("{:.1}x", ratio.as_f64().unwrap_or_default()),
-                _ => String::new(),
-            };
-            let cells = ["finding.code", "finding.gain_ratio"].map(text);
-            let clocksource = Some(text("clocksource")).filter(|name| !name.is_empty());
+            let clocksource = Some(self.text(phase, "clocksource")).filter(|name| !name.is_empty());
             let clocksource = clocksource.unwrap_or_else(|| "unknown".to_owned());
-            format!("{clocksource} | `{code}` | {}", cells.join(" | "))
+            let gain = self.number(phase, "finding.gain_ratio");
+            let gain = gain.map_or_else(String::new, |ratio| format!("{ratio:.1}x"));
+            format!("{clocksource} | `{code}` | {} | {gain}", self.text(phase, "finding.code"))
         };
         self.scenario.findings.iter().map(printed).collect()
     }
 }
 
+/// The tables that have any of these rows.
+fn tables_of(rows: &[Row<'_>]) -> impl Iterator<Item = Table> {
+    TABLES.into_iter().filter(|table| !table.rows(rows).is_empty())
+}
+
 pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
-    for table in TABLES {
-        println!("\n{}{}", files::table_head(table.titles), table.rows(rows));
+    for table in tables_of(rows) {
+        println!(
+            "
+{}{}",
+            files::table_head(table.titles),
+            table.rows(rows)
+        );
     }
     let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
     println!(
@@ -155,7 +289,7 @@ pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
 pub(super) fn store(guests: &[Scenario], rows: &[Row<'_>]) -> Result<(), String> {
     let kernels = rows.iter().flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
     let conditions = conditions(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"));
-    for table in TABLES {
+    for table in tables_of(rows) {
         let block = format!("{conditions}\n\n{}", table.merged(guests, rows)?);
         files::store_block(table.page, table.block, &block)?;
     }
@@ -163,7 +297,7 @@ pub(super) fn store(guests: &[Scenario], rows: &[Row<'_>]) -> Result<(), String>
 }
 
 /// The date and the machine on which guests with this kernel were run.
-pub(super) fn conditions(kernel: &str) -> String {
+fn conditions(kernel: &str) -> String {
     let first_line = |line: &str| {
         output_of(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned())
     };
@@ -181,6 +315,8 @@ pub(crate) fn processor() -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::super::scenario;
     use super::*;
 
@@ -207,6 +343,25 @@ mod tests {
             let text = read(page).split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(text.contains(&said), "{page} should have: {said}");
         }
+    }
+
+    #[test]
+    fn a_row_has_the_result_of_its_own_program() {
+        let guests = scenario::all().unwrap();
+        let scenario = guests.iter().find(|guest| guest.name == "hpet-1").unwrap();
+        let phases = vec![
+            json!({ "phase": "unavailable", "what": "not built: Go" }),
+            json!({ "phase": "machine", "clocksource": "hpet" }),
+            json!({ "phase": "Go with C handed over", "answers": 4, "backward": 0, "below_others": 0 }),
+        ];
+        let run = Run { phases, broken: None };
+        let rows = TABLES[3].rows(&[Row { scenario, verdict: judge::judge(scenario, &run), run }]);
+        let result = |program: &str| {
+            let start = format!("| hpet-1 | {program} | ");
+            rows.lines().find(|row| row.starts_with(&start)).unwrap().rsplit(" | ").next().unwrap()
+        };
+        assert_eq!([result("Go"), result(THE_GUEST)], ["SKIPPED |", "passed |"]);
+        assert!(result("Go with C").starts_with("FAILED: Go with C handed over: answers is 4"), "{rows}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::acts::tickline;
 use crate::{machine, report, served};
-use load::{Load, MODES, Mode, Program};
+use load::{Load, MODES, Measured, Mode, Program};
 
 /// The number of calls for the count of system calls. It is small, because strace stops a program
 /// twice at each system call.
@@ -42,17 +42,34 @@ fn serve() -> io::Result<Child> {
 pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
     let programs: Vec<Program> = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
+    let (programs, missing): (Vec<_>, Vec<_>) = programs.into_iter().partition(Program::is_built);
+    if !missing.is_empty() {
+        let names: Vec<&str> = missing.iter().map(|program| program.name.as_str()).collect();
+        let what = format!("not built, and NOT checked: {}", names.join(", "));
+        report::line(&json!({ "phase": "unavailable", "what": what }));
+    }
     install()?;
     let server = serve()?;
-    report::line(&json!({ "phase": "serve", "status": status() }));
+    let at_first = status();
+    report::line(&json!({ "phase": "serve", "status": at_first }));
+    let leads = ["lead_ns", "unix_lead_ns"];
+    // The lead changes from line to line, so the largest so far counts.
+    let mut largest_ns = leads.map(|lead| at_first[lead].as_u64().unwrap_or(0));
     for program in &programs {
+        let mut native = Value::Null;
         for mode in MODES.into_iter().filter(|mode| program.has(*mode)) {
             let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error }));
-            seen["phase"] = "program".into();
-            seen["program"] = program.name.as_str().into();
-            seen["mode"] = mode.name().into();
-            seen["lead_ns"] = status()["lead_ns"].clone();
-            seen["unix_lead_ns"] = status()["unix_lead_ns"].clone();
+            if mode == Mode::Native {
+                native = json!({ "ns": seen["ns"], "figures": seen["figures"] });
+            } else {
+                seen["native"] = native.clone();
+            }
+            seen["phase"] = format!("{} {}", program.name, mode.name()).into();
+            let now = status();
+            for (lead, largest_ns) in leads.into_iter().zip(&mut largest_ns) {
+                *largest_ns = now[lead].as_u64().unwrap_or(0).max(*largest_ns);
+                seen[lead] = (*largest_ns).into();
+            }
             report::line(&seen);
         }
     }
@@ -85,7 +102,8 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
             counted = again;
         }
     }
-    let mut timed = vec![load.ask(program.calls)?];
+    let mut measured = Measured::default();
+    measured.add(&load.ask(program.calls)?, program.calls)?;
     // The cost of memory accesses in the emulator depends on their addresses, and each process has
     // its own. So try several processes.
     for _ in 1..TIMES {
@@ -93,10 +111,14 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
             load.end()?;
             load = Load::start(program, mode)?;
         }
-        timed.push(load.ask(program.calls)?);
+        measured.add(&load.ask(program.calls)?, program.calls)?;
     }
     let (exit_code, said) = load.end()?;
-    Ok(json!({ "counted": counted, "timed": timed, "exit_code": exit_code, "said": said }))
+    let mut seen = json!(measured);
+    seen["counted"] = counted;
+    seen["exit_code"] = exit_code.into();
+    seen["said"] = said.into();
+    Ok(seen)
 }
 
 /// The count of system calls, with the server's messages meanwhile. If its page had no line, the

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::load::{Load, Mode, Program};
+use super::load::{Load, Mode, Program, Readings};
 use crate::{report, system};
 
 /// How long each state of the server lasts: longer than all leases.
@@ -23,36 +23,17 @@ const CALLS: u64 = 500;
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Seen {
     answers: u64,
-    calls: u64,
-    backward: u64,
-    /// Answers whose first reading was below a reading that another program had returned before.
-    below_others: u64,
-    /// How far readings were outside of the OS clock's readings around them, ns.
-    below_os_ns: u64,
-    above_os_ns: u64,
+    #[serde(flatten)]
+    readings: Readings,
     error: Option<String>,
     /// The messages of `tickline run`.
     said: String,
 }
 
 impl Seen {
-    fn count(&mut self, clock: &Value, returned_ns: Option<u64>) -> Option<u64> {
-        let number = |index: usize| clock[index].as_u64();
-        let (calls, back) = (number(0)?, number(1)?);
-        let (first_ns, last_ns, resolution_ns) = (number(2)?, number(3)?, number(4)?);
-        let (before_ns, after_ns) = (number(5)?, number(6)?);
-        self.calls += calls;
-        self.backward += back;
-        self.below_others += u64::from(returned_ns.is_some_and(|returned_ns| first_ns < returned_ns));
-        self.below_os_ns = self.below_os_ns.max(before_ns.saturating_sub(first_ns + resolution_ns));
-        self.above_os_ns = self.above_os_ns.max(last_ns.saturating_sub(after_ns));
-        Some(last_ns)
-    }
-
-    pub(super) fn report(&self, program: &str) -> Value {
+    pub(super) fn report(&self, phase: &str) -> Value {
         let mut report = json!(self);
-        report["phase"] = "handover".into();
-        report["program"] = program.into();
+        report["phase"] = phase.into();
         report
     }
 }
@@ -61,12 +42,13 @@ impl Seen {
 const STATES: [&str; 6] = ["killed", "started", "stopped", "continued", "ended", "started"];
 
 pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
+    let phase = |program: &str| format!("{program} handed over");
     let mut loads = Vec::new();
-    for program in programs.iter().filter(|program| program.is_handed_over) {
+    for program in programs.iter().filter(|program| !program.is_server) {
         match Load::start(program, Mode::Run) {
             Ok(load) => loads.push((program.name.as_str(), load)),
             Err(error) => {
-                report::line(&json!({ "phase": "handover", "program": program.name, "error": error }));
+                report::line(&json!({ "phase": phase(program.name.as_str()), "error": error }));
             }
         }
     }
@@ -74,7 +56,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     let done = thread::scope(|scope| {
         let watch = |(name, mut load)| {
             let (stop, returned_ns) = (&stop, &returned_ns);
-            scope.spawn(move || report::line(&watch(&mut load, stop, returned_ns).report(name)));
+            scope.spawn(move || report::line(&watch(&mut load, stop, returned_ns).report(&phase(name))));
         };
         loads.into_iter().for_each(watch);
         let done = hand_over(server);
@@ -97,11 +79,11 @@ pub(super) fn watch(load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64)
         match load.ask(CALLS) {
             Ok(answer) => {
                 seen.answers += 1;
-                if let Some(last_ns) = seen.count(&answer["monotonic"], Some(before_ns)) {
+                if let Some(last_ns) = seen.readings.add(&answer["monotonic"], Some(before_ns)) {
                     // Release: see above.
                     returned_ns.fetch_max(last_ns, Ordering::Release);
                 }
-                unix_ns = seen.count(&answer["realtime"], unix_ns).or(unix_ns);
+                unix_ns = seen.readings.add(&answer["realtime"], unix_ns).or(unix_ns);
             }
             Err(error) => {
                 seen.error = Some(error);

@@ -1,14 +1,16 @@
 //! One running load. It gets a number of calls, makes them, and answers with its readings.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tickline_observe::monotonic_ns;
 
@@ -70,11 +72,15 @@ pub(super) struct Program {
     pub(super) is_server: bool,
     #[serde(rename = "static")]
     pub(super) is_static: bool,
-    #[serde(rename = "handed_over")]
-    pub(super) is_handed_over: bool,
+    /// The file in `/opt` without which there is no program.
+    pub(super) file: String,
 }
 
 impl Program {
+    pub(super) fn is_built(&self) -> bool {
+        Path::new("/opt").join(&self.file).exists()
+    }
+
     pub(super) fn has(&self, mode: Mode) -> bool {
         mode != Mode::Preload || !self.is_static
     }
@@ -87,6 +93,70 @@ impl Program {
             return command;
         }
         super::command(&format!("{prefix} {}", self.command))
+    }
+}
+
+/// A program's readings of the clock, over several answers.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Readings {
+    calls: u64,
+    backward: u64,
+    /// Answers whose first reading was below a reading that another program had returned before.
+    below_others: u64,
+    /// How far readings were outside of the OS clock's readings around them, ns.
+    below_os_ns: u64,
+    above_os_ns: u64,
+}
+
+impl Readings {
+    /// Adds the readings of a clock in an answer, and returns the last one, ns. `returned_ns` is a
+    /// reading from before the answer.
+    pub(super) fn add(&mut self, clock: &Value, returned_ns: Option<u64>) -> Option<u64> {
+        let number = |index: usize| clock[index].as_u64();
+        let (calls, back) = (number(0)?, number(1)?);
+        let (first_ns, last_ns, resolution_ns) = (number(2)?, number(3)?, number(4)?);
+        let (before_ns, after_ns) = (number(5)?, number(6)?);
+        self.calls += calls;
+        self.backward += back;
+        self.below_others += u64::from(returned_ns.is_some_and(|returned_ns| first_ns < returned_ns));
+        self.below_os_ns = self.below_os_ns.max(before_ns.saturating_sub(first_ns + resolution_ns));
+        self.above_os_ns = self.above_os_ns.max(last_ns.saturating_sub(after_ns));
+        Some(last_ns)
+    }
+}
+
+/// The measurements of a program, over several answers.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct Measured {
+    monotonic: Readings,
+    realtime: Readings,
+    /// The time of a call in the fastest batch of one answer; of a server, of a request in the
+    /// fastest answer.
+    pub(super) ns: Option<f64>,
+    /// The smallest of each of the program's own figures.
+    pub(super) figures: BTreeMap<String, f64>,
+}
+
+impl Measured {
+    /// Adds an answer, whose readings must be of so many calls.
+    pub(super) fn add(&mut self, answer: &Value, calls: u64) -> Result<(), String> {
+        for (clock, readings) in [("monotonic", &mut self.monotonic), ("realtime", &mut self.realtime)] {
+            if readings.add(&answer[clock], None).is_some() && answer[clock][0] != calls {
+                return Err(format!("{clock}: {} calls of {calls}", answer[clock][0]));
+            }
+        }
+        let batch = answer["batch"][0].as_f64().zip(answer["batch"][1].as_f64());
+        let time = |index: usize| answer["realtime"][index].as_u64();
+        // A server has no batches, and tells only the time of day.
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let server = || Some((calls as f64, time(3)?.saturating_sub(time(2)?) as f64));
+        let (calls, ns) = batch.or_else(server).ok_or("it says no times")?;
+        self.ns = Some(self.ns.unwrap_or(f64::MAX).min(ns / calls));
+        for (key, value) in answer["figures"].as_object().into_iter().flatten() {
+            let smallest = self.figures.entry(key.clone()).or_insert(f64::MAX);
+            *smallest = smallest.min(value.as_f64().unwrap_or(f64::MAX));
+        }
+        Ok(())
     }
 }
 
@@ -230,4 +300,54 @@ fn is_call(line: &str) -> bool {
 /// Whether the page could have served this call.
 fn is_served(line: &str) -> bool {
     ["(CLOCK_MONOTONIC,", "(CLOCK_REALTIME,", "gettimeofday("].iter().any(|name| line.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer() -> Value {
+        let clock = [50_000, 0, 1_000, 5_001_000, 1, 900, 5_000_900];
+        json!({ "monotonic": clock, "realtime": clock, "batch": [1_000, 90_000] })
+    }
+
+    /// The measurements after a change of the answer.
+    fn measured(place: &str, value: u64) -> Result<Measured, String> {
+        let (mut answer, mut measured) = (answer(), Measured::default());
+        *answer.pointer_mut(place).unwrap() = value.into();
+        measured.add(&answer, 50_000).map(|()| measured)
+    }
+
+    #[test]
+    fn times_that_step_back_or_are_outside_of_the_os_clock_are_counted() {
+        let good = measured("/monotonic/1", 0).unwrap();
+        assert_eq!(
+            (good.monotonic.backward, good.monotonic.below_os_ns, good.monotonic.above_os_ns),
+            (0, 0, 100)
+        );
+        assert_eq!(measured("/monotonic/1", 1).unwrap().monotonic.backward, 1);
+        assert_eq!(measured("/monotonic/5", 1_100).unwrap().monotonic.below_os_ns, 99);
+        assert_eq!(measured("/realtime/6", 5_000_899).unwrap().realtime.above_os_ns, 101);
+        assert!(measured("/realtime/0", 49_999).is_err());
+    }
+
+    #[test]
+    fn the_fastest_batch_counts_and_the_smallest_figure() {
+        let mut measured = Measured::default();
+        let mut add = |answer: &Value| {
+            measured.add(answer, 50_000).unwrap();
+            (measured.ns, measured.figures.get("ms").copied())
+        };
+        let mut answer = answer();
+        assert_eq!(add(&answer), (Some(90.0), None));
+        answer["batch"][1] = 80_000.into();
+        answer["figures"]["ms"] = 7.5.into();
+        assert_eq!(add(&answer), (Some(80.0), Some(7.5)));
+        answer["batch"][1] = 85_000.into();
+        answer["figures"]["ms"] = 8.5.into();
+        assert_eq!(add(&answer), (Some(80.0), Some(7.5)));
+        // A server's answer.
+        let server = json!({ "realtime": [50_000, 0, 1_000, 3_501_000, 1_000, 900, 5_000_900] });
+        assert_eq!(add(&server).0, Some(70.0));
+    }
 }

@@ -37,28 +37,25 @@ const STEPS: [(&str, &str, &str, bool); 14] = [
     ("booted", "", "active", true),
     ("restarted", "systemctl restart tickline", "active", true),
     ("killed", "systemctl kill --signal=KILL tickline", "active", true),
-    ("switched off", "/usr/bin/tickline serve off", "inactive", false),
-    ("started while off", "systemctl start tickline", "inactive", false),
-    ("switched on", "/usr/bin/tickline serve on", "inactive", false),
+    ("switched_off", "/usr/bin/tickline serve off", "inactive", false),
+    ("started_while_off", "systemctl start tickline", "inactive", false),
+    ("switched_on", "/usr/bin/tickline serve on", "inactive", false),
     ("started", "systemctl start tickline", "active", true),
     ("stopped", "systemctl stop tickline", "inactive", false),
-    ("started again", "systemctl start tickline", "active", true),
+    ("started_again", "systemctl start tickline", "active", true),
     // This is the same version, which dpkg unpacks like any other.
     ("upgraded", "dpkg -i /opt/tickline.deb", "active", true),
-    ("unpacked over it", "tar -C / -xzf /opt/tickline.tar.gz", "active", true),
+    ("unpacked_over_it", "tar -C / -xzf /opt/tickline.tar.gz", "active", true),
     ("removed", "dpkg -r tickline", "inactive", false),
-    (
-        "removed from under LD_PRELOAD",
-        "env LD_PRELOAD=/usr/lib/libtickline_preload.so date",
-        "inactive",
-        false,
-    ),
-    ("installed again", "dpkg -i /opt/tickline.deb", "active", true),
+    ("removed_from_under_preload", "env LD_PRELOAD=/usr/lib/libtickline_preload.so date", "inactive", false),
+    ("installed_again", "dpkg -i /opt/tickline.deb", "active", true),
 ];
 
 /// The programs that read the clock all the while.
-const CALLERS: [(&str, &str, Mode); 2] =
-    [("tickline run", "/opt/static-C", Mode::Run), ("LD_PRELOAD", "python3 /opt/load.py", Mode::Preload)];
+const CALLERS: [(&str, &str, Mode); 2] = [
+    ("meanwhile_run", "/opt/static-C", Mode::Run),
+    ("meanwhile_preload", "python3 /opt/load.py", Mode::Preload),
+];
 
 /// A file of the administrator's. The package's removal must name it.
 const LEFT: &str = "/etc/default/served";
@@ -69,6 +66,7 @@ const LEFT: &str = "/etc/default/served";
 ///
 /// If the package can't be installed, or systemd can't be started.
 pub(crate) fn boot() -> io::Result<()> {
+    report::line(&machine::facts());
     super::install()?;
     fs::write(LEFT, "LD_PRELOAD=/usr/lib/libtickline_preload.so\n")?;
     fs::write("/etc/systemd/system/check.service", CHECK_UNIT)?;
@@ -81,7 +79,6 @@ pub(crate) fn boot() -> io::Result<()> {
 ///
 /// If there is no port for reports.
 pub(crate) fn check() -> io::Result<()> {
-    report::line(&machine::facts());
     for command in ["systemd-analyze verify tickline.service", "systemd-analyze security tickline"] {
         let (_, text) = said(command);
         report::line(&json!({ "phase": "analyze", "command": command, "said": text }));
@@ -106,17 +103,19 @@ pub(crate) fn check() -> io::Result<()> {
 }
 
 /// The findings of a program until `stop`.
-fn called((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
-    let program = Program { name: name.to_owned(), command: command.to_owned(), ..Program::default() };
-    match Load::start(&program, mode) {
+fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value {
+    let program = Program { name: phase.to_owned(), command: command.to_owned(), ..Program::default() };
+    let mut seen = match Load::start(&program, mode) {
         Ok(mut load) => {
             let is_served = load.has_page();
-            let mut seen = handover::watch(&mut load, stop, &AtomicU64::new(0)).report(name);
+            let mut seen = handover::watch(&mut load, stop, &AtomicU64::new(0)).report(phase);
             seen["is_served"] = is_served.into();
             seen
         }
-        Err(error) => json!({ "phase": "handover", "program": name, "error": error }),
-    }
+        Err(error) => json!({ "phase": phase, "error": error }),
+    };
+    seen["command"] = format!("{} {command}", mode.prefix()).into();
+    seen
 }
 
 /// Takes a step, waits until the unit has the expected state, and reports the state.
@@ -129,7 +128,7 @@ fn take(step: &str, command: &str, state: &str, is_served: bool) {
     // Wait first, so that the state from before the step does not count.
     thread::sleep(Duration::from_millis(1_500));
     let mut found = (String::new(), false);
-    wait_for(PATIENCE, || {
+    let waited = wait_for(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
         found = look();
         found.0 == state && found.1 == is_served
@@ -137,8 +136,8 @@ fn take(step: &str, command: &str, state: &str, is_served: bool) {
     // The removal must list files that still name the package.
     let is_done = is_done && (step != "removed" || text.contains(LEFT));
     report::line(&json!({
-        "phase": "unit", "step": step, "command": command, "done": is_done, "said": text,
-        "state": found.0, "serving": found.1, "expected": [state, is_served],
+        "phase": step, "command": command, "done": is_done, "said": text,
+        "state": found.0, "serving": found.1, "expected": [state, is_served], "reached": waited["reached"],
     }));
 }
 
