@@ -43,7 +43,7 @@ pub struct CellLine {
     pub state: LineState,
     /// The first tick at which the line may be used; without a line, that of the last one.
     pub start_ticks: u64,
-    /// The window: for how long the inlined path uses the line, ticks from its start.
+    /// The window: for how long the fast path uses the line, ticks from its start.
     pub window_ticks: u64,
     /// The shift of the clock's counter.
     pub shift: u32,
@@ -239,7 +239,7 @@ pub struct SlotView<'a> {
     reason = "0 or 1 of two; a match would compile to a branch in the hot path"
 )]
 impl SlotView<'_> {
-    /// The first tick at which the line may be used, and the number of ticks for which the inlined
+    /// The first tick at which the line may be used, and the number of ticks for which the fast
     /// path uses it from there on.
     #[inline(always)]
     #[must_use]

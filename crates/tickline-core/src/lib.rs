@@ -77,7 +77,7 @@
 //! # The model
 //!
 //! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but
-//! asking it is slow. A **line**, `ns = m * ticks + b`, turns ticks into nanoseconds. The inlined
+//! asking it is slow. A **line**, `ns = m * ticks + b`, turns ticks into nanoseconds. The fast
 //! path uses a line in a **window** of ticks; the line is valid for twice as long. The control
 //! loop takes **samples** (a read of the reference between two reads of the counter), keeps the
 //! lines that are consistent with all of them, and publishes the next line so that no reader ever

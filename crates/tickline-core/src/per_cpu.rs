@@ -44,7 +44,7 @@ const _: () = assert!(
 );
 
 /// The unit of the CPU whose counter was read just now, by [`CpuCounter::now`] or
-/// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read. The inlined
+/// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read. The fast
 /// readings of the unit take it: `unit.read(&read)`. `None` if the slow path must be taken.
 #[inline(always)]
 pub fn unit<S>(

@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! 15  6   5         4      3      2           1              0
-//! [ count | no Unix | gate | slot | replacing | inlined Unix | inlined ]
+//! [ count | no Unix | gate | slot | replacing | fast Unix | fast ]
 //! ```
 //!
 //! | phase | `m` | `replacing` | `b` | who may read the counter |
@@ -24,7 +24,7 @@
 //! | published | the line's | 0 | the line's | everybody |
 //! | replacing | the line's | 1 | the line's | the writer, and readers that help |
 //!
-//! The bits `inlined` and `inlined Unix` let a reading use a published line, for monotonic and for
+//! The bits `fast` and `fast Unix` let a reading use a published line, for monotonic and for
 //! Unix time. All bits zero is a clock without a line, with a high-water mark of 0, so static
 //! memory is a valid clock.
 //!
@@ -125,8 +125,8 @@ const TAG_BITS: u32 = 16;
 pub(crate) const MAX_SHIFT: u32 = 7;
 
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
-const INLINED: u64 = 1;
-const INLINED_UNIX: u64 = 1 << 1;
+const FAST: u64 = 1;
+const FAST_UNIX: u64 = 1 << 1;
 const REPLACING: u64 = 1 << 2;
 /// Also the distance of the two slots in memory, bytes: a reader finds its slot by one mask.
 const SLOT: u64 = 1 << 3;
@@ -187,17 +187,17 @@ impl LineState {
         }
         let slot = (self.m & SLOT) ^ SLOT;
         let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
-        Some(Self { m: m | INLINED | INLINED_UNIX | slot | count, b: 0 })
+        Some(Self { m: m | FAST | FAST_UNIX | slot | count, b: 0 })
     }
 
     /// This published line, for all but Unix time, which the OS clock serves.
     pub(crate) const fn without_unix(self) -> Self {
-        Self { m: self.m & !INLINED_UNIX | NO_UNIX, b: self.b }
+        Self { m: self.m & !FAST_UNIX | NO_UNIX, b: self.b }
     }
 
     /// The state that announces the replacement of this line.
     pub(crate) const fn replacing(self) -> Self {
-        Self { m: self.m & !(INLINED | INLINED_UNIX) | REPLACING, b: self.b }
+        Self { m: self.m & !(FAST | FAST_UNIX) | REPLACING, b: self.b }
     }
 
     /// The state without a line that follows this one.
@@ -245,16 +245,16 @@ impl LineState {
         matches!(self.phase(), Phase::Published)
     }
 
-    /// Whether the inlined path may use this state's line.
+    /// Whether the fast path may use this state's line.
     #[inline(always)]
-    pub(crate) const fn is_inlined(self) -> bool {
-        self.m & INLINED != 0
+    pub(crate) const fn is_fast(self) -> bool {
+        self.m & FAST != 0
     }
 
-    /// Whether the inlined path may use this state's line for Unix time.
+    /// Whether the fast path may use this state's line for Unix time.
     #[inline(always)]
-    pub(crate) const fn is_inlined_for_unix(self) -> bool {
-        self.m & INLINED_UNIX != 0
+    pub(crate) const fn is_fast_for_unix(self) -> bool {
+        self.m & FAST_UNIX != 0
     }
 
     /// Whether a gate is closed, so that the clock has no line.
@@ -269,22 +269,22 @@ impl LineState {
         if self.m & SLOT == 0 { Slot::A } else { Slot::B }
     }
 
-    /// The line's `m`, as the inlined path finds it.
+    /// The line's `m`, as the fast path finds it.
     const fn line_m(self) -> u64 {
-        let inlined = if self.m & NO_UNIX == 0 { INLINED | INLINED_UNIX } else { INLINED };
-        self.m & !(REPLACING | GATE) | inlined
+        let fast = if self.m & NO_UNIX == 0 { FAST | FAST_UNIX } else { FAST };
+        self.m & !(REPLACING | GATE) | fast
     }
 
     /// A published line at `ticks`, ns, rounded down. Wraps with [`wrap_mask`].
     #[inline(always)]
-    pub(crate) const fn inlined_at(self, shift: u32, ticks: u64) -> i64 {
+    pub(crate) const fn fast_at(self, shift: u32, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
         multiply_high(ticks << shift, self.m).cast_signed().wrapping_add(self.b)
     }
 
     /// The same for a line in any phase.
     pub(crate) const fn at(self, shift: u32, ticks: u64) -> i64 {
-        Self { m: self.line_m(), b: self.b }.inlined_at(shift, ticks)
+        Self { m: self.line_m(), b: self.b }.fast_at(shift, ticks)
     }
 
     /// The line at `ticks`, rounded down to a fraction.

@@ -360,7 +360,7 @@ impl Context {
             1 => {
                 if let Some(reading) = self.read_bounds() {
                     complete();
-                    check.end(begin, unit(), reading.ns, ReadPath::Inlined, true);
+                    check.end(begin, unit(), reading.ns, ReadPath::FastPath, true);
                     return check.bounds(&reading);
                 }
             }
@@ -391,7 +391,7 @@ impl Context {
                 };
                 if let Some(ns) = ns {
                     complete();
-                    return check.end(begin, unit(), ns, ReadPath::Inlined, is_ordered);
+                    return check.end(begin, unit(), ns, ReadPath::FastPath, is_ordered);
                 }
             }
         }

@@ -97,7 +97,7 @@ pub(crate) const ONE_LINE: usize = 0;
 /// Where a reading came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPath {
-    Inlined,
+    FastPath,
     SlowPath,
     Reference,
 }
@@ -227,7 +227,7 @@ impl Check {
         let mut counts = self.world.counts.borrow_mut();
         match path {
             ReadPath::Reference => counts.slow += 1,
-            ReadPath::Inlined | ReadPath::SlowPath => counts.fast += 1,
+            ReadPath::FastPath | ReadPath::SlowPath => counts.fast += 1,
         }
         if ordered {
             let returned_ns = &world.units[unit].returned_ns;
@@ -250,7 +250,7 @@ impl Check {
         };
         let by_line_ns = line.at(last_read.ticks);
         assert!(ns == by_line_ns, "{ns} ns by cell {unit}, by its line it is {by_line_ns} ns");
-        if path == ReadPath::Inlined && world.scenario.clock.per_cpu {
+        if path == ReadPath::FastPath && world.scenario.clock.per_cpu {
             // The reader reads the counter before the state. A line that was published in between
             // holds from its predecessor's end on. The two may differ by as long as the counter
             // shows the same value.
@@ -264,7 +264,7 @@ impl Check {
             assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
         }
         let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading looks into the slot");
-        let max_ticks = if path == ReadPath::Inlined { window_ticks } else { 2 * window_ticks };
+        let max_ticks = if path == ReadPath::FastPath { window_ticks } else { 2 * window_ticks };
         let delta = last_read.ticks.wrapping_sub(start_ticks);
         assert!(
             state.is_published() && delta < max_ticks,

@@ -3,11 +3,11 @@
 //! ```text
 //! sample    start           end of window        end of validity
 //!   |---------|------------------|----------------------|----> ticks
-//!             '- inlined path  -'
+//!             '- fast path  -'
 //!             '- slow path, as far as the reference vouches -'
 //! ```
 //!
-//! The inlined path reads a line up to the end of its window, and does not ask the reference. In
+//! The fast path reads a line up to the end of its window, and does not ask the reference. In
 //! suspends in which the counter runs on and the reference stands still, readings may thus run
 //! ahead of the reference, to the end of the window. Past the window every reading takes the slow
 //! path, which asks the reference. The line counts only for ticks that the counter can have

@@ -1,7 +1,7 @@
-//! The inlined readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
+//! The fast readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
 //! has their steps, and why each is there.
 //!
-//! All inlined readings are one function, [`SharedClock::read_with`]. Its arguments say which
+//! All fast readings are one function, [`SharedClock::read_with`]. Its arguments say which
 //! states it may use, and how to read counter and slot. Here the counter is the common one; in
 //! [`per_cpu`](crate::per_cpu) it is this CPU's.
 
@@ -83,22 +83,22 @@ struct Taken {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// The inlined path: the line at a plain read of the counter, ns, or `None` if the slow path
+    /// The fast path: the line at a plain read of the counter, ns, or `None` if the slow path
     /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, ticks) = self.read_with(LineState::is_inlined, |cell, state| Taken {
+        let (state, ticks) = self.read_with(LineState::is_fast, |cell, state| Taken {
             window: cell.slot(state).window(),
             ticks: counter.now(),
         })?;
-        Some(state.inlined_at(S::SHIFT, ticks))
+        Some(state.fast_at(S::SHIFT, ticks))
     }
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
         let (state, ticks) = self.line_and_ticks(counter)?;
-        Some(state.inlined_at(S::SHIFT, ticks))
+        Some(state.fast_at(S::SHIFT, ticks))
     }
 
     /// The counter, ticks, if [`read_ordered`](Self::read_ordered) would return a time.
@@ -109,7 +109,7 @@ impl<S: StateCell> SharedClock<S> {
 
     #[inline(always)]
     fn line_and_ticks(&self, counter: &impl Counter) -> Option<(LineState, u64)> {
-        self.read_with(LineState::is_inlined, |cell, state| Taken {
+        self.read_with(LineState::is_fast, |cell, state| Taken {
             ticks: counter.now_ordered(),
             window: cell.slot(state).window(),
         })
@@ -119,13 +119,13 @@ impl<S: StateCell> SharedClock<S> {
     #[inline(always)]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
         let mut unix_b = 0;
-        let (state, ticks) = self.read_with(LineState::is_inlined_for_unix, |cell, state| {
+        let (state, ticks) = self.read_with(LineState::is_fast_for_unix, |cell, state| {
             let slot = cell.slot(state);
             let window = slot.window();
             unix_b = slot.unix_b();
             Taken { window, ticks: counter.now() }
         })?;
-        Some(state.with_b(unix_b).inlined_at(S::SHIFT, ticks))
+        Some(state.with_b(unix_b).fast_at(S::SHIFT, ticks))
     }
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
@@ -133,13 +133,13 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
         // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
-        let (state, ticks) = self.read_with(LineState::is_inlined, |cell, state| {
+        let (state, ticks) = self.read_with(LineState::is_fast, |cell, state| {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
             bounds = slot.bounds(state.b);
             Taken { ticks, window: slot.window() }
         })?;
-        Some(LineReading { ticks, ns: state.inlined_at(S::SHIFT, ticks), bounds })
+        Some(LineReading { ticks, ns: state.fast_at(S::SHIFT, ticks), bounds })
     }
 
     /// A line that `serves`, and the ticks at which it was current. Rule 1: the state must be the

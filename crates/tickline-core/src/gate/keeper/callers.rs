@@ -2,7 +2,7 @@
 //! readers drive.
 //!
 //! An iteration costs some 2 us, which pays only if calls are frequent: 256 or more in an interval.
-//! The inlined path stores nothing, so it counts no calls. A reader on the slow path has found no
+//! The fast path stores nothing, so it counts no calls. A reader on the slow path has found no
 //! line, or a line that is past its window. This reader decides by the time:
 //!
 //! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
