@@ -14,6 +14,5 @@ mod status;
 
 pub use os::kernel_rate_ppb;
 pub use publisher::Publisher;
-pub(crate) use reader::PageReader;
 pub use status::PageStatus;
 pub use tickline_page::LeasePhase;

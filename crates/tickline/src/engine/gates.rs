@@ -250,9 +250,13 @@ impl Engine {
 
     /// The last verdicts.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
-        if let Some(page) = &self.page {
-            // The process that serves it has judged the others.
-            return each_gate(|gate| Verdict::of(gate, page.reason().filter(|_| gate == Gate::User)));
+        if let Some(substitute) = &self.substitute {
+            // The process that serves a page has judged the others.
+            let reason = match substitute.state() {
+                State::Fallback(reason) => Some(reason),
+                _ => None,
+            };
+            return each_gate(|gate| Verdict::of(gate, reason.filter(|_| gate == Gate::User)));
         }
         let state = self.shared.cell.load();
         // Behind a closed gate there is no line, and none is missing.
@@ -290,15 +294,15 @@ impl Engine {
     }
 
     pub(crate) fn disable(&self) {
-        if let Some(page) = &self.page {
-            return page.disable();
+        if let Some(substitute) = &self.substitute {
+            return substitute.disable();
         }
         self.keeper.disable(&self.common_line());
     }
 
     pub(crate) fn enable(&self) {
-        if let Some(page) = &self.page {
-            return page.enable();
+        if let Some(substitute) = &self.substitute {
+            return substitute.enable();
         }
         self.keeper.enable();
     }
@@ -312,8 +316,8 @@ impl Engine {
         if !HAS_CLOCK {
             return State::Unavailable;
         }
-        if let Some(page) = &self.page {
-            return page.state();
+        if let Some(substitute) = &self.substitute {
+            return substitute.state();
         }
         if let Some(reason) = first_closed(self.verdicts()) {
             return State::Fallback(reason);

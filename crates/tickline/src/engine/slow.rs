@@ -1,6 +1,6 @@
-//! What a reading does if the inlined path refuses. It takes the time of a page, or of this CPU's
-//! line, or reads by the rules of `tickline_core::shared`: by the common line while it is valid, or
-//! by the OS clock. If readers drive this clock, and calls are frequent enough to pay for it, it then
+//! What a reading does if the inlined path refuses. It takes the time of a substitute, or of this
+//! CPU's line, or reads by the rules of `tickline_core::shared`: by the common line while it is
+//! valid, or by the OS clock. If readers drive this clock, and calls are frequent enough to pay for it, it then
 //! runs an iteration of the control loop, and reads again. The thread's iterations for the CPUs'
 //! lines are here, too.
 
@@ -13,6 +13,9 @@ use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
 use crate::per_cpu::Table;
 use crate::per_cpu::pass::CpuPass;
+use crate::reading::Reading;
+use crate::status::State;
+use crate::substitute::Timescale;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, ClockSetNotifier};
 
@@ -38,8 +41,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn unix_slow(&self) -> u64 {
-        if let Some(page) = &self.page {
-            return saturating_unsigned(page.unix_ns());
+        if let Some(substitute) = &self.substitute {
+            return substitute.now_ns(Timescale::Unix);
         }
         match self.per_cpu_table().filter(|_| !self.os_serves_unix()) {
             Some(table) => table.read_unix().map_or_else(|| self.unix_by_os(table), to_unsigned),
@@ -49,8 +52,8 @@ impl Engine {
 
     /// The monotonic time: by this CPU's line, or else by the slow path.
     fn read_by_cpu(&self, read: impl FnOnce(&Table) -> Option<i64>) -> u64 {
-        if let Some(page) = &self.page {
-            return saturating_unsigned(page.monotonic_ns());
+        if let Some(substitute) = &self.substitute {
+            return substitute.now_ns(Timescale::Monotonic);
         }
         match self.per_cpu_table() {
             Some(table) => match read(table) {
@@ -58,6 +61,62 @@ impl Engine {
                 None => self.now_by_cpus_or_os(table),
             },
             None => self.now_by_common_line(),
+        }
+    }
+
+    /// A time with its bounds, where [`read_bounds`](Self::read_bounds) finds no line.
+    pub(crate) fn reading_slow(&self, scale: Timescale) -> Reading<u64> {
+        if let Some(substitute) = &self.substitute {
+            let before_ns = substitute.followed_ns(scale);
+            let ns = substitute.now_ns(scale);
+            return Reading::by_os(ns, [before_ns, substitute.followed_ns(scale)], substitute.state());
+        }
+        let mut line = None;
+        let monotonic_ns = self.read_bounds_slow(&mut line);
+        if let Some(line) = &line {
+            return Reading::by_line(line, scale);
+        }
+        let os_ns = scale.os_ns();
+        let ns = if scale == Timescale::Unix { os_ns } else { monotonic_ns };
+        Reading::by_os(ns, [os_ns; 2], self.state_without_line())
+    }
+
+    /// The state for a reading that has found no line. One may have appeared since.
+    #[inline(never)]
+    fn state_without_line(&self) -> State {
+        match self.state() {
+            State::Fast | State::Disrupted => State::Calibrating,
+            state => state,
+        }
+    }
+
+    /// As [`read_bounds`](Self::read_bounds), but in `line`, and after the slow path, which may
+    /// replace the line or recover. Returns the time in any case. A result of that size would be
+    /// copied, and take stack, in each call on the way.
+    #[inline(never)]
+    fn read_bounds_slow(&self, line: &mut Option<LineReading>) -> u64 {
+        self.find_cpus_bounds(line);
+        if let Some(line) = line {
+            return to_unsigned(line.ns);
+        }
+        let ns = self.now_ordered_slow();
+        self.find_bounds(line);
+        ns
+    }
+
+    #[inline(never)]
+    fn find_cpus_bounds(&self, line: &mut Option<LineReading>) {
+        *line = self.bounds_by_cpu();
+    }
+
+    #[inline(never)]
+    fn find_bounds(&self, line: &mut Option<LineReading>) {
+        *line = self.read_bounds();
+        if line.is_none() {
+            *line = self.read_bounds_while_valid();
+        }
+        if line.is_none() {
+            self.find_cpus_bounds(line);
         }
     }
 

@@ -1,5 +1,6 @@
 //! A clock that reads a page which another process serves. It has no thread and no line.
 
+use core::any::Any;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,10 +13,11 @@ use tickline_page::{ProcessHighWater, Reading, Source};
 use super::os::PageOs;
 use super::status::PageStatus;
 use crate::clock::Clock;
-use crate::engine::Engine;
+use crate::engine::{Engine, saturating_unsigned};
 use crate::error::Error;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Environment, Probes};
 use crate::status::State;
+use crate::substitute::{Substitute, Timescale};
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::{environment, learn_environment};
@@ -89,9 +91,7 @@ impl Clock {
         if probes == Probes::Minimal {
             engine.restrict_probes();
         }
-        // For good: nobody calibrates.
-        engine.disable();
-        engine.page = Some(PageReader::open(path.as_ref(), probes)?);
+        engine.leave_to(Arc::new(PageReader::open(path.as_ref(), probes)?));
         Ok(Self::of(None, Arc::new(engine)))
     }
 
@@ -99,7 +99,8 @@ impl Clock {
     /// own.
     #[must_use]
     pub fn page_status(&self) -> Option<PageStatus> {
-        self.engine().page.as_ref().map(PageReader::status)
+        let substitute: &dyn Any = &**self.engine().substitute.as_ref()?;
+        substitute.downcast_ref().map(PageReader::status)
     }
 }
 
@@ -131,13 +132,13 @@ impl PageReader {
 
     /// `CLOCK_MONOTONIC`, ns, in order with every process that reads this page.
     #[inline]
-    pub(crate) fn monotonic_ns(&self) -> i64 {
+    fn monotonic_ns(&self) -> i64 {
         self.reading().map_or_else(|| self.by_os(), |reading| reading.ns)
     }
 
     /// `CLOCK_REALTIME`, ns.
     #[inline]
-    pub(crate) fn unix_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         let Some(counter) = COUNTER.filter(|_| self.is_enabled()) else { return OsClock.realtime_ns() };
         match self.shift_ns() {
             None => OsClock.realtime_ns(),
@@ -216,8 +217,42 @@ impl PageReader {
         shift_ns
     }
 
+    /// Why the page is not read.
+    fn reason(&self) -> Option<Reason> {
+        self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::DisabledByProgram))
+    }
+
+    fn status(&self) -> PageStatus {
+        let snapshot = COUNTER.filter(|_| self.is_enabled()).map(|counter| self.file.snapshot(&counter));
+        let served = snapshot.filter(|snapshot| snapshot.is_served);
+        PageStatus {
+            path: self.file.path().to_owned(),
+            owner: self.file.owner(),
+            phase: self.file.phase(),
+            lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
+            lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.lease_left_ns?).ok()),
+        }
+    }
+}
+
+impl Substitute for PageReader {
+    fn now_ns(&self, scale: Timescale) -> u64 {
+        saturating_unsigned(match scale {
+            Timescale::Monotonic => self.monotonic_ns(),
+            Timescale::Unix => self.unix_ns(),
+        })
+    }
+
+    fn state(&self) -> State {
+        match (self.reason(), self.reading()) {
+            (Some(reason), _) => State::Fallback(reason),
+            (None, Some(Reading { source: Source::Line, .. })) => State::Fast,
+            (None, _) => State::Calibrating,
+        }
+    }
+
     /// The OS clock from now on, not below what was read before.
-    pub(crate) fn disable(&self) {
+    fn disable(&self) {
         // ORDERING: Relaxed, before the fence.
         self.switch.store(ENDING, Ordering::Relaxed);
         // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store.
@@ -231,36 +266,10 @@ impl PageReader {
         self.switch.store(DISABLED, Ordering::Release);
     }
 
-    pub(crate) fn enable(&self) {
+    fn enable(&self) {
         // ORDERING: Relaxed, a flag on its own: readings respect the process's high-water mark in
         // any case.
         self.switch.store(ENABLED, Ordering::Relaxed);
-    }
-
-    /// Why the page is not read.
-    pub(crate) fn reason(&self) -> Option<Reason> {
-        self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::DisabledByProgram))
-    }
-
-    /// How readings are served now.
-    pub(crate) fn state(&self) -> State {
-        match (self.reason(), self.reading()) {
-            (Some(reason), _) => State::Fallback(reason),
-            (None, Some(Reading { source: Source::Line, .. })) => State::Fast,
-            (None, _) => State::Calibrating,
-        }
-    }
-
-    fn status(&self) -> PageStatus {
-        let snapshot = COUNTER.filter(|_| self.is_enabled()).map(|counter| self.file.snapshot(&counter));
-        let served = snapshot.filter(|snapshot| snapshot.is_served);
-        PageStatus {
-            path: self.file.path().to_owned(),
-            owner: self.file.owner(),
-            phase: self.file.phase(),
-            lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
-            lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.lease_left_ns?).ok()),
-        }
     }
 }
 
