@@ -10,7 +10,7 @@ use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{GateKeeper, Lines};
-use tickline_core::gate::{Gate, Trust};
+use tickline_core::gate::{Facts, Gate, Trust};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
@@ -21,7 +21,6 @@ use crate::substitute::Substitute;
 use crate::sys::reference::{self, Followed, OsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
-use crate::trust::snapshot::TrustSnapshot;
 
 mod gates;
 mod slow;
@@ -55,13 +54,12 @@ struct ControlLoop {
     control: Control,
     /// Whether the loop was begun since the gates were judged, in this process.
     is_begun: bool,
-    /// The facts of the last judgement that may change.
-    judged_facts: TrustSnapshot,
+    /// Those of the last judgement.
+    facts: Facts,
 }
 
 impl ControlLoop {
-    const NEW: Self =
-        Self { control: Control::new(UNJUDGED), is_begun: false, judged_facts: TrustSnapshot::NONE };
+    const NEW: Self = Self { control: Control::new(UNJUDGED), is_begun: false, facts: Facts::UNKNOWN };
 }
 
 /// One clock. All of it is usable in static memory. The lines come first: then the global clock's
@@ -332,7 +330,7 @@ impl Engine {
         // in the child.
         unsafe {
             self.control_loop.try_lock(sys::lock_token(), |control_loop| {
-                (control_loop.is_begun, control_loop.judged_facts) = (false, TrustSnapshot::NONE);
+                (control_loop.is_begun, control_loop.facts) = (false, Facts::UNKNOWN);
             })
         }
     }
