@@ -10,7 +10,9 @@ use std::sync::Arc;
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::instant::Instant;
-use crate::options::{Driver, Probes, Settings};
+#[cfg(all(feature = "page", not(all(target_os = "linux", not(miri)))))]
+use crate::options::Probes;
+use crate::options::{Driver, Settings};
 use crate::reading::Reading;
 use crate::status::Status;
 use crate::substitute::Timescale;
@@ -147,10 +149,8 @@ impl Clock {
     pub(crate) fn own(settings: Settings) -> Result<Self, Error> {
         learn_environment(settings.probes);
         let engine = Arc::new(Engine::new(settings.driver, settings.interval_ns()));
-        if settings.probes == Probes::Minimal {
-            engine.restrict_probes();
-        }
-        engine.set_policy(settings.trust, settings.assume_invariant);
+        engine.restrict_probes(settings.probes);
+        engine.apply(&settings);
         let thread = match settings.driver {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,

@@ -15,7 +15,7 @@ use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes};
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::LazyTable;
 use crate::substitute::Substitute;
 use crate::sys::reference::{self, Followed, OsClock};
@@ -84,7 +84,7 @@ pub(crate) struct Engine {
     pub(crate) thread_mark: sys::ThreadMark,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
-    /// Whether [`restrict_probes`](Self::restrict_probes) was called.
+    /// Whether somebody has asked for minimal probes.
     has_minimal_probes: AtomicBool,
     interval_ns: AtomicU64,
     /// Whose verdict counts, as a number, and whether the counter runs at one rate, whatever the
@@ -242,14 +242,19 @@ impl Engine {
         self.interval_ns.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_interval_ns(&self, interval_ns: u64) {
+    /// Puts the settings into force that concern the control loop.
+    pub(crate) fn apply(&self, settings: &Settings) {
         // ORDERING: Relaxed, a setting on its own.
-        self.interval_ns.store(interval_ns, Ordering::Relaxed);
+        self.interval_ns.store(settings.interval_ns(), Ordering::Relaxed);
+        self.set_policy(settings.trust, settings.assume_invariant);
     }
 
-    /// Minimal probes from now on, for good: the program may have installed a seccomp filter, which
-    /// stays.
-    pub(crate) fn restrict_probes(&self) {
+    /// Minimal probes stay, once they are asked for: the program may have installed a seccomp
+    /// filter, which stays, too.
+    pub(crate) fn restrict_probes(&self, probes: Probes) {
+        if probes == Probes::Full {
+            return;
+        }
         sys::forgo_page();
         reference::trust_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet

@@ -65,7 +65,7 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 
 impl Engine {
     /// Judges by these from now on.
-    pub(crate) fn set_policy(&self, trust: Trust, assume_invariant: bool) {
+    pub(super) fn set_policy(&self, trust: Trust, assume_invariant: bool) {
         // ORDERING: Relaxed for both, a setting. `judge_again` below publishes it.
         let order = Ordering::Relaxed;
         let before =

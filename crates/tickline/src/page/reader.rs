@@ -2,16 +2,15 @@
 
 use core::any::Any;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tickline_core::gate::Reason;
 use tickline_core::sample::Reference;
 use tickline_page::host::PageFile;
-use tickline_page::{ProcessHighWater, Reading, Source};
+use tickline_page::{LeasePhase, ProcessHighWater, Reading, Source};
 
 use super::os::PageOs;
-use super::status::PageStatus;
 use crate::clock::Clock;
 use crate::engine::{Engine, saturating_unsigned};
 use crate::error::Error;
@@ -47,6 +46,35 @@ pub(crate) struct PageReader {
     switch: AtomicU8,
     /// Why the page is not used in any case.
     refused: Option<Reason>,
+}
+
+/// What a page serves to a clock: [`Clock::page_status`](crate::Clock::page_status).
+///
+/// ```no_run
+/// use tickline::{Clock, Probes};
+///
+/// # fn main() -> Result<(), tickline::Error> {
+/// let clock = Clock::open_page("/run/tickline/page.v1", Probes::Full)?;
+/// if let Some(page) = clock.page_status() {
+///     println!("{}: {}, {:?} ns ahead", page.path.display(), page.phase.code(), page.lead_ns);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PageStatus {
+    /// The page's file.
+    pub path: PathBuf,
+    /// The user that it belongs to: 0 is root.
+    pub owner: u32,
+    /// What it says.
+    pub phase: LeasePhase,
+    /// How far readings may be above the OS clock while that keeps its rate, ns; `None` while there
+    /// is no line.
+    pub lead_ns: Option<i64>,
+    /// For how long the present leases last, ns; `None` if there is none.
+    pub lease_left_ns: Option<u64>,
 }
 
 impl Clock {
@@ -88,9 +116,7 @@ impl Clock {
     pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
         learn_environment(probes);
         let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
-        if probes == Probes::Minimal {
-            engine.restrict_probes();
-        }
+        engine.restrict_probes(probes);
         engine.leave_to(Arc::new(PageReader::open(path.as_ref(), probes)?));
         Ok(Self::of(None, Arc::new(engine)))
     }
@@ -279,7 +305,7 @@ mod tests {
 
     use super::*;
     use crate::Clock;
-    use crate::page::{LeasePhase, Publisher};
+    use crate::page::Publisher;
 
     #[test]
     fn rule_r8_a_forked_child_raises_its_high_water() {
