@@ -103,10 +103,9 @@ impl Engine {
     #[inline(never)]
     fn collect(&self, facts: &mut Facts, lines: Lines) -> bool {
         let Some(mut collector) = self.collector() else { return false };
-        collector.begin_anew_if_changed(self.keeper.changes());
         *facts = Facts::UNKNOWN;
         self.add_clock_facts(facts, lines);
-        collector.finish(self.probes(), facts);
+        collector.finish(self.keeper.changes(), self.probes(), facts);
         true
     }
 
@@ -117,8 +116,8 @@ impl Engine {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
-        collector.begin_anew_if_changed(self.keeper.changes());
-        collector.step(self.probes(), compare::result().unwrap_or(Comparison::Pending))
+        let comparison = compare::result().unwrap_or(Comparison::Pending);
+        collector.step(self.keeper.changes(), self.probes(), comparison)
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.

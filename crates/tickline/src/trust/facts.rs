@@ -23,7 +23,6 @@ pub(crate) use cpu::hypervisor;
 pub(crate) use environment::{environment, learn_environment};
 pub(crate) use kernel::clocksource;
 
-use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::{self, Facts};
 
 use crate::options::Probes;
@@ -39,7 +38,7 @@ pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
 /// Whether the kernel would keep time with this target's counter.
 #[inline(never)]
 fn is_accepted() -> Option<bool> {
-    kernel::is_accepted(HardwareCounter::CLOCKSOURCE, &mut [0; kernel::LIST_BYTES])
+    kernel::is_accepted(&mut [0; kernel::LIST_BYTES])
 }
 
 /// Whether the counter may be read. That is a SIGSEGV where the process may not, and unwanted where
@@ -74,7 +73,7 @@ mod tests {
     #[test]
     fn notices_that_the_kernel_rejects_a_counter_that_it_does_not_use() {
         let mut facts = Facts::UNKNOWN;
-        Collector::new().finish(Probes::Full, &mut facts);
+        Collector::new().finish(0, Probes::Full, &mut facts);
         // Not collected where the kernel keeps time with the counter.
         facts.kernel_accepts = is_accepted();
         let was = facts.kernel_accepts;
