@@ -10,6 +10,7 @@ use core::fmt;
 use tickline_core::sample::Reference;
 
 use crate::engine::saturating_unsigned;
+use crate::reading::Reading;
 use crate::status::State;
 use crate::sys::reference::OsClock;
 #[cfg(feature = "utc")]
@@ -48,6 +49,13 @@ pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
     fn disable(&self) {}
 
     fn enable(&self) {}
+
+    /// The present with its bounds.
+    fn reading(&self, scale: Timescale) -> Reading<u64> {
+        let before_ns = self.followed_ns(scale);
+        let ns = self.now_ns(scale);
+        Reading::by_os(ns, [before_ns, self.followed_ns(scale)], self.state())
+    }
 
     /// UTC, which a page says nothing about.
     #[cfg(feature = "utc")]

@@ -41,8 +41,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn unix_slow(&self) -> u64 {
-        if let Some(substitute) = &self.substitute {
-            return substitute.now_ns(Timescale::Unix);
+        if let Some(ns) = self.now_by_substitute(Timescale::Unix) {
+            return ns;
         }
         match self.per_cpu_table().filter(|_| !self.os_serves_unix()) {
             Some(table) => table.read_unix().map_or_else(|| self.unix_by_os(table), to_unsigned),
@@ -50,10 +50,15 @@ impl Engine {
         }
     }
 
+    /// A function of its own, whose frame is gone before the slow path.
+    fn now_by_substitute(&self, scale: Timescale) -> Option<u64> {
+        self.substitute.as_ref().map(|substitute| substitute.now_ns(scale))
+    }
+
     /// The monotonic time: by this CPU's line, or else by the slow path.
     fn read_by_cpu(&self, read: impl FnOnce(&Table) -> Option<i64>) -> u64 {
-        if let Some(substitute) = &self.substitute {
-            return substitute.now_ns(Timescale::Monotonic);
+        if let Some(ns) = self.now_by_substitute(Timescale::Monotonic) {
+            return ns;
         }
         match self.per_cpu_table() {
             Some(table) => match read(table) {
@@ -67,57 +72,43 @@ impl Engine {
     /// A time with its bounds, where [`read_bounds`](Self::read_bounds) finds no line.
     pub(crate) fn reading_slow(&self, scale: Timescale) -> Reading<u64> {
         if let Some(substitute) = &self.substitute {
-            let before_ns = substitute.followed_ns(scale);
-            let ns = substitute.now_ns(scale);
-            return Reading::by_os(ns, [before_ns, substitute.followed_ns(scale)], substitute.state());
+            return substitute.reading(scale);
         }
-        let mut line = None;
-        let monotonic_ns = self.read_bounds_slow(&mut line);
-        if let Some(line) = &line {
-            return Reading::by_line(line, scale);
+        if let Some(reading) = self.reading_by_cpu(scale) {
+            return reading;
         }
+        let monotonic_ns = self.now_ordered_slow();
+        self.reading_after_slow_path(scale, monotonic_ns)
+    }
+
+    #[inline(never)]
+    fn reading_by_cpu(&self, scale: Timescale) -> Option<Reading<u64>> {
+        self.bounds_by_cpu().map(|line| Reading::by_line(&line, scale))
+    }
+
+    /// The slow path may have replaced the line, or recovered.
+    #[inline(never)]
+    fn reading_after_slow_path(&self, scale: Timescale, monotonic_ns: u64) -> Reading<u64> {
+        if let Some(line) = self.read_bounds().or_else(|| self.read_bounds_while_valid()) {
+            return Reading::by_line(&line, scale);
+        }
+        match self.reading_by_cpu(scale) {
+            Some(reading) => reading,
+            None => self.reading_without_line(scale, monotonic_ns),
+        }
+    }
+
+    /// By the OS clock, but for a monotonic time that was found before.
+    #[inline(never)]
+    fn reading_without_line(&self, scale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let os_ns = scale.os_ns();
         let ns = if scale == Timescale::Unix { os_ns } else { monotonic_ns };
-        Reading::by_os(ns, [os_ns; 2], self.state_without_line())
-    }
-
-    /// The state for a reading that has found no line. One may have appeared since.
-    #[inline(never)]
-    fn state_without_line(&self) -> State {
-        match self.state() {
+        // A line may have appeared since.
+        let state = match self.state() {
             State::Fast | State::Disrupted => State::Calibrating,
             state => state,
-        }
-    }
-
-    /// As [`read_bounds`](Self::read_bounds), but in `line`, and after the slow path, which may
-    /// replace the line or recover. Returns the time in any case. A result of that size would be
-    /// copied, and take stack, in each call on the way.
-    #[inline(never)]
-    fn read_bounds_slow(&self, line: &mut Option<LineReading>) -> u64 {
-        self.find_cpus_bounds(line);
-        if let Some(line) = line {
-            return to_unsigned(line.ns);
-        }
-        let ns = self.now_ordered_slow();
-        self.find_bounds(line);
-        ns
-    }
-
-    #[inline(never)]
-    fn find_cpus_bounds(&self, line: &mut Option<LineReading>) {
-        *line = self.bounds_by_cpu();
-    }
-
-    #[inline(never)]
-    fn find_bounds(&self, line: &mut Option<LineReading>) {
-        *line = self.read_bounds();
-        if line.is_none() {
-            *line = self.read_bounds_while_valid();
-        }
-        if line.is_none() {
-            self.find_cpus_bounds(line);
-        }
+        };
+        Reading::by_os(ns, [os_ns; 2], state)
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
