@@ -20,36 +20,31 @@ use std::time::Duration;
 /// assert_eq!(start - deadline, Duration::ZERO);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Instant {
-    ns: u64,
-}
+pub struct Instant(tickline::Instant);
 
 impl Instant {
     #[inline]
     pub(crate) const fn from_ns(ns: u64) -> Self {
-        Self { ns }
+        Self(tickline::Instant::from_nanos(ns))
     }
 
     #[inline]
     pub(crate) const fn as_ns(self) -> u64 {
-        self.ns
+        self.0.as_nanos()
     }
 
     /// Time since `earlier`; zero if that is later.
     #[inline]
     #[must_use]
     pub const fn duration_since(&self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.ns.saturating_sub(earlier.ns))
+        self.0.duration_since(earlier.0)
     }
 
     /// Time since `earlier`; `None` if that is later.
     #[inline]
     #[must_use]
     pub const fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
-        match self.ns.checked_sub(earlier.ns) {
-            Some(ns) => Some(Duration::from_nanos(ns)),
-            None => None,
-        }
+        self.0.checked_duration_since(earlier.0)
     }
 
     /// Time since `earlier`; zero if that is later.
@@ -70,37 +65,35 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn checked_add(&self, duration: Duration) -> Option<Self> {
-        let ns = u64::try_from(duration.as_nanos()).ok()?;
-        self.ns.checked_add(ns).map(Self::from_ns)
+        self.0.checked_add(duration).map(Self)
     }
 
     /// This instant less `duration`; `None` before 0.
     #[inline]
     #[must_use]
     pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
-        let ns = u64::try_from(duration.as_nanos()).ok()?;
-        self.ns.checked_sub(ns).map(Self::from_ns)
+        self.0.checked_sub(duration).map(Self)
     }
 }
 
 /// The nanoseconds.
 impl fmt::Debug for Instant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.ns.fmt(f)
+        self.as_ns().fmt(f)
     }
 }
 
 impl From<tickline::Instant> for Instant {
     #[inline]
     fn from(instant: tickline::Instant) -> Self {
-        Self { ns: instant.as_nanos() }
+        Self(instant)
     }
 }
 
 impl From<Instant> for tickline::Instant {
     #[inline]
     fn from(instant: Instant) -> Self {
-        Self::from_nanos(instant.ns)
+        instant.0
     }
 }
 
@@ -112,7 +105,7 @@ impl Add<Duration> for Instant {
     /// If the sum is beyond 2^64 - 1 ns; use [`checked_add`](Instant::checked_add) otherwise.
     #[inline]
     fn add(self, duration: Duration) -> Self {
-        self.checked_add(duration).expect("an instant and a duration end after 2^64 - 1 ns")
+        Self(self.0 + duration)
     }
 }
 
@@ -124,7 +117,7 @@ impl Sub<Duration> for Instant {
     /// If the difference is before 0; use [`checked_sub`](Instant::checked_sub) otherwise.
     #[inline]
     fn sub(self, duration: Duration) -> Self {
-        self.checked_sub(duration).expect("an instant less a duration is before 0")
+        Self(self.0 - duration)
     }
 }
 

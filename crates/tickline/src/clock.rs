@@ -7,19 +7,15 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
 
-use tickline_core::sample::Reference;
-
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::instant::Instant;
-#[cfg(feature = "mock")]
-use crate::mock::MockClock;
-#[cfg(feature = "mock")]
-use crate::options::DEFAULT_INTERVAL_NS;
-use crate::options::{Driver, Probes, Settings};
+#[cfg(all(feature = "page", not(all(target_os = "linux", not(miri)))))]
+use crate::options::Probes;
+use crate::options::{Driver, Settings};
 use crate::reading::Reading;
-use crate::status::{State, Status};
-use crate::sys::reference::OsClock;
+use crate::status::Status;
+use crate::substitute::Timescale;
 use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 use crate::unix_time::UnixTime;
@@ -31,8 +27,6 @@ static GLOBAL_CLOCK: Clock = Clock {
     // SAFETY: the address of a static is not null.
     engine: unsafe { NonNull::new_unchecked((&raw const GLOBAL).cast_mut()) },
     _owned: None,
-    #[cfg(feature = "mock")]
-    mock: None,
 };
 
 /// A calibrated clock. [`Clock::global`] is the one behind [`Instant`](crate::Instant) and the free
@@ -59,7 +53,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// `Clock` is this handle itself, not a type parameter and not a type beside it: a struct that
 /// keeps one needs no generics, and has all that a clock can do. A clone copies a pointer, and of
 /// a clock of one's own counts a reference. A reading goes through the pointer, as it would
-/// through a reference; only the feature `mock` adds a test of a flag.
+/// through a reference.
 ///
 /// Take times by the clock: `clock.now() - start`. `start.elapsed()` reads the global one. Instants
 /// of all clocks have one timescale: those of two clocks differ by at most the sum of their bounds.
@@ -107,9 +101,6 @@ pub struct Clock {
     engine: NonNull<Engine>,
     /// Held for its drop: the last of the clones stops the thread.
     _owned: Option<Arc<Owned>>,
-    /// Answers in the engine's place. The engine is then one of its own, which never has a line.
-    #[cfg(feature = "mock")]
-    pub(crate) mock: Option<MockClock>,
 }
 
 struct Owned {
@@ -134,8 +125,6 @@ const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Engine>();
     shareable::<Option<Arc<Owned>>>();
-    #[cfg(feature = "mock")]
-    shareable::<MockClock>();
     assert!(size_of::<Engine>() <= 16 * 1024, "a clock is promised to take 16 KiB at most");
 };
 
@@ -160,10 +149,8 @@ impl Clock {
     pub(crate) fn own(settings: Settings) -> Result<Self, Error> {
         learn_environment(settings.probes);
         let engine = Arc::new(Engine::new(settings.driver, settings.interval_ns()));
-        if settings.probes == Probes::Minimal {
-            engine.restrict_probes();
-        }
-        engine.set_policy(settings.trust, settings.assume_invariant);
+        engine.restrict_probes(settings.probes);
+        engine.apply(&settings);
         let thread = match settings.driver {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
@@ -176,8 +163,6 @@ impl Clock {
             // The Arc's content stays where it is when the Clock moves.
             engine: NonNull::from(&*engine),
             _owned: Some(Arc::new(Owned { _thread: thread, _engine: engine })),
-            #[cfg(feature = "mock")]
-            mock: None,
         }
     }
 
@@ -193,7 +178,6 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
-        by_mock!(self.mock.as_ref().map(MockClock::now));
         Instant::from_nanos(self.engine().now_ns())
     }
 
@@ -203,7 +187,6 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
-        by_mock!(self.mock.as_ref().map(MockClock::now));
         Instant::from_nanos(self.engine().now_ordered_ns())
     }
 
@@ -213,7 +196,6 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {
-        by_mock!(self.mock.as_ref().map(MockClock::unix_now));
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
@@ -222,7 +204,6 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn recent(&self) -> Instant {
-        by_mock!(self.mock.as_ref().map(MockClock::now));
         Instant::from_nanos(self.engine().recent_ns())
     }
 
@@ -231,14 +212,16 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
-        by_mock!(self.mock.as_ref().map(|mock| {
-            let ns = mock.now().as_nanos().cast_signed();
-            self.reading_without_line(Instant::from_nanos, ns, ns)
-        }));
         match &self.engine().read_bounds() {
-            Some(line) => Reading::<Instant>::by_line(line),
+            Some(line) => Reading::by_line(line, Timescale::Monotonic).with(Instant::from_nanos),
             None => self.reading_slow(),
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reading_slow(&self) -> Reading<Instant> {
+        self.engine().reading_slow(Timescale::Monotonic).with(Instant::from_nanos)
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line
@@ -246,69 +229,16 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
-        by_mock!(self.mock.as_ref().map(|mock| {
-            let ns = mock.unix_now().as_nanos().cast_signed();
-            self.reading_without_line(UnixTime::from_nanos, ns, ns)
-        }));
         match &self.engine().read_bounds() {
-            Some(line) => Reading::<UnixTime>::by_line(line),
+            Some(line) => Reading::by_line(line, Timescale::Unix).with(UnixTime::from_nanos),
             None => self.unix_reading_slow(),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn reading_slow(&self) -> Reading<Instant> {
-        if let Some(page) = &self.engine().page {
-            let before_ns = OsClock.monotonic_ns();
-            let ns = page.monotonic_ns();
-            let os_ns = [before_ns, OsClock.monotonic_ns()];
-            return Reading::by_os(Instant::from_nanos, ns, os_ns, page.state());
-        }
-        let mut line = None;
-        let ns = self.engine().read_bounds_slow(&mut line);
-        match &line {
-            Some(line) => Reading::<Instant>::by_line(line),
-            None => self.reading_without_line(Instant::from_nanos, ns, OsClock.monotonic_ns()),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
     fn unix_reading_slow(&self) -> Reading<UnixTime> {
-        if let Some(page) = &self.engine().page {
-            let before_ns = OsClock.realtime_ns();
-            let ns = page.unix_ns();
-            let os_ns = [before_ns, OsClock.realtime_ns()];
-            return Reading::by_os(UnixTime::from_nanos, ns, os_ns, page.state());
-        }
-        let mut line = None;
-        self.engine().read_bounds_slow(&mut line);
-        match &line {
-            Some(line) => Reading::<UnixTime>::by_line(line),
-            None => {
-                let ns = OsClock.realtime_ns();
-                self.reading_without_line(UnixTime::from_nanos, ns, ns)
-            }
-        }
-    }
-
-    /// A reading that found no line. One may have appeared since.
-    #[inline(never)]
-    fn reading_without_line<T: Copy>(&self, from_nanos: fn(u64) -> T, ns: i64, os_ns: i64) -> Reading<T> {
-        let state = match self.engine().state() {
-            State::Fast | State::Disrupted => State::Calibrating,
-            state => state,
-        };
-        Reading::by_os(from_nanos, ns, [os_ns; 2], state)
-    }
-
-    /// A reading by the line, its Unix time, and the bound of the difference, ns.
-    pub(crate) fn unix_by_line(&self) -> Option<(Instant, UnixTime, u64)> {
-        let line = self.engine().read_bounds()?;
-        let unix_ns = u64::try_from(line.ns.wrapping_add(line.bounds.unix_offset_ns)).ok()?;
-        let instant = Instant::from_nanos(u64::try_from(line.ns).ok()?);
-        Some((instant, UnixTime::from_nanos(unix_ns), line.bounds.unix_bound_ns))
+        self.engine().reading_slow(Timescale::Unix).with(UnixTime::from_nanos)
     }
 
     /// What the clock says about itself. Takes a system call or two; not for hot paths.
@@ -333,10 +263,6 @@ impl Clock {
     /// Lets the counter serve again after [`disable`](Self::disable), once the control loop has
     /// judged the gates. Changes nothing if the clock was not disabled, or is a mock's.
     pub fn enable(&self) {
-        #[cfg(feature = "mock")]
-        if self.mock.is_some() {
-            return;
-        }
         self.engine().enable();
     }
 
@@ -355,29 +281,14 @@ impl Default for Clock {
     }
 }
 
-#[cfg(feature = "mock")]
-impl MockClock {
-    /// A [`Clock`] that shows this mock's time, on every thread, for code that is given its clock
-    /// ([A clock to inject](Clock#a-clock-to-inject)).
+#[cfg(all(feature = "page", not(all(target_os = "linux", not(miri)))))]
+impl Clock {
+    /// On Linux, a clock that reads the time from the page at `path`.
     ///
-    /// Bounds of its readings are as narrow as they can be. Its state is
-    /// [`Fallback`](State::Fallback), for no counter serves.
+    /// # Errors
     ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickline::mock::MockClock;
-    ///
-    /// let mock = MockClock::new();
-    /// let clock = mock.clock();
-    /// let start = clock.now();
-    /// mock.advance(Duration::from_secs(5));
-    /// let elsewhere = std::thread::spawn(move || clock.now());
-    /// assert_eq!(elsewhere.join().expect("no panic") - start, Duration::from_secs(5));
-    /// ```
-    #[must_use]
-    pub fn clock(&self) -> Clock {
-        let engine = Arc::new(Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS));
-        engine.disable();
-        Clock { mock: Some(self.clone()), ..Clock::of(None, engine) }
+    /// [`Page`](crate::ErrorKind::Page): this is not Linux.
+    pub fn open_page(_: impl AsRef<std::path::Path>, _: Probes) -> Result<Self, Error> {
+        Err(Error::page("pages need Linux"))
     }
 }

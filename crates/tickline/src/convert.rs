@@ -6,10 +6,10 @@
 use core::time::Duration;
 use std::time::Instant as StdInstant;
 
-use crate::clock::Clock;
+use crate::engine::{Engine, current};
 use crate::instant::Instant;
-#[cfg(feature = "mock")]
-use crate::mock;
+use crate::reading::Reading;
+use crate::substitute::Timescale;
 use crate::sys::reference;
 use crate::unix_time::UnixTime;
 
@@ -39,7 +39,7 @@ const GOOD_BRACKET_NS: u64 = 250;
 ///
 /// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
-///   bounds of [`Clock::reading`], some 50 ns, however old the anchor is. A line for each CPU, and
+///   bounds of [`Clock::reading`](crate::Clock::reading), some 50 ns, however old the anchor is. A line for each CPU, and
 ///   the state [`Disrupted`](crate::State::Disrupted), add errors of their own.
 /// - Unix time keeps its difference from `CLOCK_MONOTONIC` until somebody sets it, or until a leap
 ///   second. An anchor has the difference at its own moment: to move a deadline when somebody sets
@@ -110,19 +110,22 @@ impl Anchor<UnixTime> {
     /// mock's.
     #[must_use]
     pub fn unix() -> Self {
-        #[cfg(feature = "mock")]
-        if mock::active(|_| ()).is_some() {
-            return Self::by_bracket(Instant::now_ordered, UnixTime::now);
-        }
-        Self::unix_by(Clock::global())
+        current(Self::unix_by)
     }
 
-    fn unix_by(clock: &Clock) -> Self {
-        match clock.unix_by_line() {
-            // The offset is one number, so only its bound is in error, and the rounding of two
-            // clocks.
-            Some((instant, other, bound_ns)) => Self { instant, other, bound_ns: bound_ns.saturating_add(1) },
-            None => Self::by_bracket(|| clock.now_ordered(), || clock.unix_now()),
+    fn unix_by(engine: &Engine) -> Self {
+        match engine.read_bounds() {
+            Some(line) => Self {
+                instant: Instant::from_nanos(Reading::by_line(&line, Timescale::Monotonic).time()),
+                other: UnixTime::from_nanos(Reading::by_line(&line, Timescale::Unix).time()),
+                // The offset is one number, so only its bound is in error, and the rounding of two
+                // clocks.
+                bound_ns: line.bounds.unix_bound_ns.saturating_add(1),
+            },
+            None => Self::by_bracket(
+                || Instant::from_nanos(engine.now_ordered_ns()),
+                || UnixTime::from_nanos(engine.unix_ns()),
+            ),
         }
     }
 

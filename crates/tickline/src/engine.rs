@@ -4,22 +4,23 @@
 //! [`Engine::now_slow`] and its like take over (`engine/slow.rs`).
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::Arc;
 
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{GateKeeper, Lines};
-use tickline_core::gate::{Gate, Trust};
+use tickline_core::gate::{Facts, Gate, Trust};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{LineReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes};
+use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::LazyTable;
+use crate::substitute::Substitute;
 use crate::sys::reference::{self, Followed, OsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
-use crate::trust::snapshot::TrustSnapshot;
 
 mod gates;
 mod slow;
@@ -27,6 +28,17 @@ mod status;
 
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+
+/// What `read` returns of the clock behind the free functions: the global one, or a mock that is
+/// active on this thread.
+#[inline(always)]
+pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
+    #[cfg(feature = "mock")]
+    if let Some(time) = crate::mock::active(&read) {
+        return time;
+    }
+    read(&GLOBAL)
+}
 
 /// What a control loop is made with before the gates are judged. Each iteration sets interval and
 /// driver.
@@ -42,13 +54,12 @@ struct ControlLoop {
     control: Control,
     /// Whether the loop was begun since the gates were judged, in this process.
     is_begun: bool,
-    /// The facts of the last judgement that may change.
-    judged_facts: TrustSnapshot,
+    /// Those of the last judgement.
+    facts: Facts,
 }
 
 impl ControlLoop {
-    const NEW: Self =
-        Self { control: Control::new(UNJUDGED), is_begun: false, judged_facts: TrustSnapshot::NONE };
+    const NEW: Self = Self { control: Control::new(UNJUDGED), is_begun: false, facts: Facts::UNKNOWN };
 }
 
 /// One clock. All of it is usable in static memory. The lines come first: then the global clock's
@@ -73,7 +84,7 @@ pub(crate) struct Engine {
     pub(crate) thread_mark: sys::ThreadMark,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
-    /// Whether [`restrict_probes`](Self::restrict_probes) was called.
+    /// Whether somebody has asked for minimal probes.
     has_minimal_probes: AtomicBool,
     interval_ns: AtomicU64,
     /// Whose verdict counts, as a number, and whether the counter runs at one rate, whatever the
@@ -82,8 +93,8 @@ pub(crate) struct Engine {
     assume_invariant: AtomicBool,
     /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// A page that another process serves. This engine then has no line, and stays disabled.
-    pub(crate) page: Option<crate::page::PageReader>,
+    /// What serves in this engine's place. The engine then has no line, and stays disabled.
+    pub(crate) substitute: Option<Arc<dyn Substitute>>,
     /// What the thread knows of UTC.
     #[cfg(feature = "utc")]
     pub(crate) utc: crate::utc::published::Published,
@@ -111,10 +122,17 @@ impl Engine {
             trust: AtomicU8::new(Trust::Auto as u8),
             assume_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
-            page: None,
+            substitute: None,
             #[cfg(feature = "utc")]
             utc: crate::utc::published::Published::new(),
         }
+    }
+
+    /// Leaves all readings to `substitute`, for good.
+    #[cfg(any(feature = "mock", all(feature = "page", target_os = "linux", not(miri))))]
+    pub(crate) fn leave_to(&mut self, substitute: Arc<dyn Substitute>) {
+        self.disable();
+        self.substitute = Some(substitute);
     }
 
     // ---- readings -----------------------------------------------------------------------------
@@ -165,37 +183,6 @@ impl Engine {
     /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
     fn read_bounds_while_valid(&self) -> Option<LineReading> {
         self.shared.read_bounds_while_valid(&COUNTER?, &self.followed())
-    }
-
-    /// As [`read_bounds`](Self::read_bounds), but in `line`, and after the slow path, which may
-    /// replace the line or recover. Returns the time in any case. A result of that size would be
-    /// copied, and take stack, in each call on the way.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn read_bounds_slow(&self, line: &mut Option<LineReading>) -> i64 {
-        self.find_cpus_bounds(line);
-        if let Some(line) = line {
-            return line.ns;
-        }
-        let ns = self.now_ordered_slow().cast_signed();
-        self.find_bounds(line);
-        ns
-    }
-
-    #[inline(never)]
-    fn find_cpus_bounds(&self, line: &mut Option<LineReading>) {
-        *line = self.bounds_by_cpu();
-    }
-
-    #[inline(never)]
-    fn find_bounds(&self, line: &mut Option<LineReading>) {
-        *line = self.read_bounds();
-        if line.is_none() {
-            *line = self.read_bounds_while_valid();
-        }
-        if line.is_none() {
-            self.find_cpus_bounds(line);
-        }
     }
 
     /// The coarse time that the thread last stored; without a thread in this process, the present
@@ -255,14 +242,19 @@ impl Engine {
         self.interval_ns.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_interval_ns(&self, interval_ns: u64) {
+    /// Puts the settings into force that concern the control loop.
+    pub(crate) fn apply(&self, settings: &Settings) {
         // ORDERING: Relaxed, a setting on its own.
-        self.interval_ns.store(interval_ns, Ordering::Relaxed);
+        self.interval_ns.store(settings.interval_ns(), Ordering::Relaxed);
+        self.set_policy(settings.trust, settings.assume_invariant);
     }
 
-    /// Minimal probes from now on, for good: the program may have installed a seccomp filter, which
-    /// stays.
-    pub(crate) fn restrict_probes(&self) {
+    /// Minimal probes stay, once they are asked for: the program may have installed a seccomp
+    /// filter, which stays, too.
+    pub(crate) fn restrict_probes(&self, probes: Probes) {
+        if probes == Probes::Full {
+            return;
+        }
         sys::forgo_page();
         reference::trust_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet
@@ -343,7 +335,7 @@ impl Engine {
         // in the child.
         unsafe {
             self.control_loop.try_lock(sys::lock_token(), |control_loop| {
-                (control_loop.is_begun, control_loop.judged_facts) = (false, TrustSnapshot::NONE);
+                (control_loop.is_begun, control_loop.facts) = (false, Facts::UNKNOWN);
             })
         }
     }
@@ -379,7 +371,7 @@ fn to_unsigned(ns: i64) -> u64 {
 /// A reading by any other path: by an OS clock, or by a line at a moment when it was not in use.
 /// 0 if it is negative.
 #[inline]
-fn saturating_unsigned(ns: i64) -> u64 {
+pub(crate) fn saturating_unsigned(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)
 }
 

@@ -4,32 +4,27 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::arithmetic::arithmetic;
-use crate::engine::GLOBAL;
-#[cfg(feature = "mock")]
-use crate::mock::active;
+use crate::engine::{Engine, current};
 
 /// [`Instant::now`] as a number: ns of `CLOCK_MONOTONIC` of this process's time namespace.
 #[inline]
 #[must_use]
 pub fn now_ns() -> u64 {
-    by_mock!(active(|mock| mock.now().as_nanos()));
-    GLOBAL.now_ns()
+    current(Engine::now_ns)
 }
 
 /// [`Instant::now_ordered`] as a number: ns of `CLOCK_MONOTONIC`.
 #[inline]
 #[must_use]
 pub fn now_ordered_ns() -> u64 {
-    by_mock!(active(|mock| mock.now().as_nanos()));
-    GLOBAL.now_ordered_ns()
+    current(Engine::now_ordered_ns)
 }
 
 /// [`Instant::recent`] as a number: ns of `CLOCK_MONOTONIC`.
 #[inline]
 #[must_use]
 pub fn recent_ns() -> u64 {
-    by_mock!(active(|mock| mock.now().as_nanos()));
-    GLOBAL.recent_ns()
+    current(Engine::recent_ns)
 }
 
 /// A point in time of `CLOCK_MONOTONIC`, in the shape of [`std::time::Instant`], 8 bytes.

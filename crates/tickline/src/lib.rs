@@ -121,21 +121,10 @@
 //! |---|---|
 //! | `chrono`, `jiff`, `time` | conversions of [`UnixTime`] into the times of these crates and back, exact |
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
-//! | `mock` | a clock for tests, which makes every reading test a flag first |
+//! | `mock` | a clock for tests; readings without a `Clock`, such as `Instant::now`, then test a flag first |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
 //! | `utc` | [`Clock::utc`]: the earliest and the latest time that UTC can be, by clock-bound, chronyd or the kernel (Linux) |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` publishes; `page::Publisher` publishes one. On other systems `open_page` fails |
-
-/// Returns the time of a mock, if there is one: `$time` is an `Option`. Without the feature `mock`
-/// this is nothing.
-macro_rules! by_mock {
-    ($time:expr) => {
-        #[cfg(feature = "mock")]
-        if let Some(time) = $time {
-            return time;
-        }
-    };
-}
 
 mod arithmetic;
 mod clock;
@@ -154,13 +143,11 @@ pub mod mock;
 mod options;
 #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
 pub mod page;
-#[cfg(not(all(feature = "page", target_os = "linux", not(miri))))]
-#[path = "page/other.rs"]
-mod page;
 mod per_cpu;
 mod process_lock;
 mod reading;
 mod status;
+mod substitute;
 mod sys;
 mod thread;
 mod trust;

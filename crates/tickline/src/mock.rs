@@ -5,9 +5,9 @@
 //! go on with the real time. If code runs on several threads, let its caller pass in the clock. A
 //! test then passes [`MockClock::clock`], and activates nothing.
 //!
-//! With the feature, every reading tests a flag first. If a program has the feature only among its
-//! `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo builds the program
-//! without it.
+//! With the feature, readings without a [`Clock`] test a flag first. If a program has the feature
+//! only among its `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo builds
+//! the program without it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,7 +27,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 #[cfg(feature = "utc")]
 use std::sync::{Mutex, PoisonError};
 
-use crate::instant::Instant;
+use tickline_core::gate::Reason;
+
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::options::{DEFAULT_INTERVAL_NS, Driver};
+use crate::status::State;
+use crate::substitute::{Substitute, Timescale};
+#[cfg(feature = "utc")]
 use crate::unix_time::UnixTime;
 #[cfg(feature = "utc")]
 use crate::utc::{UtcReading, UtcUnknown};
@@ -53,10 +60,14 @@ thread_local! {
 /// assert_eq!(UnixTime::now(), before + Duration::from_nanos(1_000));
 /// ```
 #[derive(Debug, Clone)]
-pub struct MockClock(Arc<Inner>);
+pub struct MockClock {
+    time: Arc<MockTime>,
+    /// Shows this time.
+    clock: Clock,
+}
 
 #[derive(Debug)]
-struct Inner {
+struct MockTime {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns.
     unix_offset_ns: AtomicI64,
@@ -68,7 +79,7 @@ struct Inner {
     tokio_start: Option<tokio::time::Instant>,
 }
 
-impl Inner {
+impl MockTime {
     fn new() -> Self {
         const START_NS: u64 = 1_000_000_000;
         const UNIX_START_S: i64 = 1_767_225_600;
@@ -80,6 +91,57 @@ impl Inner {
             #[cfg(feature = "tokio")]
             tokio_start: None,
         }
+    }
+
+    /// Moves both clocks forward.
+    fn advance(&self, duration: Duration) {
+        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        let later = |now_ns: u64| Some(now_ns.saturating_add(ns));
+        // ORDERING: Relaxed for both: a test that moves the clock on one thread and reads it on
+        // another orders the two itself.
+        self.monotonic_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).ok();
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        // ORDERING: Relaxed, as in `advance`.
+        let by_hand_ns = self.monotonic_ns.load(Ordering::Relaxed);
+        #[cfg(feature = "tokio")]
+        if let Some(start) = self.tokio_start {
+            let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+            return by_hand_ns.saturating_add(ns);
+        }
+        by_hand_ns
+    }
+}
+
+impl Substitute for MockTime {
+    /// Unix time is 1970 before that, and the last time of the type after the year 2554.
+    fn now_ns(&self, scale: Timescale) -> u64 {
+        let offset_ns = match scale {
+            Timescale::Monotonic => 0,
+            // ORDERING: Relaxed, as in `advance`.
+            Timescale::Unix => self.unix_offset_ns.load(Ordering::Relaxed),
+        };
+        self.monotonic_ns().saturating_add_signed(offset_ns)
+    }
+
+    fn followed_ns(&self, scale: Timescale) -> u64 {
+        self.now_ns(scale)
+    }
+
+    fn state(&self) -> State {
+        State::Fallback(Reason::DisabledByProgram)
+    }
+
+    #[cfg(feature = "utc")]
+    fn utc(&self) -> Result<UtcReading, UtcUnknown> {
+        let error = *self.utc_error.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(UtcReading::of_mock(UnixTime::from_nanos(self.now_ns(Timescale::Unix)), error?))
+    }
+
+    #[cfg(feature = "utc")]
+    fn sleep(&self, time: Duration) {
+        self.advance(time);
     }
 }
 
@@ -93,7 +155,13 @@ impl MockClock {
     /// A clock at 1 s of monotonic time and 2026-01-01 00:00:00 UTC.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Inner::new()))
+        Self::of(MockTime::new())
+    }
+
+    fn of(time: MockTime) -> Self {
+        let (time, mut engine) = (Arc::new(time), Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS));
+        engine.leave_to(Arc::<MockTime>::clone(&time));
+        Self { time, clock: Clock::of(None, Arc::new(engine)) }
     }
 
     /// The same clock, but it also moves as tokio's does: `tokio::time::pause` stops it, and
@@ -118,24 +186,42 @@ impl MockClock {
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn from_tokio() -> Self {
-        Self(Arc::new(Inner { tokio_start: Some(tokio::time::Instant::now()), ..Inner::new() }))
+        Self::of(MockTime { tokio_start: Some(tokio::time::Instant::now()), ..MockTime::new() })
+    }
+
+    /// A [`Clock`] that shows this mock's time, on every thread, for code that is given its clock
+    /// ([A clock to inject](Clock#a-clock-to-inject)).
+    ///
+    /// Bounds of its readings are as narrow as they can be. Its state is
+    /// [`Fallback`](State::Fallback), for no counter serves.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::mock::MockClock;
+    ///
+    /// let mock = MockClock::new();
+    /// let clock = mock.clock();
+    /// let start = clock.now();
+    /// mock.advance(Duration::from_secs(5));
+    /// let elsewhere = std::thread::spawn(move || clock.now());
+    /// assert_eq!(elsewhere.join().expect("no panic") - start, Duration::from_secs(5));
+    /// ```
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock.clone()
     }
 
     /// Moves both clocks forward. Saturates at the end of 64-bit nanoseconds.
     pub fn advance(&self, duration: Duration) {
-        let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let later = |now_ns: u64| Some(now_ns.saturating_add(ns));
-        // ORDERING: Relaxed for both: a test that moves the clock on one thread and reads it on
-        // another orders the two itself.
-        self.0.monotonic_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).ok();
+        self.time.advance(duration);
     }
 
     /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected.
     /// Saturates 292 years before and after monotonic time.
     pub fn step_unix_ns(&self, ns: i64) {
         let stepped = |offset_ns: i64| Some(offset_ns.saturating_add(ns));
-        // ORDERING: Relaxed for both, as in `advance`.
-        self.0.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
+        // ORDERING: Relaxed for both, as in `MockTime::advance`.
+        self.time.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
     }
 
     /// How far UTC may be from this clock's Unix time, or why it is not known: what
@@ -155,38 +241,11 @@ impl MockClock {
     /// ```
     #[cfg(feature = "utc")]
     pub fn set_utc_error(&self, error: Result<Duration, UtcUnknown>) {
-        *self.0.utc_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
+        *self.time.utc_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 
-    /// UTC.
-    #[cfg(feature = "utc")]
-    pub(crate) fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        let error = *self.0.utc_error.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(UtcReading::of_mock(self.unix_now(), error?))
-    }
-
-    /// Monotonic time.
-    pub(crate) fn now(&self) -> Instant {
-        // ORDERING: Relaxed, as in `advance`.
-        let by_hand_ns = self.0.monotonic_ns.load(Ordering::Relaxed);
-        #[cfg(feature = "tokio")]
-        if let Some(start) = self.0.tokio_start {
-            let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            return Instant::from_nanos(by_hand_ns.saturating_add(ns));
-        }
-        Instant::from_nanos(by_hand_ns)
-    }
-
-    /// Unix time; 1970 before that, and the last time of the type after the year 2554.
-    pub(crate) fn unix_now(&self) -> UnixTime {
-        // ORDERING: Relaxed, as in `advance`.
-        let offset_ns = self.0.unix_offset_ns.load(Ordering::Relaxed);
-        UnixTime::from_nanos(self.now().as_nanos().saturating_add_signed(offset_ns))
-    }
-
-    /// Lets [`Instant`], [`UnixTime`] and the free functions of
-    /// this crate read this clock on this thread, until the guard is dropped. The mock that was
-    /// activated last counts.
+    /// Lets `Instant`, `UnixTime` and the free functions of this crate read this clock on this
+    /// thread, until the guard is dropped. The mock that was activated last counts.
     #[must_use = "the mock is active until the guard is dropped"]
     pub fn activate(&self) -> MockGuard {
         CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));
@@ -223,19 +282,19 @@ impl Drop for MockGuard {
         // ORDERING: Relaxed, as in `activate`.
         ACTIVE.fetch_sub(1, Ordering::Relaxed);
         CURRENT.with_borrow_mut(|stack| {
-            if let Some(place) = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.0, &self.clock.0)) {
+            if let Some(place) = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.time, &self.clock.time)) {
                 stack.remove(place);
             }
         });
     }
 }
 
-/// The mock that is active on this thread, read by `read`.
+/// What `read` returns of the mock that is active on this thread.
 #[inline]
-pub(crate) fn active<T>(read: impl FnOnce(&MockClock) -> T) -> Option<T> {
+pub(crate) fn active<T>(read: impl FnOnce(&Engine) -> T) -> Option<T> {
     // ORDERING: Relaxed, as in `activate`.
     if ACTIVE.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    CURRENT.try_with(|stack| stack.try_borrow().ok()?.last().map(read)).ok()?
+    CURRENT.try_with(|stack| stack.try_borrow().ok()?.last().map(|mock| read(mock.clock.engine()))).ok()?
 }

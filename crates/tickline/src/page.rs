@@ -6,14 +6,11 @@
 //! to the reader's own user, and nobody else may write to either. `docs/lease.md` in the
 //! repository says what is promised between processes.
 
-mod leases;
 mod os;
 mod publisher;
 mod reader;
-mod status;
 
 pub use os::kernel_rate_ppb;
 pub use publisher::Publisher;
-pub(crate) use reader::PageReader;
-pub use status::PageStatus;
+pub use reader::PageStatus;
 pub use tickline_page::LeasePhase;

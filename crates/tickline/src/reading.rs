@@ -2,13 +2,13 @@
 
 use tickline_core::shared::LineReading;
 
-use crate::instant::Instant;
+use crate::engine::saturating_unsigned;
 use crate::status::State;
-use crate::unix_time::UnixTime;
+use crate::substitute::Timescale;
 
-/// A time, and the bounds between which the OS clock was at that moment: an [`Instant`] by
-/// [`Clock::reading`](crate::Clock::reading), a [`UnixTime`] by
-/// [`Clock::unix_reading`](crate::Clock::unix_reading).
+/// A time, and the bounds between which the OS clock was at that moment: an
+/// [`Instant`](crate::Instant) by [`Clock::reading`](crate::Clock::reading), a
+/// [`UnixTime`](crate::UnixTime) by [`Clock::unix_reading`](crate::Clock::unix_reading).
 ///
 /// The bounds hold on two conditions. The rate of the OS clock stays within
 /// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured one, apart from the
@@ -35,9 +35,9 @@ impl<T: Copy> Reading<T> {
         self.earliest
     }
 
-    /// The time: what [`Instant::now_ordered`] would have returned, or Unix time by the line. Where
-    /// the OS serves [`UnixTime::now`] ([`Status::unix_reason`](crate::Status::unix_reason)), the
-    /// two may differ within the bounds.
+    /// The time: what [`Instant::now_ordered`](crate::Instant::now_ordered) would have returned, or
+    /// Unix time by the line. Where the OS serves [`UnixTime::now`](crate::UnixTime::now)
+    /// ([`Status::unix_reason`](crate::Status::unix_reason)), the two may differ within the bounds.
     #[must_use]
     pub const fn time(&self) -> T {
         self.time
@@ -55,40 +55,38 @@ impl<T: Copy> Reading<T> {
     pub const fn state(&self) -> State {
         self.state
     }
+}
 
-    /// Of three times in ns, each at least 0.
-    fn new(from_nanos: fn(u64) -> T, [earliest_ns, ns, latest_ns]: [i64; 3], state: State) -> Self {
-        let to_time = |ns: i64| from_nanos(u64::try_from(ns).unwrap_or(0));
-        Self { earliest: to_time(earliest_ns), time: to_time(ns), latest: to_time(latest_ns), state }
+/// Times as numbers of ns, each at least 0.
+impl Reading<u64> {
+    /// By a line.
+    #[inline]
+    pub(crate) fn by_line(line: &LineReading, scale: Timescale) -> Self {
+        let (earliest_ns, latest_ns) = line.bounds_ns();
+        let (offset_ns, bound_ns) = match scale {
+            Timescale::Monotonic => (0, 0),
+            Timescale::Unix => (line.bounds.unix_offset_ns, line.bounds.unix_bound_ns),
+        };
+        let earliest_ns = earliest_ns.wrapping_add(offset_ns).saturating_sub_unsigned(bound_ns);
+        let latest_ns = latest_ns.wrapping_add(offset_ns).saturating_add_unsigned(bound_ns);
+        Self {
+            earliest: saturating_unsigned(earliest_ns),
+            time: saturating_unsigned(line.ns.wrapping_add(offset_ns)),
+            latest: saturating_unsigned(latest_ns),
+            state: State::Fast,
+        }
     }
 
     /// Of a time `ns` that was returned between two readings of the OS clock, or at one. Those are
     /// rounded down to a nanosecond.
-    pub(crate) fn by_os(from_nanos: fn(u64) -> T, ns: i64, os_ns: [i64; 2], state: State) -> Self {
-        Self::new(from_nanos, [os_ns[0].min(ns), ns, os_ns[1].saturating_add(1).max(ns)], state)
+    pub(crate) fn by_os(ns: u64, os_ns: [u64; 2], state: State) -> Self {
+        Self { earliest: os_ns[0].min(ns), time: ns, latest: os_ns[1].saturating_add(1).max(ns), state }
     }
-}
 
-impl Reading<Instant> {
-    /// By the line.
+    /// The same in the type of its timescale.
     #[inline]
-    pub(crate) fn by_line(line: &LineReading) -> Self {
-        let (earliest_ns, latest_ns) = line.bounds_ns();
-        Self::new(Instant::from_nanos, [earliest_ns, line.ns, latest_ns], State::Fast)
-    }
-}
-
-impl Reading<UnixTime> {
-    /// By the line, with its bounds of Unix time.
-    #[inline]
-    pub(crate) fn by_line(line: &LineReading) -> Self {
-        let (earliest_ns, latest_ns) = line.bounds_ns();
-        let (offset_ns, bound_ns) = (line.bounds.unix_offset_ns, line.bounds.unix_bound_ns);
-        let times = [
-            earliest_ns.wrapping_add(offset_ns).saturating_sub_unsigned(bound_ns),
-            line.ns.wrapping_add(offset_ns),
-            latest_ns.wrapping_add(offset_ns).saturating_add_unsigned(bound_ns),
-        ];
-        Self::new(UnixTime::from_nanos, times, State::Fast)
+    pub(crate) fn with<T>(self, from_nanos: fn(u64) -> T) -> Reading<T> {
+        let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(from_nanos);
+        Reading { earliest, time, latest, state: self.state }
     }
 }

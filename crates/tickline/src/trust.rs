@@ -1,8 +1,6 @@
-//! Whether the counter may serve: the facts, those of the last judgement, and the comparison of the
-//! CPUs' counters. The rules are in `tickline_core::gate`, and `engine/gates.rs` puts verdicts into
-//! force.
+//! Whether the counter may serve: the facts, and the comparison of the CPUs' counters. The rules are
+//! in `tickline_core::gate`, and `engine/gates.rs` puts verdicts into force.
 
 pub(crate) mod compare;
 pub mod exchange;
 pub(crate) mod facts;
-pub(crate) mod snapshot;

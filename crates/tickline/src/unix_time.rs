@@ -5,9 +5,7 @@ use core::time::Duration;
 use std::time::SystemTime;
 
 use crate::arithmetic::arithmetic;
-use crate::engine::GLOBAL;
-#[cfg(feature = "mock")]
-use crate::mock::active;
+use crate::engine::{Engine, current};
 
 /// Nanoseconds in a second.
 pub(crate) const NS_PER_S: u64 = 1_000_000_000;
@@ -16,8 +14,7 @@ pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 #[inline]
 #[must_use]
 pub fn unix_ns() -> u64 {
-    by_mock!(active(|mock| mock.unix_now().as_nanos()));
-    GLOBAL.unix_ns()
+    current(Engine::unix_ns)
 }
 
 /// Nanoseconds since 1970-01-01 00:00:00 UTC without leap seconds, 8 bytes, good until the year

@@ -102,8 +102,6 @@ use self::claim::{BY_COUNTER, Claim};
 use self::vmclock::VMCLOCK;
 use crate::clock::Clock;
 use crate::engine::Engine;
-#[cfg(feature = "mock")]
-use crate::mock::MockClock;
 use crate::unix_time::UnixTime;
 
 pub(crate) mod claim;
@@ -340,7 +338,6 @@ impl Clock {
     /// can notice.
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        by_mock!(self.mock.as_ref().map(MockClock::utc));
         match utc_by_counter(self.engine()) {
             Some(reading) => Ok(reading),
             None => self.utc_slow(),
@@ -350,6 +347,9 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
+        if let Some(substitute) = &self.engine().substitute {
+            return substitute.utc();
+        }
         self.engine().utc.read(|claim| {
             if !self.engine().has_thread() {
                 return Err(UtcUnknown::NoThread);
@@ -384,12 +384,10 @@ impl Clock {
             if left.is_zero() {
                 return Ok(now);
             }
-            #[cfg(feature = "mock")]
-            if let Some(mock) = &self.mock {
-                mock.advance(left);
-                continue;
+            match &self.engine().substitute {
+                Some(substitute) => substitute.sleep(left),
+                None => std::thread::sleep(left),
             }
-            std::thread::sleep(left);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::engine::{Engine, GLOBAL};
 use crate::error::{Error, ErrorKind};
-use crate::options::{Driver, Probes, Settings};
+use crate::options::{Driver, Settings};
 use crate::process_lock::ProcessLock;
 use crate::sys;
 use crate::thread::ClockThread;
@@ -80,9 +80,7 @@ impl ClockGuard {
     /// With these settings; `None` takes those of the thread that runs, or the default.
     pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
         let settings = chosen.unwrap_or(Settings::DEFAULT);
-        if settings.probes == Probes::Minimal {
-            GLOBAL.restrict_probes(); // before the lock, which asks for the process's token
-        }
+        GLOBAL.restrict_probes(settings.probes); // before the lock, which asks for the process's token
         // Reads the environment on this thread, through std if need be. A reading that could not has
         // taken `TICKLINE` for unset.
         if learn_environment(GLOBAL.probes()) {
@@ -96,18 +94,13 @@ impl ClockGuard {
                 }
                 running.guards = running.guards.saturating_add(1);
             } else {
-                Self::apply(settings);
-                let thread =
-                    ClockThread::start(&GLOBAL, settings).inspect_err(|_| Self::apply(Settings::DEFAULT))?;
+                GLOBAL.apply(&settings);
+                let thread = ClockThread::start(&GLOBAL, settings)
+                    .inspect_err(|_| GLOBAL.apply(&Settings::DEFAULT))?;
                 *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
             }
             Ok(Self { token: sys::token() })
         })
-    }
-
-    fn apply(settings: Settings) {
-        GLOBAL.set_interval_ns(settings.interval_ns());
-        GLOBAL.set_policy(settings.trust, settings.assume_invariant);
     }
 }
 
@@ -119,7 +112,7 @@ impl Drop for ClockGuard {
             running.guards = running.guards.saturating_sub(1);
             if running.guards == 0 {
                 let last = slot.take();
-                Self::apply(Settings::DEFAULT);
+                GLOBAL.apply(&Settings::DEFAULT);
                 drop(last); // under the lock, so that the next start finds no thread
             }
         });

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 
 use super::*;
+use crate::Clock;
 use crate::options::Driver;
 
 /// The clocks of these tests, with a line or without.
@@ -47,7 +48,7 @@ fn an_instant_as_unix_time_is_the_unix_time() {
     for clock in clocks() {
         for _ in 0..1_000 {
             let (before, now, after) = (clock.unix_reading(), clock.now_ordered(), clock.unix_reading());
-            let anchor = Anchor::unix_by(&clock);
+            let anchor = Anchor::unix_by(clock.engine());
             let (time, error) = (anchor.to_unix(now), anchor.bound() + bound(&clock));
             assert!(time + error >= before.earliest(), "{time:?} + {error:?} is before {before:?}");
             assert!(time <= after.latest() + error, "{time:?} is after {after:?} + {error:?}");

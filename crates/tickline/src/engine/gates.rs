@@ -19,7 +19,7 @@ use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{Closable, Conclusion, Lines, Stage};
 use tickline_core::gate::{
-    Comparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge, judge_missing_line,
+    Clocksource, Comparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge, judge_missing_line,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, SharedClock};
@@ -32,8 +32,7 @@ use crate::per_cpu::Table;
 use crate::status::State;
 use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, resolution_ns};
 use crate::sys::{self, COUNTER};
-use crate::trust::compare;
-use crate::trust::snapshot::TrustSnapshot;
+use crate::trust::{compare, facts};
 
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
@@ -49,12 +48,14 @@ const _: () = {
 /// A counter that was found to be slow is measured again after this time.
 const COST_RETRY_NS: i64 = 5_000_000_000;
 
-/// What a judgement has found.
+/// What a judgement has found. A line goes on for as long as this stays the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Judgement {
     /// Why the first closed gate is closed.
     closed: Option<Reason>,
     /// Why the OS serves Unix time.
     unix_closed: Option<Reason>,
+    clocksource: Clocksource,
 }
 
 /// What `judge` says of each gate.
@@ -64,7 +65,7 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 
 impl Engine {
     /// Judges by these from now on.
-    pub(crate) fn set_policy(&self, trust: Trust, assume_invariant: bool) {
+    pub(super) fn set_policy(&self, trust: Trust, assume_invariant: bool) {
         // ORDERING: Relaxed for both, a setting. `judge_again` below publishes it.
         let order = Ordering::Relaxed;
         let before =
@@ -83,36 +84,28 @@ impl Engine {
         CommonLine { shared: &self.shared, reference: self.followed() }
     }
 
-    /// The clock's own facts, for these lines. Returns how often the comparison in them has
-    /// changed.
+    /// The clock's own facts, for these lines.
     #[inline(never)]
-    fn add_clock_facts(&self, facts: &mut Facts, lines: Lines) -> u32 {
-        // The count is read before the result. If a result comes in between, or its lock is taken
-        // now, the count that is kept is too low, and the next review reads the result.
-        let changes = compare::changes();
-        let comparison = compare::result();
-        let comparisons = if comparison.is_some() { changes } else { changes.wrapping_sub(1) };
+    fn add_clock_facts(&self, facts: &mut Facts, lines: Lines) {
         // ORDERING: Relaxed for both, a setting.
         let trust = usize::from(self.trust.load(Ordering::Relaxed));
         facts.trust = TRUSTS.get(trust).copied().unwrap_or(Trust::Auto);
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         facts.switched_off = self.is_disabled().then_some(Reason::DisabledByProgram);
-        facts.comparison = comparison.unwrap_or(Comparison::Pending);
+        facts.comparison = compare::result().unwrap_or(Comparison::Pending);
         facts.has_line_per_cpu = lines == Lines::PerCpu;
         facts.was_slower_than_os = self.reason_of(Gate::Cost) == Some(Reason::Slow);
         facts.unix_was_slower_than_os = self.reason_of(Gate::UnixCost) == Some(Reason::Slow);
-        comparisons
     }
 
-    /// Fills in the facts. Returns `false` while another thread collects them, whose memory this
+    /// Replaces the facts. Returns `false` while another thread collects them, whose memory this
     /// takes.
     #[inline(never)]
-    fn collect(&self, facts: &mut Facts, lines: Lines, judged_facts: &mut TrustSnapshot) -> bool {
-        let comparisons = self.add_clock_facts(facts, lines);
+    fn collect(&self, facts: &mut Facts, lines: Lines) -> bool {
         let Some(mut collector) = self.collector() else { return false };
-        collector.begin_anew_if_changed(self.keeper.changes());
-        collector.finish(self.probes(), facts);
-        *judged_facts = TrustSnapshot::of(facts, comparisons);
+        *facts = Facts::UNKNOWN;
+        self.add_clock_facts(facts, lines);
+        collector.finish(self.keeper.changes(), self.probes(), facts);
         true
     }
 
@@ -123,14 +116,14 @@ impl Engine {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
-        collector.begin_anew_if_changed(self.keeper.changes());
-        collector.step(self.probes(), compare::result().unwrap_or(Comparison::Pending))
+        let comparison = compare::result().unwrap_or(Comparison::Pending);
+        collector.step(self.keeper.changes(), self.probes(), comparison)
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.
     pub(crate) fn wants_comparison(&self) -> bool {
         self.probes() == Probes::Full
-            && self.lock().is_some_and(|control_loop| control_loop.judged_facts.wants_comparison)
+            && self.lock().is_some_and(|control_loop| facts::want_comparison(&control_loop.facts))
     }
 
     /// The clock's lock, with the gates judged and a control loop, and the lines for which they
@@ -138,20 +131,10 @@ impl Engine {
     pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, ControlLoop>, Lines)> {
         let mut control_loop = self.lock()?;
         let known = self.keeper.lines().filter(|_| control_loop.is_begun);
-        let judge = |lines| self.judge(lines, &mut control_loop);
+        let judge = |lines| self.judge(lines, &mut control_loop, None);
         let judged = || self.keeper.judge_if_due(|| OsClock.monotonic_ns(), &self.common_line(), judge);
         let lines = known.or_else(judged)?;
         Some((control_loop, lines))
-    }
-
-    /// Judges the gates. Without the facts nothing changes, and the next holder of the lock judges.
-    #[inline(never)]
-    fn judge(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Conclusion> {
-        let mut facts = Facts::UNKNOWN;
-        self.collect(&mut facts, lines, &mut control_loop.judged_facts).then(|| {
-            let judgement = self.judge_facts(&facts);
-            self.conclude(&facts, judgement, control_loop)
-        })
     }
 
     /// Whether facts have changed since the gates were judged: the kernel's clocksource, whether
@@ -165,45 +148,56 @@ impl Engine {
         }
         let _errno = sys::PreserveErrno::new();
         let Some(mut control_loop) = self.lock() else { return false };
-        if control_loop.judged_facts.is_current() {
+        if facts::are_current(&control_loop.facts) {
             return false;
         }
-        let was_open = self.keeper.stage() == Stage::Open;
-        let (unix_before, clocksource_before) =
-            (self.reason_of(Gate::UnixCost), control_loop.judged_facts.clocksource);
-        let judge = |lines| {
-            let mut facts = Facts::UNKNOWN;
-            if !self.collect(&mut facts, lines, &mut control_loop.judged_facts) {
-                return None;
-            }
-            let judgement = self.judge_facts(&facts);
-            let line_goes_on = was_open
-                && judgement.closed.is_none()
-                && judgement.unix_closed == unix_before
-                && facts.clocksource == clocksource_before;
-            (!line_goes_on).then(|| self.conclude(&facts, judgement, &mut control_loop))
-        };
+        let present = (self.keeper.stage() == Stage::Open).then(|| Judgement {
+            closed: None,
+            unix_closed: self.reason_of(Gate::UnixCost),
+            clocksource: control_loop.facts.clocksource,
+        });
+        let judge = |lines| self.judge(lines, &mut control_loop, present);
         self.keeper.rejudge(&self.common_line(), judge).is_some()
     }
 
-    /// Judges the facts, and records the verdicts.
+    /// Judges the gates, and records the verdicts. `None` if nothing follows from that: the line
+    /// goes on that has the `present` judgement. `None` also without the facts: then nothing
+    /// changes, and the next holder of the lock judges.
+    #[inline(never)]
+    fn judge(
+        &self,
+        lines: Lines,
+        control_loop: &mut ControlLoop,
+        present: Option<Judgement>,
+    ) -> Option<Conclusion> {
+        if !self.collect(&mut control_loop.facts, lines) {
+            return None;
+        }
+        let judgement = self.judge_facts(&control_loop.facts);
+        (Some(judgement) != present).then(|| self.conclude(judgement, control_loop))
+    }
+
     #[inline(never)]
     fn judge_facts(&self, facts: &Facts) -> Judgement {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
-        Judgement { closed: first_closed(verdicts), unix_closed: verdicts[Gate::UnixCost as usize].closed }
+        Judgement {
+            closed: first_closed(verdicts),
+            unix_closed: verdicts[Gate::UnixCost as usize].closed,
+            clocksource: facts.clocksource,
+        }
     }
 
     /// What follows from what was found. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn conclude(&self, facts: &Facts, judgement: Judgement, control_loop: &mut ControlLoop) -> Conclusion {
+    fn conclude(&self, judgement: Judgement, control_loop: &mut ControlLoop) -> Conclusion {
         let after = |wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns);
         control_loop.is_begun = judgement.closed.is_none();
         match judgement.closed {
             None => {
-                let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
+                let resolution_ticks = control_loop.facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
-                    facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
+                    judgement.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
                 control_loop.control.begin_anew(Config { resolutions, ..UNJUDGED });
                 control_loop.control.serves_unix = judgement.unix_closed.is_none();
@@ -250,9 +244,13 @@ impl Engine {
 
     /// The last verdicts.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
-        if let Some(page) = &self.page {
-            // The process that serves it has judged the others.
-            return each_gate(|gate| Verdict::of(gate, page.reason().filter(|_| gate == Gate::User)));
+        if let Some(substitute) = &self.substitute {
+            // The process that serves a page has judged the others.
+            let reason = match substitute.state() {
+                State::Fallback(reason) => Some(reason),
+                _ => None,
+            };
+            return each_gate(|gate| Verdict::of(gate, reason.filter(|_| gate == Gate::User)));
         }
         let state = self.shared.cell.load();
         // Behind a closed gate there is no line, and none is missing.
@@ -290,15 +288,15 @@ impl Engine {
     }
 
     pub(crate) fn disable(&self) {
-        if let Some(page) = &self.page {
-            return page.disable();
+        if let Some(substitute) = &self.substitute {
+            return substitute.disable();
         }
         self.keeper.disable(&self.common_line());
     }
 
     pub(crate) fn enable(&self) {
-        if let Some(page) = &self.page {
-            return page.enable();
+        if let Some(substitute) = &self.substitute {
+            return substitute.enable();
         }
         self.keeper.enable();
     }
@@ -312,8 +310,8 @@ impl Engine {
         if !HAS_CLOCK {
             return State::Unavailable;
         }
-        if let Some(page) = &self.page {
-            return page.state();
+        if let Some(substitute) = &self.substitute {
+            return substitute.state();
         }
         if let Some(reason) = first_closed(self.verdicts()) {
             return State::Fallback(reason);

@@ -1,6 +1,6 @@
-//! What a reading does if the inlined path refuses. It takes the time of a page, or of this CPU's
-//! line, or reads by the rules of `tickline_core::shared`: by the common line while it is valid, or
-//! by the OS clock. If readers drive this clock, and calls are frequent enough to pay for it, it then
+//! What a reading does if the inlined path refuses. It takes the time of a substitute, or of this
+//! CPU's line, or reads by the rules of `tickline_core::shared`: by the common line while it is
+//! valid, or by the OS clock. If readers drive this clock, and calls are frequent enough to pay for it, it then
 //! runs an iteration of the control loop, and reads again. The thread's iterations for the CPUs'
 //! lines are here, too.
 
@@ -13,6 +13,9 @@ use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
 use crate::per_cpu::Table;
 use crate::per_cpu::pass::CpuPass;
+use crate::reading::Reading;
+use crate::status::State;
+use crate::substitute::Timescale;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, ClockSetNotifier};
 
@@ -38,8 +41,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn unix_slow(&self) -> u64 {
-        if let Some(page) = &self.page {
-            return saturating_unsigned(page.unix_ns());
+        if let Some(ns) = self.now_by_substitute(Timescale::Unix) {
+            return ns;
         }
         match self.per_cpu_table().filter(|_| !self.os_serves_unix()) {
             Some(table) => table.read_unix().map_or_else(|| self.unix_by_os(table), to_unsigned),
@@ -47,10 +50,15 @@ impl Engine {
         }
     }
 
+    /// A function of its own, whose frame is gone before the slow path.
+    fn now_by_substitute(&self, scale: Timescale) -> Option<u64> {
+        self.substitute.as_ref().map(|substitute| substitute.now_ns(scale))
+    }
+
     /// The monotonic time: by this CPU's line, or else by the slow path.
     fn read_by_cpu(&self, read: impl FnOnce(&Table) -> Option<i64>) -> u64 {
-        if let Some(page) = &self.page {
-            return saturating_unsigned(page.monotonic_ns());
+        if let Some(ns) = self.now_by_substitute(Timescale::Monotonic) {
+            return ns;
         }
         match self.per_cpu_table() {
             Some(table) => match read(table) {
@@ -59,6 +67,48 @@ impl Engine {
             },
             None => self.now_by_common_line(),
         }
+    }
+
+    /// A time with its bounds, where [`read_bounds`](Self::read_bounds) finds no line.
+    pub(crate) fn reading_slow(&self, scale: Timescale) -> Reading<u64> {
+        if let Some(substitute) = &self.substitute {
+            return substitute.reading(scale);
+        }
+        if let Some(reading) = self.reading_by_cpu(scale) {
+            return reading;
+        }
+        let monotonic_ns = self.now_ordered_slow();
+        self.reading_after_slow_path(scale, monotonic_ns)
+    }
+
+    #[inline(never)]
+    fn reading_by_cpu(&self, scale: Timescale) -> Option<Reading<u64>> {
+        self.bounds_by_cpu().map(|line| Reading::by_line(&line, scale))
+    }
+
+    /// The slow path may have replaced the line, or recovered.
+    #[inline(never)]
+    fn reading_after_slow_path(&self, scale: Timescale, monotonic_ns: u64) -> Reading<u64> {
+        if let Some(line) = self.read_bounds().or_else(|| self.read_bounds_while_valid()) {
+            return Reading::by_line(&line, scale);
+        }
+        match self.reading_by_cpu(scale) {
+            Some(reading) => reading,
+            None => self.reading_without_line(scale, monotonic_ns),
+        }
+    }
+
+    /// By the OS clock, but for a monotonic time that was found before.
+    #[inline(never)]
+    fn reading_without_line(&self, scale: Timescale, monotonic_ns: u64) -> Reading<u64> {
+        let os_ns = scale.os_ns();
+        let ns = if scale == Timescale::Unix { os_ns } else { monotonic_ns };
+        // A line may have appeared since.
+        let state = match self.state() {
+            State::Fast | State::Disrupted => State::Calibrating,
+            state => state,
+        };
+        Reading::by_os(ns, [os_ns; 2], state)
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {

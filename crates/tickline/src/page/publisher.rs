@@ -4,16 +4,18 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::shared::LineReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
-use tickline_page::protocol::{Closing, Config, LeaseMemory as _, Lost, Writer, WriterAction};
+use tickline_page::protocol::{Closing, Config, Estimate, LeaseMemory as _, Lost, Writer, WriterAction};
 
-use super::leases::os_resolution_ns;
 use super::os::{PageOs, kernel_rate_ppb};
 use crate::clock::Clock;
+use crate::engine::Engine;
 use crate::error::Error;
 use crate::status::State;
 use crate::sys::{self, COUNTER};
+use crate::trust::facts;
 
 /// How soon the publisher looks again while its clock has no line, but may have one any moment.
 const SOON: Duration = Duration::from_millis(10);
@@ -171,4 +173,29 @@ impl Publisher {
     pub fn is_restartable(&self) -> bool {
         self.page.is_restartable()
     }
+}
+
+impl Engine {
+    /// The bounds of the OS clock, while one line is in use on all CPUs, and the OS clock is within
+    /// its bounds.
+    fn lease_estimate(&self) -> Option<Estimate> {
+        if self.is_disrupted() {
+            return None;
+        }
+        // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
+        // for each CPU there is none that this would read.
+        let LineReading { bounds, .. } = self.read_bounds()?;
+        // The least and the most that Unix time minus monotonic time may be.
+        let (offset_ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
+        let unix_ns =
+            (offset_ns.saturating_sub_unsigned(bound_ns), offset_ns.saturating_add_unsigned(bound_ns));
+        let unix_ns = (!self.os_serves_unix()).then_some(unix_ns);
+        Some(Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns })
+    }
+}
+
+/// The resolution of the OS clock, ns.
+fn os_resolution_ns() -> i64 {
+    // The counter's own resolution matters for brackets alone.
+    facts::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0).reference_ns.max(1)
 }

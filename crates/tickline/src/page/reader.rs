@@ -1,21 +1,22 @@
 //! A clock that reads a page which another process serves. It has no thread and no line.
 
+use core::any::Any;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tickline_core::gate::Reason;
 use tickline_core::sample::Reference;
 use tickline_page::host::PageFile;
-use tickline_page::{ProcessHighWater, Reading, Source};
+use tickline_page::{LeasePhase, ProcessHighWater, Reading, Source};
 
 use super::os::PageOs;
-use super::status::PageStatus;
 use crate::clock::Clock;
-use crate::engine::Engine;
+use crate::engine::{Engine, saturating_unsigned};
 use crate::error::Error;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Environment, Probes};
 use crate::status::State;
+use crate::substitute::{Substitute, Timescale};
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::{environment, learn_environment};
@@ -45,6 +46,35 @@ pub(crate) struct PageReader {
     switch: AtomicU8,
     /// Why the page is not used in any case.
     refused: Option<Reason>,
+}
+
+/// What a page serves to a clock: [`Clock::page_status`](crate::Clock::page_status).
+///
+/// ```no_run
+/// use tickline::{Clock, Probes};
+///
+/// # fn main() -> Result<(), tickline::Error> {
+/// let clock = Clock::open_page("/run/tickline/page.v1", Probes::Full)?;
+/// if let Some(page) = clock.page_status() {
+///     println!("{}: {}, {:?} ns ahead", page.path.display(), page.phase.code(), page.lead_ns);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PageStatus {
+    /// The page's file.
+    pub path: PathBuf,
+    /// The user that it belongs to: 0 is root.
+    pub owner: u32,
+    /// What it says.
+    pub phase: LeasePhase,
+    /// How far readings may be above the OS clock while that keeps its rate, ns; `None` while there
+    /// is no line.
+    pub lead_ns: Option<i64>,
+    /// For how long the present leases last, ns; `None` if there is none.
+    pub lease_left_ns: Option<u64>,
 }
 
 impl Clock {
@@ -86,12 +116,8 @@ impl Clock {
     pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
         learn_environment(probes);
         let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
-        if probes == Probes::Minimal {
-            engine.restrict_probes();
-        }
-        // For good: nobody calibrates.
-        engine.disable();
-        engine.page = Some(PageReader::open(path.as_ref(), probes)?);
+        engine.restrict_probes(probes);
+        engine.leave_to(Arc::new(PageReader::open(path.as_ref(), probes)?));
         Ok(Self::of(None, Arc::new(engine)))
     }
 
@@ -99,7 +125,8 @@ impl Clock {
     /// own.
     #[must_use]
     pub fn page_status(&self) -> Option<PageStatus> {
-        self.engine().page.as_ref().map(PageReader::status)
+        let substitute: &dyn Any = &**self.engine().substitute.as_ref()?;
+        substitute.downcast_ref().map(PageReader::status)
     }
 }
 
@@ -131,13 +158,13 @@ impl PageReader {
 
     /// `CLOCK_MONOTONIC`, ns, in order with every process that reads this page.
     #[inline]
-    pub(crate) fn monotonic_ns(&self) -> i64 {
+    fn monotonic_ns(&self) -> i64 {
         self.reading().map_or_else(|| self.by_os(), |reading| reading.ns)
     }
 
     /// `CLOCK_REALTIME`, ns.
     #[inline]
-    pub(crate) fn unix_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         let Some(counter) = COUNTER.filter(|_| self.is_enabled()) else { return OsClock.realtime_ns() };
         match self.shift_ns() {
             None => OsClock.realtime_ns(),
@@ -216,39 +243,9 @@ impl PageReader {
         shift_ns
     }
 
-    /// The OS clock from now on, not below what was read before.
-    pub(crate) fn disable(&self) {
-        // ORDERING: Relaxed, before the fence.
-        self.switch.store(ENDING, Ordering::Relaxed);
-        // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store.
-        // No test sees a weaker one: Miri maps no file, and the store would have to be delayed for
-        // longer than the calls in between take.
-        fence(Ordering::SeqCst);
-        // It raises the process's high-water mark.
-        self.reading();
-        // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
-        // one, as in `reading`.
-        self.switch.store(DISABLED, Ordering::Release);
-    }
-
-    pub(crate) fn enable(&self) {
-        // ORDERING: Relaxed, a flag on its own: readings respect the process's high-water mark in
-        // any case.
-        self.switch.store(ENABLED, Ordering::Relaxed);
-    }
-
     /// Why the page is not read.
-    pub(crate) fn reason(&self) -> Option<Reason> {
+    fn reason(&self) -> Option<Reason> {
         self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::DisabledByProgram))
-    }
-
-    /// How readings are served now.
-    pub(crate) fn state(&self) -> State {
-        match (self.reason(), self.reading()) {
-            (Some(reason), _) => State::Fallback(reason),
-            (None, Some(Reading { source: Source::Line, .. })) => State::Fast,
-            (None, _) => State::Calibrating,
-        }
     }
 
     fn status(&self) -> PageStatus {
@@ -264,13 +261,51 @@ impl PageReader {
     }
 }
 
+impl Substitute for PageReader {
+    fn now_ns(&self, scale: Timescale) -> u64 {
+        saturating_unsigned(match scale {
+            Timescale::Monotonic => self.monotonic_ns(),
+            Timescale::Unix => self.unix_ns(),
+        })
+    }
+
+    fn state(&self) -> State {
+        match (self.reason(), self.reading()) {
+            (Some(reason), _) => State::Fallback(reason),
+            (None, Some(Reading { source: Source::Line, .. })) => State::Fast,
+            (None, _) => State::Calibrating,
+        }
+    }
+
+    /// The OS clock from now on, not below what was read before.
+    fn disable(&self) {
+        // ORDERING: Relaxed, before the fence.
+        self.switch.store(ENDING, Ordering::Relaxed);
+        // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store.
+        // No test sees a weaker one: Miri maps no file, and the store would have to be delayed for
+        // longer than the calls in between take.
+        fence(Ordering::SeqCst);
+        // It raises the process's high-water mark.
+        self.reading();
+        // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
+        // one, as in `reading`.
+        self.switch.store(DISABLED, Ordering::Release);
+    }
+
+    fn enable(&self) {
+        // ORDERING: Relaxed, a flag on its own: readings respect the process's high-water mark in
+        // any case.
+        self.switch.store(ENABLED, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::DirBuilderExt as _;
 
     use super::*;
     use crate::Clock;
-    use crate::page::{LeasePhase, Publisher};
+    use crate::page::Publisher;
 
     #[test]
     fn rule_r8_a_forked_child_raises_its_high_water() {

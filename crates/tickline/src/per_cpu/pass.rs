@@ -27,8 +27,6 @@ const STAY_ITERATIONS: u32 = 16;
 #[derive(Debug, Default)]
 pub(crate) struct CpuPass {
     cpus: Vec<CpuCalibration>,
-    /// Whether somebody set the OS clock since the last pass.
-    forced: bool,
 }
 
 #[derive(Debug, Default)]
@@ -46,7 +44,9 @@ struct CpuCalibration {
 impl CpuPass {
     /// Makes every CPU due, because somebody set the OS clock.
     pub(crate) fn force_due(&mut self) {
-        self.forced = true;
+        for calibration in &mut self.cpus {
+            (calibration.ready_ns, calibration.due_ns) = (i64::MIN, i64::MIN);
+        }
     }
 
     /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread.
@@ -55,11 +55,7 @@ impl CpuPass {
         let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
         self.cpus.resize_with(table.units.len(), CpuCalibration::default);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
-        if core::mem::take(&mut self.forced) {
-            self.cpus
-                .iter_mut()
-                .for_each(|calibration| (calibration.ready_ns, calibration.due_ns) = (i64::MIN, i64::MIN));
-        }
+        let mut clock_was_set = false;
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
         for (cpu, (calibration, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
             // ORDERING: Relaxed, see `CpuRecord::report_miss`.
@@ -72,14 +68,15 @@ impl CpuPass {
             if calibration.ready_ns <= OsClock.monotonic_ns() {
                 match calibration.calibrate(cpu, table, config, notifier) {
                     Woken::Timeout => {}
-                    Woken::ClockSet => self.forced = true,
+                    Woken::ClockSet => clock_was_set = true,
                     Woken::Stopped => break,
                 }
             }
             next_ns = next_ns.min(calibration.due_ns);
         }
         mask.restore();
-        if self.forced {
+        if clock_was_set {
+            self.force_due();
             return MIN_INTERVAL_NS;
         }
         let wait_ns = next_ns.saturating_sub(OsClock.monotonic_ns());

@@ -4,8 +4,6 @@ use tickline_core::sample::Reference;
 
 use crate::options::Probes;
 
-#[cfg(any(windows, test))]
-mod file_time;
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "reference/linux.rs"]
 pub(crate) mod system;
@@ -30,6 +28,16 @@ pub(crate) use system::{trust_libc, utc_error_ns};
 #[cfg(not(all(windows, not(miri))))]
 pub(crate) fn resolution_ns() -> i64 {
     0
+}
+
+/// Unix time by std, ns; saturates in the years 1677 and 2262.
+#[cfg(not(all(any(target_os = "linux", target_os = "macos"), not(miri))))]
+fn unix_ns_by_std() -> i64 {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    match SystemTime::now().duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, i64::wrapping_neg),
+    }
 }
 
 /// There is no other clock here.

@@ -7,7 +7,7 @@
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
@@ -49,9 +49,6 @@ struct LastResult {
 
 static RESULT: TryLock<Option<LastResult>> = TryLock::new(None);
 
-/// How often `RESULT` has changed.
-static CHANGES: AtomicU32 = AtomicU32::new(0);
-
 /// The token of the process that is comparing; 0 for none.
 static COMPARING_TOKEN: AtomicU64 = AtomicU64::new(0);
 
@@ -68,14 +65,6 @@ pub(crate) fn result() -> Option<Comparison> {
     lock_result().map(|result| result.map_or(Comparison::Pending, |last| last.comparison))
 }
 
-/// How often the result has changed.
-pub(crate) fn changes() -> u32 {
-    // ORDERING: Relaxed. A thread that sees the addition in `publish` and then gets the lock gets
-    // it after `publish`. If `publish` had got it after this, the lock would put the addition after
-    // this load.
-    CHANGES.load(Ordering::Relaxed)
-}
-
 fn publish(comparison: Comparison) {
     // Others have it for nanoseconds. A forked child may find it taken for good (`lock_token`).
     let taken = (0..PUBLISH_TRIES).find_map(|_| {
@@ -84,14 +73,8 @@ fn publish(comparison: Comparison) {
             None
         })
     });
-    let Some(mut result) = taken else { return };
-    let before = *result;
-    let next = LastResult::after(before, comparison, OsClock.monotonic_ns());
-    *result = Some(next);
-    drop(result);
-    if before.is_none_or(|before| before.comparison != next.comparison) {
-        // ORDERING: Relaxed, see `changes`.
-        CHANGES.fetch_add(1, Ordering::Relaxed);
+    if let Some(mut result) = taken {
+        *result = Some(LastResult::after(*result, comparison, OsClock.monotonic_ns()));
     }
 }
 

@@ -21,13 +21,77 @@ pub(crate) use collector::Collector;
 pub(crate) use cost::played;
 pub(crate) use cpu::hypervisor;
 pub(crate) use environment::{environment, learn_environment};
-pub(crate) use kernel::{LIST_BYTES, clocksource, is_accepted};
+pub(crate) use kernel::clocksource;
+
+use tickline_core::gate::{self, Facts};
 
 use crate::options::Probes;
+use crate::trust::compare;
 
 /// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz. With
 /// minimal probes it is unknown where the process needs a right to read it.
 pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
     let may_ask = probes == Probes::Full && crate::sys::may_read_counter();
     if cpu::NAMED_BESIDE_THE_COUNTER && !may_ask { None } else { cpu::nominal_hz() }
+}
+
+/// Whether the kernel would keep time with this target's counter.
+#[inline(never)]
+fn is_accepted() -> Option<bool> {
+    kernel::is_accepted(&mut [0; kernel::LIST_BYTES])
+}
+
+/// Whether the counter may be read. That is a SIGSEGV where the process may not, and unwanted where
+/// the program has switched the counter off.
+const fn is_usable(facts: &Facts) -> bool {
+    facts.may_read_counter && facts.has_counter && facts.switched_off.is_none()
+}
+
+/// Whether the CPUs' counters should be compared.
+pub(crate) const fn want_comparison(facts: &Facts) -> bool {
+    is_usable(facts) && gate::wants_comparison(facts)
+}
+
+/// Whether the facts that may change while a clock runs are still the same. Reads one small file, or
+/// two. While another thread has the result of the comparison, the next call compares it.
+pub(crate) fn are_current(facts: &Facts) -> bool {
+    compare::result().is_none_or(|comparison| facts.comparison == comparison)
+        && facts.clocksource == clocksource()
+        // A kernel that keeps time with the counter accepts it. Any other kernel may reject it
+        // later, because its watchdog runs on, or may accept it late.
+        && (!is_usable(facts)
+            || facts.clocksource == facts.matching_clocksource
+            || facts.kernel_accepts == is_accepted())
+}
+
+#[cfg(test)]
+mod tests {
+    use tickline_core::gate::Clocksource;
+
+    use super::*;
+
+    #[test]
+    fn notices_that_the_kernel_rejects_a_counter_that_it_does_not_use() {
+        let mut facts = Facts::UNKNOWN;
+        Collector::new().finish(0, Probes::Full, &mut facts);
+        // Not collected where the kernel keeps time with the counter.
+        facts.kernel_accepts = is_accepted();
+        let was = facts.kernel_accepts;
+        // Other tests publish comparisons.
+        let are_current = |facts: &Facts| {
+            let mut facts = *facts;
+            facts.comparison = compare::result().unwrap_or(facts.comparison);
+            super::are_current(&facts)
+        };
+        assert!(are_current(&facts));
+        // As if the counter were usable, and no kernel kept time with it.
+        (facts.may_read_counter, facts.has_counter, facts.switched_off) = (true, true, None);
+        facts.matching_clocksource = match facts.clocksource {
+            Clocksource::Riscv => Clocksource::Tsc,
+            _ => Clocksource::Riscv,
+        };
+        assert!(are_current(&facts));
+        facts.kernel_accepts = Some(was != Some(true));
+        assert!(!are_current(&facts));
+    }
 }

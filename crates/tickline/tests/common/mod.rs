@@ -136,18 +136,16 @@ pub(crate) fn right_if_possible(why: &str, code: i32) {
 }
 
 /// Waits until the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in
-/// common: after a jump, that takes a window or two. Returns whether they had.
+/// common: after a jump, that takes a window or two.
 #[cfg(target_os = "linux")]
-pub(crate) fn comes_to_agree_with_the_os(clock: &Clock) -> bool {
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_secs(20) {
+#[track_caller]
+pub(crate) fn until_it_agrees_with_the_os(clock: &Clock) {
+    let agrees = || {
         let before = os_monotonic_ns();
         let reading = clock.reading();
-        if reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos() {
-            return true;
-        }
-    }
-    false
+        reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos()
+    };
+    until(clock, || (0..100).any(|_| agrees()));
 }
 
 /// The time of an OS clock, ns.

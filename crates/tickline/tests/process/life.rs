@@ -12,8 +12,8 @@ use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::{
-    alone, await_publications, await_tickline_threads, comes_to_agree_with_the_os, in_fork, os_monotonic_ns,
-    own_name, read_in_order, right_if_possible, signals, skip, tickline_threads, timers, until_fast,
+    alone, await_publications, await_tickline_threads, in_fork, os_monotonic_ns, own_name, read_in_order,
+    right_if_possible, signals, skip, tickline_threads, timers, until_fast, until_it_agrees_with_the_os,
 };
 
 in_processes! { in_child:
@@ -157,7 +157,7 @@ fn many_clocks_live_side_by_side_and_leave_nothing() {
             }
         }
         for clock in &clocks {
-            assert!(comes_to_agree_with_the_os(clock), "{:?}", clock.status());
+            until_it_agrees_with_the_os(clock);
         }
         assert_eq!(handled_and_blocked(), before.1, "while clocks live");
         drop((guard, clocks));
@@ -210,7 +210,7 @@ fn a_stopped_process_goes_on_where_time_is() {
             stop_for_a_while();
             let now = clock.now_ordered().as_nanos();
             assert!(now >= last, "{now} after {last}");
-            assert!(comes_to_agree_with_the_os(&clock), "{:?}", clock.status());
+            until_it_agrees_with_the_os(&clock);
             let stopped_ns = os_monotonic_ns() - stopped_at;
             assert!(stopped_ns > 200_000_000, "the process was not stopped: {stopped_ns} ns");
             assert!(
@@ -287,7 +287,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     assert_eq!(lowest_free(), first, "the attempts have left a descriptor");
     let clock = Clock::global();
     assert!(clock.status().driver == Driver::Reader && settles(clock, 0), "{:?}", clock.status());
-    assert!(comes_to_agree_with_the_os(clock));
+    until_it_agrees_with_the_os(clock);
     // SAFETY: back to what it was, which needs no privilege.
     unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const before) };
     drop(tickline::start().unwrap());
@@ -348,12 +348,12 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     until_fast(&clock);
     let last = clock.now_ordered().as_nanos();
     in_time_namespace(DAY_S, || {
-        assert!(comes_to_agree_with_the_os(&clock), "{:?}", clock.status());
+        until_it_agrees_with_the_os(&clock);
         assert!(settles(&clock, last + DAY_NS / 100 * 99), "{:?}", clock.status());
         for driver in [Driver::Reader, Driver::Thread] {
             let fresh = clock_of(driver);
             assert!(settles(&fresh, last + DAY_NS), "{:?}", fresh.status());
-            assert!(comes_to_agree_with_the_os(&fresh), "{:?}", fresh.status());
+            until_it_agrees_with_the_os(&fresh);
         }
     });
 }
@@ -379,7 +379,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
             read_in_order(&clock, &mut last);
         }
         // A new clock has no past to be in order with.
-        assert!(comes_to_agree_with_the_os(&clock_of(Driver::Reader)));
+        until_it_agrees_with_the_os(&clock_of(Driver::Reader));
     });
 }
 

@@ -113,9 +113,9 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
     let Some(_) = judged(&engine, (30, 120, 120)) else { return };
-    engine.lock().unwrap().judged_facts = TrustSnapshot::NONE;
+    engine.lock().unwrap().facts = Facts::UNKNOWN;
     (0..8).for_each(|_| _ = engine.maintain_by_hand());
-    assert!(engine.lock().unwrap().judged_facts.is_current());
+    assert!(facts::are_current(&engine.lock().unwrap().facts));
     played::COST.set(None);
 }
 

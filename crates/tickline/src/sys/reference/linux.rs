@@ -49,9 +49,13 @@ pub(crate) fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is valid for a write; a clock that does not exist is an error code.
     let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
-    #[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
-    let (seconds, nanos) = (i64::from(time.tv_sec), i64::from(time.tv_nsec));
-    (result == 0).then(|| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos))
+    (result == 0).then(|| in_ns(time.tv_sec, time.tv_nsec))
+}
+
+/// `time_t` and `long` have 32 bits on some targets.
+#[inline]
+fn in_ns(seconds: impl Into<i64>, nanos: impl Into<i64>) -> i64 {
+    seconds.into().wrapping_mul(1_000_000_000).wrapping_add(nanos.into())
 }
 
 /// The first reading of all, and every one without the vDSO.
@@ -69,10 +73,7 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     let mut time: [libc::c_long; 2] = [0; 2];
     // SAFETY: `time` is valid for a write, and as large as what the kernel writes.
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time.as_mut_ptr()) };
-    let [seconds, nanos] = time;
-    #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-    let (seconds, nanos) = (i64::from(seconds), i64::from(nanos));
-    (result == 0).then(|| seconds.wrapping_mul(1_000_000_000).wrapping_add(nanos))
+    (result == 0).then(|| in_ns(time[0], time[1]))
 }
 
 /// What `read` makes of the kernel's `timex` and its state. The structure has 208 bytes, so it is

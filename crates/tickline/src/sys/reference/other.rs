@@ -2,11 +2,11 @@
 //! `wasm32-unknown-unknown`, those panic. A reading never panics, so there it is 0.
 
 use std::sync::OnceLock;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use tickline_core::sample::Reference;
 
-use super::HAS_CLOCK;
+use super::{HAS_CLOCK, unix_ns_by_std};
 
 /// `std::time::Instant`, counted from its first use, and `std::time::SystemTime`.
 #[derive(Debug, Clone, Copy)]
@@ -25,9 +25,6 @@ impl Reference for OsClock {
         if !HAS_CLOCK {
             return 0;
         }
-        match SystemTime::now().duration_since(UNIX_EPOCH) {
-            Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
-            Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, i64::wrapping_neg),
-        }
+        unix_ns_by_std()
     }
 }

@@ -1,4 +1,4 @@
-//! Windows: `QueryPerformanceCounter`, as in `std::time::Instant`, and
+//! Windows: `QueryPerformanceCounter`, as in `std::time::Instant`, and std's
 //! `GetSystemTimePreciseAsFileTime`.
 //!
 //! The first counts from the start of the machine, at a frequency that is fixed then. Changes of
@@ -8,11 +8,9 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use tickline_core::sample::{Reference, ns_of_counts_floor};
-use windows_sys::Win32::Foundation::FILETIME;
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
-use windows_sys::Win32::System::SystemInformation::GetSystemTimePreciseAsFileTime;
 
-use super::file_time::unix_ns;
+use super::unix_ns_by_std;
 
 /// The performance counter, and the system's time.
 #[derive(Debug, Clone, Copy)]
@@ -45,10 +43,7 @@ impl Reference for OsClock {
 
     #[inline]
     fn realtime_ns(&self) -> i64 {
-        let mut time = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
-        // SAFETY: `time` is valid for a write.
-        unsafe { GetSystemTimePreciseAsFileTime(&raw mut time) };
-        unix_ns(u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime))
+        unix_ns_by_std()
     }
 }
 

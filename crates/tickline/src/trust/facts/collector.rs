@@ -46,7 +46,7 @@ enum Stage {
 pub(crate) struct Collector {
     next: Stage,
     begun_ns: i64,
-    /// The count of changes for whose judgement these facts are.
+    /// The count of requests for a judgement when they were collected.
     changes: u64,
     clocksource: Clocksource,
     kernel_accepts: Option<bool>,
@@ -95,28 +95,22 @@ impl Collector {
         (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
-    /// Begins anew if somebody has asked for a judgement since: what is known may be from before.
-    pub(crate) fn begin_anew_if_changed(&mut self, changes: u64) {
-        if self.changes != changes {
-            self.begin_anew();
-            self.changes = changes;
-        }
-    }
-
-    /// Does one stage, and returns whether there was none left to do. `comparison`: as far as the
-    /// clock knows it.
-    pub(crate) fn step(&mut self, probes: Probes, comparison: Comparison) -> bool {
-        self.forget_if_old();
+    /// Does one stage, and returns whether there was none left to do. `changes` counts the requests
+    /// for a judgement; `comparison`: as far as the clock knows it.
+    pub(crate) fn step(&mut self, changes: u64, probes: Probes, comparison: Comparison) -> bool {
+        self.begin(changes);
         let was_done = self.next == Stage::Done;
         self.advance(probes, comparison);
         was_done
     }
 
-    fn forget_if_old(&mut self) {
+    /// Begins anew if what is known is old, or if somebody has asked for a judgement since.
+    fn begin(&mut self, changes: u64) {
         let now_ns = OsClock.monotonic_ns();
-        if self.next == Stage::Begin || now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS {
+        let is_old = now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS;
+        if self.next == Stage::Begin || is_old || self.changes != changes {
             self.begin_anew();
-            self.begun_ns = now_ns;
+            (self.begun_ns, self.changes) = (now_ns, changes);
         }
     }
 
@@ -146,7 +140,7 @@ impl Collector {
                 if uses { Stage::Resolution } else { Stage::Accepted }
             }
             Stage::Accepted => {
-                self.kernel_accepts = is_accepted(HardwareCounter::CLOCKSOURCE, &mut self.list);
+                self.kernel_accepts = is_accepted(&mut self.list);
                 Stage::Resolution
             }
             Stage::Resolution => {
@@ -163,8 +157,8 @@ impl Collector {
 
     /// Adds to the clock's own facts those about the machine. Does the stages that are left, and
     /// begins anew.
-    pub(crate) fn finish(&mut self, probes: Probes, facts: &mut Facts) {
-        self.forget_if_old();
+    pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
+        self.begin(changes);
         while self.next != Stage::Done {
             self.advance(probes, facts.comparison);
         }

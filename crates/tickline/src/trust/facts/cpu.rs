@@ -29,20 +29,18 @@ impl Leaf {
     }
 }
 
-/// The leaves that this module reads.
+/// The leaves that this module reads. The gates need the first [`OF_GATES`].
 static LEAVES: [Leaf; 7] = [
-    unknown(0),
-    unknown(1),
-    unknown(CRYSTAL),
-    unknown(HYPERVISOR),
-    unknown(HYPERVISOR_KHZ),
     unknown(EXTENDED),
     unknown(ADVANCED_POWER),
+    unknown(1),
+    unknown(HYPERVISOR),
+    unknown(HYPERVISOR_KHZ),
+    unknown(CRYSTAL),
+    unknown(0),
 ];
 
-fn is_known(number: u32) -> bool {
-    LEAVES.iter().any(|leaf| leaf.number == number && leaf.known().is_some())
-}
+const OF_GATES: usize = 4;
 
 fn read_leaf(number: u32) -> CpuidResult {
     #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
@@ -68,13 +66,11 @@ fn cpuid(number: u32) -> CpuidResult {
 
 /// Reads one of the leaves that the gates need. Returns whether it was the last one.
 pub(crate) fn learn_next_leaf() -> bool {
-    for leaf in [EXTENDED, ADVANCED_POWER, 1, HYPERVISOR] {
-        if !is_known(leaf) {
-            cpuid(leaf);
-            return leaf == HYPERVISOR;
-        }
-    }
-    true
+    let mut unknown = LEAVES[..OF_GATES].iter().filter(|leaf| leaf.known().is_none());
+    unknown.next().is_none_or(|leaf| {
+        cpuid(leaf.number);
+        unknown.next().is_none()
+    })
 }
 
 /// Which extended leaves there are, and one of them.
@@ -137,7 +133,7 @@ mod tests {
     /// No other test reads leaf 0.
     #[test]
     fn a_leaf_is_read_once() {
-        let (first, leaf) = (cpuid(0), &LEAVES[0]);
+        let (first, leaf) = (cpuid(0), &LEAVES[6]);
         assert_eq!([Some(first), leaf.known()], [Some(read_leaf(0)); 2]);
         // ORDERING: Relaxed, a figure on its own.
         leaf.registers[3].store(KNOWN | u64::from(!first.edx), Ordering::Relaxed);

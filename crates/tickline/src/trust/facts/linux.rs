@@ -2,6 +2,7 @@
 
 use core::ffi::CStr;
 
+use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Clocksource;
 
 use crate::sys::linux::file::{File, read};
@@ -25,8 +26,8 @@ pub(crate) fn clocksource() -> Clocksource {
     read(CURRENT, &mut [0; NAME_BYTES], Clocksource::from_name)
 }
 
-/// Whether the kernel would keep time with `clocksource`; `None` if it does not say. `list` is
-/// memory for its list.
-pub(crate) fn is_accepted(clocksource: Clocksource, list: &mut [u8; LIST_BYTES]) -> Option<bool> {
-    read(AVAILABLE, list, |list| clocksource.is_accepted(list))
+/// Whether the kernel would keep time with this target's counter; `None` if it does not say. `list`
+/// is memory for its list.
+pub(crate) fn is_accepted(list: &mut [u8; LIST_BYTES]) -> Option<bool> {
+    read(AVAILABLE, list, |list| HardwareCounter::CLOCKSOURCE.is_accepted(list))
 }

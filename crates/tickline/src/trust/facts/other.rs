@@ -14,6 +14,6 @@ pub(crate) fn clocksource() -> Clocksource {
 pub(crate) fn find_clocksource() {}
 
 /// Unknown.
-pub(crate) fn is_accepted(_: Clocksource, _: &mut [u8; LIST_BYTES]) -> Option<bool> {
+pub(crate) fn is_accepted(_: &mut [u8; LIST_BYTES]) -> Option<bool> {
     None
 }

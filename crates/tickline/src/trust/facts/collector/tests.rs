@@ -16,14 +16,14 @@ fn stages_collect_the_same_facts_as_one_go() {
     for probes in [Probes::Full, Probes::Minimal] {
         let collected = |mut collector: Collector| {
             let mut facts = Facts::UNKNOWN;
-            collector.finish(probes, &mut facts);
+            collector.finish(0, probes, &mut facts);
             assert_eq!(collector.next, Stage::Begin, "the next facts are new ones");
             lasting(facts)
         };
         let at_once = collected(Collector::new());
         for stages in 0..20 {
             let mut collector = Collector::new();
-            let steps = (0..stages).take_while(|_| !collector.step(probes, Comparison::Pending)).count();
+            let steps = (0..stages).take_while(|_| !collector.step(0, probes, Comparison::Pending)).count();
             assert_eq!(collected(collector), at_once, "{probes:?}, {steps} stages");
         }
     }
@@ -31,7 +31,7 @@ fn stages_collect_the_same_facts_as_one_go() {
 
 #[test]
 fn an_old_collection_begins_anew() {
-    let step = |collector: &mut Collector| collector.step(Probes::Full, Comparison::Pending);
+    let step = |collector: &mut Collector| collector.step(0, Probes::Full, Comparison::Pending);
     let mut collector = Collector::new();
     while !step(&mut collector) {}
     assert!(step(&mut collector), "still there");

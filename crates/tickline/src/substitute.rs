@@ -1,0 +1,71 @@
+//! What serves a clock's readings in place of the counter and the OS clock: a page, which another
+//! process serves, or a mock.
+//!
+//! Such a clock has no thread and no line, and its engine stays disabled. So every reading takes
+//! the slow path, which asks the substitute, and the inlined path knows nothing of it.
+
+use core::any::Any;
+use core::fmt;
+
+use tickline_core::sample::Reference;
+
+use crate::engine::saturating_unsigned;
+use crate::reading::Reading;
+use crate::status::State;
+use crate::sys::reference::OsClock;
+#[cfg(feature = "utc")]
+use crate::utc::{UtcReading, UtcUnknown};
+
+/// Which of the two times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Timescale {
+    Monotonic,
+    Unix,
+}
+
+impl Timescale {
+    /// The present of the OS clock, ns.
+    pub(crate) fn os_ns(self) -> u64 {
+        saturating_unsigned(match self {
+            Self::Monotonic => OsClock.monotonic_ns(),
+            Self::Unix => OsClock.realtime_ns(),
+        })
+    }
+}
+
+/// See the [module](self).
+pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
+    /// The present, ns; monotonic time is in order across threads.
+    fn now_ns(&self, scale: Timescale) -> u64;
+
+    /// The present of the clock that it follows, ns.
+    fn followed_ns(&self, scale: Timescale) -> u64 {
+        scale.os_ns()
+    }
+
+    /// How readings are served now.
+    fn state(&self) -> State;
+
+    fn disable(&self) {}
+
+    fn enable(&self) {}
+
+    /// The present with its bounds.
+    fn reading(&self, scale: Timescale) -> Reading<u64> {
+        let before_ns = self.followed_ns(scale);
+        let ns = self.now_ns(scale);
+        Reading::by_os(ns, [before_ns, self.followed_ns(scale)], self.state())
+    }
+
+    /// UTC, which a page says nothing about.
+    #[cfg(feature = "utc")]
+    fn utc(&self) -> Result<UtcReading, UtcUnknown> {
+        Err(UtcUnknown::NoThread)
+    }
+
+    /// Waits until this much time has passed by this clock.
+    #[cfg(feature = "utc")]
+    fn sleep(&self, time: core::time::Duration) {
+        std::thread::sleep(time);
+    }
+}
