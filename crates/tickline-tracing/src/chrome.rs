@@ -59,6 +59,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
+use crate::open_spans::OpenSpans;
 use crate::sink::{Hooks, Sink};
 use crate::trace::recorder::Recorder;
 use crate::trace::{self, Settings, WhenFull, settings};
@@ -100,7 +101,7 @@ pub struct Chrome {
 }
 
 impl Sink for Chrome {
-    fn hooks(self) -> Box<dyn Hooks> {
+    fn hooks(self, _: &Arc<OpenSpans>) -> Box<dyn Hooks> {
         Box::new(self.recorder)
     }
 }
@@ -158,8 +159,6 @@ impl Builder {
         let (recorded, asked) = (Arc::clone(&recorder), Arc::clone(&requests));
         let write = move || writer::run(output, &recorded, &asked, self.flush_every);
         let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(write)?;
-        // A recorder has one reader.
-        let _ = recorder.reader.set(thread.thread().clone());
         let flusher = Flusher { requests, writer: thread.thread().clone(), process: process::id() };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {

@@ -105,6 +105,7 @@ use std::process;
 use std::sync::Arc;
 use std::thread;
 
+use crate::open_spans::OpenSpans;
 use crate::sink::{Hooks, Sink};
 use crate::timing::as_ns;
 use crate::trace::json::Trace;
@@ -120,7 +121,8 @@ pub struct FlightRecorder {
 }
 
 impl Sink for FlightRecorder {
-    fn hooks(self) -> Box<dyn Hooks> {
+    fn hooks(self, open_spans: &Arc<OpenSpans>) -> Box<dyn Hooks> {
+        self.recorder.add_layer(open_spans);
         Box::new(self.recorder)
     }
 }

@@ -95,8 +95,7 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     /// The same layer, which also calls `sink`, after those that it has.
     #[must_use]
     pub fn with_sink(mut self, sink: impl Sink) -> Self {
-        let sink = sink.hooks();
-        sink.set_open_spans(&self.open_spans);
+        let sink = sink.hooks(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
         self.sinks.push(sink);

@@ -2,16 +2,13 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::HashSet;
 use std::io::{self, Write};
 use std::process;
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use super::TraceSummary;
 use crate::trace::json::Trace;
-use crate::trace::local;
 use crate::trace::record::{Records, Word};
 use crate::trace::recorder::{Recorder, own_name};
 
@@ -70,11 +67,12 @@ pub(super) fn run(
     requests: &Requests,
     flush_every: Duration,
 ) -> io::Result<TraceSummary> {
-    local::this_thread_reads();
+    // A recorder has one reader.
+    let _ = recorder.reader.set(thread::current());
     let process = (process::id(), &*own_name());
     let begun = Trace::begin(output, process, recorder.settings.has_locations);
     let result = begun.and_then(|trace| {
-        let writer = Writer { trace, recorder, named: HashSet::new(), words: Vec::new() };
+        let writer = Writer { trace, recorder, words: Vec::new() };
         writer.write_all(requests, flush_every)
     });
     recorder.end();
@@ -86,9 +84,6 @@ struct Writer<'a, W: Write> {
     /// Its summary counts the records that are missing before a mark.
     trace: Trace<W>,
     recorder: &'a Recorder,
-    /// Threads whose names are in the file, by the address of the thread's ring, which the recorder
-    /// keeps until [`Recorder::forget`].
-    named: HashSet<usize>,
     words: Vec<Word>,
 }
 
@@ -129,15 +124,13 @@ impl<W: Write> Writer<'_, W> {
             let has_ended = ring.has_ended();
             let from = ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > ring.capacity() / 4;
-            let address = Arc::as_ptr(&ring).addr();
-            if !self.words.is_empty() && self.named.insert(address) {
+            if from == 0 && !self.words.is_empty() {
                 self.trace.write_name(ring.number(), &ring.name())?;
             }
             for record in Records::new(&self.words, from) {
                 self.trace.write(ring.number(), &record, |address| self.recorder.callsite(address))?;
             }
             if has_ended {
-                self.named.remove(&address);
                 self.recorder.forget(&ring);
             }
         }

@@ -83,7 +83,7 @@ pub(crate) struct Recorder {
     /// room in it.
     gone: AtomicU64,
     has_ended: AtomicBool,
-    /// The thread that takes the records.
+    /// The thread that takes the records, and records nothing itself.
     pub(crate) reader: OnceLock<Thread>,
     /// Records store the addresses.
     callsites: Mutex<Callsites>,
@@ -140,9 +140,12 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// Whether the spans of this callsite have anything in the registry's extensions.
-    fn has_extensions(&self, metadata: &Metadata<'_>) -> bool {
-        self.has_requests() || self.has_fields(metadata)
+    /// This is a sink of a layer that has its open spans there.
+    pub(crate) fn add_layer(&self, open_spans: &Arc<OpenSpans>) {
+        if let Some(mut tables) = self.lock(&self.open_spans) {
+            tables.retain(|table| table.strong_count() > 0);
+            tables.push(Arc::downgrade(open_spans));
+        }
     }
 
     /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
@@ -173,8 +176,11 @@ impl Recorder {
         self.lock(&self.callsites)?.get(&address).cloned()
     }
 
-    /// Makes a ring for the present thread.
+    /// Makes a ring for the present thread, unless that is the reader.
     pub(crate) fn join(&self) -> Option<Arc<Ring>> {
+        if self.reader.get().is_some_and(|reader| reader.id() == thread::current().id()) {
+            return None;
+        }
         let (number, name) = present_thread();
         let ring = self.ring_in_file(number, &name).unwrap_or_else(|| {
             let ring = Ring::new(self.settings.bytes_per_thread);
@@ -356,13 +362,6 @@ fn later(span: &Span<'_>) -> String {
 }
 
 impl Hooks for Arc<Recorder> {
-    fn set_open_spans(&self, open_spans: &Arc<OpenSpans>) {
-        if let Some(mut tables) = self.lock(&self.open_spans) {
-            tables.retain(|table| table.strong_count() > 0);
-            tables.push(Arc::downgrade(open_spans));
-        }
-    }
-
     fn wants_enters(&self) -> bool {
         self.settings.tracks != Tracks::Requests
     }
@@ -372,7 +371,7 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
-        if !self.has_extensions(span.metadata) {
+        if !self.has_requests() && !self.has_fields(span.metadata) {
             return;
         }
         span.found.with(|found| {
@@ -401,7 +400,7 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
-        if !self.has_extensions(span.metadata) {
+        if !self.has_fields(span.metadata) {
             return;
         }
         let values = members(true, |visit| values.record(visit));
