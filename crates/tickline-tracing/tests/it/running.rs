@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use crate::common::on_thread;
 use nix::time::{ClockId, clock_gettime};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::histogram::{Histograms, Measure};
@@ -77,17 +78,16 @@ fn time_asleep_is_busy_but_not_running() {
 #[test]
 fn threads_add_up() {
     let (seen, _, dispatch) = subscriber();
-    let span = dispatcher::with_default(&dispatch, || info_span!("outer"));
     let inside = || {
         let start = cpu();
         info_span!("inner").in_scope(|| work(Duration::from_millis(1)));
         work(Duration::from_millis(1));
         cpu() - start
     };
-    let in_span = || dispatcher::with_default(&dispatch, || span.in_scope(inside));
-    let one = || thread::scope(|scope| scope.spawn(in_span).join().unwrap());
-    let least: Duration = (0..3).map(|_| one()).sum();
-    drop(span);
+    let least: Duration = dispatcher::with_default(&dispatch, || {
+        let span = info_span!("outer");
+        (0..3).map(|_| on_thread(|| span.in_scope(inside))).sum()
+    });
     let seen = seen.lock().unwrap();
     let named = |name| seen.iter().filter(move |seen| seen.0 == name).map(|seen| seen.2.unwrap());
     let (inner, outer): (Vec<_>, _) = (named("inner").collect(), named("outer").next().unwrap());
