@@ -110,7 +110,7 @@ use crate::sink::{Hooks, Sink};
 use crate::timing::as_ns;
 use crate::trace::json::Trace;
 use crate::trace::record::{Kind, Record, Records};
-use crate::trace::recorder::{OpenRequests, Recorder, Snapshot, ThreadSnapshot};
+use crate::trace::recorder::{Recorder, Snapshot, ThreadSnapshot};
 use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, file, settings};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
@@ -160,7 +160,7 @@ impl Builder {
     /// The recorder.
     #[must_use]
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder::of(Recorder::new(self.settings))
+        FlightRecorder { recorder: Arc::new(Recorder::new(self.settings)) }
     }
 
     /// The recorder, with its records in a file, where they are after the process has ended in any
@@ -177,7 +177,8 @@ impl Builder {
     /// recorder writes to the file that is there, or the file is not a recorder's; if the process
     /// has no memory to prepare for a `fork`; on a system other than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
-        Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
+        let recorder = Recorder::create(self.settings, path.as_ref(), threads)?;
+        Ok(FlightRecorder { recorder: Arc::new(recorder) })
     }
 }
 
@@ -194,10 +195,6 @@ pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> 
 }
 
 impl FlightRecorder {
-    fn of(recorder: Recorder) -> Self {
-        Self { recorder: Arc::new(recorder) }
-    }
-
     /// Settings for a recorder.
     #[must_use]
     pub fn builder() -> Builder {
@@ -284,7 +281,7 @@ impl FlightRecorder {
 
 fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
     let mut kept = Kept::of(snapshot);
-    kept.drop_before(since_ns, snapshot.open_requests.clone());
+    kept.drop_before(since_ns, snapshot);
     let mut trace = Trace::begin(output, (snapshot.process, &snapshot.name), snapshot.has_locations)?;
     for thread in snapshot.threads.iter().filter(|thread| !thread.name.is_empty()) {
         trace.write_name(thread.number, &thread.name)?;
@@ -325,8 +322,6 @@ struct Kept<'a> {
     /// or when it was copied; how many are lost.
     lost: Vec<(usize, u64, u64)>,
     summary: TraceSummary,
-    /// Ends before this time may be gone.
-    ends_gone_before_ns: u64,
 }
 
 impl<'a> Kept<'a> {
@@ -337,8 +332,6 @@ impl<'a> Kept<'a> {
             kept.add(place, thread, snapshot.end_ns);
         }
         kept.summary.complete_since_ns = kept.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
-        let complete_since_ns = kept.summary.complete_since_ns.unwrap_or(0);
-        kept.ends_gone_before_ns = snapshot.ends_gone_before_ns.max(complete_since_ns);
         // A request may run on several threads: all records are put in order of time. The sort is
         // stable, so those of a thread stay in order.
         kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
@@ -381,9 +374,12 @@ impl<'a> Kept<'a> {
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. Where nobody knows what is `still_open`, these are the
-    /// beginnings from before `ends_gone_before_ns`.
-    fn drop_before(&mut self, since_ns: u64, mut still_open: Option<OpenRequests>) {
+    /// of requests whose ends are gone. Where nobody knows which requests are open, these are the
+    /// beginnings from before the last end that may be gone.
+    fn drop_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
+        let mut still_open = snapshot.open_requests.clone();
+        let ends_gone_before_ns =
+            snapshot.ends_gone_before_ns.max(self.summary.complete_since_ns.unwrap_or(0));
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
@@ -413,7 +409,7 @@ impl<'a> Kept<'a> {
         }
         for begin in open.into_values().flatten() {
             let item = &mut self.items[begin];
-            let is_undecided = still_open.is_none() && item.record.ns < self.ends_gone_before_ns;
+            let is_undecided = still_open.is_none() && item.record.ns < ends_gone_before_ns;
             item.is_wanted &= still_open.is_none() && !is_undecided;
             self.summary.undecided += u64::from(is_undecided);
         }

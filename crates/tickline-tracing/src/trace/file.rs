@@ -1,11 +1,10 @@
 //! The rings of a recorder in a file, and what a process has left in one.
 //!
-//! The file is a head of 4 KiB, a ring of names, and a ring for each thread. All are 64-bit words
+//! The file is a head of 4 KiB, the process's ring, and a ring for each thread. All are 64-bit words
 //! of the machine that wrote them, in the file as in memory. A record names its callsite by an
-//! address, which means nothing to another process. So the ring of names has a record for each
-//! callsite, with its address and its names.
+//! address, which means nothing to another process. So the process's ring has a record for each
+//! callsite, with its address and its names. Its number and name are those of the process.
 
-use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::io::{self, Read};
 use std::path::Path;
@@ -28,9 +27,6 @@ const _: () = assert!(MAX_NAMES <= MAX_TEXT || cfg!(miri));
 /// Words of the file's head.
 const FILE_HEAD: usize = 4_096 / 8;
 
-/// Where in the head the name of the process is.
-const NAME: Range<usize> = 16..32;
-
 /// The words at the head's beginning.
 #[derive(Debug, Clone, Copy)]
 enum Word {
@@ -40,8 +36,6 @@ enum Word {
     Capacity,
     /// Rings of threads.
     Threads,
-    /// The number of the process.
-    Process,
     /// 1 if the trace is to have the places in the source.
     HasLocations,
     /// Records that were in rings that other threads have now.
@@ -85,7 +79,6 @@ impl RingFile {
             let values = [
                 (Word::Capacity, capacity as u64),
                 (Word::Threads, threads as u64),
-                (Word::Process, std::process::id().into()),
                 (Word::HasLocations, has_locations.into()),
                 (Word::Magic, MAGIC),
             ];
@@ -93,12 +86,12 @@ impl RingFile {
                 // ORDERING: Relaxed: nobody knows the file yet.
                 word(head, place).store(value, Ordering::Relaxed);
             }
-            ring::store_text(&head[NAME], process);
         };
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mapping = Mapping::create(path, FILE_HEAD + rings, MAGIC, fill).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
+        names.claim(std::process::id().into(), process);
         Ok(Self { memory, words, threads, names })
     }
 
@@ -128,12 +121,12 @@ impl RingFile {
     /// Adds the names of a callsite, if there is room. The caller's lock keeps others out.
     pub(crate) fn add_names(&self, address: usize, names: &str) {
         if names.len() > MAX_NAMES {
-            return self.names.count_dropped();
+            return;
         }
         let record = Record { callsite: address, text: names, ..Record::new(Kind::Name, 0) };
         if record.words() > self.names.left() {
             if self.names.head() + 2 * BLOCK > self.names.capacity() {
-                return self.names.count_dropped();
+                return;
             }
             self.names.begin_block(0, 0);
         }
@@ -167,7 +160,8 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
         let words = HEAD_WORDS + capacity;
         Ok::<_, io::Error>(Ring::within(Arc::new(memory(&mut input, words)?), 0..words))
     };
-    let words = next_ring()?.snapshot();
+    let process = next_ring()?;
+    let words = process.snapshot();
     let names = || Records::new(&words, 0).filter(|record| record.kind == Kind::Name);
     if names().any(|record| record.text.len() > MAX_NAMES) {
         return Err(wrong("the names of a callsite take more than 1,024 bytes"));
@@ -188,8 +182,8 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let records = threads.iter().flat_map(|thread| Records::new(&thread.words, 0));
     let end_ns = records.filter(is_whole).map(|record| record.ns).max().unwrap_or(0);
     Ok(Snapshot {
-        process: u32::try_from(number(Word::Process)).unwrap_or(0),
-        name: ring::load_text(&head.words()[NAME]),
+        process: u32::try_from(process.number()).unwrap_or(0),
+        name: process.name(),
         has_locations: number(Word::HasLocations) == 1,
         callsites,
         end_ns,

@@ -185,10 +185,7 @@ fn lock(file: &File) -> io::Result<()> {
         return Ok(());
     }
     let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock {
-        return Err(busy());
-    }
-    Err(error)
+    Err(if error.kind() == io::ErrorKind::WouldBlock { busy() } else { error })
 }
 
 #[cfg(test)]
