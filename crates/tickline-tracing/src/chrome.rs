@@ -262,7 +262,7 @@ impl Guard {
     ///
     /// The first error of a write. Nothing was written after it.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
-        self.stop().unwrap_or_else(|| Err(io::Error::other("the trace was ended before")))
+        self.stop()
     }
 
     /// For programs that end without dropping the guard, and want the file to be complete before
@@ -272,20 +272,17 @@ impl Guard {
         self.flusher.clone()
     }
 
-    fn stop(&mut self) -> Option<io::Result<TraceSummary>> {
-        let thread = self.thread.take()?;
+    fn stop(&mut self) -> io::Result<TraceSummary> {
+        let thread = self.thread.take().ok_or_else(|| io::Error::other("the trace was ended before"))?;
         if process::id() != self.flusher.process {
             // To join or to detach it is an error: a child has only the thread that forked.
             mem::forget(thread);
-            return Some(Err(io::Error::other("the trace is written by the parent of this process")));
+            return Err(io::Error::other("the trace is written by the parent of this process"));
         }
         self.flusher.requests.ask_to_finish();
         self.flusher.writer.unpark();
-        Some(
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the thread that writes the trace panicked"))),
-        )
+        let panicked = |_| Err(io::Error::other("the thread that writes the trace panicked"));
+        thread.join().unwrap_or_else(panicked)
     }
 }
 
