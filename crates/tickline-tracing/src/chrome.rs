@@ -67,7 +67,7 @@ use crate::trace::{self, Settings, WhenFull, settings};
 mod writer;
 
 pub use crate::trace::{TraceSummary, Tracks};
-use writer::Requests;
+use writer::FlushRequests;
 
 /// How long an event may wait before it is written, by default: a compromise between losing
 /// events to a kill and a system call for every few events.
@@ -155,7 +155,7 @@ impl Builder {
     /// If the thread cannot be started.
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
-        let requests = Arc::new(Requests::default());
+        let requests = Arc::new(FlushRequests::default());
         let (recorded, asked) = (Arc::clone(&recorder), Arc::clone(&requests));
         let write = move || writer::run(output, &recorded, &asked, self.flush_every);
         let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(write)?;
@@ -181,7 +181,7 @@ impl Chrome {
 /// Asks the writer to write what was recorded. Clones ask the same writer.
 #[derive(Debug, Clone)]
 pub struct Flusher {
-    requests: Arc<Requests>,
+    requests: Arc<FlushRequests>,
     writer: Thread,
     /// The process in which the writer runs.
     process: u32,

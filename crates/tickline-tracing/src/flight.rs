@@ -263,14 +263,11 @@ impl FlightRecorder {
     }
 
     fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<TraceSummary> {
-        let beside = trace::beside(path);
-        let file = File::options().write(true).create_new(true).open(&beside);
-        let written = file.and_then(|file| self.write_since(file, since_ns));
-        let moved = written.and_then(|summary| fs::rename(&beside, path).map(|()| summary));
-        if moved.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        moved
+        trace::beside(path, |beside| {
+            let summary = self.write_since(File::create_new(beside)?, since_ns)?;
+            fs::rename(beside, path)?;
+            Ok(summary)
+        })
     }
 
     fn write_since(&self, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
@@ -282,7 +279,7 @@ impl FlightRecorder {
 fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
     let mut kept = Kept::of(snapshot);
     kept.drop_before(since_ns, snapshot);
-    let mut trace = Trace::begin(output, (snapshot.process, &snapshot.name), snapshot.has_locations)?;
+    let mut trace = Trace::begin(output, snapshot.process, &snapshot.name)?;
     for thread in snapshot.threads.iter().filter(|thread| !thread.name.is_empty()) {
         trace.write_name(thread.number, &thread.name)?;
     }

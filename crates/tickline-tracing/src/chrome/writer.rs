@@ -14,7 +14,7 @@ use crate::trace::recorder::{Recorder, own_name};
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct FlushRequests {
     /// Counts requests to write all that was recorded before; with [`FINISH`] once the writer is to
     /// end.
     asked: AtomicU64,
@@ -27,7 +27,7 @@ const FINISH: u64 = 1 << 63;
 
 const ENDED: u64 = u64::MAX;
 
-impl Requests {
+impl FlushRequests {
     /// Asks to write what was recorded before. Returns the request's number.
     pub(super) fn ask(&self) -> u64 {
         // ORDERING: Release, pairs with the Acquire load in `asked`: the writer sees what the
@@ -64,14 +64,12 @@ impl Requests {
 pub(super) fn run(
     output: impl Write,
     recorder: &Recorder,
-    requests: &Requests,
+    requests: &FlushRequests,
     flush_every: Duration,
 ) -> io::Result<TraceSummary> {
     // A recorder has one reader.
     let _ = recorder.reader.set(thread::current());
-    let process = (process::id(), &*own_name());
-    let begun = Trace::begin(output, process, recorder.settings.has_locations);
-    let result = begun.and_then(|trace| {
+    let result = Trace::begin(output, process::id(), &own_name()).and_then(|trace| {
         let writer = Writer { trace, recorder, words: Vec::new() };
         writer.write_all(requests, flush_every)
     });
@@ -88,7 +86,7 @@ struct Writer<'a, W: Write> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    fn write_all(mut self, requests: &Requests, flush_every: Duration) -> io::Result<TraceSummary> {
+    fn write_all(mut self, requests: &FlushRequests, flush_every: Duration) -> io::Result<TraceSummary> {
         self.trace.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
@@ -156,7 +154,8 @@ mod tests {
     #[test]
     fn ordering_a_request_comes_with_what_was_recorded() {
         for finish in [false, true].repeat(8) {
-            let (requests, recorded, written) = (Requests::default(), AtomicU64::new(0), AtomicU64::new(0));
+            let (requests, recorded, written) =
+                (FlushRequests::default(), AtomicU64::new(0), AtomicU64::new(0));
             thread::scope(|scope| {
                 scope.spawn(|| {
                     while requests.asked() == (0, false) {

@@ -29,15 +29,13 @@ const FILE_HEAD: usize = 4_096 / 8;
 
 /// The words at the head's beginning.
 #[derive(Debug, Clone, Copy)]
-enum Word {
+enum HeadWord {
     /// [`MAGIC`].
     Magic,
     /// Words for the records of a ring.
     Capacity,
     /// Rings of threads.
     Threads,
-    /// 1 if the trace is to have the places in the source.
-    HasLocations,
     /// Records that were in rings that other threads have now.
     Gone,
     /// Ends before this time, ns of `CLOCK_MONOTONIC`, may have been in such a ring.
@@ -46,7 +44,7 @@ enum Word {
     Outside,
 }
 
-fn word(head: &[AtomicU64], word: Word) -> &AtomicU64 {
+fn word(head: &[AtomicU64], word: HeadWord) -> &AtomicU64 {
     &head[word as usize]
 }
 
@@ -62,12 +60,7 @@ pub(crate) struct RingFile {
 
 impl RingFile {
     /// A file with rings for `threads` threads, of at least `bytes` each.
-    pub(crate) fn create(
-        path: &Path,
-        [threads, bytes]: [usize; 2],
-        has_locations: bool,
-        process: &str,
-    ) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, threads: usize, bytes: usize, process: &str) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
         let words = HEAD_WORDS + capacity;
         let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(words));
@@ -77,10 +70,9 @@ impl RingFile {
         };
         let fill = |head: &[AtomicU64]| {
             let values = [
-                (Word::Capacity, capacity as u64),
-                (Word::Threads, threads as u64),
-                (Word::HasLocations, has_locations.into()),
-                (Word::Magic, MAGIC),
+                (HeadWord::Capacity, capacity as u64),
+                (HeadWord::Threads, threads as u64),
+                (HeadWord::Magic, MAGIC),
             ];
             for (place, value) in values {
                 // ORDERING: Relaxed: nobody knows the file yet.
@@ -107,15 +99,15 @@ impl RingFile {
     /// Counts a thread that got no ring. Its records are not in the file.
     pub(crate) fn count_outside(&self) {
         // ORDERING: Relaxed, a count of its own.
-        word(self.memory.words(), Word::Outside).fetch_add(1, Ordering::Relaxed);
+        word(self.memory.words(), HeadWord::Outside).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Says that a ring with so many records was given to another thread.
     pub(crate) fn count_gone(&self, records: u64) {
         let head = self.memory.words();
         // ORDERING: Relaxed for both, a count and a time of their own.
-        word(head, Word::Gone).fetch_add(records, Ordering::Relaxed);
-        word(head, Word::EndsGoneBefore).fetch_max(tickline::now_ns(), Ordering::Relaxed);
+        word(head, HeadWord::Gone).fetch_add(records, Ordering::Relaxed);
+        word(head, HeadWord::EndsGoneBefore).fetch_max(tickline::now_ns(), Ordering::Relaxed);
     }
 
     /// Adds the names of a callsite, if there is room. The caller's lock keeps others out.
@@ -152,7 +144,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
     // ORDERING: Relaxed, this process's copy.
     let number = |place| word(head.words(), place).load(Ordering::Relaxed);
-    let capacity = usize::try_from(number(Word::Capacity)).unwrap_or(0);
+    let capacity = usize::try_from(number(HeadWord::Capacity)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
         return Err(wrong("the size of its rings is wrong"));
     }
@@ -168,7 +160,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     }
     let callsites = names().map(|record| (record.callsite, record.text.into())).collect();
     let mut threads = Vec::new();
-    for _ in 0..number(Word::Threads) {
+    for _ in 0..number(HeadWord::Threads) {
         let ring = next_ring()?;
         if ring.is_in_use() {
             threads.push(ThreadSnapshot::of(&ring));
@@ -184,13 +176,12 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     Ok(Snapshot {
         process: u32::try_from(process.number()).unwrap_or(0),
         name: process.name(),
-        has_locations: number(Word::HasLocations) == 1,
         callsites,
         end_ns,
         threads,
-        gone: number(Word::Gone),
-        ends_gone_before_ns: number(Word::EndsGoneBefore),
-        outside: number(Word::Outside),
+        gone: number(HeadWord::Gone),
+        ends_gone_before_ns: number(HeadWord::EndsGoneBefore),
+        outside: number(HeadWord::Outside),
         ..Snapshot::default()
     })
 }
@@ -217,7 +208,7 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
 fn a_torn_record_does_not_set_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
-    let file = RingFile::create(&path, [1, 0], false, "test").unwrap();
+    let file = RingFile::create(&path, 1, 0, "test").unwrap();
     let ring = file.claim(1, "thread").unwrap();
     ring.begin_block(1, 0);
     for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {

@@ -25,13 +25,8 @@ use crate::timing::SpanTiming;
 static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
 
 /// What callsites are called, by the address of their metadata: name, target, and the place in the
-/// source, such as `src/main.rs:7`, with a NUL between them.
+/// source, such as `src/main.rs:7`, if the trace is to have it, with a NUL between them.
 pub(crate) type Callsites = HashMap<usize, Arc<str>>;
-
-fn names(metadata: &Metadata<'_>) -> String {
-    let place = metadata.file().zip(metadata.line()).map(|(file, line)| format!("{file}:{line}"));
-    [metadata.name(), metadata.target(), &place.unwrap_or_default()].join("\0")
-}
 
 /// How many spans of requests are open that were created at a time, by time and address of the
 /// callsite.
@@ -42,7 +37,6 @@ pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
 pub(crate) struct Snapshot {
     pub(crate) process: u32,
     pub(crate) name: String,
-    pub(crate) has_locations: bool,
     pub(crate) callsites: Callsites,
     pub(crate) threads: Vec<ThreadSnapshot>,
     /// Records that were in rings that are gone.
@@ -127,8 +121,7 @@ impl Recorder {
 
     /// A recorder whose rings are in a new file, for this many threads.
     pub(crate) fn create(settings: Settings, path: &Path, threads: usize) -> io::Result<Self> {
-        let sizes = [threads, settings.bytes_per_thread];
-        let file = RingFile::create(path, sizes, settings.has_locations, &own_name())?;
+        let file = RingFile::create(path, threads, settings.bytes_per_thread, &own_name())?;
         Ok(Self { file: Some(file), ..Self::new(settings) })
     }
 
@@ -158,13 +151,19 @@ impl Recorder {
         })
     }
 
+    fn names(&self, metadata: &Metadata<'_>) -> String {
+        let place = metadata.file().zip(metadata.line()).filter(|_| self.settings.has_locations);
+        let place = place.map(|(file, line)| format!("{file}:{line}")).unwrap_or_default();
+        [metadata.name(), metadata.target(), &place].join("\0")
+    }
+
     /// Makes sure that [`callsite`](Self::callsite) knows it.
     #[cold]
     pub(crate) fn add_callsite(&self, address: usize, metadata: &'static Metadata<'static>) {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(place) = callsites.entry(address)
         {
-            let names = place.insert(names(metadata).into());
+            let names = place.insert(self.names(metadata).into());
             if let Some(file) = &self.file {
                 file.add_names(address, names);
             }
@@ -256,7 +255,6 @@ impl Recorder {
         Some(Snapshot {
             process: process::id(),
             name: own_name(),
-            has_locations: self.settings.has_locations,
             callsites: callsites.unwrap_or_default(),
             threads,
             gone,
@@ -453,6 +451,15 @@ impl Hooks for Arc<Recorder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The output of a trace may make spans as it is written. Their records would be written, too.
+    #[test]
+    fn the_reader_records_nothing() {
+        let recorder = Recorder::new(Settings::new(WhenFull::Drop));
+        assert!(recorder.join().is_some());
+        recorder.reader.set(thread::current()).unwrap();
+        assert!(recorder.join().is_none());
+    }
 
     /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's
     /// file, because another thread of its parent had a lock.

@@ -77,22 +77,20 @@ impl Mapping {
         fill: impl FnOnce(&[AtomicU64]),
     ) -> io::Result<Self> {
         let older = older(path, magic)?;
-        let beside = beside(path);
-        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
-        let created = Self::of(file, words).and_then(|mapping| {
+        beside(path, |beside| {
+            let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(beside)?;
+            let mapping = Self::of(file, words)?;
             fill(mapping.words);
             if older.is_some() {
                 fs::rename(path, with(path, ".old"))?;
             }
             // Unlike a rename this fails if another recorder was faster.
-            fs::hard_link(&beside, path).map_err(|error| match error.kind() {
+            fs::hard_link(beside, path).map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => busy(),
                 _ => error,
             })?;
             Ok(mapping)
-        });
-        let _ = fs::remove_file(&beside);
-        created
+        })
     }
 
     /// Locks, fills and maps an empty file.
