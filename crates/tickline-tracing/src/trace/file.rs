@@ -127,9 +127,12 @@ impl RingFile {
 }
 
 impl Drop for RingFile {
-    /// Threads of the past may keep their rings for long, but nobody writes to them.
+    /// Lets another recorder have the file. Threads of the past may keep their rings for long, but
+    /// nobody writes to them.
     fn drop(&mut self) {
-        self.memory.unlock();
+        if let Memory::Mapped(mapping) = &*self.memory {
+            mapping.unlock();
+        }
     }
 }
 

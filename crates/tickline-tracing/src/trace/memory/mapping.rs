@@ -122,7 +122,7 @@ impl Mapping {
     }
 
     /// Ends the file's lock, and closes it.
-    pub(super) fn unlock(&self) {
+    pub(crate) fn unlock(&self) {
         let entry = {
             let mut files = lock_briefly(&FILES);
             let place = files.iter().position(|(words, _)| ptr::eq(*words, self.words));

@@ -18,7 +18,7 @@ impl Mapping {
         match self.0 {}
     }
 
-    pub(super) fn unlock(&self) {
+    pub(crate) fn unlock(&self) {
         match self.0 {}
     }
 }
