@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::fields;
 use super::memory::{Mapping, Memory};
-use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records};
+use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
 use super::recorder::{Snapshot, ThreadSnapshot};
 use super::ring::{self, HEAD_WORDS, Ring};
 
@@ -27,13 +27,11 @@ const _: () = assert!(MAX_NAMES <= MAX_TEXT || cfg!(miri));
 /// Words of the file's head.
 const FILE_HEAD: usize = 4_096 / 8;
 
-/// The words at the head's beginning.
+/// The words at the head's beginning, behind [`MAGIC`].
 #[derive(Debug, Clone, Copy)]
 enum HeadWord {
-    /// [`MAGIC`].
-    Magic,
     /// Words for the records of a ring.
-    Capacity,
+    Capacity = 1,
     /// Rings of threads.
     Threads,
     /// Records that were in rings that other threads have now.
@@ -52,9 +50,6 @@ fn word(head: &[AtomicU64], word: HeadWord) -> &AtomicU64 {
 #[derive(Debug)]
 pub(crate) struct RingFile {
     memory: Arc<Memory>,
-    /// Words of a ring.
-    words: usize,
-    threads: usize,
     names: Ring,
 }
 
@@ -68,32 +63,22 @@ impl RingFile {
         let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 64) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{threads} rings are too many")));
         };
-        let fill = |head: &[AtomicU64]| {
-            let values = [
-                (HeadWord::Capacity, capacity as u64),
-                (HeadWord::Threads, threads as u64),
-                (HeadWord::Magic, MAGIC),
-            ];
-            for (place, value) in values {
-                // ORDERING: Relaxed: nobody knows the file yet.
-                word(head, place).store(value, Ordering::Relaxed);
-            }
-        };
+        // In the order of `HeadWord`.
+        let head = [MAGIC, capacity as u64, threads as u64];
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mapping = Mapping::create(path, FILE_HEAD + rings, MAGIC, fill).map_err(named)?;
+        let mapping = Mapping::create(path, FILE_HEAD + rings, head).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
         names.claim(std::process::id().into(), process);
-        Ok(Self { memory, words, threads, names })
+        Ok(Self { memory, names })
     }
 
     /// A ring for a thread of this number and name, if there is one.
     pub(crate) fn claim(&self, number: u64, name: &str) -> Option<Ring> {
-        let ring = |place| {
-            let start = FILE_HEAD + place * self.words;
-            Ring::within(Arc::clone(&self.memory), start..start + self.words)
-        };
-        (1..=self.threads).map(ring).find(|ring| ring.claim(number, name))
+        let words = HEAD_WORDS + index(self.names.capacity());
+        let starts = (FILE_HEAD + words..self.memory.words().len()).step_by(words);
+        let mut rings = starts.map(|start| Ring::within(Arc::clone(&self.memory), start..start + words));
+        rings.find(|ring| ring.claim(number, name))
     }
 
     /// Counts a thread that got no ring. Its records are not in the file.
