@@ -294,7 +294,7 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
     }
     if snapshot.outside > 0 {
         let what = ["threads had no ring in the file", "threads"];
-        trace.write_mark(0, snapshot.end_ns, snapshot.outside, what)?;
+        trace.write_mark(0, kept.end_ns, snapshot.outside, what)?;
     }
     trace.finish()
 }
@@ -319,6 +319,9 @@ struct Kept<'a> {
     /// or when it was copied; how many are lost.
     lost: Vec<(usize, u64, u64)>,
     summary: TraceSummary,
+    /// When the rings were copied, or the time of the last record that a process has left. A record
+    /// that was being written when its file was copied may have any time.
+    end_ns: u64,
 }
 
 impl<'a> Kept<'a> {
@@ -326,23 +329,27 @@ impl<'a> Kept<'a> {
         let mut kept = Self::default();
         kept.summary.dropped = snapshot.gone;
         for (place, thread) in snapshot.threads.iter().enumerate() {
-            kept.add(place, thread, snapshot.end_ns);
+            kept.add(place, thread);
         }
-        kept.summary.complete_since_ns = kept.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
         // A request may run on several threads: all records are put in order of time. The sort is
         // stable, so those of a thread stay in order.
         kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
+        kept.end_ns = kept.items.last().map_or(0, |item| item.record.ns).max(snapshot.end_ns);
+        for (_, before_ns, _) in &mut kept.lost {
+            *before_ns = kept.end_ns.min(*before_ns);
+        }
+        kept.summary.complete_since_ns = kept.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
         kept
     }
 
     /// Adds what a thread's ring had.
-    fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot, end_ns: u64) {
+    fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot) {
         let mut records = Records::new(&snapshot.words, 0);
         // The thread may have overwritten all words while they were copied.
         let mut lost = if snapshot.words.is_empty() { snapshot.written } else { 0 };
         let (mut blocks, mut first_ns) = (0, None);
         for mut record in &mut records {
-            if !fields::is_text(record.kind == Kind::Instant, record.text) {
+            if !fields::is_whole(&record) {
                 self.summary.damaged += 1;
                 continue;
             }
@@ -366,7 +373,7 @@ impl<'a> Kept<'a> {
         self.summary.damaged += records.damaged;
         self.summary.dropped = self.summary.dropped.saturating_add(lost);
         if lost > 0 {
-            self.lost.push((thread, first_ns.unwrap_or(end_ns), lost));
+            self.lost.push((thread, first_ns.unwrap_or(u64::MAX), lost));
         }
     }
 
@@ -433,6 +440,19 @@ mod tests {
             assert_eq!((kept.summary.dropped, kept.items.len()), (1, 0));
             assert!((before_ns..=tickline::now_ns()).contains(&kept.summary.complete_since_ns.unwrap()));
         }
+    }
+
+    /// Symptom: of a process that still ran, every open request was left out of the trace, and a
+    /// mark lay 250 years ahead. Cause: the last of a record's words were not yet written.
+    #[test]
+    fn a_torn_record_does_not_set_the_end() {
+        let ring = Ring::new(1);
+        ring.begin_block(1, 0);
+        for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
+            ring.push(&Record { callsite: 7, text, ..Record::new(Kind::Begin, ns) });
+        }
+        let snapshot = Snapshot { threads: vec![ThreadSnapshot::of(&ring)], ..Snapshot::default() };
+        assert_eq!(Kept::of(&snapshot).end_ns, 5);
     }
 
     /// A child has no thread of its parent's that writes.

@@ -10,7 +10,6 @@ use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fields;
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
 use super::recorder::{Snapshot, ThreadSnapshot};
@@ -154,18 +153,10 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
             threads.push(ThreadSnapshot::of(&ring));
         }
     }
-    // A record that was being written when the file was copied may have any time.
-    let is_whole = |record: &Record<'_>| {
-        !matches!(record.kind, Kind::Block | Kind::Name)
-            && fields::is_text(record.kind == Kind::Instant, record.text)
-    };
-    let records = threads.iter().flat_map(|thread| Records::new(&thread.words, 0));
-    let end_ns = records.filter(is_whole).map(|record| record.ns).max().unwrap_or(0);
     Ok(Snapshot {
         process: u32::try_from(process.number()).unwrap_or(0),
         name: process.name(),
         callsites,
-        end_ns,
         threads,
         gone: number(HeadWord::Gone),
         ends_gone_before_ns: number(HeadWord::EndsGoneBefore),
@@ -187,20 +178,4 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
         place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
     }
     Ok(memory)
-}
-
-/// Symptom: of a process that still ran, every open request was left out of the trace, and a mark
-/// lay 250 years ahead. Cause: the last of a record's words were not yet written.
-#[cfg(all(test, target_os = "linux", not(miri)))]
-#[test]
-fn a_torn_record_does_not_set_the_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
-    let file = RingFile::create(&path, 1, 0, "test").unwrap();
-    let ring = file.claim(1, "thread").unwrap();
-    ring.begin_block(1, 0);
-    for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
-        ring.push(&Record { callsite: 7, text, ..Record::new(Kind::Begin, ns) });
-    }
-    assert_eq!(read(std::fs::File::open(&path).unwrap()).unwrap().end_ns, 5);
 }

@@ -41,7 +41,7 @@ pub(crate) struct Snapshot {
     pub(crate) threads: Vec<ThreadSnapshot>,
     /// Records that were in rings that are gone.
     pub(crate) gone: u64,
-    /// When the rings were copied, or the last record that was left, ns of `CLOCK_MONOTONIC`.
+    /// When the rings were copied, ns of `CLOCK_MONOTONIC`; 0 for what a process has left.
     pub(crate) end_ns: u64,
     /// `None` if there are no requests, or not all are known.
     pub(crate) open_requests: Option<OpenRequests>,
