@@ -335,6 +335,7 @@ impl<'a> Kept<'a> {
         // stable, so those of a thread stay in order.
         kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
         kept.end_ns = kept.items.last().map_or(0, |item| item.record.ns).max(snapshot.end_ns);
+        // Of a thread of which nothing is left, all before the end is missing.
         for (_, before_ns, _) in &mut kept.lost {
             *before_ns = kept.end_ns.min(*before_ns);
         }
@@ -347,7 +348,7 @@ impl<'a> Kept<'a> {
         let mut records = Records::new(&snapshot.words, 0);
         // The thread may have overwritten all words while they were copied.
         let mut lost = if snapshot.words.is_empty() { snapshot.written } else { 0 };
-        let (mut blocks, mut first_ns) = (0, None);
+        let (mut blocks, mut first_ns) = (0, u64::MAX);
         for mut record in &mut records {
             if !fields::is_whole(&record) {
                 self.summary.damaged += 1;
@@ -366,14 +367,14 @@ impl<'a> Kept<'a> {
                 // written; later blocks repeat beginnings that are there.
                 Kind::Inside if blocks > 1 => continue,
                 Kind::Inside => record.kind = Kind::Begin,
-                _ => first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns)),
+                _ => first_ns = record.ns.min(first_ns),
             }
             self.items.push(Item { thread, record, is_wanted: true });
         }
         self.summary.damaged += records.damaged;
         self.summary.dropped = self.summary.dropped.saturating_add(lost);
         if lost > 0 {
-            self.lost.push((thread, first_ns.unwrap_or(u64::MAX), lost));
+            self.lost.push((thread, first_ns, lost));
         }
     }
 
