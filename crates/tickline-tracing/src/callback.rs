@@ -54,7 +54,7 @@ impl ClosedSpan<'_> {
     #[cfg(all(unix, feature = "running"))]
     #[must_use]
     pub fn running(&self) -> Option<core::time::Duration> {
-        self.span.found.with(crate::running::of).flatten()
+        crate::running::of(self.span)
     }
 }
 

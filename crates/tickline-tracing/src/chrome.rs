@@ -59,6 +59,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
+use crate::open_spans::OpenSpans;
 use crate::sink::{Hooks, Sink};
 use crate::trace::recorder::Recorder;
 use crate::trace::{self, Settings, WhenFull, settings};
@@ -66,7 +67,7 @@ use crate::trace::{self, Settings, WhenFull, settings};
 mod writer;
 
 pub use crate::trace::{TraceSummary, Tracks};
-use writer::Requests;
+use writer::FlushRequests;
 
 /// How long an event may wait before it is written, by default: a compromise between losing
 /// events to a kill and a system call for every few events.
@@ -100,7 +101,7 @@ pub struct Chrome {
 }
 
 impl Sink for Chrome {
-    fn hooks(self) -> Box<dyn Hooks> {
+    fn hooks(self, _: &Arc<OpenSpans>) -> Box<dyn Hooks> {
         Box::new(self.recorder)
     }
 }
@@ -154,12 +155,10 @@ impl Builder {
     /// If the thread cannot be started.
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
-        let requests = Arc::new(Requests::default());
+        let requests = Arc::new(FlushRequests::default());
         let (recorded, asked) = (Arc::clone(&recorder), Arc::clone(&requests));
         let write = move || writer::run(output, &recorded, &asked, self.flush_every);
         let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(write)?;
-        // A recorder has one reader.
-        let _ = recorder.reader.set(thread.thread().clone());
         let flusher = Flusher { requests, writer: thread.thread().clone(), process: process::id() };
         flush_when_this_thread_ends(flusher.clone());
         if self.flush_on_panic {
@@ -182,7 +181,7 @@ impl Chrome {
 /// Asks the writer to write what was recorded. Clones ask the same writer.
 #[derive(Debug, Clone)]
 pub struct Flusher {
-    requests: Arc<Requests>,
+    requests: Arc<FlushRequests>,
     writer: Thread,
     /// The process in which the writer runs.
     process: u32,
@@ -263,7 +262,7 @@ impl Guard {
     ///
     /// The first error of a write. Nothing was written after it.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
-        self.stop().unwrap_or_else(|| Err(io::Error::other("the trace was ended before")))
+        self.stop()
     }
 
     /// For programs that end without dropping the guard, and want the file to be complete before
@@ -273,20 +272,17 @@ impl Guard {
         self.flusher.clone()
     }
 
-    fn stop(&mut self) -> Option<io::Result<TraceSummary>> {
-        let thread = self.thread.take()?;
+    fn stop(&mut self) -> io::Result<TraceSummary> {
+        let thread = self.thread.take().ok_or_else(|| io::Error::other("the trace was ended before"))?;
         if process::id() != self.flusher.process {
             // To join or to detach it is an error: a child has only the thread that forked.
             mem::forget(thread);
-            return Some(Err(io::Error::other("the trace is written by the parent of this process")));
+            return Err(io::Error::other("the trace is written by the parent of this process"));
         }
         self.flusher.requests.ask_to_finish();
         self.flusher.writer.unpark();
-        Some(
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("the thread that writes the trace panicked"))),
-        )
+        let panicked = |_| Err(io::Error::other("the thread that writes the trace panicked"));
+        thread.join().unwrap_or_else(panicked)
     }
 }
 

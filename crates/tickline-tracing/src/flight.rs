@@ -105,11 +105,12 @@ use std::process;
 use std::sync::Arc;
 use std::thread;
 
+use crate::open_spans::OpenSpans;
 use crate::sink::{Hooks, Sink};
 use crate::timing::as_ns;
 use crate::trace::json::Trace;
 use crate::trace::record::{Kind, Record, Records};
-use crate::trace::recorder::{OpenRequests, Recorder, Snapshot, ThreadSnapshot};
+use crate::trace::recorder::{Recorder, Snapshot, ThreadSnapshot};
 use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, file, settings};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
@@ -120,7 +121,8 @@ pub struct FlightRecorder {
 }
 
 impl Sink for FlightRecorder {
-    fn hooks(self) -> Box<dyn Hooks> {
+    fn hooks(self, open_spans: &Arc<OpenSpans>) -> Box<dyn Hooks> {
+        self.recorder.add_layer(open_spans);
         Box::new(self.recorder)
     }
 }
@@ -158,7 +160,7 @@ impl Builder {
     /// The recorder.
     #[must_use]
     pub fn build(self) -> FlightRecorder {
-        FlightRecorder::of(Recorder::new(self.settings))
+        FlightRecorder { recorder: Arc::new(Recorder::new(self.settings)) }
     }
 
     /// The recorder, with its records in a file, where they are after the process has ended in any
@@ -175,7 +177,8 @@ impl Builder {
     /// recorder writes to the file that is there, or the file is not a recorder's; if the process
     /// has no memory to prepare for a `fork`; on a system other than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
-        Recorder::create(self.settings, path.as_ref(), threads).map(FlightRecorder::of)
+        let recorder = Recorder::create(self.settings, path.as_ref(), threads)?;
+        Ok(FlightRecorder { recorder: Arc::new(recorder) })
     }
 }
 
@@ -192,10 +195,6 @@ pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> 
 }
 
 impl FlightRecorder {
-    fn of(recorder: Recorder) -> Self {
-        Self { recorder: Arc::new(recorder) }
-    }
-
     /// Settings for a recorder.
     #[must_use]
     pub fn builder() -> Builder {
@@ -264,14 +263,11 @@ impl FlightRecorder {
     }
 
     fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<TraceSummary> {
-        let beside = trace::beside(path);
-        let file = File::options().write(true).create_new(true).open(&beside);
-        let written = file.and_then(|file| self.write_since(file, since_ns));
-        let moved = written.and_then(|summary| fs::rename(&beside, path).map(|()| summary));
-        if moved.is_err() {
-            let _ = fs::remove_file(&beside);
-        }
-        moved
+        trace::beside(path, |beside| {
+            let summary = self.write_since(File::create_new(beside)?, since_ns)?;
+            fs::rename(beside, path)?;
+            Ok(summary)
+        })
     }
 
     fn write_since(&self, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
@@ -282,8 +278,8 @@ impl FlightRecorder {
 
 fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
     let mut kept = Kept::of(snapshot);
-    kept.drop_before(since_ns, snapshot.open_requests.clone());
-    let mut trace = Trace::begin(output, (snapshot.process, &snapshot.name), snapshot.has_locations)?;
+    kept.drop_before(since_ns, snapshot);
+    let mut trace = Trace::begin(output, snapshot.process, &snapshot.name)?;
     for thread in snapshot.threads.iter().filter(|thread| !thread.name.is_empty()) {
         trace.write_name(thread.number, &thread.name)?;
     }
@@ -298,7 +294,7 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
     }
     if snapshot.outside > 0 {
         let what = ["threads had no ring in the file", "threads"];
-        trace.write_mark(0, snapshot.end_ns, snapshot.outside, what)?;
+        trace.write_mark(0, kept.end_ns, snapshot.outside, what)?;
     }
     trace.finish()
 }
@@ -323,8 +319,9 @@ struct Kept<'a> {
     /// or when it was copied; how many are lost.
     lost: Vec<(usize, u64, u64)>,
     summary: TraceSummary,
-    /// Ends before this time may be gone.
-    ends_gone_before_ns: u64,
+    /// When the rings were copied, or the time of the last record that a process has left. A record
+    /// that was being written when its file was copied may have any time.
+    end_ns: u64,
 }
 
 impl<'a> Kept<'a> {
@@ -332,25 +329,28 @@ impl<'a> Kept<'a> {
         let mut kept = Self::default();
         kept.summary.dropped = snapshot.gone;
         for (place, thread) in snapshot.threads.iter().enumerate() {
-            kept.add(place, thread, snapshot.end_ns);
+            kept.add(place, thread);
         }
-        kept.summary.complete_since_ns = kept.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
-        let complete_since_ns = kept.summary.complete_since_ns.unwrap_or(0);
-        kept.ends_gone_before_ns = snapshot.ends_gone_before_ns.max(complete_since_ns);
         // A request may run on several threads: all records are put in order of time. The sort is
         // stable, so those of a thread stay in order.
         kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
+        kept.end_ns = kept.items.last().map_or(0, |item| item.record.ns).max(snapshot.end_ns);
+        // Of a thread of which nothing is left, all before the end is missing.
+        for (_, before_ns, _) in &mut kept.lost {
+            *before_ns = kept.end_ns.min(*before_ns);
+        }
+        kept.summary.complete_since_ns = kept.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
         kept
     }
 
     /// Adds what a thread's ring had.
-    fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot, end_ns: u64) {
+    fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot) {
         let mut records = Records::new(&snapshot.words, 0);
         // The thread may have overwritten all words while they were copied.
         let mut lost = if snapshot.words.is_empty() { snapshot.written } else { 0 };
-        let (mut blocks, mut first_ns) = (0, None);
+        let (mut blocks, mut first_ns) = (0, u64::MAX);
         for mut record in &mut records {
-            if !fields::is_text(record.kind == Kind::Instant, record.text) {
+            if !fields::is_whole(&record) {
                 self.summary.damaged += 1;
                 continue;
             }
@@ -367,21 +367,24 @@ impl<'a> Kept<'a> {
                 // written; later blocks repeat beginnings that are there.
                 Kind::Inside if blocks > 1 => continue,
                 Kind::Inside => record.kind = Kind::Begin,
-                _ => first_ns = Some(first_ns.unwrap_or(record.ns).min(record.ns)),
+                _ => first_ns = record.ns.min(first_ns),
             }
             self.items.push(Item { thread, record, is_wanted: true });
         }
         self.summary.damaged += records.damaged;
         self.summary.dropped = self.summary.dropped.saturating_add(lost);
         if lost > 0 {
-            self.lost.push((thread, first_ns.unwrap_or(end_ns), lost));
+            self.lost.push((thread, first_ns, lost));
         }
     }
 
     /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. Where nobody knows what is `still_open`, these are the
-    /// beginnings from before `ends_gone_before_ns`.
-    fn drop_before(&mut self, since_ns: u64, mut still_open: Option<OpenRequests>) {
+    /// of requests whose ends are gone. Where nobody knows which requests are open, these are the
+    /// beginnings from before the last end that may be gone.
+    fn drop_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
+        let mut still_open = snapshot.open_requests.clone();
+        let ends_gone_before_ns =
+            snapshot.ends_gone_before_ns.max(self.summary.complete_since_ns.unwrap_or(0));
         // The places of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
@@ -411,7 +414,7 @@ impl<'a> Kept<'a> {
         }
         for begin in open.into_values().flatten() {
             let item = &mut self.items[begin];
-            let is_undecided = still_open.is_none() && item.record.ns < self.ends_gone_before_ns;
+            let is_undecided = still_open.is_none() && item.record.ns < ends_gone_before_ns;
             item.is_wanted &= still_open.is_none() && !is_undecided;
             self.summary.undecided += u64::from(is_undecided);
         }
@@ -438,6 +441,19 @@ mod tests {
             assert_eq!((kept.summary.dropped, kept.items.len()), (1, 0));
             assert!((before_ns..=tickline::now_ns()).contains(&kept.summary.complete_since_ns.unwrap()));
         }
+    }
+
+    /// Symptom: of a process that still ran, every open request was left out of the trace, and a
+    /// mark lay 250 years ahead. Cause: the last of a record's words were not yet written.
+    #[test]
+    fn a_torn_record_does_not_set_the_end() {
+        let ring = Ring::new(1);
+        ring.begin_block(1, 0);
+        for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
+            ring.push(&Record { callsite: 7, text, ..Record::new(Kind::Begin, ns) });
+        }
+        let snapshot = Snapshot { threads: vec![ThreadSnapshot::of(&ring)], ..Snapshot::default() };
+        assert_eq!(Kept::of(&snapshot).end_ns, 5);
     }
 
     /// A child has no thread of its parent's that writes.

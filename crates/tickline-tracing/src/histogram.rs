@@ -44,6 +44,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::open_spans::OpenSpans;
 use crate::sink::{Hooks, Sink};
 use crate::timing::as_ns;
 
@@ -229,7 +230,7 @@ impl fmt::Display for Histograms {
 }
 
 impl Sink for Histograms {
-    fn hooks(self) -> Box<dyn Hooks> {
+    fn hooks(self, _: &Arc<OpenSpans>) -> Box<dyn Hooks> {
         Box::new(sink::Counting::new(self))
     }
 }

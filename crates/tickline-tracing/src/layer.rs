@@ -23,7 +23,7 @@ use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
 use crate::sink::{Find, Hooks, Sink, Span};
 use crate::source::{GlobalClock, TimeSource, UnixOffset};
-use crate::timing::{OpenSpan, SpanTiming};
+use crate::timing::OpenSpan;
 
 /// Times every span. The layer puts the times into the span's extensions
 /// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks.
@@ -95,8 +95,7 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     /// The same layer, which also calls `sink`, after those that it has.
     #[must_use]
     pub fn with_sink(mut self, sink: impl Sink) -> Self {
-        let sink = sink.hooks();
-        sink.set_open_spans(&self.open_spans);
+        let sink = sink.hooks(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
         self.sinks.push(sink);
@@ -199,15 +198,15 @@ where
         // or never return.
         let times = {
             let mut extensions = found.extensions_mut();
-            match kept.map(|times| (times, extensions.replace(times))) {
-                Some((times, None)) => Some(times),
-                // Another timing layer was called first; its times stay.
-                Some((_, Some(first))) => {
-                    extensions.replace(first);
-                    Some(first)
-                }
-                None => extensions.get_mut::<SpanTiming>().copied(),
+            let first = match kept {
+                Some(times) => extensions.replace(times),
+                None => extensions.remove(),
+            };
+            // Another timing layer was called first; its times stay.
+            if let Some(first) = first {
+                extensions.replace(first);
             }
+            first.or(kept)
         };
         if let Some(times) = times {
             let span = Span { id: &id, metadata: found.metadata(), found: Find { by: &|take| take(&found) } };

@@ -68,12 +68,9 @@ pub use tracer::{TimedSpan, TimedTracer};
 
 /// The clock for one OpenTelemetry layer and its tracer; see the [module](self).
 #[derive(Debug, Clone)]
-pub struct OtelTimes(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    clock: Box<dyn TimeSource>,
-    offset: UnixOffset,
+pub struct OtelTimes {
+    clock: Arc<dyn TimeSource>,
+    offset: Arc<UnixOffset>,
 }
 
 impl OtelTimes {
@@ -86,14 +83,14 @@ impl OtelTimes {
     /// Times of another clock, for tests.
     #[must_use]
     pub fn from_source(clock: impl TimeSource) -> Self {
-        Self(Arc::new(Shared { clock: Box::new(clock), offset: UnixOffset::new() }))
+        Self { clock: Arc::new(clock), offset: Arc::new(UnixOffset::new()) }
     }
 
     /// `tracer` with these times, for `tracing_opentelemetry::layer().with_tracer`. It does nothing
     /// else, and nothing at all unless the layer is in [`layer`](Self::layer).
     #[must_use]
     pub fn tracer<T>(&self, tracer: T) -> TimedTracer<T> {
-        TimedTracer { tracer, shared: Arc::clone(&self.0) }
+        TimedTracer { tracer, times: self.clone() }
     }
 
     /// The OpenTelemetry layer `layer`, whose tracer is made by [`tracer`](Self::tracer).
@@ -103,7 +100,7 @@ impl OtelTimes {
         S: Subscriber + for<'a> LookupSpan<'a>,
         L: Layer<S>,
     {
-        Before(Arc::clone(&self.0)).and_then(layer).and_then(After)
+        Before(self.clone()).and_then(layer).and_then(After)
     }
 }
 

@@ -25,7 +25,7 @@ use std::thread::{self, ThreadId};
 use nix::time::{ClockId, clock_gettime};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::sink::{Found, Hooks, Span};
+use crate::sink::{Hooks, Span};
 
 /// A sink that adds up the CPU time of each span, from enters to exits. Sinks that come later find
 /// it: [`ClosedSpan::running`](crate::ClosedSpan::running), `Measure::Running` of the histograms,
@@ -76,8 +76,8 @@ impl RunningTime {
 }
 
 /// The CPU time of a span that is being closed, as [`RunningTime::of`].
-pub(crate) fn of(span: &dyn Found) -> Option<Duration> {
-    span.extensions().get_mut::<Ran>()?.sum
+pub(crate) fn of(span: &Span<'_>) -> Option<Duration> {
+    span.found.with(|found| found.extensions().get_mut::<Ran>()?.sum).flatten()
 }
 
 impl Hooks for RunningTime {

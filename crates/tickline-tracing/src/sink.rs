@@ -20,13 +20,13 @@ use crate::timing::SpanTiming;
 /// ever. To avoid that, reload a filter around the layer, which holds no lock, or use callbacks
 /// that make neither events nor spans.
 pub trait Sink {
-    /// What the layer calls.
+    /// What a layer calls, which keeps its open spans in this table.
     #[doc(hidden)]
-    fn hooks(self) -> Box<dyn Hooks>;
+    fn hooks(self, open_spans: &Arc<OpenSpans>) -> Box<dyn Hooks>;
 }
 
 impl<H: Hooks> Sink for H {
-    fn hooks(self) -> Box<dyn Hooks> {
+    fn hooks(self, _: &Arc<OpenSpans>) -> Box<dyn Hooks> {
         Box::new(self)
     }
 }
@@ -42,9 +42,6 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
     fn wants_events(&self) -> bool {
         false
     }
-
-    /// The layer keeps its open spans in this table.
-    fn set_open_spans(&self, _open_spans: &Arc<OpenSpans>) {}
 
     /// The layer became part of a subscriber.
     fn attached(&self, _dispatch: &Dispatch) {}

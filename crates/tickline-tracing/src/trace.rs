@@ -16,7 +16,7 @@ pub(crate) mod ring;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::path::{Path, PathBuf};
-use std::{fs, process};
+use std::{fs, io, process};
 
 use record::Kind;
 
@@ -171,14 +171,16 @@ pub(crate) fn with(path: &Path, behind: &str) -> PathBuf {
     name.into()
 }
 
-/// A name beside `path`, for a file that is to come there once it is complete. Nobody else has it:
-/// two threads that panic write at once.
-pub(crate) fn beside(path: &Path) -> PathBuf {
+/// Lets `make` make a file beside `path`, and put it there once it is complete. Nobody else has the
+/// name that `make` gets: two threads that panic write at once. Nothing is left there.
+pub(crate) fn beside<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // ORDERING: Relaxed, only the number counts.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let beside = with(path, &format!(".{}.{number}.part", process::id()));
     // A file of this name was left by a process of the same number.
     let _ = fs::remove_file(&beside);
-    beside
+    let made = make(&beside);
+    let _ = fs::remove_file(&beside);
+    made
 }

@@ -2,22 +2,19 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
-use std::collections::HashSet;
 use std::io::{self, Write};
 use std::process;
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
 use super::TraceSummary;
 use crate::trace::json::Trace;
-use crate::trace::local;
 use crate::trace::record::{Records, Word};
 use crate::trace::recorder::{Recorder, own_name};
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
-pub(super) struct Requests {
+pub(super) struct FlushRequests {
     /// Counts requests to write all that was recorded before; with [`FINISH`] once the writer is to
     /// end.
     asked: AtomicU64,
@@ -30,7 +27,7 @@ const FINISH: u64 = 1 << 63;
 
 const ENDED: u64 = u64::MAX;
 
-impl Requests {
+impl FlushRequests {
     /// Asks to write what was recorded before. Returns the request's number.
     pub(super) fn ask(&self) -> u64 {
         // ORDERING: Release, pairs with the Acquire load in `asked`: the writer sees what the
@@ -67,14 +64,13 @@ impl Requests {
 pub(super) fn run(
     output: impl Write,
     recorder: &Recorder,
-    requests: &Requests,
+    requests: &FlushRequests,
     flush_every: Duration,
 ) -> io::Result<TraceSummary> {
-    local::this_thread_reads();
-    let process = (process::id(), &*own_name());
-    let begun = Trace::begin(output, process, recorder.settings.has_locations);
-    let result = begun.and_then(|trace| {
-        let writer = Writer { trace, recorder, named: HashSet::new(), words: Vec::new() };
+    // A recorder has one reader.
+    let _ = recorder.reader.set(thread::current());
+    let result = Trace::begin(output, process::id(), &own_name()).and_then(|trace| {
+        let writer = Writer { trace, recorder, words: Vec::new() };
         writer.write_all(requests, flush_every)
     });
     recorder.end();
@@ -86,14 +82,11 @@ struct Writer<'a, W: Write> {
     /// Its summary counts the records that are missing before a mark.
     trace: Trace<W>,
     recorder: &'a Recorder,
-    /// Threads whose names are in the file, by the address of the thread's ring, which the recorder
-    /// keeps until [`Recorder::forget`].
-    named: HashSet<usize>,
     words: Vec<Word>,
 }
 
 impl<W: Write> Writer<'_, W> {
-    fn write_all(mut self, requests: &Requests, flush_every: Duration) -> io::Result<TraceSummary> {
+    fn write_all(mut self, requests: &FlushRequests, flush_every: Duration) -> io::Result<TraceSummary> {
         self.trace.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
@@ -129,15 +122,13 @@ impl<W: Write> Writer<'_, W> {
             let has_ended = ring.has_ended();
             let from = ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > ring.capacity() / 4;
-            let address = Arc::as_ptr(&ring).addr();
-            if !self.words.is_empty() && self.named.insert(address) {
+            if from == 0 && !self.words.is_empty() {
                 self.trace.write_name(ring.number(), &ring.name())?;
             }
             for record in Records::new(&self.words, from) {
                 self.trace.write(ring.number(), &record, |address| self.recorder.callsite(address))?;
             }
             if has_ended {
-                self.named.remove(&address);
                 self.recorder.forget(&ring);
             }
         }
@@ -163,7 +154,8 @@ mod tests {
     #[test]
     fn ordering_a_request_comes_with_what_was_recorded() {
         for finish in [false, true].repeat(8) {
-            let (requests, recorded, written) = (Requests::default(), AtomicU64::new(0), AtomicU64::new(0));
+            let (requests, recorded, written) =
+                (FlushRequests::default(), AtomicU64::new(0), AtomicU64::new(0));
             thread::scope(|scope| {
                 scope.spawn(|| {
                     while requests.asked() == (0, false) {

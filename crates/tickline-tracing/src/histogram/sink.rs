@@ -84,7 +84,7 @@ impl Hooks for Counting {
             Measure::Busy => times.busy_ns,
             Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
             #[cfg(all(unix, feature = "running"))]
-            Measure::Running => match span.found.with(crate::running::of).flatten() {
+            Measure::Running => match crate::running::of(span) {
                 Some(time) => crate::timing::as_ns(time),
                 None => return,
             },
@@ -92,12 +92,10 @@ impl Hooks for Counting {
         table.with(|local| {
             let index = match &self.open {
                 None => local.index(table, span.metadata, None, |_| ())?,
-                Some(open) => match index_of(open) {
-                    Some(index) => index,
-                    // A span without a slot is not lost: it counts with others, if it has all
-                    // fields.
-                    None => local.callsite(table, span.metadata).map(|_| table.other)?,
-                },
+                // A span without a slot is not lost: it counts with others, if it has all fields.
+                Some(open) => {
+                    index_of(open).or_else(|| local.callsite(table, span.metadata).map(|_| table.other))?
+                }
             };
             local.count(table, index, ns)
         });

@@ -1,14 +1,13 @@
 //! The layers before and after the OpenTelemetry layer: they say which call it has, and when.
 
 use core::cell::RefCell;
-use std::sync::Arc;
 
 use tracing_core::span::{Attributes, Id};
 use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::Shared;
+use super::OtelTimes;
 use crate::timing::SpanTiming;
 
 /// What `tracing` tells the OpenTelemetry layer. Times are monotonic, ns.
@@ -50,7 +49,7 @@ pub(super) fn find<R>(read: impl FnOnce(Call) -> Option<R>) -> Option<R> {
 struct Exited(u64);
 
 /// Called before the OpenTelemetry layer.
-pub(super) struct Before(pub(super) Arc<Shared>);
+pub(super) struct Before(pub(super) OtelTimes);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
     fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {

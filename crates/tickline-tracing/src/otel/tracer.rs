@@ -2,25 +2,23 @@
 
 use core::time::Duration;
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use opentelemetry::trace::{Span, SpanBuilder, SpanContext, Status, Tracer};
 use opentelemetry::{Context, KeyValue, Value};
 
-use super::Shared;
+use super::OtelTimes;
 use super::layers::{Call, find};
 
 /// The attribute that a span's builder has until OpenTelemetry starts the span. No sampler and no
 /// exporter sees it.
 const CREATED: &str = "tickline.created_ns";
 
-/// A tracer whose spans have tickline's times; made by
-/// [`OtelTimes::tracer`](super::OtelTimes::tracer).
+/// A tracer whose spans have tickline's times; made by [`OtelTimes::tracer`].
 #[derive(Debug, Clone)]
 pub struct TimedTracer<T> {
     pub(super) tracer: T,
-    pub(super) shared: Arc<Shared>,
+    pub(super) times: OtelTimes,
 }
 
 /// A span of a [`TimedTracer`].
@@ -28,7 +26,7 @@ pub struct TimedTracer<T> {
 pub struct TimedSpan<S> {
     span: S,
     /// Of Unix time from monotonic time, ns. `None` if the span did not come from a layer that
-    /// [`OtelTimes`](super::OtelTimes) knows.
+    /// [`OtelTimes`] knows.
     offset: Option<i64>,
 }
 
@@ -60,8 +58,8 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
 
     fn build_with_context(&self, mut builder: SpanBuilder, parent: &Context) -> Self::Span {
         let offset = take_created(&mut builder).map(|created_ns| {
-            let clock = &*self.shared.clock;
-            let offset = self.shared.offset.get(clock.now_ns(), || clock.unix_offset_ns());
+            let OtelTimes { clock, offset } = &self.times;
+            let offset = offset.get(clock.now_ns(), || clock.unix_offset_ns());
             builder.start_time = Some(unix(created_ns, offset));
             offset
         });

@@ -7,6 +7,8 @@ use serde_json::{Value, to_string};
 use tracing_core::Event;
 use tracing_core::field::{Field, Visit};
 
+use super::record::{Kind, Record};
+
 /// The extension that keeps a span's fields until it is closed, for all recorders.
 #[derive(Debug, Default)]
 pub(crate) struct SpanFields {
@@ -138,13 +140,14 @@ fn json(value: serde_json::Result<String>) -> String {
     value.unwrap_or_default()
 }
 
-/// Whether a record of an event, or else of a span, can have this text. A file may have any.
-pub(crate) fn is_text(is_event: bool, text: &str) -> bool {
+/// Whether a record can have its text. In a file it may have any.
+pub(crate) fn is_whole(record: &Record<'_>) -> bool {
+    let is_event = record.kind == Kind::Instant;
     let is_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
     let are_members = |text: &str| is_json(&format!("{{{text}}}"));
-    match text.split_once(BEHIND_NAME) {
+    match record.text.split_once(BEHIND_NAME) {
         Some((name, members)) if is_event => is_json(name) && are_members(members),
-        None if !is_event => are_members(text),
+        None if !is_event => are_members(record.text),
         _ => false,
     }
 }

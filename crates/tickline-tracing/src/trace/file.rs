@@ -1,19 +1,17 @@
 //! The rings of a recorder in a file, and what a process has left in one.
 //!
-//! The file is a head of 4 KiB, a ring of names, and a ring for each thread. All are 64-bit words
+//! The file is a head of 4 KiB, the process's ring, and a ring for each thread. All are 64-bit words
 //! of the machine that wrote them, in the file as in memory. A record names its callsite by an
-//! address, which means nothing to another process. So the ring of names has a record for each
-//! callsite, with its address and its names.
+//! address, which means nothing to another process. So the process's ring has a record for each
+//! callsite, with its address and its names. Its number and name are those of the process.
 
-use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::fields;
 use super::memory::{Mapping, Memory};
-use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records};
+use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
 use super::recorder::{Snapshot, ThreadSnapshot};
 use super::ring::{self, HEAD_WORDS, Ring};
 
@@ -28,22 +26,13 @@ const _: () = assert!(MAX_NAMES <= MAX_TEXT || cfg!(miri));
 /// Words of the file's head.
 const FILE_HEAD: usize = 4_096 / 8;
 
-/// Where in the head the name of the process is.
-const NAME: Range<usize> = 16..32;
-
-/// The words at the head's beginning.
+/// The words at the head's beginning, behind [`MAGIC`].
 #[derive(Debug, Clone, Copy)]
-enum Word {
-    /// [`MAGIC`].
-    Magic,
+enum HeadWord {
     /// Words for the records of a ring.
-    Capacity,
+    Capacity = 1,
     /// Rings of threads.
     Threads,
-    /// The number of the process.
-    Process,
-    /// 1 if the trace is to have the places in the source.
-    HasLocations,
     /// Records that were in rings that other threads have now.
     Gone,
     /// Ends before this time, ns of `CLOCK_MONOTONIC`, may have been in such a ring.
@@ -52,7 +41,7 @@ enum Word {
     Outside,
 }
 
-fn word(head: &[AtomicU64], word: Word) -> &AtomicU64 {
+fn word(head: &[AtomicU64], word: HeadWord) -> &AtomicU64 {
     &head[word as usize]
 }
 
@@ -60,20 +49,12 @@ fn word(head: &[AtomicU64], word: Word) -> &AtomicU64 {
 #[derive(Debug)]
 pub(crate) struct RingFile {
     memory: Arc<Memory>,
-    /// Words of a ring.
-    words: usize,
-    threads: usize,
     names: Ring,
 }
 
 impl RingFile {
     /// A file with rings for `threads` threads, of at least `bytes` each.
-    pub(crate) fn create(
-        path: &Path,
-        [threads, bytes]: [usize; 2],
-        has_locations: bool,
-        process: &str,
-    ) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, threads: usize, bytes: usize, process: &str) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
         let words = HEAD_WORDS + capacity;
         let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(words));
@@ -81,59 +62,47 @@ impl RingFile {
         let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 64) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{threads} rings are too many")));
         };
-        let fill = |head: &[AtomicU64]| {
-            let values = [
-                (Word::Capacity, capacity as u64),
-                (Word::Threads, threads as u64),
-                (Word::Process, std::process::id().into()),
-                (Word::HasLocations, has_locations.into()),
-                (Word::Magic, MAGIC),
-            ];
-            for (place, value) in values {
-                // ORDERING: Relaxed: nobody knows the file yet.
-                word(head, place).store(value, Ordering::Relaxed);
-            }
-            ring::store_text(&head[NAME], process);
-        };
+        // In the order of `HeadWord`.
+        let head = [MAGIC, capacity as u64, threads as u64];
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mapping = Mapping::create(path, FILE_HEAD + rings, MAGIC, fill).map_err(named)?;
+        let mapping = Mapping::create(path, FILE_HEAD + rings, head).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
-        Ok(Self { memory, words, threads, names })
+        names.claim(std::process::id().into(), process);
+        Ok(Self { memory, names })
     }
 
     /// A ring for a thread of this number and name, if there is one.
     pub(crate) fn claim(&self, number: u64, name: &str) -> Option<Ring> {
-        let ring = |place| {
-            let start = FILE_HEAD + place * self.words;
-            Ring::within(Arc::clone(&self.memory), start..start + self.words)
-        };
-        (1..=self.threads).map(ring).find(|ring| ring.claim(number, name))
+        let words = HEAD_WORDS + index(self.names.capacity());
+        let starts = (FILE_HEAD + words..self.memory.words().len()).step_by(words);
+        let mut rings = starts.map(|start| Ring::within(Arc::clone(&self.memory), start..start + words));
+        rings.find(|ring| ring.claim(number, name))
     }
 
     /// Counts a thread that got no ring. Its records are not in the file.
     pub(crate) fn count_outside(&self) {
         // ORDERING: Relaxed, a count of its own.
-        word(self.memory.words(), Word::Outside).fetch_add(1, Ordering::Relaxed);
+        word(self.memory.words(), HeadWord::Outside).fetch_add(1, Ordering::Relaxed);
     }
 
     /// Says that a ring with so many records was given to another thread.
     pub(crate) fn count_gone(&self, records: u64) {
         let head = self.memory.words();
         // ORDERING: Relaxed for both, a count and a time of their own.
-        word(head, Word::Gone).fetch_add(records, Ordering::Relaxed);
-        word(head, Word::EndsGoneBefore).fetch_max(tickline::now_ns(), Ordering::Relaxed);
+        word(head, HeadWord::Gone).fetch_add(records, Ordering::Relaxed);
+        word(head, HeadWord::EndsGoneBefore).fetch_max(tickline::now_ns(), Ordering::Relaxed);
     }
 
     /// Adds the names of a callsite, if there is room. The caller's lock keeps others out.
     pub(crate) fn add_names(&self, address: usize, names: &str) {
         if names.len() > MAX_NAMES {
-            return self.names.count_dropped();
+            return;
         }
         let record = Record { callsite: address, text: names, ..Record::new(Kind::Name, 0) };
         if record.words() > self.names.left() {
             if self.names.head() + 2 * BLOCK > self.names.capacity() {
-                return self.names.count_dropped();
+                return;
             }
             self.names.begin_block(0, 0);
         }
@@ -142,9 +111,12 @@ impl RingFile {
 }
 
 impl Drop for RingFile {
-    /// Threads of the past may keep their rings for long, but nobody writes to them.
+    /// Lets another recorder have the file. Threads of the past may keep their rings for long, but
+    /// nobody writes to them.
     fn drop(&mut self) {
-        self.memory.unlock();
+        if let Memory::Mapped(mapping) = &*self.memory {
+            mapping.unlock();
+        }
     }
 }
 
@@ -159,7 +131,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
     // ORDERING: Relaxed, this process's copy.
     let number = |place| word(head.words(), place).load(Ordering::Relaxed);
-    let capacity = usize::try_from(number(Word::Capacity)).unwrap_or(0);
+    let capacity = usize::try_from(number(HeadWord::Capacity)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
         return Err(wrong("the size of its rings is wrong"));
     }
@@ -167,36 +139,28 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
         let words = HEAD_WORDS + capacity;
         Ok::<_, io::Error>(Ring::within(Arc::new(memory(&mut input, words)?), 0..words))
     };
-    let words = next_ring()?.snapshot();
+    let process = next_ring()?;
+    let words = process.snapshot();
     let names = || Records::new(&words, 0).filter(|record| record.kind == Kind::Name);
     if names().any(|record| record.text.len() > MAX_NAMES) {
         return Err(wrong("the names of a callsite take more than 1,024 bytes"));
     }
     let callsites = names().map(|record| (record.callsite, record.text.into())).collect();
     let mut threads = Vec::new();
-    for _ in 0..number(Word::Threads) {
+    for _ in 0..number(HeadWord::Threads) {
         let ring = next_ring()?;
         if ring.is_in_use() {
             threads.push(ThreadSnapshot::of(&ring));
         }
     }
-    // A record that was being written when the file was copied may have any time.
-    let is_whole = |record: &Record<'_>| {
-        !matches!(record.kind, Kind::Block | Kind::Name)
-            && fields::is_text(record.kind == Kind::Instant, record.text)
-    };
-    let records = threads.iter().flat_map(|thread| Records::new(&thread.words, 0));
-    let end_ns = records.filter(is_whole).map(|record| record.ns).max().unwrap_or(0);
     Ok(Snapshot {
-        process: u32::try_from(number(Word::Process)).unwrap_or(0),
-        name: ring::load_text(&head.words()[NAME]),
-        has_locations: number(Word::HasLocations) == 1,
+        process: u32::try_from(process.number()).unwrap_or(0),
+        name: process.name(),
         callsites,
-        end_ns,
         threads,
-        gone: number(Word::Gone),
-        ends_gone_before_ns: number(Word::EndsGoneBefore),
-        outside: number(Word::Outside),
+        gone: number(HeadWord::Gone),
+        ends_gone_before_ns: number(HeadWord::EndsGoneBefore),
+        outside: number(HeadWord::Outside),
         ..Snapshot::default()
     })
 }
@@ -214,20 +178,4 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
         place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
     }
     Ok(memory)
-}
-
-/// Symptom: of a process that still ran, every open request was left out of the trace, and a mark
-/// lay 250 years ahead. Cause: the last of a record's words were not yet written.
-#[cfg(all(test, target_os = "linux", not(miri)))]
-#[test]
-fn a_torn_record_does_not_set_the_end() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("file");
-    let file = RingFile::create(&path, [1, 0], false, "test").unwrap();
-    let ring = file.claim(1, "thread").unwrap();
-    ring.begin_block(1, 0);
-    for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
-        ring.push(&Record { callsite: 7, text, ..Record::new(Kind::Begin, ns) });
-    }
-    assert_eq!(read(std::fs::File::open(&path).unwrap()).unwrap().end_ns, 5);
 }

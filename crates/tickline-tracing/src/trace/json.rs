@@ -17,7 +17,6 @@ pub(crate) struct Trace<W: Write> {
     output: BufWriter<W>,
     /// `"pid":1,"tid":`.
     process: String,
-    has_locations: bool,
     /// By phase and address of the callsite: the beginning of an event, up to its thread, and the
     /// place in the source, as an argument.
     callsites: HashMap<(char, usize), [String; 2]>,
@@ -31,11 +30,10 @@ pub(crate) struct Trace<W: Write> {
 impl<W: Write> Trace<W> {
     /// Begins the trace of a process. Its name is the array's first event, the only one without a
     /// comma before it.
-    pub(crate) fn begin(output: W, (process, name): (u32, &str), has_locations: bool) -> io::Result<Self> {
+    pub(crate) fn begin(output: W, process: u32, name: &str) -> io::Result<Self> {
         let mut trace = Self {
             output: BufWriter::with_capacity(BUFFER, output),
             process: format!("\"pid\":{process},\"tid\":"),
-            has_locations,
             callsites: HashMap::new(),
             text: String::new(),
             summary: TraceSummary::default(),
@@ -66,7 +64,7 @@ impl<W: Write> Trace<W> {
         record: &Record<'_>,
         names: impl FnOnce(usize) -> Option<Arc<str>>,
     ) -> io::Result<()> {
-        let Self { process, has_locations, callsites, text, .. } = self;
+        let Self { process, callsites, text, .. } = self;
         text.clear();
         let mut source = "";
         match record.kind {
@@ -75,7 +73,7 @@ impl<W: Write> Trace<W> {
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let new = || of_callsite(phase, names(record.callsite).as_deref(), *has_locations);
+                let new = || of_callsite(phase, names(record.callsite).as_deref());
                 let [begin, place] = &*callsites.entry((phase, record.callsite)).or_insert_with(new);
                 text.push_str(begin);
                 source = place;
@@ -160,7 +158,7 @@ const fn phase(kind: Kind, id: u64) -> char {
 
 /// The beginning of a callsite's events in this phase, and the argument `source`, if they have one.
 /// The name of a `tracing` event is in its record instead.
-fn of_callsite(phase: char, names: Option<&str>, has_locations: bool) -> [String; 2] {
+fn of_callsite(phase: char, names: Option<&str>) -> [String; 2] {
     let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
     let [name, target, place] = [(); 3].map(|()| names.next().unwrap_or_default());
     let (mut begin, mut source) = (",\n{".to_owned(), String::new());
@@ -176,7 +174,7 @@ fn of_callsite(phase: char, names: Option<&str>, has_locations: bool) -> [String
     begin.push_str(",\"ph\":\"");
     begin.push(phase);
     begin.push_str(if phase == 'i' { "\",\"s\":\"t\"," } else { "\"," });
-    if has_locations && phase != 'e' && !place.is_empty() {
+    if phase != 'e' && !place.is_empty() {
         source.push_str("\"source\":");
         push_string(&mut source, place);
     }

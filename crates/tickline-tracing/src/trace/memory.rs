@@ -42,11 +42,4 @@ impl Memory {
             Self::Mapped(mapping) => mapping.words(),
         }
     }
-
-    /// Lets another recorder have the file, though rings may still be there.
-    pub(crate) fn unlock(&self) {
-        if let Self::Mapped(mapping) = self {
-            mapping.unlock();
-        }
-    }
 }

@@ -25,13 +25,8 @@ use crate::timing::SpanTiming;
 static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
 
 /// What callsites are called, by the address of their metadata: name, target, and the place in the
-/// source, such as `src/main.rs:7`, with a NUL between them.
+/// source, such as `src/main.rs:7`, if the trace is to have it, with a NUL between them.
 pub(crate) type Callsites = HashMap<usize, Arc<str>>;
-
-fn names(metadata: &Metadata<'_>) -> String {
-    let place = metadata.file().zip(metadata.line()).map(|(file, line)| format!("{file}:{line}"));
-    [metadata.name(), metadata.target(), &place.unwrap_or_default()].join("\0")
-}
 
 /// How many spans of requests are open that were created at a time, by time and address of the
 /// callsite.
@@ -42,12 +37,11 @@ pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
 pub(crate) struct Snapshot {
     pub(crate) process: u32,
     pub(crate) name: String,
-    pub(crate) has_locations: bool,
     pub(crate) callsites: Callsites,
     pub(crate) threads: Vec<ThreadSnapshot>,
     /// Records that were in rings that are gone.
     pub(crate) gone: u64,
-    /// When the rings were copied, or the last record that was left, ns of `CLOCK_MONOTONIC`.
+    /// When the rings were copied, ns of `CLOCK_MONOTONIC`; 0 for what a process has left.
     pub(crate) end_ns: u64,
     /// `None` if there are no requests, or not all are known.
     pub(crate) open_requests: Option<OpenRequests>,
@@ -83,7 +77,7 @@ pub(crate) struct Recorder {
     /// room in it.
     gone: AtomicU64,
     has_ended: AtomicBool,
-    /// The thread that takes the records.
+    /// The thread that takes the records, and records nothing itself.
     pub(crate) reader: OnceLock<Thread>,
     /// Records store the addresses.
     callsites: Mutex<Callsites>,
@@ -127,8 +121,7 @@ impl Recorder {
 
     /// A recorder whose rings are in a new file, for this many threads.
     pub(crate) fn create(settings: Settings, path: &Path, threads: usize) -> io::Result<Self> {
-        let sizes = [threads, settings.bytes_per_thread];
-        let file = RingFile::create(path, sizes, settings.has_locations, &own_name())?;
+        let file = RingFile::create(path, threads, settings.bytes_per_thread, &own_name())?;
         Ok(Self { file: Some(file), ..Self::new(settings) })
     }
 
@@ -140,9 +133,12 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// Whether the spans of this callsite have anything in the registry's extensions.
-    fn has_extensions(&self, metadata: &Metadata<'_>) -> bool {
-        self.has_requests() || self.has_fields(metadata)
+    /// This is a sink of a layer that has its open spans there.
+    pub(crate) fn add_layer(&self, open_spans: &Arc<OpenSpans>) {
+        if let Some(mut tables) = self.lock(&self.open_spans) {
+            tables.retain(|table| table.strong_count() > 0);
+            tables.push(Arc::downgrade(open_spans));
+        }
     }
 
     /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
@@ -155,13 +151,19 @@ impl Recorder {
         })
     }
 
+    fn names(&self, metadata: &Metadata<'_>) -> String {
+        let place = metadata.file().zip(metadata.line()).filter(|_| self.settings.has_locations);
+        let place = place.map(|(file, line)| format!("{file}:{line}")).unwrap_or_default();
+        [metadata.name(), metadata.target(), &place].join("\0")
+    }
+
     /// Makes sure that [`callsite`](Self::callsite) knows it.
     #[cold]
     pub(crate) fn add_callsite(&self, address: usize, metadata: &'static Metadata<'static>) {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(place) = callsites.entry(address)
         {
-            let names = place.insert(names(metadata).into());
+            let names = place.insert(self.names(metadata).into());
             if let Some(file) = &self.file {
                 file.add_names(address, names);
             }
@@ -173,8 +175,11 @@ impl Recorder {
         self.lock(&self.callsites)?.get(&address).cloned()
     }
 
-    /// Makes a ring for the present thread.
+    /// Makes a ring for the present thread, unless that is the reader.
     pub(crate) fn join(&self) -> Option<Arc<Ring>> {
+        if self.reader.get().is_some_and(|reader| reader.id() == thread::current().id()) {
+            return None;
+        }
         let (number, name) = present_thread();
         let ring = self.ring_in_file(number, &name).unwrap_or_else(|| {
             let ring = Ring::new(self.settings.bytes_per_thread);
@@ -250,7 +255,6 @@ impl Recorder {
         Some(Snapshot {
             process: process::id(),
             name: own_name(),
-            has_locations: self.settings.has_locations,
             callsites: callsites.unwrap_or_default(),
             threads,
             gone,
@@ -356,13 +360,6 @@ fn later(span: &Span<'_>) -> String {
 }
 
 impl Hooks for Arc<Recorder> {
-    fn set_open_spans(&self, open_spans: &Arc<OpenSpans>) {
-        if let Some(mut tables) = self.lock(&self.open_spans) {
-            tables.retain(|table| table.strong_count() > 0);
-            tables.push(Arc::downgrade(open_spans));
-        }
-    }
-
     fn wants_enters(&self) -> bool {
         self.settings.tracks != Tracks::Requests
     }
@@ -372,7 +369,7 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
-        if !self.has_extensions(span.metadata) {
+        if !self.has_requests() && !self.has_fields(span.metadata) {
             return;
         }
         span.found.with(|found| {
@@ -401,7 +398,7 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
-        if !self.has_extensions(span.metadata) {
+        if !self.has_fields(span.metadata) {
             return;
         }
         let values = members(true, |visit| values.record(visit));
@@ -454,6 +451,15 @@ impl Hooks for Arc<Recorder> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The output of a trace may make spans as it is written. Their records would be written, too.
+    #[test]
+    fn the_reader_records_nothing() {
+        let recorder = Recorder::new(Settings::new(WhenFull::Drop));
+        assert!(recorder.join().is_some());
+        recorder.reader.set(thread::current()).unwrap();
+        assert!(recorder.join().is_none());
+    }
 
     /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's
     /// file, because another thread of its parent had a lock.

@@ -397,14 +397,14 @@ fn packed(bytes: &[u8]) -> u64 {
 }
 
 /// Stores a name, and zeros behind it. Cuts it if it is too long.
-pub(crate) fn store_text(places: &[AtomicU64], text: &str) {
+fn store_text(places: &[AtomicU64], text: &str) {
     let words = text.as_bytes().chunks(8).map(packed).chain(core::iter::repeat(0));
     // ORDERING: Relaxed: others find the place by a lock.
     places.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
 }
 
 /// The name that was stored.
-pub(crate) fn load_text(places: &[AtomicU64]) -> String {
+fn load_text(places: &[AtomicU64]) -> String {
     // ORDERING: Relaxed, as in `store_text`.
     let bytes = places.iter().flat_map(|place| place.load(Ordering::Relaxed).to_le_bytes());
     let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 
-use crate::common::{Hand, on_thread};
+use crate::common::{Hand, on_thread, spawn};
 use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::tempdir;
 use tickline_tracing::chrome::{TraceSummary, Tracks};
 use tickline_tracing::flight::{self, FlightRecorder};
-use tracing::{Dispatch, dispatcher, info, info_span};
+use tracing::{info, info_span};
 
 fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     let mut trace = Vec::new();
@@ -97,9 +97,8 @@ fn a_file_says_what_it_has_not() {
             together.wait();
             together.wait();
         };
-        let dispatch = dispatcher::get_default(Dispatch::clone);
         thread::scope(|scope| {
-            scope.spawn(|| dispatcher::with_default(&dispatch, second));
+            spawn(scope, "", second);
             together.wait();
             let (summary, events) = left();
             assert_eq!((summary.events, summary.dropped), (1, 1));

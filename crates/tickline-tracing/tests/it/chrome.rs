@@ -5,15 +5,13 @@ use std::env;
 use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
+use std::thread;
 use std::time::Duration;
 
-use crate::common::{Hand, Kept, on_thread, timed};
+use crate::common::{Hand, Kept, on_thread, spawn, timed};
 use serde_json::{Value, json};
-use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{Builder, Chrome, TraceSummary, Tracks};
-use tracing::{Dispatch, debug_span, dispatcher, info_span};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::registry;
+use tracing::{debug_span, info_span};
 
 /// Makes a trace of what `run` does. Checks its format.
 fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>) {
@@ -144,7 +142,7 @@ fn a_full_ring_drops_and_counts() {
             }
         });
     });
-    let read = std::thread::spawn(move || {
+    let read = thread::spawn(move || {
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes).map(|_| bytes)
     });
@@ -175,18 +173,13 @@ fn a_file_from_eight_threads_is_balanced() {
     let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
     // None may be missing.
     let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
-    let dispatch = Dispatch::new(registry().with(SpanTimingLayer::new().with_sink(chrome)));
-    let shared = &dispatcher::with_default(&dispatch, || info_span!("outer"));
     let each = spans / THREADS / 2 * 2;
-    let work = || {
-        dispatcher::with_default(&dispatch, || {
-            (0..each / 2).for_each(|_| shared.in_scope(|| info_span!("inner").in_scope(|| ())));
+    timed(chrome, || {
+        let shared = info_span!("outer");
+        let work = || (0..each / 2).for_each(|_| shared.in_scope(|| info_span!("inner").in_scope(|| ())));
+        thread::scope(|scope| {
+            (0..THREADS).for_each(|number| _ = spawn(scope, &number.to_string(), work));
         });
-    };
-    std::thread::scope(|scope| {
-        for number in 0..THREADS {
-            std::thread::Builder::new().name(number.to_string()).spawn_scoped(scope, work).unwrap();
-        }
     });
     let summary = guard.finish().unwrap();
     // Line by line: ten million events as values would take gigabytes.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::thread::{self, Scope, ScopedJoinHandle};
 
 use tickline_tracing::source::TimeSource;
 use tickline_tracing::{Callback, Sink, SpanTiming, SpanTimingLayer};
@@ -88,14 +88,20 @@ impl Closed {
     }
 }
 
-/// Runs `run` with this thread's subscriber on a thread of its own, which is called "a thread".
-pub fn on_thread(run: impl FnOnce() + Send) {
+/// Starts a thread that runs `run` with this thread's subscriber.
+pub fn spawn<'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    run: impl FnOnce() -> R + Send + 'scope,
+) -> ScopedJoinHandle<'scope, R> {
     let dispatch = dispatcher::get_default(Dispatch::clone);
-    thread::scope(|scope| {
-        let named = thread::Builder::new().name("a thread".to_owned());
-        let run = || dispatcher::with_default(&dispatch, run);
-        named.spawn_scoped(scope, run).unwrap().join().unwrap();
-    });
+    let run = move || dispatcher::with_default(&dispatch, run);
+    thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, run).unwrap()
+}
+
+/// The same, and waits for its end. The thread is called "a thread".
+pub fn on_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
+    thread::scope(|scope| spawn(scope, "a thread", run).join().unwrap())
 }
 
 /// Output that is kept.

@@ -5,23 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use std::{fs, thread};
 
-use crate::common::{Hand, on_thread};
+use crate::common::{Hand, on_thread, spawn, timed};
 use serde_json::{Value, json};
 use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{TraceSummary, Tracks};
-use tickline_tracing::flight::{Builder, FlightRecorder};
+use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::source::TimeSource as _;
-use tracing::{Dispatch, dispatcher, info, info_span};
+use tracing::{info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{registry, reload};
-
-/// A recorder, and a subscriber that records with it.
-fn recording(builder: Builder) -> (FlightRecorder, Dispatch) {
-    let recorder = builder.build();
-    let layer = SpanTimingLayer::new().with_sink(recorder.clone());
-    (recorder, Dispatch::new(registry().with(layer)))
-}
 
 fn written(recorder: &FlightRecorder) -> (TraceSummary, Vec<Value>) {
     let mut bytes = Vec::new();
@@ -166,9 +159,9 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
 /// Writes the last part alone: what had ended earlier is left out.
 #[test]
 fn the_last_moments_alone() {
-    let (recorder, dispatch) = recording(FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests));
+    let recorder = FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests).build();
     let path = NamedTempFile::new().unwrap().into_temp_path();
-    dispatcher::with_default(&dispatch, || {
+    timed(recorder.clone(), || {
         let _around = info_span!("around").entered();
         info_span!("early").in_scope(|| info!("early event"));
         let early = tickline::now_ns();
@@ -191,24 +184,24 @@ fn the_last_moments_alone() {
 #[test]
 fn the_eight_threads_that_ended_last_are_kept() {
     const BRIEF: u64 = 100;
-    let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1));
+    let recorder = FlightRecorder::builder().bytes_per_thread(1).build();
     let together = Barrier::new(101);
     let brief = || {
-        dispatcher::with_default(&dispatch, || info_span!("brief").in_scope(|| ()));
+        info_span!("brief").in_scope(|| ());
         together.wait();
         together.wait();
     };
     let long = || {
         info_span!("long").in_scope(|| ());
         thread::scope(|scope| {
-            let all: Vec<_> = (0..BRIEF).map(|_| scope.spawn(brief)).collect();
+            let all: Vec<_> = (0..BRIEF).map(|_| spawn(scope, "", brief)).collect();
             together.wait();
             assert_eq!(written(&recorder).0.written, BRIEF + 1, "rings of threads that run");
             together.wait();
             all.into_iter().for_each(|thread| thread.join().unwrap());
         });
     };
-    dispatcher::with_default(&dispatch, || on_thread(long));
+    timed(recorder.clone(), || on_thread(long));
     let (summary, events) = written(&recorder);
     assert_eq!((summary.written, summary.dropped), (8, 2 * (BRIEF + 1 - 8)));
     let mut names = names(&events, "B");
@@ -231,7 +224,7 @@ fn a_failed_write_leaves_nothing() {
 /// no file to move.
 #[test]
 fn two_threads_write_while_another_records() {
-    let (recorder, dispatch) = recording(FlightRecorder::builder().bytes_per_thread(1).with_fields());
+    let recorder = FlightRecorder::builder().bytes_per_thread(1).with_fields().build();
     let folder = tempdir().unwrap();
     let (path, stop) = (folder.path().join("trace"), AtomicBool::new(false));
     let work = || {
@@ -243,7 +236,7 @@ fn two_threads_write_while_another_records() {
     // The spans that the thread is in may be open. All ends have their beginnings.
     let write = || (0..50).all(|_| recorder.write(&path).is_ok_and(|summary| summary.open <= 2));
     thread::scope(|scope| {
-        scope.spawn(|| dispatcher::with_default(&dispatch, work));
+        timed(recorder.clone(), || _ = spawn(scope, "", work));
         let are_whole = [(); 2].map(|()| scope.spawn(write)).map(|thread| thread.join());
         // ORDERING: Relaxed, a hint to stop.
         stop.store(true, Ordering::Relaxed);

@@ -6,14 +6,14 @@
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
+use crate::common::{Closed, Hand, UNIX_OFFSET_NS, spawn};
 use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, Value};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider, SpanData};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::otel::{OtelTimes, TimedTracer};
 use tickline_tracing::source::{GlobalClock, TimeSource};
-use tracing::{Dispatch, debug_span, dispatcher, info, info_span, subscriber};
+use tracing::{debug_span, info, info_span, subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
@@ -172,11 +172,8 @@ fn a_clock_that_is_set_changes_no_duration() {
 #[test]
 fn threads_keep_their_times_apart() {
     let spans = exported(&GlobalClock, None, true, |_| {
-        let dispatch = dispatcher::get_default(Dispatch::clone);
         let work = || (0..500).for_each(|_| info_span!("work").in_scope(|| info!("told")));
-        thread::scope(|scope| {
-            (0..4).for_each(|_| _ = scope.spawn(|| dispatcher::with_default(&dispatch, work)));
-        });
+        thread::scope(|scope| (0..4).for_each(|_| _ = spawn(scope, "", work)));
     });
     assert_eq!(spans.len(), 2_000);
     for span in spans {

@@ -4,13 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use crate::common::{on_thread, with};
 use nix::time::{ClockId, clock_gettime};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::histogram::{Histograms, Measure};
 use tickline_tracing::running::RunningTime;
-use tracing::{Dispatch, dispatcher, info_span};
-use tracing_subscriber::layer::SubscriberExt;
-use tracing_subscriber::registry;
+use tracing::info_span;
 
 fn cpu() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap().into()
@@ -25,7 +24,7 @@ fn work(time: Duration) {
 /// Name, busy time and CPU time of each span.
 type Seen = Arc<Mutex<Vec<(&'static str, Duration, Option<Duration>)>>>;
 
-fn subscriber() -> (Seen, Histograms, Dispatch) {
+fn timing() -> (Seen, Histograms, SpanTimingLayer) {
     let (seen, histograms) = (Seen::default(), Histograms::new(Measure::Running));
     let told = Arc::clone(&seen);
     let layer = SpanTimingLayer::new()
@@ -34,15 +33,15 @@ fn subscriber() -> (Seen, Histograms, Dispatch) {
         .with_callback(move |span| {
             told.lock().unwrap().push((span.name(), span.times().busy(), span.running()));
         });
-    (seen, histograms, Dispatch::new(registry().with(layer)))
+    (seen, histograms, layer)
 }
 
 /// The kernel's count inside the span, and around it, are the bounds. A span that was never entered
 /// has no time, and counts in no histogram.
 #[test]
 fn time_asleep_is_busy_but_not_running() {
-    let (seen, histograms, dispatch) = subscriber();
-    dispatcher::with_default(&dispatch, || {
+    let (seen, histograms, layer) = timing();
+    with(layer, || {
         let (span, before) = (info_span!("work"), cpu());
         let inside = span.in_scope(|| {
             let start = cpu();
@@ -76,18 +75,18 @@ fn time_asleep_is_busy_but_not_running() {
 /// A span that moves has the sum of its threads' times; one inside another has its own.
 #[test]
 fn threads_add_up() {
-    let (seen, _, dispatch) = subscriber();
-    let span = dispatcher::with_default(&dispatch, || info_span!("outer"));
+    let (seen, _, layer) = timing();
     let inside = || {
         let start = cpu();
         info_span!("inner").in_scope(|| work(Duration::from_millis(1)));
         work(Duration::from_millis(1));
         cpu() - start
     };
-    let in_span = || dispatcher::with_default(&dispatch, || span.in_scope(inside));
-    let one = || thread::scope(|scope| scope.spawn(in_span).join().unwrap());
-    let least: Duration = (0..3).map(|_| one()).sum();
-    drop(span);
+    let mut least = Duration::ZERO;
+    with(layer, || {
+        let span = info_span!("outer");
+        (0..3).for_each(|_| least += on_thread(|| span.in_scope(inside)));
+    });
     let seen = seen.lock().unwrap();
     let named = |name| seen.iter().filter(move |seen| seen.0 == name).map(|seen| seen.2.unwrap());
     let (inner, outer): (Vec<_>, _) = (named("inner").collect(), named("outer").next().unwrap());

@@ -80,6 +80,7 @@ fn callbacks_see_the_fields_that_they_chose() {
 #[cfg(feature = "histogram")]
 mod histograms {
     use super::*;
+    use crate::common::spawn;
     use std::cell::Cell;
     use std::fmt;
     use std::io::Write;
@@ -88,7 +89,6 @@ mod histograms {
     use std::thread;
     use std::time::Duration;
     use tickline_tracing::histogram::{Histograms, Measure, Summary};
-    use tracing::dispatcher;
     use tracing::field::Empty;
 
     fn by(labels: &'static [&'static str]) -> Histograms {
@@ -194,9 +194,8 @@ mod histograms {
             drop(info_span!("span", thread = "(other)", value = "(other)"));
             thread::scope(|scope| {
                 for thread in 0..2 {
-                    let dispatch = dispatcher::get_default(Clone::clone);
                     let span = move |value| (0..2).for_each(|_| drop(info_span!("span", thread, value)));
-                    scope.spawn(move || dispatcher::with_default(&dispatch, || (0..700).for_each(span)));
+                    spawn(scope, "", move || (0..700).for_each(span));
                 }
             });
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use crate::common::{Closed, Hand, UNIX_OFFSET_NS, timed, with};
+use crate::common::{Closed, Hand, UNIX_OFFSET_NS, spawn, timed, with};
 use tickline::Clock;
 use tickline_tracing::source::{StdClock, TimeSource};
 use tickline_tracing::{SpanTiming, SpanTimingLayer};
@@ -247,21 +247,18 @@ fn none_is_lost() {
             count.fetch_add(by, Ordering::Relaxed);
         }
     });
-    let dispatch = tracing::Dispatch::new(registry().with(layer));
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let dispatch = dispatch.clone();
-            scope.spawn(move || {
-                tracing::dispatcher::with_default(&dispatch, || {
-                    for round in 0..SPANS {
-                        let span = info_span!("work");
-                        for _ in 0..1 + (round + thread) % 3 {
-                            span.in_scope(|| ());
-                        }
-                    }
-                });
-            });
+    let work = |thread| {
+        for round in 0..SPANS {
+            let span = info_span!("work");
+            for _ in 0..1 + (round + thread) % 3 {
+                span.in_scope(|| ());
+            }
         }
+    };
+    with(layer, || {
+        std::thread::scope(|scope| {
+            (0..THREADS).for_each(|thread| _ = spawn(scope, "", move || work(thread)));
+        });
     });
     let enters: u64 =
         (0..THREADS).map(|thread| (0..SPANS).map(|round| 1 + (round + thread) % 3).sum::<u64>()).sum();

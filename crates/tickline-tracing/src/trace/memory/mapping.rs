@@ -6,7 +6,7 @@
 //! A forked child inherits the mapping, and would write to its parent's rings. So before `fork`
 //! returns to the child, empty memory of its own takes the mapping's place (`pthread_atfork`).
 
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::{mem, ptr, slice};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -68,31 +68,27 @@ fn prepare_for_forks() -> io::Result<()> {
 }
 
 impl Mapping {
-    /// A new file of zeros, which `fill` changes before it gets its name. An older file whose first
-    /// word is `magic` becomes `path.old`.
-    pub(crate) fn create(
-        path: &Path,
-        words: usize,
-        magic: u64,
-        fill: impl FnOnce(&[AtomicU64]),
-    ) -> io::Result<Self> {
-        let older = older(path, magic)?;
-        let beside = beside(path);
-        let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&beside)?;
-        let created = Self::of(file, words).and_then(|mapping| {
-            fill(mapping.words);
+    /// A new file, which begins with `head` before it gets its name. The rest is zeros. An older file
+    /// with the same first word becomes `path.old`.
+    pub(crate) fn create(path: &Path, words: usize, head: [u64; 3]) -> io::Result<Self> {
+        let older = older(path, head[0])?;
+        beside(path, |beside| {
+            let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(beside)?;
+            let mapping = Self::of(file, words)?;
+            for (word, value) in mapping.words.iter().zip(head) {
+                // ORDERING: Relaxed: nobody knows the file yet.
+                word.store(value, Ordering::Relaxed);
+            }
             if older.is_some() {
                 fs::rename(path, with(path, ".old"))?;
             }
             // Unlike a rename this fails if another recorder was faster.
-            fs::hard_link(&beside, path).map_err(|error| match error.kind() {
+            fs::hard_link(beside, path).map_err(|error| match error.kind() {
                 io::ErrorKind::AlreadyExists => busy(),
                 _ => error,
             })?;
             Ok(mapping)
-        });
-        let _ = fs::remove_file(&beside);
-        created
+        })
     }
 
     /// Locks, fills and maps an empty file.
@@ -124,7 +120,7 @@ impl Mapping {
     }
 
     /// Ends the file's lock, and closes it.
-    pub(super) fn unlock(&self) {
+    pub(crate) fn unlock(&self) {
         let entry = {
             let mut files = lock_briefly(&FILES);
             let place = files.iter().position(|(words, _)| ptr::eq(*words, self.words));
@@ -185,10 +181,7 @@ fn lock(file: &File) -> io::Result<()> {
         return Ok(());
     }
     let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock {
-        return Err(busy());
-    }
-    Err(error)
+    Err(if error.kind() == io::ErrorKind::WouldBlock { busy() } else { error })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::path::Path;
 pub(crate) struct Mapping(Infallible);
 
 impl Mapping {
-    pub(crate) fn create(_: &Path, _: usize, _: u64, _: impl FnOnce(&[AtomicU64])) -> io::Result<Self> {
+    pub(crate) fn create(_: &Path, _: usize, _: [u64; 3]) -> io::Result<Self> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "a recorder's file needs Unix"))
     }
 
@@ -18,7 +18,7 @@ impl Mapping {
         match self.0 {}
     }
 
-    pub(super) fn unlock(&self) {
+    pub(crate) fn unlock(&self) {
         match self.0 {}
     }
 }
