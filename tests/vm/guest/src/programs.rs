@@ -16,8 +16,9 @@ use std::process::{Child, Command};
 use serde_json::{Value, json};
 
 use crate::acts::tickline;
+use crate::brackets::name;
 use crate::{machine, report, served};
-use load::{Load, MODES, Mode, Program};
+use load::{Load, Mode, Program};
 
 /// The number of calls for the count of system calls. It is small, because strace stops a program
 /// twice at each system call.
@@ -46,11 +47,11 @@ pub(crate) fn run() -> io::Result<()> {
     let server = serve()?;
     report::line(&json!({ "phase": "serve", "status": status() }));
     for program in &programs {
-        for mode in MODES.into_iter().filter(|mode| program.has(*mode)) {
-            let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error }));
+        for mode in program.modes() {
+            let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error.to_string() }));
             seen["phase"] = "program".into();
             seen["program"] = program.name.as_str().into();
-            seen["mode"] = mode.name().into();
+            seen["mode"] = name(mode).into();
             seen["lead_ns"] = status()["lead_ns"].clone();
             seen["unix_lead_ns"] = status()["unix_lead_ns"].clone();
             report::line(&seen);
@@ -73,7 +74,7 @@ fn install() -> io::Result<()> {
 }
 
 /// Runs one program: counts the system calls of a few calls with strace, and measures many calls.
-fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
+fn alone(program: &Program, mode: Mode) -> io::Result<Value> {
     let mut load = Load::start(program, mode)?;
     let mut counted = count(&mut load)?;
     for _ in 1..TIMES {
@@ -101,7 +102,7 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
 
 /// The count of system calls, with the server's messages meanwhile. If its page had no line, the
 /// program is not to blame for its system calls.
-fn count(load: &mut Load) -> Result<Value, String> {
+fn count(load: &mut Load) -> io::Result<Value> {
     let log = || fs::read_to_string(LOG).unwrap_or_default();
     let before = log().len();
     let mut counted = load.counted(COUNTED_CALLS)?;

@@ -66,6 +66,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         match Load::start(program, Mode::Run) {
             Ok(load) => loads.push((program.name.as_str(), load)),
             Err(error) => {
+                let error = error.to_string();
                 report::line(&json!({ "phase": "handover", "program": program.name, "error": error }));
             }
         }
@@ -104,7 +105,7 @@ pub(super) fn watch(load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64)
                 unix_ns = seen.count(&answer["realtime"], unix_ns).or(unix_ns);
             }
             Err(error) => {
-                seen.error = Some(error);
+                seen.error = Some(error.to_string());
                 break;
             }
         }

@@ -1,7 +1,7 @@
 //! One running load. It gets a number of calls, makes them, and answers with its readings.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -12,6 +12,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tickline_observe::monotonic_ns;
 
+use crate::brackets::name;
 use crate::lab::wait_for;
 use crate::system::{realtime_ns, send};
 
@@ -37,17 +38,7 @@ pub(super) enum Mode {
     Preload,
 }
 
-pub(super) const MODES: [Mode; 3] = [Mode::Native, Mode::Run, Mode::Preload];
-
 impl Mode {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Run => "run",
-            Self::Preload => "preload",
-        }
-    }
-
     /// The words that this mode puts before a command.
     pub(super) fn prefix(self) -> String {
         match self {
@@ -75,8 +66,9 @@ pub(super) struct Program {
 }
 
 impl Program {
-    pub(super) fn has(&self, mode: Mode) -> bool {
-        mode != Mode::Preload || !self.is_static
+    /// The ways in which this program can be run. A static program preloads nothing.
+    pub(super) fn modes(&self) -> impl Iterator<Item = Mode> {
+        [Mode::Native, Mode::Run, Mode::Preload].into_iter().take(if self.is_static { 2 } else { 3 })
     }
 
     fn start(&self, mode: Mode) -> Command {
@@ -105,22 +97,17 @@ impl Drop for Load {
     }
 }
 
-fn text(error: impl ToString) -> String {
-    error.to_string()
-}
-
 impl Load {
     /// Starts the load, and waits until it is ready.
-    pub(super) fn start(program: &Program, mode: Mode) -> Result<Self, String> {
-        let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name());
+    pub(super) fn start(program: &Program, mode: Mode) -> io::Result<Self> {
+        let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), name(mode));
         let mut child = program
             .start(mode)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(File::create(&errors).map_err(text)?)
-            .spawn()
-            .map_err(text)?;
-        let output = child.stdout.take().ok_or("no standard output")?;
+            .stderr(File::create(&errors)?)
+            .spawn()?;
+        let output = child.stdout.take().ok_or_else(|| io::Error::other("no standard output"))?;
         let (sender, answers) = mpsc::channel();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -131,7 +118,8 @@ impl Load {
         });
         let mut load = Self { child, answers, errors, pids: Vec::new() };
         let ready = load.answer()?;
-        let pids = ready.strip_prefix("ready").ok_or_else(|| format!("it says '{ready}'"))?;
+        let pids =
+            ready.strip_prefix("ready").ok_or_else(|| io::Error::other(format!("it says '{ready}'")))?;
         load.pids = pids.split_whitespace().map(str::to_owned).collect();
         if load.pids.is_empty() {
             load.pids.push(load.child.id().to_string());
@@ -139,8 +127,9 @@ impl Load {
         Ok(load)
     }
 
-    fn answer(&self) -> Result<String, String> {
-        self.answers.recv_timeout(PATIENCE).map_err(|error| format!("no answer: {error}; {}", self.said()))
+    fn answer(&self) -> io::Result<String> {
+        let answer = self.answers.recv_timeout(PATIENCE);
+        answer.map_err(|error| io::Error::other(format!("no answer: {error}; {}", self.said())))
     }
 
     /// Whether a page is mapped in the load's memory, or in that of a server that it has started.
@@ -156,14 +145,14 @@ impl Load {
 
     /// Makes the load call each clock this many times. Adds the OS clock before and after the calls
     /// to the answer.
-    pub(super) fn ask(&mut self, calls: u64) -> Result<Value, String> {
+    pub(super) fn ask(&mut self, calls: u64) -> io::Result<Value> {
         let before_ns = [monotonic_ns(), realtime_ns()];
-        let input = self.child.stdin.as_mut().ok_or("no standard input")?;
-        input.write_all(format!("{calls}\n").as_bytes()).map_err(text)?;
+        let input = self.child.stdin.as_mut().ok_or_else(|| io::Error::other("no standard input"))?;
+        input.write_all(format!("{calls}\n").as_bytes())?;
         let answer = self.answer()?;
         let after_ns = [monotonic_ns(), realtime_ns()];
-        let mut seen: Value =
-            serde_json::from_str(&answer).map_err(|error| format!("{error}: it says '{answer}'"))?;
+        let mut seen: Value = serde_json::from_str(&answer)
+            .map_err(|error| io::Error::other(format!("{error}: it says '{answer}'")))?;
         for (clock, (before_ns, after_ns)) in
             ["monotonic", "realtime"].into_iter().zip(before_ns.into_iter().zip(after_ns))
         {
@@ -176,14 +165,14 @@ impl Load {
 
     /// As [`ask`](Self::ask), under strace. Strace attaches to the running load, because `tickline
     /// run` can't start a traced program. Counts the calls of the served clocks, and other calls.
-    pub(super) fn counted(&mut self, calls: u64) -> Result<Value, String> {
+    pub(super) fn counted(&mut self, calls: u64) -> io::Result<Value> {
         let mut strace = Command::new("strace");
         strace.args(["-f", "-e", TRACED, "-e", "signal=none", "-o", TRACE]);
         for pid in &self.pids {
             strace.args(["-p", pid]);
         }
         let errors = "/tmp/strace.errors";
-        let mut strace = strace.stderr(File::create(errors).map_err(text)?).spawn().map_err(text)?;
+        let mut strace = strace.stderr(File::create(errors)?).spawn()?;
         let mut has_ended = false;
         wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(20));
@@ -191,13 +180,14 @@ impl Load {
             has_ended || self.pids.iter().all(|pid| is_traced(pid))
         });
         if has_ended || !self.pids.iter().all(|pid| is_traced(pid)) {
-            return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()));
+            let said = fs::read_to_string(errors).unwrap_or_default();
+            return Err(io::Error::other(format!("strace: {said}")));
         }
         let seen = self.ask(calls);
-        send(strace.id(), Signal::SIGINT).map_err(text)?;
-        strace.wait().map_err(text)?;
+        send(strace.id(), Signal::SIGINT)?;
+        strace.wait()?;
         seen?;
-        let trace = fs::read_to_string(TRACE).map_err(text)?;
+        let trace = fs::read_to_string(TRACE)?;
         let count = |wanted: fn(&str) -> bool| trace.lines().filter(|line| wanted(line)).count();
         let (all, served) = (count(is_call), count(is_served));
         Ok(json!({ "calls": calls, "served_clocks": served, "others": all - served }))
@@ -205,13 +195,13 @@ impl Load {
 
     /// Ends the load by closing its input. Returns its exit code, and its messages on standard
     /// error.
-    pub(super) fn end(mut self) -> Result<(Option<i32>, String), String> {
+    pub(super) fn end(mut self) -> io::Result<(Option<i32>, String)> {
         self.child.stdin.take();
         wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(10));
             self.child.try_wait().is_ok_and(|status| status.is_some())
         });
-        let status = self.child.try_wait().map_err(text)?.ok_or("it does not end")?;
+        let status = self.child.try_wait()?.ok_or_else(|| io::Error::other("it does not end"))?;
         Ok((status.code(), self.said()))
     }
 }

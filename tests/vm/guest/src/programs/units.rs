@@ -115,7 +115,7 @@ fn called((name, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Value
             seen["is_served"] = is_served.into();
             seen
         }
-        Err(error) => json!({ "phase": "handover", "program": name, "error": error }),
+        Err(error) => json!({ "phase": "handover", "program": name, "error": error.to_string() }),
     }
 }
 
