@@ -8,8 +8,8 @@
 //! sleeps past the end of the window, or closes a gate. Readers then fall back to the reference,
 //! and the line has to recover. The control loop, the cell and the counter are the real ones.
 //!
-//! Two control runs show that the threads would detect a backward step: one uses counters that are
-//! unsynchronised on purpose ([`unsynchronised`]), the other reads the counter without a fence.
+//! Two control runs of `order` show that the threads would detect a backward step: one uses counters
+//! that are unsynchronised on purpose, the other reads the counter without a fence.
 //!
 //! These runs show how the CPU executes the instructions, which no model shows. They do not show a
 //! thread that is stopped in the middle of a reading just when the line changes, because this is
@@ -26,7 +26,7 @@ use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::control::{Config, Control, DrivenBy, Outcome};
-use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
@@ -113,21 +113,14 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
     })
 }
 
-/// Exchanges readings of a counter that is ahead by 2^24 ticks, some milliseconds, on every second
-/// thread. This makes backward steps on any machine.
+/// Exchanges the largest reading between threads for `time`, in the clock's own unit. `read` gets
+/// the thread's number.
+///
+/// # Panics
+///
+/// If a thread panics.
 #[must_use]
-pub fn unsynchronised(counter: HardwareCounter, time: Duration) -> Count {
-    exchange(time, |thread| counter.now_ordered() + ((thread as u64 & 1) << 24))
-}
-
-/// Exchanges readings of any clock for `time`, in the clock's own unit.
-#[must_use]
-pub fn between(time: Duration, read: impl Fn() -> u64 + Sync) -> Count {
-    exchange(time, |_| read())
-}
-
-/// Exchanges the largest value between threads for `time`. `read` gets the thread's number.
-fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
+pub fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
     let largest = AtomicU64::new(0);
     let cpus = cpus();
     let thread = &|index: usize| {

@@ -73,7 +73,7 @@ macro_rules! subject {
             },
             exchange: |time| {
                 let (value, call) = ($value, $call);
-                $crate::exchange::between(time, || value(call()))
+                $crate::exchange::exchange(time, |_| value(call()))
             },
             unit: stringify!($unit),
         }
