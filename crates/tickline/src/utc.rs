@@ -357,16 +357,13 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
-        let published = &self.engine().utc;
         if !self.engine().has_thread() {
             return Err(UtcUnknown::NoThread);
         }
         #[cfg(all(target_os = "linux", not(miri)))]
-        return polls::reading_by_os(published);
+        return polls::reading_by_os(&self.engine().utc);
         #[cfg(not(all(target_os = "linux", not(miri))))]
-        Err(published
-            .read::<{ claim::WORDS }, _>(|| Some(()))
-            .map_or(UtcUnknown::NoSource, |read| read.0.then))
+        Err(UtcUnknown::NoSource)
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is. `async` code sleeps for that
