@@ -9,8 +9,8 @@
 
 use std::collections::BTreeMap;
 use std::error::Error;
-use std::io::{self, BufRead, BufReader, BufWriter, Write};
-use std::process::{Child, Command, ExitCode, Stdio, exit};
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Command, ExitCode, Stdio, exit};
 use std::sync::{Mutex, mpsc};
 use std::{env, fs, thread};
 
@@ -33,11 +33,11 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let file = format!("{trace}.box");
     let mut server = Command::new(env::current_exe()?);
-    let mut server = server.env("BLACK_BOX", &file).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-    let asked = ask(&mut server);
+    let mut server = server.env("BLACK_BOX", &file).stdout(Stdio::piped()).spawn()?;
+    let answers = BufReader::new(server.stdout.take().ok_or("no output")?).lines();
+    let answered = (1..REQUESTS).zip(answers.map_while(Result::ok)).count();
     server.kill()?; // the server has no time to write anything
     server.wait()?;
-    asked?;
     let mut bytes = Vec::new();
     let left = flight::convert(fs::File::open(&file)?, &mut bytes)?;
     fs::write(&trace, &bytes)?;
@@ -54,21 +54,14 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let since_us = left.complete_since_ns.ok_or("nothing was overwritten")? / 1_000;
     println!("{trace}: {REQUESTS} requests, {} open; it reaches back to {since_us} us", left.open);
     let is_right = open.into_values().eq([Some(HANGS)]) && ended == REQUESTS - HANGS - 1;
-    Ok(if is_right && left.open == 1 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// Sends all requests, and reads the answers.
-fn ask(server: &mut Child) -> Result<(), Box<dyn Error>> {
-    let input = server.stdin.take().ok_or("no input")?;
-    let output = server.stdout.take().ok_or("no output")?;
-    thread::scope(|scope| {
-        let mut requests = BufWriter::new(&input);
-        scope.spawn(move || (0..REQUESTS).try_for_each(|number| writeln!(requests, "{number}")));
-        let mut answers = BufReader::new(output).lines().take(usize::try_from(REQUESTS - 1)?);
-        Ok(answers.try_for_each(|answer| answer.map(drop))?)
+    Ok(if is_right && left.open == 1 && answered == usize::try_from(REQUESTS - 1)? {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 
+/// Requests come as fast as two threads answer them.
 fn serve(file: &str) -> Result<ExitCode, Box<dyn Error>> {
     let _thread = tickline::start()?;
     let recorder = FlightRecorder::builder().with_fields().tracks(Tracks::Requests).create(file, 4)?;
@@ -77,21 +70,20 @@ fn serve(file: &str) -> Result<ExitCode, Box<dyn Error>> {
     let (requests, received) = mpsc::sync_channel(64);
     let received = Mutex::new(received);
     let next = || received.lock().ok()?.recv().ok();
-    let work = || while next().is_some_and(|(number, span)| answer(number, span)) {};
+    let work = || {
+        while let Some((number, request)) = next() {
+            answer(number, request);
+        }
+    };
     thread::scope(|scope| {
         let _workers = [(); 2].map(|()| scope.spawn(work));
-        let numbers = io::stdin().lines().map_while(|line| line.ok()?.parse().ok());
-        for number in numbers {
-            if requests.send((number, info_span!("request", number))).is_err() {
-                break;
-            }
-        }
-        exit(1) // The client is gone.
-    })
+        (0..REQUESTS).try_for_each(|number| requests.send((number, info_span!("request", number))))
+    })?;
+    Ok(ExitCode::FAILURE) // nobody has killed it
 }
 
 /// A request begins on one thread and ends on another.
-fn answer(number: u64, request: Span) -> bool {
+fn answer(number: u64, request: Span) {
     let text = request.in_scope(|| {
         if number == HANGS {
             loop {
@@ -101,5 +93,7 @@ fn answer(number: u64, request: Span) -> bool {
         info_span!("render").in_scope(|| format!("{number}: ok\n"))
     });
     drop(request);
-    io::stdout().write_all(text.as_bytes()).is_ok()
+    if io::stdout().write_all(text.as_bytes()).is_err() {
+        exit(1) // the client is gone
+    }
 }

@@ -6,17 +6,16 @@
 //! Its output has: "300 messages", "30 messages", "the hybrid clock: never", "in the wrong order:
 //! 0".
 //!
-//! A message goes round between the machines. An observer learns of each sending and each receipt,
-//! and compares. It knows the truth: UTC is here the monotonic clock of this computer. Each
+//! A message goes round between the machines. An observer passes it on, and compares each sending
+//! with its receipt. It knows the truth: UTC is here the monotonic clock of this computer. Each
 //! machine's clock is a mock that follows it, with an offset within the error that it claims. A
 //! program other than a test uses `Clock::global()`, and its method `wait_until_past`.
 #![expect(clippy::print_stdout, reason = "an example that says what it did")]
 
 use std::env;
 use std::error::Error;
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
+use std::io::{self, BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -29,8 +28,8 @@ const OFFSETS_NS: [i64; 3] = [0, 4_000_000, -4_000_000];
 const ERROR: Duration = Duration::from_millis(5);
 
 /// The message is sent so often at once, and then so often after a wait.
-const AT_ONCE: u64 = 300;
-const AFTER_WAIT: u64 = 30;
+const AT_ONCE: usize = 300;
+const AFTER_WAIT: usize = 30;
 
 /// A time of the hybrid clock: a physical time, and a count of events that have the same one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -122,40 +121,26 @@ impl Machine {
     }
 }
 
-fn socket() -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind("127.0.0.1:0")?;
-    socket.set_read_timeout(Some(Duration::from_secs(20)))?;
-    Ok(socket)
+/// The numbers in a line.
+fn numbers<const COUNT: usize>(line: &str) -> Result<[u64; COUNT], Box<dyn Error>> {
+    let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>()?;
+    numbers.try_into().map_err(|_| format!("not {COUNT} numbers: '{line}'").into())
 }
 
-fn send(socket: &UdpSocket, to: SocketAddr, words: &[u64]) -> io::Result<()> {
-    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    socket.send_to(&bytes, to).map(drop)
-}
-
-fn receive<const WORDS: usize>(socket: &UdpSocket) -> io::Result<(Option<[u64; WORDS]>, SocketAddr)> {
-    let mut bytes = [0; 128];
-    let (length, from) = socket.recv_from(&mut bytes)?;
-    let (words, _) = bytes[..length].as_chunks();
-    let words: Vec<_> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    Ok((words.try_into().ok(), from))
-}
-
-/// A machine passes on the message until it receives one without words.
-fn run_machine(offset_ns: i64, observer: SocketAddr) -> Result<(), Box<dyn Error>> {
-    let (socket, mut machine) = (socket()?, Machine::new(offset_ns));
-    send(&socket, observer, &[])?;
-    let (Some([next]), _) = receive(&socket)? else { return Err("no port of the next machine".into()) };
-    let next = SocketAddr::from(([127, 0, 0, 1], u16::try_from(next)?));
-    while let (Some(message), _) = receive::<6>(&socket)? {
-        let [hop, sent @ ..] = message;
-        let received = machine.event(Event::from_words(sent).stamp)?;
-        send(&socket, observer, &[&message[..], &received.to_words()].concat())?;
+/// Each line is a message: whether to wait, and a stamp. The machine answers with a line for its
+/// receipt, and one for the next sending.
+fn run_machine(offset_ns: i64) -> Result<(), Box<dyn Error>> {
+    let mut machine = Machine::new(offset_ns);
+    for message in io::stdin().lines() {
+        let [waits, ns, count] = numbers(&message?)?;
+        let received = machine.event(Stamp { ns, count })?;
         let sending = machine.event(Stamp::default())?;
-        if hop >= AT_ONCE {
+        if waits > 0 {
             machine.wait_until_past(&sending.utc)?;
         }
-        send(&socket, next, &[&[hop + 1][..], &sending.to_words()].concat())?;
+        for event in [received, sending] {
+            println!("{}", event.to_words().map(|word| word.to_string()).join(" "));
+        }
     }
     Ok(())
 }
@@ -182,37 +167,36 @@ fn judge(way: &str, hops: &[[Event; 2]]) {
 }
 
 fn observe() -> Result<(), Box<dyn Error>> {
-    let socket = socket()?;
-    let (program, port) = (env::current_exe()?, socket.local_addr()?.to_string());
-    let start = |offset_ns: i64| Command::new(&program).args([&offset_ns.to_string(), &port]).spawn();
-    let mut processes = OFFSETS_NS.map(start).into_iter().collect::<io::Result<Vec<_>>>()?;
     let mut machines = Vec::new();
-    for _ in &processes {
-        machines.push(receive::<0>(&socket)?.1);
+    for offset_ns in OFFSETS_NS {
+        let mut machine = Command::new(env::current_exe()?);
+        let machine = machine.arg(offset_ns.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut process = machine.spawn()?;
+        let input = process.stdin.take().ok_or("no pipe to a machine")?;
+        let output = BufReader::new(process.stdout.take().ok_or("no pipe from a machine")?);
+        machines.push((process, input, output));
     }
-    for (machine, next) in machines.iter().zip(machines.iter().cycle().skip(1)) {
-        send(&socket, *machine, &[next.port().into()])?;
+    let (mut hops, mut sent) = (Vec::new(), None);
+    for hop in 0..=AT_ONCE + AFTER_WAIT {
+        let (_, input, output) = &mut machines[hop % OFFSETS_NS.len()];
+        // The first message is the observer's own, and no machine has sent it.
+        let stamp = sent.map_or(Stamp::default(), |sent: Event| sent.stamp);
+        writeln!(input, "{} {} {}", u8::from(hop >= AT_ONCE), stamp.ns, stamp.count)?;
+        let mut event = || -> Result<Event, Box<dyn Error>> {
+            let mut line = String::new();
+            output.read_line(&mut line)?;
+            Ok(Event::from_words(numbers(&line)?))
+        };
+        let received = event()?;
+        hops.extend(sent.map(|sent| [sent, received]));
+        sent = Some(event()?);
     }
-
-    // The observer's own message is the first, and no machine has sent it.
-    send(&socket, machines[0], &[0; 6])?;
-    let mut hops = Vec::new();
-    while hops.len() < usize::try_from(AT_ONCE + AFTER_WAIT)? {
-        let (Some([hop, words @ ..]), _) = receive::<11>(&socket)? else { return Err("no report".into()) };
-        let [sent, received] =
-            [&words[..5], &words[5..]].map(|words| words.try_into().map(Event::from_words));
-        if hop > 0 {
-            hops.push([sent?, received?]);
-        }
-    }
-    for machine in machines {
-        send(&socket, machine, &[])?;
-    }
-    for process in &mut processes {
+    for (mut process, input, _) in machines {
+        drop(input); // a machine ends with its input
         assert!(process.wait()?.success());
     }
 
-    let (at_once, after_wait) = hops.split_at(usize::try_from(AT_ONCE)?);
+    let (at_once, after_wait) = hops.split_at(AT_ONCE);
     judge("at once", at_once);
     judge("after a wait until the event was past", after_wait);
     let width_ns = 2 * u64::try_from(ERROR.as_nanos())?;
@@ -236,15 +220,14 @@ fn judge_readings(events: &[Event], width_ns: u64) {
         assert!((earliest_ns..=latest_ns).contains(&one.true_ns), "a machine keeps its claim: {one:?}");
         assert!((one.true_ns..=one.true_ns + width_ns).contains(&one.stamp.ns), "{one:?}");
         for other in &events[at + 1..] {
-            let truly = one.true_ns.cmp(&other.true_ns);
+            assert!(one.true_ns <= other.true_ns, "the message goes from event to event");
             match one.utc.order(&other.utc) {
                 UtcOrder::Unknown => {
-                    assert!(one.true_ns.abs_diff(other.true_ns) <= 2 * width_ns, "{one:?} {other:?}");
+                    assert!(other.true_ns - one.true_ns <= 2 * width_ns, "{one:?} {other:?}");
                     unordered += 1;
                 }
-                UtcOrder::Before if truly.is_gt() => wrong += 1,
-                UtcOrder::After if truly.is_lt() => wrong += 1,
-                _ => ordered += 1,
+                UtcOrder::Before => ordered += 1,
+                UtcOrder::After => wrong += 1,
             }
         }
     }
@@ -255,9 +238,8 @@ fn judge_readings(events: &[Event], width_ns: u64) {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let arguments: Vec<String> = env::args().skip(1).collect();
-    match arguments.as_slice() {
-        [offset_ns, observer] => run_machine(offset_ns.parse()?, observer.parse()?),
-        _ => observe(),
+    match env::args().nth(1) {
+        Some(offset_ns) => run_machine(offset_ns.parse()?),
+        None => observe(),
     }
 }

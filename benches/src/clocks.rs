@@ -1,17 +1,15 @@
 //! The clocks that the programs compare.
 
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, CpuStatus, PerCpu, Reading, State};
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 
 use crate::peers;
-use crate::subject::{Subject, counter, epoch, same, subject, whole_ns};
+use crate::subject::{Subject, counter, once, same, subject, whole_ns};
 
 /// A clock with a line for each CPU; `None` where there cannot be one.
 fn per_cpu_clock() -> Option<&'static Clock> {
-    static CLOCK: OnceLock<Option<Clock>> = OnceLock::new();
     let make = || {
         let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;
         let end = Instant::now() + Duration::from_secs(3);
@@ -21,7 +19,7 @@ fn per_cpu_clock() -> Option<&'static Clock> {
         }
         Some(clock)
     };
-    CLOCK.get_or_init(make).as_ref()
+    once!(Option<Clock>, make()).as_ref()
 }
 
 /// The readings by a line for each CPU, if this machine can have such lines.
@@ -59,7 +57,7 @@ pub fn subjects() -> Vec<Subject> {
         subject!(Time, "tickline now_ordered_ns", tickline::now_ordered_ns, ns same),
         subject!(Time, "tickline unix_ns", tickline::unix_ns, ns same),
         subject!(Time, "tickline Instant::now", tickline::Instant::now, ns {
-            let epoch = epoch!(tickline::Instant, tickline::Instant::now());
+            let epoch = once!(tickline::Instant, tickline::Instant::now());
             move |now: tickline::Instant| whole_ns(now.duration_since(*epoch))
         }),
         subject!(Time, "tickline reading", || tickline::Clock::global().reading(), ns |now: Reading<tickline::Instant>| now.time().as_nanos()),

@@ -4,12 +4,12 @@
 //! One thread is pinned to each CPU that the process may use. Now and then a thread sleeps for a
 //! random time, between two exchanges or in the middle of one, so that threads meet at ever new
 //! places. Meanwhile a publisher replaces the line every millisecond by a line with another slope.
-//! The reference is CLOCK_MONOTONIC, bent by a rate that changes at random. Sometimes the publisher
+//! The reference is CLOCK_MONOTONIC, bent by a rate that changes its sign. Sometimes the publisher
 //! sleeps past the end of the window, or closes a gate. Readers then fall back to the reference,
 //! and the line has to recover. The control loop, the cell and the counter are the real ones.
 //!
-//! Two control runs show that the threads would detect a backward step: one uses counters that are
-//! unsynchronised on purpose ([`unsynchronised`]), the other reads the counter without a fence.
+//! Two control runs of `order` show that the threads would detect a backward step: one uses counters
+//! that are unsynchronised on purpose, the other reads the counter without a fence.
 //!
 //! These runs show how the CPU executes the instructions, which no model shows. They do not show a
 //! thread that is stopped in the middle of a reading just when the line changes, because this is
@@ -17,7 +17,6 @@
 //! stop threads there on purpose: see `xtask/mutants.toml`.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -27,15 +26,19 @@ use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::control::{Config, Control, DrivenBy, Outcome};
-use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
 
-/// The largest rate by which the reference is bent to either side, ppm. The limit is 250, because
-/// the high-water mark after a reset of the counter allows for a change of rate by 500 (`shared.rs`
-/// in core), and two bends in opposite directions add up.
-const BENT_PPM: i64 = 100;
+/// The rate by which the reference is bent to either side, ppm. The limit is 250, because the
+/// high-water mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in
+/// core), and two bends in opposite directions add up.
+const BENT_PPM: u64 = 100;
+
+/// Time between two bends, ns: no multiple of the time between two lines, so that a line has any
+/// rate between the two.
+const BEND_NS: u64 = 1_370_000;
 
 /// Time between two lines, ns.
 const INTERVAL_NS: u64 = 1_000_000;
@@ -91,17 +94,16 @@ pub fn cpus() -> Vec<core_affinity::CoreId> {
 #[must_use]
 pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
     let clock = SharedClock::new(LineCell::new());
-    let reference = Bent(Mutex::new(Bend { since_ns: monotonic_ns(), ahead_ns: 0, rate_ppm: 0 }));
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        scope.spawn(|| publish(counter, &clock, &reference, &stop));
+        scope.spawn(|| publish(counter, &clock, &stop));
         while !clock.cell.load().is_published() {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {
             // Like `now_ordered_ns`, this takes the inlined path or else the slow one.
             let ns = clock.read_ordered(&counter);
-            ns.unwrap_or_else(|| clock.read_slow(&counter, &reference).ns).unsigned_abs()
+            ns.unwrap_or_else(|| clock.read_slow(&counter, &Bent).ns).unsigned_abs()
         });
         // ORDERING: Relaxed, a flag on its own.
         stop.store(true, Ordering::Relaxed);
@@ -111,21 +113,14 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
     })
 }
 
-/// Exchanges readings of a counter that is ahead by 2^24 ticks, some milliseconds, on every second
-/// thread. This makes backward steps on any machine.
+/// Exchanges the largest reading between threads for `time`, in the clock's own unit. `read` gets
+/// the thread's number.
+///
+/// # Panics
+///
+/// If a thread panics.
 #[must_use]
-pub fn unsynchronised(counter: HardwareCounter, time: Duration) -> Count {
-    exchange(time, |thread| counter.now_ordered() + ((thread as u64 & 1) << 24))
-}
-
-/// Exchanges readings of any clock for `time`, in the clock's own unit.
-#[must_use]
-pub fn between(time: Duration, read: impl Fn() -> u64 + Sync) -> Count {
-    exchange(time, |_| read())
-}
-
-/// Exchanges the largest value between threads for `time`. `read` gets the thread's number.
-fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
+pub fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
     let largest = AtomicU64::new(0);
     let cpus = cpus();
     let thread = &|index: usize| {
@@ -179,7 +174,7 @@ pub fn nap(
 }
 
 /// Publishes a line about every millisecond.
-fn publish(counter: HardwareCounter, clock: &SharedClock, reference: &Bent, stop: &AtomicBool) {
+fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
         resolutions: Resolutions {
@@ -192,55 +187,32 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, reference: &Bent, stop
     let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed, a flag on its own.
     while !stop.load(Ordering::Relaxed) {
-        reference.bend(random.i64(-BENT_PPM..=BENT_PPM));
-        let iteration = control.maintain(clock, &counter, reference);
+        let iteration = control.maintain(clock, &counter, &Bent);
         if iteration.outcome == Outcome::Recovered {
-            control.maintain(clock, &counter, reference);
+            control.maintain(clock, &counter, &Bent);
         }
         match random.u64(0..RARELY) {
             0 => sleep(up_to_us(&mut random, LONG_NAP_US)),
             1 => {
-                clock.close_gate(&counter, reference);
+                clock.close_gate(&counter, &Bent);
                 sleep(up_to_us(&mut random, NAP_US));
-                clock.open_gate(&counter, reference);
+                clock.open_gate(&counter, &Bent);
             }
             _ => sleep(Duration::from_nanos(iteration.next_in_ns.min(INTERVAL_NS))),
         }
     }
 }
 
-/// A bent CLOCK_MONOTONIC. It was `ahead_ns` ahead at `since_ns`, and has run `rate_ppm` too fast
-/// since then.
+/// A bent CLOCK_MONOTONIC: too fast and too slow by [`BENT_PPM`], by turns of [`BEND_NS`].
 #[derive(Debug)]
-struct Bent(Mutex<Bend>);
-
-#[derive(Debug)]
-struct Bend {
-    since_ns: u64,
-    ahead_ns: i64,
-    rate_ppm: i64,
-}
-
-impl Bend {
-    fn at(&self, ns: u64) -> i64 {
-        let since = i64::try_from(ns - self.since_ns).unwrap_or(0);
-        self.ahead_ns + since * self.rate_ppm / 1_000_000
-    }
-}
-
-impl Bent {
-    fn bend(&self, rate_ppm: i64) {
-        let mut bend = self.0.lock().expect("no reader panics");
-        let now_ns = monotonic_ns();
-        *bend = Bend { since_ns: now_ns, ahead_ns: bend.at(now_ns), rate_ppm };
-    }
-}
+struct Bent;
 
 impl Reference for Bent {
     fn monotonic_ns(&self) -> i64 {
-        let bend = self.0.lock().expect("no reader panics");
         let ns = monotonic_ns();
-        i64::try_from(ns).unwrap_or(i64::MAX) + bend.at(ns)
+        let since_ns = ns % (2 * BEND_NS);
+        let ahead_ns = since_ns.min(2 * BEND_NS - since_ns) * BENT_PPM / 1_000_000;
+        (ns + ahead_ns).cast_signed()
     }
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()

@@ -1,18 +1,16 @@
 //! A clock that reads a page, as programs do. A thread of this process serves the page, from a file
 //! beside the program.
 
-use std::sync::OnceLock;
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use tickline::page::Publisher;
 use tickline::{Clock, PerCpu, Probes, State};
 
-use crate::subject::{Subject, same, subject};
+use crate::subject::{Subject, once, same, subject};
 
 /// The clock; `None` where no page can be served.
 fn page_clock() -> Option<&'static Clock> {
-    static CLOCK: OnceLock<Option<Clock>> = OnceLock::new();
     let make = || {
         let path = std::env::current_exe().ok()?.with_file_name("page");
         let own = Clock::builder().per_cpu(PerCpu::Off).start().ok()?;
@@ -29,7 +27,7 @@ fn page_clock() -> Option<&'static Clock> {
         }
         Some(clock)
     };
-    CLOCK.get_or_init(make).as_ref()
+    once!(Option<Clock>, make()).as_ref()
 }
 
 /// The reading of a page, if this process may serve one.

@@ -6,10 +6,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tickline_observe::monotonic_ns;
 
-use crate::subject::{Subject, epoch, same, subject, whole_ns};
+use crate::subject::{Subject, once, same, subject, whole_ns};
 
 fn quanta_ns() -> impl Fn(quanta::Instant) -> u64 + Sync {
-    let epoch = epoch!(quanta::Instant, quanta::Instant::now());
+    let epoch = once!(quanta::Instant, quanta::Instant::now());
     move |now| whole_ns(now.duration_since(*epoch))
 }
 
@@ -18,7 +18,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
     vec![
         subject!(Time, "libc clock_gettime MONOTONIC", monotonic_ns, ns same),
         subject!(Time, "std Instant::now", std::time::Instant::now, ns {
-            let epoch = epoch!(std::time::Instant, std::time::Instant::now());
+            let epoch = once!(std::time::Instant, std::time::Instant::now());
             move |now: std::time::Instant| whole_ns(now.duration_since(*epoch))
         }),
         subject!(Time, "std SystemTime::now", SystemTime::now, ns |now: SystemTime| {
@@ -26,7 +26,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
         }),
         subject!(Time, "quanta Instant::now", quanta::Instant::now, ns quanta_ns()),
         subject!(Time, "quanta Clock::now", {
-            let clock = epoch!(quanta::Clock, quanta::Clock::new()); // some users call it like this
+            let clock = once!(quanta::Clock, quanta::Clock::new()); // some users call it like this
             move || clock.now()
         }, ns quanta_ns()),
         subject!(
@@ -34,13 +34,13 @@ pub(crate) fn subjects() -> Vec<Subject> {
             "fastant now, in ns",
             {
                 // fastant's instants hold ticks, and the anchor converts them to ns.
-                let anchor = epoch!(fastant::Anchor, fastant::Anchor::new());
+                let anchor = once!(fastant::Anchor, fastant::Anchor::new());
                 move || fastant::Instant::now().as_unix_nanos(anchor)
             },
             ns same
         ),
         subject!(Coarse, "coarsetime Instant::now", coarsetime::Instant::now, ns {
-            let epoch = epoch!(coarsetime::Instant, coarsetime::Instant::now());
+            let epoch = once!(coarsetime::Instant, coarsetime::Instant::now());
             move |now: coarsetime::Instant| now.duration_since(*epoch).as_nanos()
         }),
     ]

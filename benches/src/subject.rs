@@ -73,7 +73,7 @@ macro_rules! subject {
             },
             exchange: |time| {
                 let (value, call) = ($value, $call);
-                $crate::exchange::between(time, || value(call()))
+                $crate::exchange::exchange(time, |_| value(call()))
             },
             unit: stringify!($unit),
         }
@@ -86,14 +86,15 @@ pub(crate) fn same(value: u64) -> u64 {
     value
 }
 
-/// A value that is made once, at the first use: the zero of a clock whose instants have none.
-macro_rules! epoch {
+/// A value that is made once, at the first use: a clock, or the zero of one whose instants have
+/// none.
+macro_rules! once {
     ($kind:ty, $now:expr) => {{
-        static EPOCH: ::std::sync::OnceLock<$kind> = ::std::sync::OnceLock::new();
-        EPOCH.get_or_init(|| $now)
+        static VALUE: ::std::sync::OnceLock<$kind> = ::std::sync::OnceLock::new();
+        VALUE.get_or_init(|| $now)
     }};
 }
-pub(crate) use epoch;
+pub(crate) use once;
 
 /// The whole duration in ns: 584 years fit.
 pub(crate) fn whole_ns(time: Duration) -> u64 {

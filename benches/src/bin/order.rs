@@ -71,8 +71,10 @@ fn main() -> ExitCode {
     match counter {
         Ok(counter) => {
             report.ordered = Some(exchange::ordered(counter, Duration::from_secs(seconds)));
-            report.plain = Some(exchange::between(Duration::from_secs(2), || counter.now()));
-            report.control = Some(exchange::unsynchronised(counter, Duration::from_secs(1)));
+            report.plain = Some(exchange::exchange(Duration::from_secs(2), |_| counter.now()));
+            // On every second thread it is ahead by 2^24 ticks, some milliseconds.
+            let ahead = |thread: usize| counter.now_ordered() + ((thread as u64 & 1) << 24);
+            report.control = Some(exchange::exchange(Duration::from_secs(1), ahead));
         }
         Err(why) => {
             eprintln!("SKIPPED: {why}");

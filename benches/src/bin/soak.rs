@@ -98,11 +98,13 @@ fn main() -> ExitCode {
     drop(own);
     let after = Held::at_rest(before.threads);
 
-    let mut table = Table::default();
-    table.tallies(&tallies);
-    table.held(&before, &rounds, &after);
-    if table.faults > 0 {
-        println!("FAILED: {} counts are not what they must be", table.faults);
+    println!("{THREADS} threads, and {} that make trouble", WORKS.len() - 1);
+    let mut faults = print(&counted(&tallies));
+    println!("after each round, at rest");
+    rounds.iter().for_each(|held| println!("  {held:?}"));
+    faults += print(&grown(&before, &rounds, &after));
+    if faults > 0 {
+        println!("FAILED: {faults} counts are not what they must be");
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
@@ -184,15 +186,15 @@ impl<'a> Subject<'a> {
     }
 }
 
-/// The work of a thread. It ends when `runs` returns false.
-type Work = fn(&[Subject<'_>], &mut Tally, Rng, &dyn Fn() -> bool);
+/// One turn of the work of a thread.
+type Work = fn(&[Subject<'_>], &mut Tally, &mut Rng);
 
 /// The work of each thread that disturbs the clocks, and in the end that of all others.
 const WORKS: [(&str, Work); 5] = [
     ("calls of maintain", maintain),
     ("times the counter was switched off and on", switch),
     ("starts and drops of the global clock's thread, and of a clock", start_and_drop),
-    ("forked children", fork_children),
+    ("forked children", fork_child),
     ("turns of the threads that exchange readings", exchange_readings),
 ];
 
@@ -208,9 +210,11 @@ fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.l
         if let Some(cpu) = reader.and_then(|reader| cpus.get(reader / 2 % cpus.len())) {
             core_affinity::set_for_current(*cpu);
         }
-        let (mut tally, random) = (Tally::default(), Rng::with_seed(number << 32 | index as u64));
+        let (mut tally, mut random) = (Tally::default(), Rng::with_seed(number << 32 | index as u64));
         // ORDERING: Relaxed, a flag on its own.
-        WORKS[index.min(READERS)].1(&all, &mut tally, random, &|| !stop.load(Ordering::Relaxed));
+        while !stop.load(Ordering::Relaxed) {
+            WORKS[index.min(READERS)].1(&all, &mut tally, &mut random);
+        }
         tally
     };
     thread::scope(|scope| {
@@ -230,72 +234,64 @@ fn nap(random: &mut Rng, most_us: u64) {
 }
 
 /// Reads the clocks in turn, and sleeps between two exchanges, or in the middle of one.
-fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
-    while runs() {
-        for subject in all {
-            subject.read(tally, random.u64(0..RUN));
-            let most_us = if random.u64(0..RARELY) == 0 { LONG_NAP_US } else { NAP_US };
-            exchange::nap(&mut tally.ordered, &subject.largest, &mut random, most_us, || {
-                subject.clock.now_ordered().as_nanos()
-            });
+fn exchange_readings(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+    for subject in all {
+        subject.read(tally, random.u64(0..RUN));
+        let most_us = if random.u64(0..RARELY) == 0 { LONG_NAP_US } else { NAP_US };
+        exchange::nap(&mut tally.ordered, &subject.largest, random, most_us, || {
+            subject.clock.now_ordered().as_nanos()
+        });
+        tally.done += 1;
+    }
+}
+
+fn maintain(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+    for subject in all {
+        for _ in 0..random.u64(0..BURST) {
+            subject.clock.maintain();
             tally.done += 1;
         }
     }
-}
-
-fn maintain(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
-    while runs() {
-        for subject in all {
-            for _ in 0..random.u64(0..BURST) {
-                subject.clock.maintain();
-                tally.done += 1;
-            }
-        }
-        nap(&mut random, LONG_NAP_US);
-    }
+    nap(random, LONG_NAP_US);
 }
 
 /// Switches the counter off and on, and leaves it switched on.
-fn switch(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
-    while runs() {
-        for subject in all {
-            for _ in 0..random.u64(0..BURST) {
-                subject.clock.disable();
-                if random.u64(0..4) == 0 {
-                    nap(&mut random, NAP_US);
-                }
-                subject.clock.enable();
-                tally.done += 1;
+fn switch(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+    for subject in all {
+        for _ in 0..random.u64(0..BURST) {
+            subject.clock.disable();
+            if random.u64(0..4) == 0 {
+                nap(random, NAP_US);
             }
+            subject.clock.enable();
+            tally.done += 1;
         }
-        nap(&mut random, PAUSE_US);
     }
+    nap(random, PAUSE_US);
 }
 
 /// Starts and drops the global clock's thread, with several guards at once, and clocks with every
 /// driver.
-fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
-    while runs() {
-        let mut guards = Vec::new();
-        for _ in 0..=random.u64(0..3) {
-            match if random.u64(0..2) == 0 || !guards.is_empty() {
-                tickline::start()
-            } else {
-                Clock::builder().interval(INTERVAL).start_global()
-            } {
-                Ok(guard) => guards.push(guard),
-                // The first guard has other settings, so tickline may refuse the rest.
-                Err(error) if error.kind() == tickline::ErrorKind::AlreadyRunning => {}
-                Err(_) => tally.failed += 1,
-            }
+fn start_and_drop(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+    let mut guards = Vec::new();
+    for _ in 0..=random.u64(0..3) {
+        match if random.u64(0..2) == 0 || !guards.is_empty() {
+            tickline::start()
+        } else {
+            Clock::builder().interval(INTERVAL).start_global()
+        } {
+            Ok(guard) => guards.push(guard),
+            // The first guard has other settings, so tickline may refuse the rest.
+            Err(error) if error.kind() == tickline::ErrorKind::AlreadyRunning => {}
+            Err(_) => tally.failed += 1,
         }
-        all[0].read(tally, random.u64(0..SHORT_RUN));
-        nap(&mut random, LONG_NAP_US);
-        drop(guards);
-        all[0].read(tally, random.u64(0..SHORT_RUN));
-        make_and_drop(tally, &mut random);
-        tally.done += 1;
     }
+    all[0].read(tally, random.u64(0..SHORT_RUN));
+    nap(random, LONG_NAP_US);
+    drop(guards);
+    all[0].read(tally, random.u64(0..SHORT_RUN));
+    make_and_drop(tally, random);
+    tally.done += 1;
 }
 
 /// Makes a clock, reads it some times, and drops it.
@@ -321,26 +317,24 @@ fn make_and_drop(tally: &mut Tally, random: &mut Rng) {
     }
 }
 
-/// Forks children one after the other. A child inherits its parent's clocks, without their threads.
-fn fork_children(all: &[Subject<'_>], tally: &mut Tally, mut random: Rng, runs: &dyn Fn() -> bool) {
-    while runs() {
-        nap(&mut random, LONG_NAP_US);
-        // SAFETY: other threads could hold only locks of the allocator and of thread creation that
-        // the child below takes, and `fork` makes these usable in the child.
-        let child = unsafe { libc::fork() };
-        if child == 0 {
-            // SAFETY: passes a number. The signal has no handler, so it ends the process.
-            unsafe { libc::alarm(CHILD_S) };
-            let fault = child_work(all, &mut random);
-            // SAFETY: ends the child at once.
-            unsafe { libc::_exit(fault) };
-        }
-        let mut status = 0;
-        // SAFETY: waits for the child made above; `status` is valid for a write.
-        let ended = child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } == child;
-        tally.done += 1;
-        tally.failed += u64::from(!ended || status != 0);
+/// Forks a child. It inherits its parent's clocks, without their threads.
+fn fork_child(all: &[Subject<'_>], tally: &mut Tally, random: &mut Rng) {
+    nap(random, LONG_NAP_US);
+    // SAFETY: other threads could hold only locks of the allocator and of thread creation that
+    // the child below takes, and `fork` makes these usable in the child.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: passes a number. The signal has no handler, so it ends the process.
+        unsafe { libc::alarm(CHILD_S) };
+        let fault = child_work(all, random);
+        // SAFETY: ends the child at once.
+        unsafe { libc::_exit(fault) };
     }
+    let mut status = 0;
+    // SAFETY: waits for the child made above; `status` is valid for a write.
+    let ended = child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } == child;
+    tally.done += 1;
+    tally.failed += u64::from(!ended || status != 0);
 }
 
 /// The work of a child. It makes readings, which must not be below any of its parent's. Then it
@@ -422,64 +416,60 @@ impl Held {
     }
 }
 
-/// Prints counts, and counts the wrong ones.
-#[derive(Debug, Default)]
-struct Table {
-    faults: usize,
+/// What a count must be. Where one must not be 0, the others would then mean nothing.
+#[derive(Clone, Copy, PartialEq)]
+enum Must {
+    BeZero,
+    NotBeZero,
+    BeAny,
+}
+use Must::{BeAny, BeZero, NotBeZero};
+
+/// Prints counts. Returns how many are wrong.
+fn print(rows: &[(&str, u64, Must)]) -> usize {
+    let row = |(what, count, must): &(&str, u64, Must)| {
+        let (is_right, verdict) = match (must, count) {
+            (BeZero, 0) => (true, "as it must be"),
+            (BeZero, _) => (false, "MUST BE 0"),
+            (NotBeZero, 0) => (false, "MUST NOT BE 0"),
+            _ => (true, ""),
+        };
+        println!("  {what:<62} {count:>14}  {verdict}");
+        is_right
+    };
+    rows.iter().filter(|it| !row(it)).count()
 }
 
-impl Table {
-    fn must_be_zero(&mut self, what: &str, count: u64) {
-        self.row(what, count, if count == 0 { "as it must be" } else { "MUST BE 0" });
-    }
+fn counted(tallies: &[Tally]) -> Vec<(&'static str, u64, Must)> {
+    let mut all = Tally::default();
+    tallies.iter().for_each(|tally| all.add(tally));
+    let mut rows = vec![
+        ("readings that were handed over", all.ordered.exchanges, NotBeZero),
+        ("  steps back between threads", all.ordered.backward, BeZero),
+        ("  the largest, ns", all.ordered.largest, BeZero),
+        ("plain readings, each after another of its thread", all.plain, NotBeZero),
+        ("  steps back within a thread", all.plain_backward, BeZero),
+        ("readings compared with the OS clock before and after", all.compared, NotBeZero),
+        ("  outside their limits", all.outside, BeZero),
+        ("  by how much at most, ns", all.outside_ns, BeZero),
+        ("  served by the counter", all.by_counter, BeAny),
+    ];
+    rows.extend(WORKS.iter().zip(tallies).map(|((what, _), tally)| (*what, tally.done, NotBeZero)));
+    rows.push(("starts that failed, children that did not end or found a fault", all.failed, BeZero));
+    rows
+}
 
-    /// A count that must not be 0, because the others would then mean nothing.
-    fn must_be_some(&mut self, what: &str, count: u64) {
-        self.row(what, count, if count == 0 { "MUST NOT BE 0" } else { "" });
-    }
-
-    fn row(&mut self, what: &str, count: u64, verdict: &str) {
-        println!("  {what:<62} {count:>14}  {verdict}");
-        self.faults += usize::from(verdict.starts_with("MUST"));
-    }
-
-    fn tallies(&mut self, tallies: &[Tally]) {
-        let mut all = Tally::default();
-        tallies.iter().for_each(|tally| all.add(tally));
-        println!("{THREADS} threads, and {} that make trouble", WORKS.len() - 1);
-        self.must_be_some("readings that were handed over", all.ordered.exchanges);
-        self.must_be_zero("  steps back between threads", all.ordered.backward);
-        self.must_be_zero("  the largest, ns", all.ordered.largest);
-        self.must_be_some("plain readings, each after another of its thread", all.plain);
-        self.must_be_zero("  steps back within a thread", all.plain_backward);
-        self.must_be_some("readings compared with the OS clock before and after", all.compared);
-        self.must_be_zero("  outside their limits", all.outside);
-        self.must_be_zero("  by how much at most, ns", all.outside_ns);
-        self.row("  served by the counter", all.by_counter, "");
-        for ((what, _), tally) in WORKS.iter().zip(tallies) {
-            self.must_be_some(what, tally.done);
-        }
-        self.must_be_zero("  starts that failed, children that did not end or found a fault", all.failed);
-    }
-
-    fn held(&mut self, before: &Held, rounds: &[Held], after: &Held) {
-        let (Some(warm), Some(end)) = (rounds.first(), rounds.last()) else { return };
-        println!("after each round, at rest");
-        rounds.iter().for_each(|held| println!("  {held:?}"));
-        let first_half = rounds.iter().take(rounds.len() / 2);
-        let most_kib = first_half.map(|held| held.resident_kib).max().unwrap_or(0) + SETTLING_KIB;
-        let kept = after.descriptors.saturating_sub(before.descriptors);
-        self.row("descriptors that the global clock keeps", kept, "");
-        for (what, grown) in [
-            (
-                "KiB at the end above the first half and what settles",
-                end.resident_kib.saturating_sub(most_kib),
-            ),
-            ("threads since the warm-up", end.threads.saturating_sub(warm.threads)),
-            ("descriptors since the warm-up", end.descriptors.saturating_sub(warm.descriptors)),
-            ("threads, once every clock is dropped", after.threads.saturating_sub(before.threads)),
-        ] {
-            self.must_be_zero(what, grown);
-        }
-    }
+/// What has grown.
+fn grown(before: &Held, rounds: &[Held], after: &Held) -> Vec<(&'static str, u64, Must)> {
+    let (Some(warm), Some(end)) = (rounds.first(), rounds.last()) else { return Vec::new() };
+    let first_half = rounds.iter().take(rounds.len() / 2);
+    let most_kib = first_half.map(|held| held.resident_kib).max().unwrap_or(0) + SETTLING_KIB;
+    let more = |now: u64, then: u64| now.saturating_sub(then);
+    vec![
+        ("descriptors that the global clock keeps", more(after.descriptors, before.descriptors), BeAny),
+        ("KiB at the end above the first half and what settles", more(end.resident_kib, most_kib), BeZero),
+        ("threads since the warm-up", more(end.threads, warm.threads), BeZero),
+        ("descriptors since the warm-up", more(end.descriptors, warm.descriptors), BeZero),
+        ("threads, once every clock is dropped", more(after.threads, before.threads), BeZero),
+    ]
 }

@@ -98,7 +98,7 @@ use core::fmt;
 use core::num::NonZeroU16;
 use core::time::Duration;
 
-use self::claim::{BY_COUNTER, Claim};
+use self::claim::BY_COUNTER;
 use self::vmclock::VMCLOCK;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -248,28 +248,27 @@ pub enum UtcSource {
 }
 
 impl UtcSource {
+    /// The code, and the name in a sentence.
+    const fn texts(self) -> [&'static str; 2] {
+        match self {
+            Self::ClockBound => ["clock_bound", "clock-bound"],
+            Self::Chronyd => ["chronyd", "chronyd"],
+            Self::Kernel => ["kernel", "the kernel's maximum error"],
+            Self::Mock => ["mock", "a mock"],
+            Self::Message => ["message", "a message"],
+        }
+    }
+
     /// A stable code: `clock_bound`, `chronyd`, `kernel`, `mock`, `message`.
     #[must_use]
     pub const fn code(self) -> &'static str {
-        match self {
-            Self::ClockBound => "clock_bound",
-            Self::Chronyd => "chronyd",
-            Self::Kernel => "kernel",
-            Self::Mock => "mock",
-            Self::Message => "message",
-        }
+        self.texts()[0]
     }
 }
 
 impl fmt::Display for UtcSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::ClockBound => "clock-bound",
-            Self::Chronyd => "chronyd",
-            Self::Kernel => "the kernel's maximum error",
-            Self::Mock => "a mock",
-            Self::Message => "a message",
-        })
+        f.write_str(self.texts()[1])
     }
 }
 
@@ -297,31 +296,39 @@ pub enum UtcUnknown {
 }
 
 impl UtcUnknown {
+    /// The code, and the reason in a sentence.
+    const fn texts(self) -> [&'static str; 2] {
+        match self {
+            Self::NoSource => [
+                "no_source",
+                "no source of UTC has answered: no clock-bound, chronyd or synchronised kernel, or the clock may not ask",
+            ],
+            Self::Unsynchronised => {
+                ["unsynchronised", "the source of UTC says that the clock is not synchronised"]
+            }
+            Self::Expired => ["expired", "the last claim of the source of UTC has ended"],
+            Self::Disrupted => {
+                ["disrupted", "the clock was disrupted, and the source of UTC has not measured it since"]
+            }
+            Self::LeapSecond => ["leap_second", "a leap second is near"],
+            Self::NoThread => [
+                "no_thread",
+                "the clock has no thread to ask the sources of UTC: tickline::start() gives the global clock one, Driver::Thread another",
+            ],
+        }
+    }
+
     /// A stable code: `no_source`, `unsynchronised`, `expired`, `disrupted`, `leap_second`,
     /// `no_thread`.
     #[must_use]
     pub const fn code(self) -> &'static str {
-        match self {
-            Self::NoSource => "no_source",
-            Self::Unsynchronised => "unsynchronised",
-            Self::Expired => "expired",
-            Self::Disrupted => "disrupted",
-            Self::LeapSecond => "leap_second",
-            Self::NoThread => "no_thread",
-        }
+        self.texts()[0]
     }
 }
 
 impl fmt::Display for UtcUnknown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoSource => "no source of UTC has answered: no clock-bound, chronyd or synchronised kernel, or the clock may not ask",
-            Self::Unsynchronised => "the source of UTC says that the clock is not synchronised",
-            Self::Expired => "the last claim of the source of UTC has ended",
-            Self::Disrupted => "the clock was disrupted, and the source of UTC has not measured it since",
-            Self::LeapSecond => "a leap second is near",
-            Self::NoThread => "the clock has no thread to ask the sources of UTC: tickline::start() gives the global clock one, Driver::Thread another",
-        })
+        f.write_str(self.texts()[1])
     }
 }
 
@@ -350,15 +357,13 @@ impl Clock {
         if let Some(substitute) = &self.engine().substitute {
             return substitute.utc();
         }
-        self.engine().utc.read(|claim| {
-            if !self.engine().has_thread() {
-                return Err(UtcUnknown::NoThread);
-            }
-            #[cfg(all(target_os = "linux", not(miri)))]
-            return polls::reading_by_os(claim);
-            #[cfg(not(all(target_os = "linux", not(miri))))]
-            Err(claim.then)
-        })
+        if !self.engine().has_thread() {
+            return Err(UtcUnknown::NoThread);
+        }
+        #[cfg(all(target_os = "linux", not(miri)))]
+        return polls::reading_by_os(&self.engine().utc);
+        #[cfg(not(all(target_os = "linux", not(miri))))]
+        Err(UtcUnknown::NoSource)
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is. `async` code sleeps for that
@@ -395,15 +400,8 @@ impl Clock {
 /// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold now.
 #[inline(always)]
 fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
-    loop {
-        let (number, words) = engine.utc.copy::<BY_COUNTER>();
-        let ticks = engine.read_ticks()?;
-        // After the counter: a claim that was withdrawn before does not count. And fewer values wait
-        // in registers for the counter.
-        if engine.utc.is_newest(number) {
-            return Claim::from_words(&words).if_undisturbed(VMCLOCK.marker())?.at_ticks(ticks);
-        }
-    }
+    let (claim, ticks) = engine.utc.read::<BY_COUNTER, _>(|| engine.read_ticks())?;
+    claim.if_undisturbed(VMCLOCK.marker())?.at_ticks(ticks)
 }
 
 /// The time until the earliest UTC is after `reading`.

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::Clock;
-use tickline_benches::{args, report};
+use tickline_benches::args;
+use tickline_benches::report::{self, Spread};
 use tracing::Dispatch;
 
 use subjects::Subject;
@@ -89,11 +90,6 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     fastest
 }
 
-fn median(mut times: Vec<f64>) -> f64 {
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 /// Takes one of the registry's thread numbers, and keeps it until `stop` is true.
 ///
 /// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which puts
@@ -161,6 +157,7 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
             stop.store(true, Ordering::Relaxed);
             times
         });
-        measured.join().expect("the measuring thread").into_iter().map(median).collect()
+        let times = measured.join().expect("the measuring thread").into_iter();
+        times.map(|times| Spread::of(times).map_or(f64::NAN, |spread| spread.median)).collect()
     })
 }

@@ -105,19 +105,9 @@ const REASONS: [UtcUnknown; 5] = [
 ];
 
 impl Claim {
-    /// A claim of nothing.
-    pub(super) const fn none(why: UtcUnknown) -> Self {
-        let never = Timescale { start: 0, valid: 0, rates: [0; 2] };
-        Self {
-            by_counter: never,
-            by_raw: never,
-            suspended_ns: 0,
-            disruption: 0,
-            utc_ns: [0; 2],
-            tai_offset_s: None,
-            source: None,
-            then: why,
-        }
+    /// A claim of nothing: memory of zeros, but for the reason.
+    pub(super) fn none(why: UtcUnknown) -> Self {
+        Self { then: why, ..Self::from_words(&[0; WORDS]) }
     }
 
     /// Whether the machine was suspended since, if it has now been for `suspended_ns`.
@@ -233,6 +223,8 @@ proptest::proptest! {
         proptest::prop_assert_eq!(Claim::from_words(&words_back), claim);
         words_back[7] = words[7];
         proptest::prop_assert_eq!(words_back, words);
-        proptest::prop_assert_eq!(Claim::from_words(&[0; WORDS]), Claim::none(UtcUnknown::NoSource));
+        let zeros = Claim::from_words(&[0; WORDS]);
+        proptest::prop_assert_eq!((zeros.source, zeros.then), (None, UtcUnknown::NoSource));
+        proptest::prop_assert_eq!((zeros.at_ticks(words[0]), zeros.at_raw(0)), (None, None));
     }
 }

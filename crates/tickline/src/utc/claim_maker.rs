@@ -99,21 +99,36 @@ pub(crate) struct Report {
     pub(crate) leap_second_today: bool,
 }
 
+/// Who has measured, and [`Report::measurement`].
+type Id = (UtcSource, u64);
+
+/// What a report is compared with.
+#[derive(Debug, Default)]
+#[expect(clippy::large_enum_variant, reason = "a clock has one")]
+enum Known {
+    #[default]
+    Nothing,
+    /// A report must agree with the claims of the last measurement.
+    Measured(Measurement),
+    /// A source must measure again before it is believed. The measurement that the first source to
+    /// answer after the disruption had made by then; `None` until one answers.
+    Disrupted(Option<Id>),
+}
+
 /// The claims of one measurement, and what they were made of.
 #[derive(Debug, Clone, Copy)]
 struct Measurement {
     /// The first claim, and the last.
     first: Claim,
     last: Claim,
-    /// Who has measured, and [`Report::measurement`].
-    id: (UtcSource, u64),
+    id: Id,
     /// Twice how far either side may be from what the source says, ns.
     tolerance_ns: i64,
 }
 
 impl Measurement {
     /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
-    fn agrees(&self, raw_ns: i64, id: (UtcSource, u64), utc_ns: [i64; 2]) -> bool {
+    fn agrees(&self, raw_ns: i64, id: Id, utc_ns: [i64; 2]) -> bool {
         let overlaps = |before: &Claim, [least_ns, most_ns]: [i64; 2]| {
             let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
             utc_ns[0] <= most_ns.saturating_add(fast_ns) && utc_ns[1] >= least_ns.saturating_add(slow_ns)
@@ -144,14 +159,9 @@ pub(crate) struct ClaimMaker {
     moment: Option<Moment>,
     /// The first of the latest requests that nobody answered, by `CLOCK_MONOTONIC_RAW`, ns.
     unanswered_ns: Option<i64>,
-    measurement: Option<Measurement>,
-    /// Whether a source must measure again before it is believed.
-    is_disrupted: bool,
+    known: Known,
     /// Whether somebody has set the clock since a source last answered.
     was_clock_set: bool,
-    /// The measurement that the first source to answer after the disruption had made by then;
-    /// `None` until one answers.
-    before_disruption: Option<(UtcSource, u64)>,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,
 }
@@ -187,15 +197,11 @@ impl ClaimMaker {
         // does not count as a second miss.
         let is_late =
             self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
-        let claim = match answer {
-            Ok(report) => self.claim_of(moment, &report, valid_ns),
-            Err(_)
-                if is_late && self.measurement.is_some_and(|it| it.last.at_raw(moment.raw_ns).is_some()) =>
-            {
-                return None;
-            }
-            Err(UtcUnknown::NoSource) if self.measurement.is_some() => Err(UtcUnknown::Expired),
-            Err(why) => Err(why),
+        let claim = match (answer, &self.known) {
+            (Ok(report), _) => self.claim_of(moment, &report, valid_ns),
+            (_, Known::Measured(it)) if is_late && it.last.at_raw(moment.raw_ns).is_some() => return None,
+            (Err(UtcUnknown::NoSource), Known::Measured(_)) => Err(UtcUnknown::Expired),
+            (Err(why), _) => Err(why),
         };
         Some(claim.unwrap_or_else(Claim::none))
     }
@@ -212,7 +218,7 @@ impl ClaimMaker {
 
     /// Each source must measure again.
     fn disrupt(&mut self) {
-        (self.measurement, self.is_disrupted, self.before_disruption) = (None, true, None);
+        self.known = Known::Disrupted(None);
     }
 
     fn claim_of(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
@@ -224,16 +230,17 @@ impl ClaimMaker {
         // one, a small step looks like a drift.
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
-        let is_comparable = |last: Measurement| source_knows_rate && last.id == id && last.first != last.last;
-        if core::mem::take(&mut self.was_clock_set) && !self.measurement.is_some_and(is_comparable) {
+        let is_comparable = matches!(&self.known, Known::Measured(last)
+            if source_knows_rate && last.id == id && last.first != last.last);
+        if core::mem::take(&mut self.was_clock_set) && !is_comparable {
             self.disrupt();
         }
-        if self.is_disrupted {
-            let before = self.before_disruption.replace(id);
+        if let Known::Disrupted(before) = &mut self.known {
+            let before = before.replace(id);
             if before.is_none_or(|before| before.0 != id.0 || before == id) {
                 return Err(UtcUnknown::Disrupted);
             }
-            self.is_disrupted = false;
+            self.known = Known::Nothing;
         }
         let [least_ns, greatest_ns] = report.offset_ns;
         let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
@@ -283,16 +290,18 @@ impl ClaimMaker {
             source: Some(report.source),
             then,
         };
-        if self.measurement.is_some_and(|last| !last.agrees(moment.raw_ns, id, utc_ns)) {
-            self.disrupt();
-            self.before_disruption = Some(id);
-            return Err(UtcUnknown::Disrupted);
-        }
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
         let fresh = Measurement { first: claim, last: claim, id, tolerance_ns };
-        let same = self.measurement.filter(|last| last.id == id).unwrap_or(fresh);
-        self.measurement =
-            Some(Measurement { last: claim, tolerance_ns: tolerance_ns.max(same.tolerance_ns), ..same });
+        let same = match self.known {
+            Known::Measured(last) if !last.agrees(moment.raw_ns, id, utc_ns) => {
+                self.known = Known::Disrupted(Some(id));
+                return Err(UtcUnknown::Disrupted);
+            }
+            Known::Measured(last) if last.id == id => last,
+            _ => fresh,
+        };
+        let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
+        self.known = Known::Measured(Measurement { last: claim, tolerance_ns, ..same });
         Ok(claim)
     }
 

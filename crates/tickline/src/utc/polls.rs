@@ -5,8 +5,9 @@ use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::Reference;
 
-use super::claim::{Claim, RATE_BITS};
+use super::claim::{Claim, RATE_BITS, WORDS};
 use super::claim_maker::{ClaimMaker, Moment, POLL_NS};
+use super::published::Published;
 use super::source::{self, Kernel};
 use super::vmclock::{self, VMCLOCK};
 use super::{UtcReading, UtcUnknown};
@@ -116,13 +117,16 @@ impl UtcPolls {
 
 /// A reading where the counter does not serve, or the claim has ended.
 #[cold]
-pub(crate) fn reading_by_os(claim: &Claim) -> Result<UtcReading, UtcUnknown> {
+pub(super) fn reading_by_os(published: &Published) -> Result<UtcReading, UtcUnknown> {
+    let read = published.read::<WORDS, _>(|| {
+        let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
+        // Afterwards: the machine was neither moved nor suspended before that reading.
+        Some((raw_ns, VMCLOCK.marker(), OsClock.suspended_ns()))
+    });
+    let (claim, (raw_ns, disruption, suspended_ns)) = read.ok_or(UtcUnknown::NoSource)?;
     claim.source.ok_or(claim.then)?;
-    let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW).ok_or(UtcUnknown::NoSource)?;
-    // Afterwards: the machine was neither moved nor suspended before that reading.
-    let claim = claim.if_undisturbed(VMCLOCK.marker()).ok_or(UtcUnknown::Disrupted)?;
-    let suspended_ns = OsClock.suspended_ns().ok_or(UtcUnknown::Expired)?;
-    if claim.is_before_suspend(suspended_ns) {
+    let claim = claim.if_undisturbed(disruption).ok_or(UtcUnknown::Disrupted)?;
+    if claim.is_before_suspend(suspended_ns.ok_or(UtcUnknown::Expired)?) {
         return Err(UtcUnknown::Disrupted);
     }
     claim.at_raw(raw_ns).ok_or(claim.then)

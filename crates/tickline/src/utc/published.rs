@@ -40,51 +40,44 @@ impl Published {
     pub(crate) fn publish(&self, claim: &Claim) {
         // ORDERING: Relaxed, nobody else writes it.
         let number = self.newest.load(Ordering::Relaxed).wrapping_add(1);
-        // ORDERING: Release, pairs with the Acquire fence in `is_newest`. A reader that sees one of
+        // ORDERING: Release, pairs with the Acquire fence in `read`. A reader that sees one of
         // the words below then also sees the number that was published before this one.
         fence(Ordering::Release);
         for (word, value) in self.slot(number).iter().zip(claim.to_words()) {
             // ORDERING: Relaxed, the fence above and the store below order it.
             word.store(value, Ordering::Relaxed);
         }
-        // ORDERING: Release, pairs with the Acquire load in `copy`: the words come with their
+        // ORDERING: Release, pairs with the Acquire load in `read`: the words come with their
         // number.
         self.newest.store(number, Ordering::Release);
     }
 
-    /// A reading of the newest claim, by a clock that `reading` reads. The claim is the newest also
-    /// after that; if it is not, or not one claim, `reading` is called again.
-    pub(super) fn read<T>(&self, mut reading: impl FnMut(&Claim) -> T) -> T {
+    /// The newest claim, and the time by the clock that `clock` reads. The claim is the newest also
+    /// after that: one that was withdrawn before does not count. If it is not, or not one claim,
+    /// `clock` is called again; `None` if that returns none. Of the claim's words it has the first
+    /// `COUNT`; the others are 0.
+    #[inline(always)]
+    pub(super) fn read<const COUNT: usize, T>(
+        &self,
+        mut clock: impl FnMut() -> Option<T>,
+    ) -> Option<(Claim, T)> {
         loop {
-            let (number, words) = self.copy::<WORDS>();
-            let reading = reading(&Claim::from_words(&words));
-            if self.is_newest(number) {
-                return reading;
+            // ORDERING: Acquire, pairs with the Release store in `publish`.
+            let number = self.newest.load(Ordering::Acquire);
+            let mut words = [0; WORDS];
+            for (copy, word) in words[..COUNT].iter_mut().zip(self.slot(number)) {
+                // ORDERING: Relaxed, the load above and the fence below order them.
+                *copy = word.load(Ordering::Relaxed);
+            }
+            let time = clock()?;
+            // ORDERING: Acquire, pairs with the Release fence in `publish`.
+            fence(Ordering::Acquire);
+            // ORDERING: Relaxed, the fence above orders it.
+            if self.newest.load(Ordering::Relaxed) == number {
+                // Only here, so that few values wait in registers for the clock.
+                return Some((Claim::from_words(&words), time));
             }
         }
-    }
-
-    /// The number of the newest claim, and a copy of its first `COUNT` words; the others are 0. They
-    /// are one claim if [`is_newest`](Self::is_newest) says so afterwards.
-    #[inline(always)]
-    pub(crate) fn copy<const COUNT: usize>(&self) -> (usize, [u64; WORDS]) {
-        // ORDERING: Acquire, pairs with the Release store in `publish`.
-        let number = self.newest.load(Ordering::Acquire);
-        let mut words = [0; WORDS];
-        for (copy, word) in words[..COUNT].iter_mut().zip(self.slot(number)) {
-            // ORDERING: Relaxed, the load above and the fence in `is_newest` order them.
-            *copy = word.load(Ordering::Relaxed);
-        }
-        (number, words)
-    }
-
-    /// Whether the claim of this number is the newest.
-    #[inline(always)]
-    pub(crate) fn is_newest(&self, number: usize) -> bool {
-        // ORDERING: Acquire, pairs with the Release fence in `publish`.
-        fence(Ordering::Acquire);
-        // ORDERING: Relaxed, the fence above orders it.
-        self.newest.load(Ordering::Relaxed) == number
     }
 }
 
@@ -109,21 +102,15 @@ mod tests {
             });
             let mut newest = 0;
             while newest < LAST {
-                let (number, part) = published.copy::<BY_COUNTER>();
-                if published.is_newest(number) {
-                    assert!(part[..BY_COUNTER - 1].iter().all(|word| *word == part[0]), "{part:?}");
-                }
-                let words = published.read(|claim| *claim).to_words();
+                let part = published.read::<BY_COUNTER, _>(|| Some(())).unwrap().0.to_words();
+                assert!(part[..BY_COUNTER - 1].iter().all(|word| *word == part[0]), "{part:?}");
+                let words = published.read::<WORDS, _>(|| Some(())).unwrap().0.to_words();
                 let same = [&words[..BY_COUNTER - 1], &words[BY_COUNTER..]].concat();
                 assert!(same.iter().all(|word| *word == same[0]), "{words:?}");
                 assert!(same[0] >= newest, "{} after {newest}", same[0]);
                 newest = same[0];
             }
         });
-        // One that was withdrawn after it was copied.
-        let (number, _) = published.copy::<WORDS>();
-        published.publish(&Claim::none(UtcUnknown::Disrupted));
-        assert!(!published.is_newest(number));
     }
 
     /// A reader sleeps between the claim and the clock, and meanwhile the claim is withdrawn.
@@ -131,12 +118,10 @@ mod tests {
     fn a_claim_is_the_newest_when_the_clock_is_read_after_it() {
         let published = Published::new();
         let mut clocks = [UtcUnknown::Disrupted, UtcUnknown::Expired].into_iter();
-        let reading = published.read(|claim| {
-            if let Some(why) = clocks.next() {
-                published.publish(&Claim::none(why));
-            }
-            claim.then
+        let read = published.read::<WORDS, _>(|| {
+            clocks.next().into_iter().for_each(|why| published.publish(&Claim::none(why)));
+            Some(())
         });
-        assert_eq!(reading, UtcUnknown::Expired);
+        assert_eq!(read.map(|(claim, ())| claim.then), Some(UtcUnknown::Expired));
     }
 }

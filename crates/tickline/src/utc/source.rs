@@ -33,16 +33,17 @@ pub(super) fn ask(
     if OsClock.steering_ppb() != steered {
         return None;
     }
-    let by_clock_bound = clock_bound::report(&segments, &after, rate);
+    let monotonic_ns = OsClock.monotonic_ns();
+    let [new_segment, old_segment] =
+        segments.map(|segment| segment?.report(&after, rate, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = reply.and_then(|reply| chronyd::report(&reply, phc::error_bound_ns()));
     // A disruption is no gap that another source could fill: it makes their claims wrong, too.
     let mut best = Err(UtcUnknown::NoSource);
-    for answer in [by_clock_bound, by_chronyd, by_kernel].into_iter().flatten() {
+    for answer in [new_segment, old_segment, by_chronyd, by_kernel].into_iter().flatten() {
         if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
             best = answer;
         }
     }
-    let best = best.map(|report| with_rates(report, steered.unwrap_or(0)));
     // Not every source announces leap seconds.
     let announced = |report: Report| {
         let leap_second_today = report.leap_second_today || kernel.leap_second_today;
@@ -51,17 +52,14 @@ pub(super) fn ask(
     Some((after, at_end(&before, &after, best)?.map(announced)))
 }
 
-/// The rates that UTC may have where the source says none: within 500 ppm of the OS clock's, which is
-/// all that the kernel promises, or of an oscillator's that NTP can steer. The two differ by the
-/// steering, of which a part may be a slew.
-fn with_rates(report: Report, steered_ppb: i64) -> Report {
-    let [slowest_ppb, fastest_ppb] = report.rates_ppb;
-    if report.rates_ppb != [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB] {
-        return report;
-    }
-    let rates_ppb =
-        [slowest_ppb.saturating_add(steered_ppb.min(0)), fastest_ppb.saturating_add(steered_ppb.max(0))];
-    Report { rates_ppb, ..report }
+/// The rates that UTC may have where the source says none, ppb: within 500 ppm of the OS clock's,
+/// which is all that the kernel promises, or of an oscillator's that NTP can steer. The two differ
+/// by the steering, of which a part may be a slew.
+fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
+    [
+        steered_ppb.min(0).saturating_sub(MAX_FREQUENCY_PPB),
+        steered_ppb.max(0).saturating_add(MAX_FREQUENCY_PPB),
+    ]
 }
 
 /// What was true of one moment between `before` and `after`, at `after`. `None` if

@@ -83,28 +83,18 @@ fn other_interval() -> Option<Duration> {
 
 /// The program `tickline`'s report on the machine, as a phase of this name.
 pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
-    match command.args(["--secs", "1", "--json", "-"]).output() {
-        Ok(output) => {
-            let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-            // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another
-            // finding.
-            let findings = said["findings"].as_array().into_iter().flatten();
-            let bad = ["slow", "wrong"].iter().any(|level| said["health"]["level"] == *level);
-            let expected = i32::from(bad || said["fast"] != true);
-            json!({
-                "phase": phase,
-                "serves": if said["fast"] == true { "counter" } else { "os" },
-                "exit_as_said": output.status.code() == Some(expected),
-                "clocksource": said["machine"]["clocksource"],
-                "exit_code": output.status.code(),
-                "finding": findings.min_by_key(|found| found["code"] == "ntp_unsynchronised"),
-                "comparison": { "found": (said["reason"] == "unsynchronised").then_some("unsynchronised") },
-                "said": said,
-                "errors": String::from_utf8_lossy(&output.stderr),
-            })
-        }
-        Err(error) => json!({ "phase": phase, "errors": error.to_string() }),
-    }
+    let mut seen = report::of(phase, command.args(["--secs", "1", "--json", "-"]).output());
+    let said = seen["said"].clone();
+    let bad = ["slow", "wrong"].iter().any(|level| said["health"]["level"] == *level);
+    seen["serves"] = if said["fast"] == true { "counter" } else { "os" }.into();
+    seen["exit_as_said"] = (seen["exit_code"] == i32::from(bad || said["fast"] != true)).into();
+    seen["clocksource"] = said["machine"]["clocksource"].clone();
+    // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
+    let findings = said["findings"].as_array().into_iter().flatten();
+    seen["finding"] = json!(findings.min_by_key(|found| found["code"] == "ntp_unsynchronised"));
+    let found = (said["reason"] == "unsynchronised").then_some("unsynchronised");
+    seen["comparison"] = json!({ "found": found });
+    seen
 }
 
 /// The program.
@@ -120,7 +110,7 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
         machine::choose_clocksource(name)?;
         report::line(&program(phase, &mut tickline()));
     }
-    report::line(&mended()?);
+    report::line(&mended());
     machine::choose_clocksource(&first)?;
     system::unmount(c"/sys")?;
     report::line(&program("program_masked", &mut tickline()));
@@ -132,14 +122,10 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
 
 /// Lets the program repair the present clocksource. Returns its output, and the clocksource
 /// afterwards.
-fn mended() -> io::Result<Value> {
-    let output = tickline().args(["doctor", "--fix", "--yes"]).output()?;
-    Ok(json!({
-        "phase": "program_mended",
-        "clocksource": machine::clocksource(),
-        "exit_code": output.status.code(),
-        "errors": String::from_utf8_lossy(&output.stderr),
-    }))
+fn mended() -> Value {
+    let mut seen = report::of("program_mended", tickline().args(["doctor", "--fix", "--yes"]).output());
+    seen["clocksource"] = machine::clocksource().into();
+    seen
 }
 
 /// Runs governor's limiter (`tests/vm/limiter`) over quanta. Then moves the machine to a host on

@@ -63,16 +63,9 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
 /// The report of `tickline watch`.
 fn watched(watch: Child) -> io::Result<Value> {
     system::send(watch.id(), Signal::SIGTERM)?;
-    let output = watch.wait_with_output()?;
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
-    let changes = said["watch"]["changes"].as_array().cloned().unwrap_or_default();
-    let jumps = changes.iter().filter(|change| change["kind"] == "counter_jump").count();
-    Ok(json!({
-        "phase": "watched",
-        "exit_code": output.status.code(),
-        "jumps": jumps,
-        "changes": changes,
-        "watch": said["watch"],
-        "errors": String::from_utf8_lossy(&output.stderr),
-    }))
+    let mut seen = report::of("watched", watch.wait_with_output());
+    let changes = seen["said"]["watch"]["changes"].as_array().into_iter().flatten();
+    let jumps = changes.filter(|change| change["kind"] == "counter_jump").count();
+    seen["jumps"] = jumps.into();
+    Ok(seen)
 }

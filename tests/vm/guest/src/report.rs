@@ -3,9 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::process::Output;
 use std::sync::OnceLock;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The first serial port is the kernel's console, whose messages would cut lines in two.
 const PORT: &str = "/dev/ttyS1";
@@ -28,6 +29,19 @@ pub(crate) fn line(value: &Value) {
     // A single write, so that lines do not mix. There is no way to report a failure.
     if let Some(mut port) = OPEN.get() {
         port.write_all(format!("{value}\n").as_bytes()).ok();
+    }
+}
+
+/// What a program has said: its JSON, its messages, and its exit code.
+pub(crate) fn of(phase: &str, output: io::Result<Output>) -> Value {
+    match output {
+        Ok(output) => json!({
+            "phase": phase,
+            "exit_code": output.status.code(),
+            "said": serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default(),
+            "errors": String::from_utf8_lossy(&output.stderr),
+        }),
+        Err(error) => json!({ "phase": phase, "errors": error.to_string() }),
     }
 }
 

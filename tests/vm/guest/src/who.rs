@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tickline_observe::monotonic_ns;
 
 use crate::acts::tickline;
@@ -96,27 +96,19 @@ fn permille(ratio: f64) -> u64 {
 /// The report of `tickline who` on this process, or on all, and on the process with the number `asker`.
 fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> Value {
     command.arg("who").args(process.map(|pid| pid.to_string()));
-    let output = match command.args(["--secs", COUNTS_S, "--json", "-"]).output() {
-        Ok(output) => output,
-        Err(error) => return json!({ "phase": phase, "errors": error.to_string() }),
-    };
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let mut seen = report::of(phase, command.args(["--secs", COUNTS_S, "--json", "-"]).output());
+    let said = seen["said"].take();
     let callers = said["who"]["callers"].as_array().cloned().unwrap_or_default();
     let own = |caller: &&Value| caller["pid"] == asker;
     let row = callers.iter().find(own).cloned().unwrap_or_default();
     let percent = |key: &str| permille(row[key].as_f64().unwrap_or(0.0) / 100.0);
-    json!({
-        "phase": phase,
-        "exit_code": output.status.code(),
-        "clocksource": said["machine"]["clocksource"],
-        "first_is_asker": callers.first().is_some_and(|caller| own(&caller)),
-        "asker_rows": callers.iter().filter(own).count(),
-        "core_permille": percent("core_percent"),
-        "fixed_core_permille": percent("fixed_core_percent"),
-        "rows": callers.len(),
-        "asker": row,
-        "who": said["who"],
-        "finding": said["findings"][0],
-        "errors": String::from_utf8_lossy(&output.stderr),
-    })
+    seen["clocksource"] = said["machine"]["clocksource"].clone();
+    seen["first_is_asker"] = callers.first().is_some_and(|caller| own(&caller)).into();
+    seen["asker_rows"] = callers.iter().filter(own).count().into();
+    seen["core_permille"] = percent("core_percent").into();
+    seen["fixed_core_permille"] = percent("fixed_core_percent").into();
+    seen["rows"] = callers.len().into();
+    (seen["asker"], seen["who"]) = (row, said["who"].clone());
+    seen["finding"] = said["findings"][0].clone();
+    seen
 }

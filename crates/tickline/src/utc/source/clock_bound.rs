@@ -8,9 +8,9 @@
 //! The crate's client is not used: it keeps its fields to itself, and reads the clocks anew for
 //! each answer.
 
-use crate::sys::reference::system::try_read_ns;
+use super::unknown_rates_ppb;
 use crate::utc::claim::RATE_BITS;
-use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Moment, Report, WANDER_PPB};
+use crate::utc::claim_maker::{Moment, Report, WANDER_PPB};
 use crate::utc::vmclock::NO_PAGE;
 use crate::utc::{UtcSource, UtcUnknown};
 
@@ -29,24 +29,6 @@ const DISRUPTED: u32 = 3;
 /// The segments that the daemon has written.
 pub(super) fn read() -> [Option<Segment>; SEGMENTS.len()] {
     SEGMENTS.map(Segment::read)
-}
-
-/// What the best of them says of the moment of `moment`, if there is one.
-pub(super) fn report(
-    segments: &[Option<Segment>],
-    moment: &Moment,
-    rate: Option<[u64; 2]>,
-) -> Option<Result<Report, UtcUnknown>> {
-    let monotonic_ns = try_read_ns(libc::CLOCK_MONOTONIC)?;
-    let mut best = None;
-    for segment in segments.iter().flatten() {
-        let said = segment.report(moment, rate, monotonic_ns);
-        match said {
-            Some(Ok(_) | Err(UtcUnknown::Disrupted)) => return said,
-            _ => best = best.or(said),
-        }
-    }
-    best
 }
 
 /// The bytes of a segment. Numbers are in this machine's byte order.
@@ -108,12 +90,13 @@ impl Segment {
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     }
 
-    /// What it says of the moment of `moment`, when `CLOCK_MONOTONIC` is `monotonic_ns` or less;
-    /// `None` if it has no content that is known here.
-    fn report(
+    /// What it says of the moment of `moment`, when `CLOCK_MONOTONIC` is `monotonic_ns` or less, and
+    /// the OS clock is steered; `None` if it has no content that is known here.
+    pub(super) fn report(
         &self,
         moment: &Moment,
         rate: Option<[u64; 2]>,
+        steered_ppb: i64,
         monotonic_ns: i64,
     ) -> Option<Result<Report, UtcUnknown>> {
         if [self.word(0), self.word(4)] != MAGIC || self.half(14) == 0 {
@@ -135,7 +118,7 @@ impl Segment {
             // is from before the last boot.
             let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
             // It says nothing of the rate of the counter.
-            let rates_ppb = [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB];
+            let rates_ppb = unknown_rates_ppb(steered_ppb);
             Line { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rates_ppb }
         } else {
             self.line(as_of_ns, drift_ppb, moment, rate?)?

@@ -12,6 +12,7 @@
 
 use core::num::NonZeroU16;
 
+use super::unknown_rates_ppb;
 use crate::sys::reference::system::{steering_ppb, with_timex};
 use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Report};
 use crate::utc::{UtcSource, UtcUnknown};
@@ -50,7 +51,8 @@ impl Kernel {
         }
         self.maxerror_us = maxerror_us;
         // A daemon that has died while it slewed leaves a clock that runs away.
-        let is_steered = steering_ppb(timex).saturating_abs() <= MAX_FREQUENCY_PPB;
+        let steered_ppb = steering_ppb(timex);
+        let is_steered = steered_ppb.saturating_abs() <= MAX_FREQUENCY_PPB;
         if state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 || !is_steered {
             return Some(Err(UtcUnknown::Unsynchronised));
         }
@@ -67,7 +69,7 @@ impl Kernel {
             source: UtcSource::Kernel,
             offset_ns: [-bound_ns, bound_ns],
             request_ns: 0,
-            rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB],
+            rates_ppb: unknown_rates_ppb(steered_ppb),
             valid_ns: i64::MAX,
             measurement: self.updates,
             leap_second_today: self.leap_second_today,
@@ -89,6 +91,8 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     let unchanged: &dyn Fn(&mut libc::timex) = &|_| {};
     let claim = said(1_234, unchanged, libc::TIME_OK).unwrap().unwrap();
     assert_eq!((claim.offset_ns, claim.measurement), ([-1_734_700, 1_734_700], 0));
+    let steered = said(1_234, &|timex| timex.freq = -100 << 16, libc::TIME_OK).unwrap().unwrap();
+    assert_eq!(steered.rates_ppb, [-600_000, 500_000]);
     assert!(!claim.leap_second_today);
     for (state, leap_second_today) in [(libc::TIME_INS, true), (libc::TIME_WAIT, false)] {
         let claim = said(2_234, &|timex| timex.status |= libc::STA_INS, state).unwrap().unwrap();

@@ -44,7 +44,7 @@ fn moment(disruption: u64) -> Moment {
 const RATE: [u64; 2] = [2_000_040_000 << (RATE_BITS - 32), 2_000_042_000 << (RATE_BITS - 32)];
 
 fn said(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
-    segment.report(&moment(marker), Some(RATE), AS_OF_NS + 1_000_000_000)
+    segment.report(&moment(marker), Some(RATE), 7_000, AS_OF_NS + 1_000_000_000)
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn a_segment_says_what_its_daemon_knows() {
     let report = said(&segment(2, SYNCHRONISED, true), 9).unwrap().unwrap();
     let bound_ns = 500 + 15_000 + 1;
     assert_eq!((report.offset_ns, report.valid_ns), ([-bound_ns, bound_ns], 999_000_000_000));
-    assert_eq!(report.rates_ppb, [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB]);
+    assert_eq!(report.rates_ppb, unknown_rates_ppb(7_000));
 
     let report = said(&segment(0x0303, FREE_RUNNING, true), 9).unwrap().unwrap();
     // 2^-20 is 954 ppb, rounded up.
@@ -98,12 +98,12 @@ fn a_segment_that_says_nothing_is_no_claim() {
         assert_eq!(said(&void, 9), Some(Err(UtcUnknown::Expired)));
     }
     let at = moment(9);
-    assert_eq!(segment(2, SYNCHRONISED, true).report(&at, None, AS_OF_NS - 1), None);
+    assert_eq!(segment(2, SYNCHRONISED, true).report(&at, None, 0, AS_OF_NS - 1), None);
     let by_counter = segment(0x0303, SYNCHRONISED, true);
     for ticks in [Some(AS_OF_TICKS - 1), None] {
-        assert_eq!(by_counter.report(&Moment { ticks, ..at }, Some(RATE), 0), None);
+        assert_eq!(by_counter.report(&Moment { ticks, ..at }, Some(RATE), 0, 0), None);
     }
-    assert_eq!(by_counter.report(&at, None, 0), None);
+    assert_eq!(by_counter.report(&at, None, 0, 0), None);
 }
 
 proptest! {
@@ -113,13 +113,14 @@ proptest! {
         is_new: bool,
         rate in any::<[u64; 2]>(),
         ticks: u64,
+        steered_ppb: i64,
         monotonic_ns: i64,
     ) {
         let mut odd = segment(if is_new { 0x0303 } else { 2 }, 0, false);
         odd.0[16..].copy_from_slice(&tail);
         odd.0[if is_new { 92 } else { 68 }..][..4].copy_from_slice(&SYNCHRONISED.to_ne_bytes());
         let moment = Moment { ticks: Some(ticks), ..moment(1) };
-        if let Some(Ok(report)) = odd.report(&moment, Some(rate), monotonic_ns) {
+        if let Some(Ok(report)) = odd.report(&moment, Some(rate), steered_ppb, monotonic_ns) {
             prop_assert!(report.offset_ns[0] <= report.offset_ns[1] && report.valid_ns > 0);
         }
     }
@@ -136,7 +137,7 @@ proptest! {
         segment.0[97] = shift;
         segment.0[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
         let moment = Moment { ticks: Some(AS_OF_TICKS + since), ..moment(NO_PAGE) };
-        let report = segment.report(&moment, Some([1 << 32; 2]), 0);
+        let report = segment.report(&moment, Some([1 << 32; 2]), 0, 0);
         // By halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
         let times_since = |half: u64| u128::from(half) * u128::from(since);
         let product = times_since(period >> 32) + (times_since(period & 0xFFFF_FFFF) >> 32);

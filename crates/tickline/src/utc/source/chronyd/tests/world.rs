@@ -1,6 +1,8 @@
 //! A machine with a chronyd that keeps its promise, simulated: whatever it does to the OS clock, no
 //! reading misses UTC. The errors are as large as the promise lets them be.
 
+use fastrand::Rng;
+
 use super::*;
 use crate::utc::UtcReading;
 use crate::utc::claim::Claim;
@@ -11,41 +13,28 @@ use crate::utc::source::at_end;
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
 
-/// SplitMix64 (Steele, Lea and Flood 2014).
-#[derive(Default)]
-struct Random(u64);
+fn one_in(random: &mut Rng, many: u8) -> bool {
+    random.u8(..many) == 0
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
+fn one_of<const N: usize>(random: &mut Rng, choices: [f64; N]) -> f64 {
+    choices[random.usize(..N)]
+}
 
-    fn one_in(&mut self, many: u64) -> bool {
-        self.next().is_multiple_of(many)
-    }
+fn within(random: &mut Rng, least: f64, most: f64) -> f64 {
+    least + (most - least) * random.f64()
+}
 
-    fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.next() as usize % choices.len()]
-    }
-
-    fn within(&mut self, least: f64, most: f64) -> f64 {
-        least + (most - least) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    /// One or the other end, most of the time.
-    fn extreme(&mut self, bound: f64) -> f64 {
-        let within = self.within(-bound, bound);
-        self.one_of(&[within, -bound, bound, bound])
-    }
+/// One or the other end, most of the time.
+fn extreme(random: &mut Rng, bound: f64) -> f64 {
+    let within = within(random, -bound, bound);
+    one_of(random, [within, -bound, bound, bound])
 }
 
 /// Each clock, ns since the start; rates are parts.
 #[derive(Default)]
 struct World {
-    random: Random,
+    random: Rng,
     utc: f64,
     raw: f64,
     realtime: f64,
@@ -77,10 +66,10 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut random = Random(seed);
-        let oscillator = random.within(-3e-4, 3e-4);
+        let mut random = Rng::with_seed(seed);
+        let oscillator = within(&mut random, -3e-4, 3e-4);
         let tick = [0.0, 1e9 / 300.0 / 3_333_333.0 - 1.0, 0.999e-6][seed as usize % 3];
-        let ticks_in_ns = random.one_of(&[0.024, 1.0, 2.4, 3.0]);
+        let ticks_in_ns = one_of(&mut random, [0.024, 1.0, 2.4, 3.0]);
         let clocks = Self { raw: 7e9, realtime: 1e5, ticks: 1e9, ..Self::default() };
         let mut world = Self { random, tick, oscillator, ticks_in_ns, is_open: true, ..clocks };
         world.measure();
@@ -95,24 +84,24 @@ impl World {
     /// chronyd measures: its clock is as wrong as it says that it may be, and so is its rate.
     fn measure(&mut self) {
         let random = &mut self.random;
-        let scale = random.one_of(&[1e3, 1e5, 1e7]);
-        (self.dispersion, self.delay) = (random.within(0.0, scale), random.within(0.0, scale));
-        self.ntp = self.utc + random.extreme(self.dispersion + self.delay / 2.0);
-        (self.skew, self.residual) = (random.within(0.0, 2e-6), random.extreme(1e-6));
-        let error = random.extreme(self.skew + self.residual.abs());
+        let scale = one_of(random, [1e3, 1e5, 1e7]);
+        (self.dispersion, self.delay) = (within(random, 0.0, scale), within(random, 0.0, scale));
+        self.ntp = self.utc + extreme(random, self.dispersion + self.delay / 2.0);
+        (self.skew, self.residual) = (within(random, 0.0, 2e-6), extreme(random, 1e-6));
+        let error = extreme(random, self.skew + self.residual.abs());
         self.frequency = 1.0 - (1.0 + error) / (1.0 + self.oscillator) / (1.0 + self.tick);
-        self.last_offset = random.within(-1e-3, 1e-3);
+        self.last_offset = within(random, -1e-3, 1e-3);
         // It slews, by a twelfth at most, or steps.
-        self.slew = random.extreme(0.083).copysign(self.ntp - self.realtime);
-        if random.one_in(20) {
+        self.slew = extreme(random, 0.083).copysign(self.ntp - self.realtime);
+        if one_in(random, 20) {
             (self.realtime, self.slew, self.was_set) = (self.ntp, 0.0, true);
         }
         self.change_rates();
     }
 
     fn change_rates(&mut self) {
-        self.wander = self.random.extreme(0.999e-6);
-        self.counter_wander = self.random.extreme(0.499e-6);
+        self.wander = extreme(&mut self.random, 0.999e-6);
+        self.counter_wander = extreme(&mut self.random, 0.499e-6);
     }
 
     /// `ns` of UTC pass.
@@ -131,8 +120,8 @@ impl World {
 
     /// Reads a clock, which takes a moment, rarely a long one.
     fn read(&mut self, clock: fn(&Self) -> f64) -> i64 {
-        let long = self.random.one_in(50);
-        let ns = self.random.within(5.0, if long { 20_000.0 } else { 40.0 });
+        let long = one_in(&mut self.random, 50);
+        let ns = within(&mut self.random, 5.0, if long { 20_000.0 } else { 40.0 });
         self.pass(ns);
         clock(self).floor() as i64
     }
@@ -179,15 +168,15 @@ impl World {
     fn poll(&mut self, maker: &mut ClaimMaker) -> Option<Claim> {
         let steered = (self.frequency, self.slew);
         let before = self.moment();
-        let wait_ns = self.random.within(1_000.0, 100_000.0);
+        let wait_ns = within(&mut self.random, 1_000.0, 100_000.0);
         self.pass(wait_ns);
-        let reply = (!self.random.one_in(30)).then(|| self.reply());
-        if self.random.one_in(20) {
+        let reply = (!one_in(&mut self.random, 30)).then(|| self.reply());
+        if one_in(&mut self.random, 20) {
             self.measure();
         }
         // It is preempted.
-        let late = self.random.one_in(10);
-        let late_ns = self.random.within(1_000.0, if late { 20e6 } else { 20_000.0 });
+        let late = one_in(&mut self.random, 10);
+        let late_ns = within(&mut self.random, 1_000.0, if late { 20e6 } else { 20_000.0 });
         self.pass(late_ns);
         let after = self.moment();
         let said = reply.map_or(Err(UtcUnknown::NoSource), |it| report(&it, 0).unwrap());
@@ -200,13 +189,13 @@ impl World {
 
     /// The machine sleeps, and the kernel measures that by a clock that is less accurate.
     fn suspend(&mut self) {
-        let ns = self.random.within(0.0, 100.0 * SECOND_NS);
-        let error = self.random.extreme(SECOND_NS);
+        let ns = within(&mut self.random, 0.0, 100.0 * SECOND_NS);
+        let error = extreme(&mut self.random, SECOND_NS);
         self.utc += ns;
         self.suspended += ns + 1e6;
         self.set_clock(ns + error);
         let counted = self.ticks + ns * self.ticks_in_ns;
-        self.ticks = self.random.one_of(&[counted, 1e9, self.ticks]);
+        self.ticks = one_of(&mut self.random, [counted, 1e9, self.ticks]);
     }
 
     /// The NTP clock is that of the kernel, and a correction, of which chronyd alone knows.
@@ -238,17 +227,17 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
         claim = world.poll(&mut maker).unwrap_or(claim);
         for _ in 0..2_000 {
             let was_set = world.was_set;
-            if world.random.one_in(200) {
+            if one_in(&mut world.random, 200) {
                 world.suspend();
-            } else if world.random.one_in(200) {
+            } else if one_in(&mut world.random, 200) {
                 // Often by less than the error that chronyd states.
-                let by_ns = world.random.one_of(&[1e7, -1e7, 1e9]);
+                let by_ns = one_of(&mut world.random, [1e7, -1e7, 1e9]);
                 world.set_clock(by_ns);
             }
             // The thread may be told after its next request.
-            let is_told_late = world.was_set && !was_set && world.random.one_in(2);
+            let is_told_late = world.was_set && !was_set && one_in(&mut world.random, 2);
             world.was_set &= !is_told_late;
-            if world.random.one_in(100) {
+            if one_in(&mut world.random, 100) {
                 world.is_open = !world.is_open;
             }
             claim = world.poll(&mut maker).unwrap_or(claim);
@@ -257,8 +246,8 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
                 (0..3).for_each(|_| claim = world.poll(&mut maker).unwrap_or(claim));
             }
             // Late, rarely.
-            let late = world.random.one_in(20);
-            let wait_ns = world.random.within(1e6, if late { 4.0 } else { 0.75 } * SECOND_NS);
+            let late = one_in(&mut world.random, 20);
+            let wait_ns = within(&mut world.random, 1e6, if late { 4.0 } else { 0.75 } * SECOND_NS);
             for _ in 0..30 {
                 world.pass(wait_ns / 30.0);
                 // A claim that is left from before somebody set the clock is right nevertheless.
@@ -268,7 +257,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
                     refused += 1;
                 }
             }
-            if world.random.one_in(3) {
+            if one_in(&mut world.random, 3) {
                 world.measure();
             } else {
                 world.change_rates();
