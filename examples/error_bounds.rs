@@ -1,5 +1,5 @@
-//! Readings with bounds: the least and the most that something took, and which of two threads was
-//! certainly first.
+//! Readings with bounds: the shortest and the longest time that an action can have taken, and
+//! which of two threads was certainly first.
 //!
 //! `cargo run --release --example error_bounds`
 //!

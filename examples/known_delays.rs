@@ -1,5 +1,5 @@
-//! Does criterion with the counter give the right times? This program measures chains of
-//! multiplications, whose true time it takes from long runs. It measures two long routines, on
+//! Checks whether criterion gives the right times with the counter. The program measures chains of
+//! multiplications, whose true time it knows from long runs. It measures two long routines, on
 //! which both clocks must agree. And it runs `compare` on a routine and itself, and on a routine
 //! and one that takes 4 cycles longer.
 //!

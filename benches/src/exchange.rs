@@ -101,7 +101,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {
-            // Like `now_ordered_ns`, this takes the inlined path or else the slow one.
+            // Like `now_ordered_ns`, this takes the fast path or else the slow one.
             let ns = clock.read_ordered(&counter);
             ns.unwrap_or_else(|| clock.read_slow(&counter, &Bent).ns).unsigned_abs()
         });

@@ -1,5 +1,5 @@
-//! Does everything at once, for as long as the arguments say. Checks that order holds, and that
-//! nothing grows.
+//! Runs all operations of the clocks at the same time, for as long as the arguments say. Checks
+//! that order holds, and that nothing grows.
 //!
 //! Eight threads exchange readings of two clocks, with random sleeps. No reading may be below an
 //! earlier one that it follows. The clocks are the global one, and one with a thread and a line

@@ -76,8 +76,8 @@ impl std::error::Error for Error {
 }
 
 impl Upkeep {
-    /// An upkeep by tickline's clock. The coarse time is older than the present by at most
-    /// `interval` and the time that the OS takes to run the thread.
+    /// An upkeep that stores the time of tickline's clock. The coarse time is older than the
+    /// present by at most `interval` and the time that the OS takes to run the thread.
     pub const fn new(interval: Duration) -> Self {
         Self::new_with_clock(interval, Clock::new())
     }

@@ -31,9 +31,9 @@
 //! # In a forked child
 //!
 //! The file is the parent's. The child's spans are not recorded, it waits for nobody, and its copy
-//! of the guard does nothing. A child that wants a trace makes its own, in another file. (One case
-//! can make the child wait for ever: a span that it was in at the fork, if another thread was just
-//! entering or exiting that span.)
+//! of the guard does nothing. A child that wants a trace makes its own, in another file. (In one
+//! case the child may wait for ever: at the fork it was in a span that another thread was just
+//! entering or exiting.)
 //!
 //! # Order in the file
 //!
@@ -69,8 +69,8 @@ mod writer;
 pub use crate::trace::{TraceSummary, Tracks};
 use writer::FlushRequests;
 
-/// How long an event may wait before it is written, by default: a compromise between losing
-/// events to a kill and a system call for every few events.
+/// How long an event may wait for the writer, by default. A longer time loses more events when the
+/// process is killed; a shorter one costs more system calls.
 const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 /// How long a program that ends waits for the writer.

@@ -1,9 +1,10 @@
 //! A flight recorder: the last moments of the program, in memory, for when something goes wrong.
 //!
-//! Each thread has a ring, in which new records overwrite the oldest: at the end of a memory that
-//! you state, or after a time ([`Builder::keep_last`]). Threads format nothing but fields, write no
-//! file, and never wait for each other. On request the recorder writes all rings to a trace file,
-//! while the program goes on. [`chrome`](crate::chrome) describes its format.
+//! Each thread has a ring, in which new records overwrite the oldest. The program chooses the size
+//! of a ring ([`Builder::bytes_per_thread`]), or the time that it covers ([`Builder::keep_last`]).
+//! Threads format nothing but fields, write no file, and never wait for each other. On request the
+//! recorder writes all rings to a trace file, while the program goes on. [`chrome`](crate::chrome)
+//! describes its format.
 //!
 //! ```
 //! use std::time::Duration;
@@ -90,10 +91,10 @@
 //! The child has a copy of the rings, records to it, and may write files of its own. Of rings in a
 //! file it has no copy: it begins with empty ones, in memory. (A child that a bare `clone` made, not
 //! `fork`, would record into its parent's file.) A handler of `pthread_atfork` must neither create
-//! nor drop a recorder of a file: it would wait for itself. It does not wait for threads of its parent: if one
-//! had just locked the list of rings, `write` returns an error within a second. (The child may wait
-//! for ever in a span that it was in at the fork, if another thread was just entering or exiting
-//! that, or reading whether it is open.)
+//! nor drop a recorder of a file: it would wait for itself. The child does not wait for threads of
+//! its parent: if such a thread held the lock on the list of rings at the fork, `write` returns an
+//! error within a second. (The child may wait for ever in a span that it was in at the fork, if
+//! another thread was just entering or exiting that, or reading whether it is open.)
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -138,7 +139,7 @@ impl Builder {
 
     /// Keeps what happened within `last`. Each ring begins with 64 KiB. It grows when it would
     /// overwrite a record younger than that, up to [`bytes_per_thread`](Self::bytes_per_thread),
-    /// and never becomes smaller. Without this setting it always grows up to there.
+    /// and never becomes smaller. Without this setting a ring always grows to that size.
     ///
     /// Beyond that the oldest are overwritten, however young; [`TraceSummary::complete_since_ns`]
     /// says how far back the rings reach. A thread that records 100,000 spans a second takes 20 MB
@@ -163,10 +164,10 @@ impl Builder {
         FlightRecorder { recorder: Arc::new(Recorder::new(self.settings)) }
     }
 
-    /// The recorder, with its records in a file, where they are after the process has ended in any
-    /// way ([the black box](self#the-black-box)). The file has a ring for each of `threads`
-    /// threads, of [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one more for
-    /// names, and a head of 4 KiB. Further threads record in memory. The file counts them.
+    /// Makes a recorder whose records are in a file, and stay there however the process ends ([the
+    /// black box](self#the-black-box)). The file has a ring for each of `threads` threads, of
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one more for names, and a
+    /// head of 4 KiB. Further threads record in memory. The file counts them.
     ///
     /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
     /// one.

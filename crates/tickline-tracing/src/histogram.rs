@@ -27,10 +27,10 @@
 //! spans may count there, too.
 //!
 //! Each thread counts by itself, without a lock. When it has ended, the next thread to meet the
-//! series goes on with its counts. A reader finds every span whose end happened before. Not counted
-//! are spans that a thread closes when it has lost its thread-local memory. When histograms are
-//! dropped, a thread keeps its part of their memory until it ends, or counts in other histograms
-//! for the first time.
+//! series goes on with its counts. A reader finds every span whose end happened before. The
+//! histograms do not count spans that a thread closes after it has lost its thread-local memory.
+//! After the program drops histograms, a thread keeps its part of their memory until the thread
+//! ends, or until it first counts in other histograms.
 //!
 //! A signal handler must not create, record or close spans that are counted here: that may
 //! allocate, or wait for ever. A child of a fork has its parent's counts. It may wait for ever if

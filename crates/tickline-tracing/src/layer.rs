@@ -1,9 +1,10 @@
 //! The layer.
 //!
-//! Spans are in a table of the layer's own while they are open. Only their times go into the
-//! registry's extensions, at the end: three accesses to the registry cost 100 ns a span, half of
-//! the whole. The span's number encodes its thread and its place there, and so gives the slot. One
-//! atomic exchange locks it. A span whose slot is taken is kept in a map.
+//! The layer keeps open spans in a table of its own. At the end of a span it puts only the times
+//! into the registry's extensions. Three accesses to the registry cost 100 ns a span, half of the
+//! total. The span's number encodes its thread and its index in that thread's table, which
+//! together name the slot. One atomic exchange locks it. A span whose slot is taken is kept in a
+//! map.
 //!
 //! # Rejected
 //!

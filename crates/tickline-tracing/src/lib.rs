@@ -45,9 +45,9 @@
 //! A span costs four readings of the counter and four atomic exchanges. When the span is closed,
 //! the layer stores the times in the span's extensions. The layer keeps open spans in a table of
 //! its own, which it indexes by the span's number. The table takes 16 KB. Each thread that creates
-//! spans adds a chunk of 2 KB for 32 open spans. Further chunks of 4 KB, 8 KB and so on are added
-//! when the thread has more spans open at once: 10,000 of them take 1 MB. Spans that a filter
-//! keeps from the layer cost the layer nothing.
+//! spans adds a chunk of 2 KB for 32 open spans. If a thread has more spans open at once, the
+//! layer adds chunks of 4 KB, 8 KB and so on: 10,000 open spans take 1 MB. A span that a filter
+//! hides from the layer costs the layer nothing.
 //!
 //! The [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the cost of a span
 //! with this layer and with each sink, on one and on two threads, next to a layer that only stores an
@@ -64,7 +64,7 @@
 //! The layer reads the time by [`tickline::now_ns`], whose readings are in order within a thread.
 //! The times of a span that stays on its thread are therefore in order, too. Between threads they
 //! may be out of order by nanoseconds, rarely by microseconds, because a CPU may read the counter
-//! before older loads are done. If one thread exits a span and another enters it right after that,
+//! before older loads complete. If one thread exits a span and another enters it right after that,
 //! the idle time may be too short by this amount. No time is ever negative.
 //!
 //! At an exit and at the end of a span, the layer reads the clock before it does anything else; at

@@ -42,8 +42,9 @@
 //! nor shorter if somebody sets the clock meanwhile.
 //!
 //! Calls that bypass `tracing` keep their times: `OpenTelemetrySpanExt::add_event`, and spans that
-//! are started by the tracer itself. So does an event that comes before OpenTelemetry starts its
-//! span: when it is first entered (when it is closed, without context activation), or gets a child.
+//! are started by the tracer itself. An event before OpenTelemetry starts its span also keeps its
+//! time. OpenTelemetry starts a span when the span is first entered or gets a child; without
+//! context activation, when it is closed.
 //!
 //! # Filters
 //!

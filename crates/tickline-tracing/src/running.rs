@@ -1,9 +1,9 @@
 //! The CPU time of spans: how long their threads really ran, in contrast to waiting for a CPU, a
 //! lock or a device.
 //!
-//! The kernel counts it for each thread (`CLOCK_THREAD_CPUTIME_ID`). To read that takes a system
-//! call at each enter and exit, by far the largest cost of a span. So only programs that add this
-//! sink pay for it.
+//! The kernel counts it for each thread (`CLOCK_THREAD_CPUTIME_ID`). Reading this time takes a
+//! system call at each enter and exit, by far the largest cost of a span. So only programs that
+//! add this sink pay for it.
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;

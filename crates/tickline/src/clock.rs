@@ -51,9 +51,9 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// (`MockClock::clock`, feature `mock`), which then shows the mock's time on every thread.
 ///
 /// `Clock` is this handle itself, not a type parameter and not a type beside it: a struct that
-/// keeps one needs no generics, and has all that a clock can do. A clone copies a pointer, and of
-/// a clock of one's own counts a reference. A reading goes through the pointer, as it would
-/// through a reference.
+/// keeps one needs no generics, and has all that a clock can do. A clone copies a pointer. A clone
+/// of a clock other than the global one also counts a reference. A reading goes through the
+/// pointer, as it would through a reference.
 ///
 /// Take times by the clock: `clock.now() - start`. `start.elapsed()` reads the global one. Instants
 /// of all clocks have one timescale: those of two clocks differ by at most the sum of their bounds.
@@ -174,7 +174,7 @@ impl Clock {
     }
 
     /// The present of `CLOCK_MONOTONIC`, in order within a thread. The CPU may read the counter
-    /// before older loads are done, so between threads use [`now_ordered`](Self::now_ordered).
+    /// before older loads complete, so between threads use [`now_ordered`](Self::now_ordered).
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
@@ -182,17 +182,19 @@ impl Clock {
     }
 
     /// The present of `CLOCK_MONOTONIC`, in order across threads: a reading that was complete
-    /// before another began is never later. The gates see to it that the counters are synchronised.
-    /// With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on one CPU.
+    /// before another began is never later. The gates let readings use the counters only if these
+    /// are synchronised. With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on
+    /// one CPU.
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
         Instant::from_nanos(self.engine().now_ordered_ns())
     }
 
-    /// The present of `CLOCK_REALTIME`. When somebody sets that clock, this follows at the next
-    /// recalibration: with the thread driver at once, otherwise within the interval. Where the OS
-    /// reads Unix time faster than the counter can, the OS serves it: [`Status::unix_reason`].
+    /// The present of `CLOCK_REALTIME`. When somebody sets `CLOCK_REALTIME`, readings follow at
+    /// the next recalibration: at once with the thread driver, otherwise within the interval.
+    /// Where the OS clock gives Unix time faster than the counter does, readings come from the OS
+    /// clock: [`Status::unix_reason`].
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {
@@ -247,8 +249,8 @@ impl Clock {
         self.engine().status()
     }
 
-    /// Runs one iteration of the control loop, for the manual driver. It does no harm with any
-    /// other driver. Returns the time until the next one is due; a line stays valid for 4 times
+    /// Runs one iteration of the control loop, for the manual driver. With another driver a call
+    /// is harmless. Returns the time until the next iteration is due; a line is valid for 4 times
     /// that.
     ///
     /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
@@ -268,7 +270,8 @@ impl Clock {
 
     /// Stops using the counter. No reading that begins after the return reads it. The OS clock
     /// serves from there on, in order. With [`Probes::Minimal`](crate::Probes::Minimal) no other
-    /// call on this clock reads it either. The vDSO behind the OS clock may.
+    /// call on this clock reads the counter either. The vDSO, which answers calls of the OS clock,
+    /// may still read it.
     pub fn disable(&self) {
         self.engine().disable();
     }

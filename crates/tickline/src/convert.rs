@@ -30,8 +30,9 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// One moment on two clocks, to convert any number of instants by one difference: an [`Instant`]
 /// and a [`UnixTime`] ([`Anchor::unix`]), or a `std::time::Instant` ([`Anchor::std`]).
 ///
-/// Within one anchor, conversions add whole nanoseconds and round nothing. There and back loses
-/// nothing, unless the result would be out of range. Differences and order stay as they were.
+/// Within one anchor, conversions add whole nanoseconds and round nothing. A conversion there and
+/// back returns the same time, unless an intermediate result is out of range. Conversions keep
+/// differences and order.
 ///
 /// A new anchor takes 50 ns to 1 us. A conversion is off by at most [`bound`](Self::bound), plus the
 /// time by which the two clocks have moved against each other between the anchor and the converted
@@ -71,7 +72,7 @@ pub struct Anchor<T> {
 }
 
 impl<T: Copy> Anchor<T> {
-    /// The most by which the two times may be of different moments.
+    /// The longest time that can lie between the moments of the two readings.
     #[must_use]
     pub const fn bound(&self) -> Duration {
         Duration::from_nanos(self.bound_ns)

@@ -1,6 +1,6 @@
-//! One clock: what its readers and its driver share, and the inlined path of every reading.
+//! One clock: what its readers and its driver share, and the fast path of every reading.
 //!
-//! The inlined path is one call of [`SharedClock::read`] or of a similar method. If that refuses,
+//! The fast path is one call of [`SharedClock::read`] or of a similar method. If that refuses,
 //! [`Engine::now_slow`] and its like take over (`engine/slow.rs`).
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
@@ -154,7 +154,7 @@ impl Engine {
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
     /// so it is compiled once, in this crate. It never unwinds, which `extern "C"` says, so a
-    /// caller jumps there, and the inlined path touches no stack.
+    /// caller jumps there, and the fast path touches no stack.
     #[inline(always)]
     fn read(
         &self,
@@ -174,7 +174,7 @@ impl Engine {
         COUNTER.and_then(|counter| self.shared.read_ticks(&counter))
     }
 
-    /// A reading with bounds; `None` if the inlined path refuses.
+    /// A reading with bounds; `None` if the fast path refuses.
     #[inline]
     pub(crate) fn read_bounds(&self) -> Option<LineReading> {
         COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
@@ -355,13 +355,13 @@ impl Engine {
     }
 }
 
-/// A reading by the inlined path, or a stored one. It does not test the sign, which would take an
+/// A reading by the fast path, or a stored one. It does not test the sign, which would take an
 /// instruction in each reading.
 ///
 /// Monotonic time is not negative: the first line is at no tick below its high-water mark of 0, and
 /// no later line is below its predecessor. Unix time is not negative either where it follows
 /// `CLOCK_REALTIME`, for Linux refuses to set that below `CLOCK_MONOTONIC`. On a system that
-/// accepts a year before 1970 the inlined path returns a time beyond the year 2554, and every other
+/// accepts a year before 1970 the fast path returns a time beyond the year 2554, and every other
 /// path 0.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {

@@ -13,9 +13,9 @@
 //! A straight line turns the counter into time, `y = m*x + b`: `m` and `b` are 128 bits, which a
 //! reader loads as one and a control loop swaps as one.
 //!
-//! Nothing has to be set up. The first calls return the time of the OS clock. As soon as calls are
-//! frequent enough to pay for it, one of them calibrates the counter, some microseconds at a time.
-//! [`start`] moves that work to a thread.
+//! Nothing has to be set up. The first calls return the time of the OS clock. Once calls are
+//! frequent enough to pay for a calibration, some of them calibrate the counter, some microseconds
+//! at a time. [`start`] moves that work to a thread.
 //!
 //! | to | use |
 //! |---|---|
@@ -31,15 +31,15 @@
 //! | replace another clock | [`coming_from`] |
 //!
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
-//! `AtomicU64`. For a deadline that threads share, `now` is enough: some of them see it pass a few
-//! ns early or late. A value that must not run backwards between threads, such as "last used",
-//! needs `now_ordered`, which takes some 10 ns more.
+//! `AtomicU64`. For a deadline that threads share, `now` is enough: a thread may see the deadline
+//! pass a few ns early or late. A value that must not run backwards between threads, such as "last
+//! used", needs `now_ordered`, which takes some 10 ns more.
 //!
 //! # Order
 //!
 //! | | within a thread | between threads |
 //! |---|---|---|
-//! | [`Instant::now`] | never steps back | may seem to step back by nanoseconds, rarely microseconds: the CPU may read the counter before older loads are done |
+//! | [`Instant::now`] | never steps back | may seem to step back by nanoseconds, rarely microseconds: the CPU may read the counter before older loads complete |
 //! | [`Instant::now_ordered`] | never steps back | never steps back, on machines with synchronised counters |
 //! | [`UnixTime::now`] | follows `CLOCK_REALTIME`, and steps when somebody sets that | as `now` |
 //! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
@@ -59,18 +59,18 @@
 //! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
 //!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
 //!   [`Status::max_drift_ppb`] of the measured one, apart from the kernel's own dither.
-//! - The next reading notices a counter that started again at zero. If the control loop has died
-//!   and nobody renews the line, readings use it for 4 intervals at most (2 s by default), or for 8
-//!   with a line for each CPU. Then they use the OS clock.
+//! - The next reading notices a counter that started again at zero. If the control loop stops, so
+//!   that no caller renews the line, readings use the line for at most 4 intervals (2 s by
+//!   default), or 8 with a line for each CPU. Then they use the OS clock.
 //! - A forked child does not depend on its parent's thread.
 //!
 //! # Not guaranteed
 //!
 //! - Anything in a process that denies itself the counter later: after `PR_SET_TSC`, or
-//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading is a SIGSEGV. After
+//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. After
 //!   [`Clock::disable`] readings leave the counter alone; with [`Probes::Minimal`] all calls do.
-//!   The vDSO may still read it: the OS clock then ends in SIGSEGV as well. A process that was
-//!   denied the counter before its first reading gets its time by system call.
+//!   The vDSO may still read the counter: a call of the OS clock then raises SIGSEGV, too. A
+//!   process that was denied the counter before its first reading gets its time by system call.
 //! - That readings use the counter: [`Clock::status`] says whether they do, and if not, why.
 //! - A bound against UTC, without the feature `utc` (`Clock::utc`). With it, a bound holds if the
 //!   claim of its source is true: clock-bound, chronyd or the kernel.
@@ -93,9 +93,9 @@
 //! all CPUs, and the result decides ([`Trust`]). The environment variable `TICKLINE=off`, set when
 //! the process starts ([`Environment`]), and [`Clock::disable`] switch the counter off.
 //!
-//! Otherwise readings use the OS clock, and cost some 10 ns more than it does. On a system without
-//! any clock the state is [`State::Unavailable`], and readings are 0. Under Miri readings use the
-//! clocks of std.
+//! Otherwise readings use the OS clock, and take some 10 ns longer than a call of it. On a system
+//! without any clock the state is [`State::Unavailable`], and readings are 0. Under Miri readings
+//! use the clocks of std.
 //!
 //! # A line for each CPU
 //!

@@ -224,9 +224,8 @@ impl MockClock {
         self.time.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
     }
 
-    /// How far UTC may be from this clock's Unix time, or why it is not known: what
-    /// [`Clock::utc`](crate::Clock::utc) is to return. A new mock has an error of 0. Needs the
-    /// feature `utc`.
+    /// Sets what [`Clock::utc`](crate::Clock::utc) returns: how far UTC may be from this clock's
+    /// Unix time, or why UTC is unknown. A new mock has an error of 0. Needs the feature `utc`.
     ///
     /// ```
     /// use std::time::Duration;

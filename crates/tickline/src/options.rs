@@ -1,6 +1,6 @@
 //! The programs' choices, as plain data.
 //!
-//! Each setting that changes what is trusted or asked has somebody who needs it:
+//! Each setting that changes what the clock trusts, or asks the system, has users who need it:
 //!
 //! | setting | for |
 //! |---|---|
@@ -71,9 +71,9 @@ pub enum Probes {
     /// the counters before in this process. The clock does not judge its gates again. Its thread
     /// has no name, and does not notice at once when somebody sets the OS clock.
     ///
-    /// The OS clock serves a child that is forked while another thread recalibrates. For minimal
-    /// probes such a child looks like a process that shares its parent's memory
-    /// (`clone(CLONE_VM)`), where the recalibration goes on.
+    /// A child that was forked during another thread's recalibration gets the OS clock. With
+    /// minimal probes the clock can't tell such a child from a process that shares its parent's
+    /// memory (`clone(CLONE_VM)`), where the recalibration goes on.
     Minimal,
 }
 

@@ -2,17 +2,17 @@
 //! thread's calibrations ([`pass`]).
 //!
 //! A reader takes the line of the CPU that it runs on (core's `per_cpu`). The common line
-//! is never published, so the inlined path of every other clock stays the same. In each pass the
+//! is never published, so the fast path of every other clock stays the same. In each pass the
 //! clock's thread pins itself to one CPU after the other, checks where it is, and runs an iteration
 //! of that CPU's control loop. At the end it may run again where it might before.
 //!
 //! The thread calibrates the CPUs that it may run on, and those on which a reader has missed a
-//! line. It asks for the former in each pass, for cpusets change and CPUs go offline. The crate
-//! `core_affinity` does not serve, because its masks end at 1,024 CPUs.
+//! line. It asks the kernel for the former in each pass, because cpusets change and CPUs go
+//! offline. The crate `core_affinity` can't be used, because its masks end at 1,024 CPUs.
 //!
-//! The OS clock serves a CPU that the thread cannot reach, or whose iterations publish no line, at
-//! the latest when its line ends. The thread goes on trying. After [`PATIENCE_NS`] the CPU's state
-//! is `Fallback`.
+//! If the thread can't reach a CPU, or its iterations there publish no line, readings on that CPU
+//! come from the OS clock once the CPU's line has ended. The thread keeps trying. After
+//! [`PATIENCE_NS`] the CPU's state is `Fallback`.
 //!
 //! A unit takes 640 bytes for each CPU id that the system may ever use.
 

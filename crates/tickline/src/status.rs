@@ -21,8 +21,8 @@ use crate::options::{Driver, Environment};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// By the OS clock, because there is no line: the clock is new, the program calls it too
-    /// rarely, or its driver is late.
+    /// By the OS clock, because there is no line: the clock is new, the program reads it too
+    /// rarely, or the clock's driver is late.
     Calibrating,
     /// By the counter.
     Fast,
@@ -90,8 +90,8 @@ impl Events {
     }
 }
 
-/// What a clock says about itself. Each figure is read on its own, so two may be of different
-/// moments.
+/// What a clock says about itself. The call reads each figure separately, so two figures may be
+/// from different moments.
 ///
 /// With a line for each CPU, frequency, bound, maximum drift, offset and interval are those of the
 /// CPU that asks. Events are those of all CPUs.
@@ -121,18 +121,18 @@ pub struct Status {
     /// compares them in the background where it matters: under a hypervisor, or where the kernel
     /// keeps time with something else.
     pub comparison: Comparison,
-    /// The frequency of the counter as the processor, the firmware or the hypervisor names it, Hz,
-    /// to compare with the measured one. No reading uses it, and no gate.
+    /// The frequency of the counter that the processor, the firmware or the hypervisor states, Hz,
+    /// for comparison with the measured one. Neither readings nor gates use it.
     pub nominal_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
     /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
     /// `None` without a line.
     pub bound_ns: Option<u64>,
-    /// The maximum drift, ppb. The bound holds as long as the rate of `CLOCK_MONOTONIC` against the
-    /// counter stays within this of the measured one, and neither has jumped since the last
-    /// recalibration. `events` counts violations. The clock learns the figure: it shrinks while the
-    /// rate stays steady.
+    /// The maximum drift, ppb. The bound holds as long as the rate of `CLOCK_MONOTONIC` against
+    /// the counter differs from the measured rate by at most this, and neither clock has jumped
+    /// since the last recalibration. `events` counts violations. The control loop lowers the
+    /// figure while the rate is steady.
     pub max_drift_ppb: u64,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
     /// correction. While it is large and positive, the control loop slews the clock down.
@@ -170,8 +170,8 @@ impl Status {
     }
 
     /// Why the OS serves Unix time; `None` if the counter may. It differs from
-    /// [`reason`](Self::reason) where the OS reads Unix time faster than the counter does, but
-    /// not monotonic time. Then it is [`Reason::Slow`].
+    /// [`reason`](Self::reason) if the OS clock is faster than the counter for Unix time, but not
+    /// for monotonic time. This function then returns [`Reason::Slow`].
     ///
     /// ```
     /// let status = tickline::Clock::global().status();

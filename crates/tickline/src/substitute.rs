@@ -2,7 +2,7 @@
 //! process serves, or a mock.
 //!
 //! Such a clock has no thread and no line, and its engine stays disabled. So every reading takes
-//! the slow path, which asks the substitute, and the inlined path knows nothing of it.
+//! the slow path, which asks the substitute, and the fast path knows nothing of it.
 
 use core::any::Any;
 use core::fmt;

@@ -19,9 +19,9 @@
 //! - **Starting and dropping** are the only calls that wait for another thread: for the lock of the
 //!   global clock's thread, asleep on a futex, and to join the thread. They are not for signal
 //!   handlers.
-//! - **A killed thread** (by a filter, or with its process while a child that shares the memory
-//!   lives on) is noticed: the kernel marks a word of the clock's in the thread's robust list. Then
-//!   readers drive the clock, and the coarse time is the present one.
+//! - **The clock notices a killed thread** (killed by a filter, or with its process while a child
+//!   that shares its memory lives on): the kernel marks a word of the clock in the thread's robust
+//!   list. Then readers drive the clock, and the coarse time is the present one.
 //! - **The environment** is that of the process's start (`trust/facts/environment.rs`).
 //! - **After a fork** the child takes the locks over from threads that it does not have: a lock
 //!   names its owner by a token (`sys/linux/fork.rs`, also for where there is none). Nobody ever

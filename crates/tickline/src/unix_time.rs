@@ -196,7 +196,8 @@ impl fmt::Display for UnixTime {
     }
 }
 
-/// The time to subtract was the later one. Takes the place of `std::time::SystemTimeError`.
+/// The error of a subtraction whose subtrahend is the later time; the counterpart of
+/// `std::time::SystemTimeError`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -257,7 +258,7 @@ impl fmt::Display for UnixTimeError {
         };
         let (time, limit) = (seconds(self.ns.unsigned_abs()), seconds(UnixTime::MAX.ns.into()));
         match self.ns {
-            0.. => write!(f, "{time} s after 1970 is beyond the limit of {limit} s"),
+            0.. => write!(f, "{time} s after 1970 is after the latest Unix time, {limit} s"),
             _ => write!(f, "{time} s before 1970 is before the earliest Unix time, 1970"),
         }
     }

@@ -1,9 +1,9 @@
 //! UTC with its error: the earliest and the latest time that UTC can be, at the cost of a reading.
 //!
 //! [`Clock::utc`] orders an event against those of other machines without asking them: if the
-//! latest time of one is before the earliest of another, it happened before. Spanner's TrueTime has
-//! this form (Corbett and others, "Spanner: Google's Globally-Distributed Database", OSDI 2012,
-//! section 3).
+//! latest time of the first event is before the earliest time of the second, the first happened
+//! first. Spanner's TrueTime has this form (Corbett and others, "Spanner: Google's
+//! Globally-Distributed Database", OSDI 2012, section 3).
 //!
 //! The clock's thread asks a source every second, or every interval if that is longer. Until the
 //! next answer, a call of `utc` extrapolates by the counter, and widens the interval by the possible
@@ -16,35 +16,37 @@
 //!
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
-//! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so reading it, and a drift of 500 ppm from its rate until the next answer, are added |
+//! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so tickline adds the time of reading that clock, and a drift of 500 ppm until the next answer |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter and 1 ppm for the kernel's tick; the error bound of a PHC that states one |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
 //!
 //! An interval contains UTC if what its source states is true. If a server is off by more than it
-//! states, the interval is wrong, and nobody on the machine can notice. A contradiction can be
-//! noticed: each claim must overlap the one before. If it does not, and after a suspend, readings fail with
-//! [`Disrupted`](UtcUnknown::Disrupted) until the source has measured again. They also fail if
-//! another program steps or steers the OS clock, so that the source reports another time without a
-//! new measurement. A step or slew of the OS clock has no effect before the source is asked again.
+//! states, the interval is wrong, and nobody on the machine can notice. tickline does notice a
+//! contradiction: each claim must overlap the claim before it. After a contradiction, and after a
+//! suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has measured
+//! again. They also fail if another program steps or steers the OS clock, so that the source
+//! reports another time without a new measurement. A step or slew of the OS clock has no effect
+//! before the source is asked again.
 //!
 //! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
-//! old value. Where the hypervisor offers a VMClock page (`/dev/vmclock0`), each reading checks the
-//! page's disruption marker. After a change readings fail until the source has measured again.
-//! Without such a page nobody in the guest can notice, and the source's promise is void until then.
-//! If clock-bound's daemon looks at the page, and the process can't read it, the segment is no
-//! source.
+//! old value. Where the hypervisor offers a VMClock page (`/dev/vmclock0`), each reading checks
+//! the page's disruption marker. After a change readings fail until the source has measured again.
+//! Without such a page nobody in the guest can notice, and the source's promise is void until
+//! then. If clock-bound's daemon uses the page, but the process can't read the page, tickline does
+//! not use the daemon's segment.
 //!
-//! After a suspend during which the counter stood still, a reading may miss UTC until the thread
-//! has run; in a forked child without a thread, until the claim ends. After a change of the kernel's
-//! clocksource the same is true of readings for which the counter does not serve. Only the source
-//! can know what happened before the thread was started. Nobody notices a step of the OS clock that
-//! is smaller than the uncertainty of tickline's own request.
+//! After a suspend during which the counter stood still, UTC may be outside of the interval until
+//! the clock's thread has run. In a forked child without a thread, it may be outside until the
+//! claim ends. The same holds after a change of the kernel's clocksource, for readings that do not
+//! use the counter. Only the source can know what happened before the thread was started. Nobody
+//! notices a step of the OS clock that is smaller than the uncertainty of tickline's own request.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
 //!
 //! A source that misses one request is late, and its claim goes on. At the second one in a row
-//! readings fail, or another source serves. A claim ends after two and a half requests in any case.
+//! readings fail, or another source serves. In any case a claim ends 2.5 request intervals after
+//! its request.
 //!
 //! # Known limits
 //!
@@ -55,22 +57,23 @@
 //! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
 //!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
 //!   measurement, though no interval was wrong.
-//! - ntpd-rs bounds no error: the kernel has a standard deviation and the root delay from it. Their
-//!   sum, which tickline takes, is no proof.
+//! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
+//!   tickline takes their sum, which proves nothing.
 //! - A suspend of less than a second may pass unnoticed where the kernel measures suspends by a clock
 //!   that counts seconds, and the counter stands still meanwhile. UTC is then later than the interval,
 //!   until the source has measured.
-//! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] makes later times
-//!   that one, so two such readings overlap.
+//! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] replaces a
+//!   later time by that end, so two such readings overlap.
 //!
 //! # Leap seconds
 //!
-//! The times are [`UnixTime`], which counts no leap seconds. Two seconds before and after the end
-//! of a day that chronyd or the kernel has announced to have one, readings fail with
-//! [`LeapSecond`](UtcUnknown::LeapSecond); then with `Disrupted`, until the source has measured
-//! after it. A server that smears the second serves another time than UTC for hours, and says
-//! nothing of it: the interval then contains the smeared time. [`UtcReading::tai_offset`] is TAI
-//! minus UTC, where the kernel was told (`chronyd` does it with `leapsectz`).
+//! The times are [`UnixTime`], which counts no leap seconds. If chronyd or the kernel has
+//! announced a leap second, readings fail with [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s
+//! before the end of that day to 2 s after it. After that they fail with `Disrupted`, until the
+//! source has measured again. A server that smears the second serves another time than UTC for
+//! hours, and says nothing of it: the interval then contains the smeared time.
+//! [`UtcReading::tai_offset`] is TAI minus UTC, where the kernel was told (`chronyd` does it with
+//! `leapsectz`).
 //!
 //! # Waiting
 //!
@@ -125,8 +128,8 @@ pub struct UtcReading {
 }
 
 impl UtcReading {
-    /// A reading that came in a message: the two times between which UTC was there, in either
-    /// order.
+    /// A reading from another machine's message: the earliest and the latest time of UTC there, in
+    /// either order.
     ///
     /// ```
     /// use tickline::UnixTime;

@@ -93,9 +93,9 @@ impl ClockBuilder {
         self
     }
 
-    /// Assumes that the counter runs at one rate in all power states, though CPUID does not say so.
-    /// This is for virtual machines on a host whose counter does so. By default QEMU hides this
-    /// property from its guests, because it would bar migration.
+    /// Assumes that the counter runs at one rate in all power states, though CPUID does not say
+    /// so. This is for virtual machines on a host whose counter does so. By default QEMU hides
+    /// this property from its guests, because a guest that sees it can't migrate.
     pub fn assume_invariant(mut self) -> Self {
         self.settings.assume_invariant = true;
         self
@@ -109,9 +109,9 @@ impl ClockBuilder {
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
     /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a setting that needs
-    /// the thread driver, or full probes, without it; [`PerCpu`](crate::ErrorKind::PerCpu) if the
-    /// program demands a line for each CPU where there cannot be one;
-    /// [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
+    /// the thread driver or full probes, if the builder has neither;
+    /// [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for each CPU where there
+    /// cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
         self.check()?;
         Clock::own(self.settings)

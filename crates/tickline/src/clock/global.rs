@@ -14,8 +14,8 @@ use crate::trust::facts::learn_environment;
 /// program has started.
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
-/// the thread. This call may wait for another thread, as the drop of a guard may, so neither is for
-/// signal handlers.
+/// the thread. This call, and the drop of a guard, may wait for another thread. Do not make either
+/// in a signal handler.
 ///
 /// # Errors
 ///

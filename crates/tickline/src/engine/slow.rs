@@ -1,4 +1,4 @@
-//! What a reading does if the inlined path refuses. It takes the time of a substitute, or of this
+//! What a reading does if the fast path refuses. It takes the time of a substitute, or of this
 //! CPU's line, or reads by the rules of `tickline_core::shared`: by the common line while it is
 //! valid, or by the OS clock. If readers drive this clock, and calls are frequent enough to pay for it, it then
 //! runs an iteration of the control loop, and reads again. The thread's iterations for the CPUs'

@@ -6,12 +6,12 @@ use super::*;
 use crate::Clock;
 use crate::status::State;
 
-/// After a pause of the calls the inlined path soon serves again, wherever in the window they go
+/// After a pause of the calls the fast path soon serves again, wherever in the window they go
 /// on. Symptom: the benches took the slow path for half a second after each pause.
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
-    let is_inlined = || COUNTER.and_then(|counter| clock.engine().shared.read(&counter)).is_some();
+    let is_fast = || COUNTER.and_then(|counter| clock.engine().shared.read(&counter)).is_some();
     // Where code runs so slowly that samples are wide, as under a sanitizer, the loop comes more
     // often for good.
     let start = Instant::now();
@@ -25,7 +25,7 @@ fn a_pause_does_not_leave_readers_in_the_slow_path() {
     for pause_ms in [230, 330, 430, 530] {
         std::thread::sleep(Duration::from_millis(pause_ms));
         let start = Instant::now();
-        while !is_inlined() {
+        while !is_fast() {
             core::hint::black_box(clock.now());
             assert!(
                 start.elapsed() < Duration::from_millis(100),

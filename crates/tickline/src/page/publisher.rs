@@ -27,7 +27,7 @@ const LATER: Duration = Duration::from_millis(500);
 ///
 /// One thread calls [`step`](Self::step), and sleeps for as long as that call says. If a publisher
 /// is dropped, stopped or killed, its leases run out within a second, and readers then ask the OS
-/// clock. Another publisher goes on from there, in order.
+/// clock. Another publisher then continues in the same page, in order.
 ///
 /// The clock should have a thread and one line for all CPUs
 /// ([`PerCpu::Off`](crate::PerCpu::Off)). The process must not fork.

@@ -1,10 +1,10 @@
 //! Compares the counters of two CPUs: two threads exchange a token, and read their counters.
 //!
-//! No exchange is ever wrong, and exchanges add up. On a busy machine the two threads may rarely
-//! run at once; then a few tries give enough. [`Difference`] has the arithmetic. A
-//! clock's thread compares by itself where it matters, and
-//! [`Status::comparison`](crate::Status::comparison) has its result. The program `tickline`
-//! of this version shows each pair; the module is no part of the API.
+//! Each exchange proves a bound, and all exchanges count together. On a busy machine the two
+//! threads seldom run at the same time; a few tries then give enough exchanges. [`Difference`] has
+//! the arithmetic. A clock's thread compares by itself where it matters, and
+//! [`Status::comparison`](crate::Status::comparison) has its result. The program `tickline` of
+//! this version shows each pair; the module is no part of the API.
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};

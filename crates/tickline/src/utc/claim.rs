@@ -1,8 +1,8 @@
 //! A claim: between which two times UTC was at a moment, and how far these move apart.
 //!
 //! From that moment on UTC is reckoned by the counter, or by `CLOCK_MONOTONIC_RAW` where the
-//! counter does not serve. Neither of them is ever slewed or stepped. So what the NTP daemon, or
-//! anybody else, does to the OS clock until the next claim does not touch this one.
+//! counter does not serve. Nobody slews or steps either of them. Until the next claim, a change of
+//! the OS clock by the NTP daemon or another program therefore does not affect this claim.
 
 use core::num::NonZeroU16;
 

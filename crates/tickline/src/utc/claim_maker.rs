@@ -8,10 +8,10 @@
 //! | [`Report`] | what a source says: UTC minus `CLOCK_REALTIME` now, and the rate of UTC against `CLOCK_MONOTONIC_RAW` |
 //! | [`Claim`] | what readers get |
 //!
-//! A new claim must meet the last one. If the two have no time in common, one of them is wrong, and
-//! nobody can say which. A source that has not measured in between must say the same again: if it
-//! does not, somebody else has set or steered the OS clock, and the source has not noticed. In both
-//! cases, and after a suspend, readings fail until the source has measured again.
+//! A new claim must meet the last one. If the two have no time in common, one of them is wrong,
+//! and nobody can say which. A source that has not measured since must repeat its claim. If it
+//! does not, another program has set or steered the OS clock, and the source has not noticed. In
+//! both cases, and after a suspend, readings fail until the source has measured again.
 
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::SUSPENDED_BOUND_NS;

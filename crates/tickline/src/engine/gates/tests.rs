@@ -33,7 +33,7 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
 }
 
 /// Whether the line serves Unix time. A value does not show that, because the OS clock is as
-/// near, so this asks the inlined path.
+/// near, so this asks the fast path.
 fn unix_by_line(engine: &Engine) -> bool {
     let before_ns = OsClock.realtime_ns();
     let ns = engine.unix_ns().cast_signed();
