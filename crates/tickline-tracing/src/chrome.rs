@@ -190,6 +190,7 @@ pub struct Flusher {
 impl Flusher {
     /// Asks the writer to write what was recorded before, and waits for that, at most `patience`.
     /// Returns whether it is written.
+    #[must_use = "after false the trace is not complete"]
     pub fn flush(&self, patience: Duration) -> bool {
         let number = self.requests.ask();
         self.writer.unpark();
@@ -201,6 +202,7 @@ impl Flusher {
     /// wake the writer, which may take as long as [`Builder::flush_every`] to notice. The
     /// interrupted thread may hold a lock that the writer needs, such as the allocator's. The call
     /// then waits in vain, but no longer than `patience`.
+    #[must_use = "after false the trace is not complete"]
     pub fn flush_in_signal_handler(&self, patience: Duration) -> bool {
         self.wait(self.requests.ask(), patience)
     }

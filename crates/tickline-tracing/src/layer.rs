@@ -70,15 +70,27 @@ impl Default for SpanTimingLayer {
 }
 
 impl<T: TimeSource> SpanTimingLayer<T> {
-    /// A layer over another clock, without a sink: one that a test moves by hand, or
-    /// [`StdClock`](crate::source::StdClock). The rest is the same.
+    /// A layer over another clock, without a sink: one that a test moves by hand. The rest is the
+    /// same.
     ///
     /// ```
     /// use tickline_tracing::SpanTimingLayer;
-    /// use tickline_tracing::source::StdClock;
+    /// use tickline_tracing::source::TimeSource;
     /// use tracing_subscriber::layer::SubscriberExt;
     ///
-    /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::from_source(StdClock::new()));
+    /// #[derive(Debug)]
+    /// struct Stopped;
+    ///
+    /// impl TimeSource for Stopped {
+    ///     fn now_ns(&self) -> u64 {
+    ///         1_000
+    ///     }
+    ///     fn unix_offset_ns(&self) -> i64 {
+    ///         0
+    ///     }
+    /// }
+    ///
+    /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::from_source(Stopped));
     /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
     /// ```
     #[must_use]

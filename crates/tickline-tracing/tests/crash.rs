@@ -293,7 +293,7 @@ mod unix {
 
     extern "C" fn flush(signal: libc::c_int) {
         if let Some(flusher) = FLUSHER.get() {
-            flusher.flush_in_signal_handler(Duration::from_secs(60));
+            _ = flusher.flush_in_signal_handler(Duration::from_secs(60));
         }
         // SAFETY: `signal` may be called in a handler. The signal then ends the program: abort
         // raises it again, and the instruction that segfaults is executed again.

@@ -194,7 +194,7 @@ impl Clock {
     /// The present of `CLOCK_REALTIME`. When somebody sets `CLOCK_REALTIME`, readings follow at
     /// the next recalibration: at once with the thread driver, otherwise within the interval.
     /// Where the OS clock gives Unix time faster than the counter does, readings come from the OS
-    /// clock: [`Status::unix_reason`].
+    /// clock: [`Status::unix_reason`]. Between threads it has no more order than [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {
@@ -227,7 +227,8 @@ impl Clock {
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line
-    /// wherever there is one. For bounds on UTC, see `Clock::utc` (feature `utc`).
+    /// wherever there is one. An ordered reading, as [`reading`](Self::reading) is. For bounds on
+    /// UTC, see `Clock::utc` (feature `utc`).
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
@@ -243,7 +244,8 @@ impl Clock {
         self.engine().reading_slow(Timescale::Unix).with(UnixTime::from_nanos)
     }
 
-    /// What the clock says about itself. Takes a system call or two; not for hot paths.
+    /// What the clock says about itself. Takes a system call or two, and allocates if each CPU has a
+    /// line: not for hot paths or signal handlers.
     #[must_use]
     pub fn status(&self) -> Status {
         self.engine().status()

@@ -139,8 +139,8 @@ pub struct Status {
     pub offset_ns: i64,
     /// The present interval between recalibrations, ns.
     pub interval_ns: u64,
-    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it; some
-    /// daemons claim 0. `None` while the kernel says that its clock is not synchronised, and with
+    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. Not a
+    /// bound, since some daemons claim 0: use `Clock::utc` (feature `utc`). `None` while the kernel says that its clock is not synchronised, and with
     /// [`Probes::Minimal`](crate::Probes::Minimal).
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.

@@ -4,12 +4,13 @@ use std::any::Any;
 use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
+use std::time::{Instant, SystemTime};
 
 use tickline_tracing::chrome::{Chrome, Guard};
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::format::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::source::StdClock;
+use tickline_tracing::source::TimeSource;
 use tickline_tracing::{CloseEvents, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
 use tracing::{Dispatch, Span, Subscriber, info_span};
@@ -48,7 +49,7 @@ fn chrome() -> (Chrome, Guard) {
 /// All subjects, and values that must live until the end of the measurement.
 pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let timing = SpanTimingLayer::new;
-    let std_timing = || SpanTimingLayer::from_source(StdClock::new());
+    let std_timing = || SpanTimingLayer::from_source(StdClock(Instant::now()));
     let closes = || timing().with_sink(CloseEvents::new());
     let fmt = || tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink);
     let fmt_closes = || {
@@ -112,6 +113,24 @@ fn empty_spans(count: u32, make: impl Fn() -> Span) {
         let entered = span.enter();
         black_box(());
         drop(entered);
+    }
+}
+
+/// `Instant` and `SystemTime`, for the same layer without tickline.
+#[derive(Debug)]
+struct StdClock(Instant);
+
+impl TimeSource for StdClock {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    /// By one reading of each clock. If the thread is preempted in between, it is off by as much.
+    fn unix_offset_ns(&self) -> i64 {
+        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let unix_ns = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
+        unix_ns.wrapping_sub(self.now_ns()).cast_signed()
     }
 }
 
