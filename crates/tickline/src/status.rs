@@ -39,6 +39,20 @@ pub enum State {
     Unavailable,
 }
 
+impl State {
+    /// A stable name, for programs: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::Calibrating => "calibrating",
+            Self::Fast => "fast",
+            Self::Disrupted => "disrupted",
+            Self::Fallback(_) => "fallback",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
