@@ -89,7 +89,7 @@ impl CounterTimeBuilder {
     /// Lets all pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count,
     /// whatever disturbed them. So does `cargo bench -- --include-disturbed`, or
     /// `TICKLINE_CRITERION=include-disturbed` in the environment. The disturbed ones are still
-    /// counted by cause.
+    /// counted by disturbance.
     pub fn include_disturbed(mut self) -> Self {
         self.settings.counting = Counting::All;
         self

@@ -62,11 +62,11 @@
 //!   so the median of equal times is right within a tenth of that resolution.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
-//! - The crate counts, prints and stores the cause of each disturbed pair. It excludes disturbed
-//!   pairs, also from the mean that criterion gets, and measures others in their place. With
+//! - The crate counts disturbed pairs by what disturbed them, and prints and stores the counts. It
+//!   excludes these pairs, also from the mean that criterion gets, and measures others in their place. With
 //!   `cargo bench -- --include-disturbed` they count.
 //!
-//! | cause | seen by | excluded |
+//! | disturbance | seen by | excluded |
 //! |---|---|---|
 //! | `moved` | the CPU's id, which comes with the counter | the pair |
 //! | `backwards` | an end that is before its start | the pair, which has no duration |
