@@ -15,11 +15,9 @@ pub(crate) mod signed_rank;
 use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::calibration::Scale;
 use crate::compare::paired::{MIN_PAIRED, PairedTimes, analyse};
 use crate::compare::signed_rank::MIN_ROUNDS;
 use crate::number::{as_f64, count, index};
@@ -31,7 +29,6 @@ use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
 use crate::readings::{Elapsed, Ends, Source};
-use crate::time::CounterTime;
 
 /// The two times of a couple may differ by this, ns, even if both routines are the same: some
 /// cycles, which depend on where code and data are in memory (the example `known_delays`). The
@@ -186,24 +183,16 @@ pub fn compare<C: BenchPairs, A, B>(
 ) -> Option<Comparison> {
     let mut collector = None;
     criterion.run(id.into(), &mut |iterations| {
-        let collector = collector.get_or_insert_with(|| Collector::new(|_| None));
+        let collector = collector.get_or_insert_with(|| Collector::new(None));
         let source = collector.time.source();
         let mut routines: [&mut dyn FnMut(u64) -> Ends; 2] =
             [&mut |calls| timed(source, calls, &mut a), &mut |calls| timed(source, calls, &mut b)];
         sample(collector, iterations, &mut routines)
     });
     let collector = collector.filter(Collector::has_measured)?;
-    let Collector { time, found, .. } = &collector;
-    let measured = Measured {
-        time,
-        scale: time.scale(),
-        paired: &found.paired,
-        slice_ends: None,
-        disturbances: found.disturbances,
-        iterations: collector.iterations_per_pair(),
-        names: ["A", "B"],
-    };
-    measured.report(collector.returned())
+    let (paired, disturbances) = (&*collector.found.paired, collector.found.disturbances);
+    let names = ["A", "B"];
+    Measured { collector: &collector, paired, slice_ends: None, disturbances, names }.report()
 }
 
 /// Takes a pair around so many `calls`. Not inlined, so that equal routines have equal code.
@@ -242,24 +231,21 @@ fn sample(
 }
 
 /// The paired times that count, and what they are.
-pub(crate) struct Measured<'a> {
-    pub(crate) time: &'a CounterTime,
-    pub(crate) scale: Scale,
+pub(crate) struct Measured<'a, const N: usize> {
+    pub(crate) collector: &'a Collector<N>,
     pub(crate) paired: &'a [PairedTimes],
     /// Where slices end, if whole slices were interleaved.
     pub(crate) slice_ends: Option<&'a [usize]>,
     /// What disturbed others.
     pub(crate) disturbances: Disturbances,
-    /// Iterations in a pair.
-    pub(crate) iterations: u64,
     /// The names of A and B. The verdict is on B.
     pub(crate) names: [&'static str; 2],
 }
 
-impl Measured<'_> {
+impl<const N: usize> Measured<'_, N> {
     /// Prints and stores the comparison, or prints that there is none.
-    pub(crate) fn report(&self, returned: (&[f64], SystemTime)) -> Option<Comparison> {
-        let messages = self.time.settings().messages;
+    pub(crate) fn report(&self) -> Option<Comparison> {
+        let messages = self.collector.time.settings().messages;
         let Some(comparison) = self.comparison() else {
             let (have, what, least) = match self.slice_ends {
                 Some(ends) => (count(ends.len()), "slices", count(MIN_ROUNDS)),
@@ -277,16 +263,17 @@ impl Measured<'_> {
             json: comparison.json(),
             svg: &|name, _| self.draw(name, &comparison),
         };
-        files::store(self.time, returned, files);
+        files::store(&self.collector.time, self.collector.returned(), files);
         Some(comparison)
     }
 
     fn comparison(&self) -> Option<Comparison> {
-        let analysis = analyse(self.paired, self.slice_ends, self.scale.resolution_ticks)?;
-        let iterations_per_pair = as_f64(self.iterations);
-        let [a_ns, b_ns] = analysis.medians.map(|ticks| self.scale.net_ns(ticks) / iterations_per_pair);
+        let (scale, iterations) = (self.collector.scale(), self.collector.iterations_per_pair());
+        let analysis = analyse(self.paired, self.slice_ends, as_f64(scale.resolution_ticks))?;
+        let iterations_per_pair = as_f64(iterations);
+        let [a_ns, b_ns] = analysis.medians.map(|ticks| scale.net_ns(ticks) / iterations_per_pair);
         // Both medians contain the cost of a pair, so their difference does not.
-        let ns = |ticks: f64| ticks * self.scale.ns_per_tick / iterations_per_pair;
+        let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations_per_pair;
         let place_ns = PLACE_NS / iterations_per_pair;
         Some(Comparison {
             a_ns,
@@ -296,10 +283,10 @@ impl Measured<'_> {
             high_ns: ns(analysis.difference.high) + place_ns,
             couples: count(self.paired.len()),
             disturbed: self.disturbances.total(),
-            iterations: self.iterations,
+            iterations,
             rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
             disturbances: self.disturbances,
-            counting: self.time.settings().counting,
+            counting: self.collector.time.settings().counting,
             subject: self.names[1],
         })
     }
@@ -308,7 +295,7 @@ impl Measured<'_> {
         let [a, b] = [0, 1].map(|side| {
             let mut distribution = Distribution::default();
             distribution.extend(self.paired.iter().map(|two| two[side]));
-            distribution.histogram_ns(&self.scale, self.iterations)
+            distribution.histogram_ns(&self.collector.scale(), comparison.iterations)
         });
         let marks = [[("p50", 0.5, comparison.a_ns)], [("p50", 0.5, comparison.b_ns)]];
         let series = [

@@ -88,19 +88,16 @@ mod tests {
 
     #[test]
     fn facts_that_are_unknown_disturb_nothing() {
-        for (now, before) in
-            [(SystemFacts::default(), known()), (known(), SystemFacts::default()), (known(), known())]
-        {
+        let unknown = SystemFacts::default();
+        for (now, before) in [(unknown, known()), (known(), unknown), (known(), known())] {
             assert_eq!(now.disturbed_since(&before), None);
         }
     }
 
     #[test]
     fn one_tick_is_stolen_and_two_percent_are_the_same_frequency() {
-        assert_eq!(
-            SystemFacts { stolen: Some(8), ..known() }.disturbed_since(&known()),
-            Some(Disturbance::Stolen)
-        );
+        let now = SystemFacts { stolen: Some(8), ..known() };
+        assert_eq!(now.disturbed_since(&known()), Some(Disturbance::Stolen));
         for (khz, disturbance) in [
             (2_040_000, None),
             (1_960_000, None),

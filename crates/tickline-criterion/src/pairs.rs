@@ -12,15 +12,15 @@
 //! | word | meaning |
 //! |---|---|
 //! | pair | two readings, around one iteration or around a batch of them; also the time between |
-//! | paired times | the time of A and the time of B next to it; printed and stored as a couple |
+//! | paired times | a time of A and the time of B that was taken next to it; printed and stored as a couple |
 //! | group | pairs that count together or not at all: one pair, or the two of paired times |
 //! | block | groups of 50 us; one preemption disturbs all of them |
 //! | slice | blocks of 10 ms, or those of one sample if it is shorter; steal, a frequency change or an event of the clock disturbs all of them |
 //! | sample | criterion's: some iterations, for which it gets one number |
 //! | round | one value of a verdict: a sample, or the paired times of one sixtieth of the run |
-//! | interleaving | slices of two builds that alternate; the driving build asks, the serving one answers |
-//! | turn | the slice of one build, while the other one waits; printed and stored for interleaving |
-//! | disturbance | what made a pair longer besides the routine, or useless ([`disturbance`]) |
+//! | interleaving | two routines alternate by pairs, or two builds by slices; the driving build asks, the serving one answers |
+//! | turn | a slice of one build, while the other one waits; "in turns", as printed and stored, means interleaved |
+//! | disturbance | why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
 //! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise`]) |
 
 pub(crate) mod bencher;
@@ -117,8 +117,7 @@ pub trait BenchPairs: sealed::Criterion {
         let (mut collector, mut peer) = (None, PeerBuild::of(time::count_benchmark()));
         builds::mark();
         self.run(id.into(), &mut |iterations| {
-            let collector =
-                collector.get_or_insert_with(|| Collector::new(|time| Interleaving::of(peer.take(), time)));
+            let collector = collector.get_or_insert_with(|| Collector::new(Interleaving::of(peer.take())));
             loop {
                 let mut bencher = PairBencher::new(collector, iterations);
                 benchmark(&mut bencher, input);
@@ -215,8 +214,7 @@ fn report(collector: &Collector<1>) {
     if let Some(Interleaving::Drives(peer)) = interleaving {
         let (paired, slice_ends, disturbances) = (&*peer.paired, Some(&*peer.slice_ends), peer.disturbances);
         let names = ["the other build", "this build"];
-        let measured = Measured { time, scale, paired, slice_ends, disturbances, iterations, names };
-        measured.report(collector.returned());
+        Measured { collector, paired, slice_ends, disturbances, names }.report();
     }
 }
 

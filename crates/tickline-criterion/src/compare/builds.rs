@@ -59,8 +59,9 @@ pub(crate) enum Interleaving {
 impl Interleaving {
     /// The part of this process in a benchmark that begins. `peer` is what [`PeerBuild::of`]
     /// returned.
-    pub(crate) fn of(peer: Option<Result<PeerBuild, String>>, time: &CounterTime) -> Option<Self> {
-        let clock = clock(time);
+    pub(crate) fn of(peer: Option<Result<PeerBuild, String>>) -> Option<Self> {
+        let time = CounterTime::current();
+        let clock = clock(&time);
         match arguments::role() {
             Role::Lists => std::process::exit(1), // criterion was not given the argument
             Role::Serves => {
@@ -84,7 +85,7 @@ impl Interleaving {
         &mut self,
         request: Request,
         ticks: Vec<u64>,
-        disturbances: &Disturbances,
+        disturbances: Disturbances,
     ) -> Result<(), String> {
         match self {
             Self::Drives(peer) => peer.end_slice(request, ticks, disturbances),
@@ -209,7 +210,7 @@ impl PeerBuild {
         self.requests.as_mut().map(|to| writeln!(to, "[{sample},{iterations},{iterations_per_pair}]"));
         let (disturbances, ticks) =
             serde_json::from_str(&self.reply()?).map_err(|error| error.to_string())?;
-        self.disturbances.add_all(&Disturbances(disturbances));
+        self.disturbances.add_all(Disturbances(disturbances));
         Ok(ticks)
     }
 
@@ -225,18 +226,13 @@ impl PeerBuild {
         Ok(())
     }
 
-    fn end_slice(
-        &mut self,
-        request: Request,
-        ticks: Vec<u64>,
-        disturbances: &Disturbances,
-    ) -> Result<(), String> {
+    fn end_slice(&mut self, request: Request, ticks: Vec<u64>, ours: Disturbances) -> Result<(), String> {
         let theirs = match self.first.take() {
             Some(theirs) => theirs,
             None => self.ask(request)?,
         };
         self.paired.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
-        self.disturbances.add_all(disturbances);
+        self.disturbances.add_all(ours);
         // Perhaps nothing of a slice counts.
         if self.paired.len() > self.slice_ends.last().copied().unwrap_or(0) {
             self.slice_ends.push(self.paired.len());

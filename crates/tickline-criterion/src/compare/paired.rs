@@ -29,12 +29,8 @@ pub(crate) struct Analysis {
 
 /// Analyses paired times; `None` if there are too few for ten rounds. If they come in slices, which
 /// end at `ends`, a round has whole slices: the times of one slice are not independent, because the
-/// core may have another speed in the next one.
-pub(crate) fn analyse(
-    paired: &[PairedTimes],
-    ends: Option<&[usize]>,
-    resolution_ticks: u64,
-) -> Option<Analysis> {
+/// core may have another speed in the next one. Each time stands for an interval of `width_ticks`.
+pub(crate) fn analyse(paired: &[PairedTimes], ends: Option<&[usize]>, width_ticks: f64) -> Option<Analysis> {
     let units = ends.map_or(paired.len() / MIN_PAIRED_A_ROUND, <[usize]>::len);
     let rounds = units.min(ROUNDS);
     if rounds < MIN_ROUNDS {
@@ -44,10 +40,9 @@ pub(crate) fn analyse(
         Some(ends) => (round * units / rounds).checked_sub(1).map_or(0, |last| ends[last]),
         None => round * paired.len() / rounds,
     };
-    let width = as_f64(resolution_ticks);
     let median_of = |paired: &[PairedTimes], routine: usize| {
         let ticks: Vec<f64> = paired.iter().map(|two| as_f64(two[routine])).collect();
-        median(&ticks, width)
+        median(&ticks, width_ticks)
     };
     // The rounds have nearly equal numbers of paired times.
     let differences: Option<Vec<f64>> = (0..rounds)
@@ -93,9 +88,9 @@ mod tests {
         let mut uniform = uniform(11);
         let mut false_ones = 0;
         for _ in 0..40 {
-            let same = analyse(&wandering(&mut uniform, 0.0), None, 26).expect("enough").difference;
+            let same = analyse(&wandering(&mut uniform, 0.0), None, 26.0).expect("enough").difference;
             false_ones += usize::from(same.low > 0.0 || same.high < 0.0);
-            let other = analyse(&wandering(&mut uniform, 2.0), None, 26).expect("enough").difference;
+            let other = analyse(&wandering(&mut uniform, 2.0), None, 26.0).expect("enough").difference;
             assert!(other.low > 0.0 && (other.estimate - 40.0).abs() < 4.0, "{other:?}");
         }
         // Two are expected.
@@ -113,9 +108,9 @@ mod tests {
             let slices: Vec<PairedTimes> = (0..20).map(|_| [one(), one()]).collect();
             let paired: Vec<PairedTimes> = slices.into_iter().flat_map(|two| [two; 30]).collect();
             let ends: Vec<usize> = (1..=20).map(|slice| slice * 30).collect();
-            let difference = analyse(&paired, Some(&ends), 1).expect("20 slices").difference;
+            let difference = analyse(&paired, Some(&ends), 1.0).expect("20 slices").difference;
             false_ones += usize::from(difference.low > 1.0 || difference.high < -1.0);
-            assert_eq!(analyse(&paired, Some(&ends[..9]), 1), None, "too few slices");
+            assert_eq!(analyse(&paired, Some(&ends[..9]), 1.0), None, "too few slices");
         }
         // Ten are expected. Without whole slices there were 56.
         assert!(false_ones <= 24, "{false_ones} of 200");
@@ -123,8 +118,8 @@ mod tests {
 
     #[test]
     fn too_few_paired_times_show_nothing() {
-        assert_eq!(analyse(&[[100, 102]; 49], None, 26), None);
-        let analysis = analyse(&[[100, 102]; 50], None, 26).expect("ten rounds of five");
+        assert_eq!(analyse(&[[100, 102]; 49], None, 26.0), None);
+        let analysis = analyse(&[[100, 102]; 50], None, 26.0).expect("ten rounds of five");
         assert_eq!(analysis.rounds.len(), 10);
         assert!((analysis.difference.estimate - 2.0).abs() < 0.01, "{analysis:?}");
     }

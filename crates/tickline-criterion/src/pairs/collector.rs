@@ -68,7 +68,7 @@ impl<const N: usize> Collected<N> {
             self.paired.extend(slice.counted(counting));
         }
         self.groups += slice.all();
-        self.disturbances.add_all(&slice.disturbances());
+        self.disturbances.add_all(slice.disturbances());
         self.long_kept += slice.long_kept;
         self.counted.extend(slice.counted(counting).map(|group| as_f64(last(group))));
         self.others.extend(slice.excluded(counting).map(|group| as_f64(last(group))));
@@ -110,10 +110,10 @@ pub(crate) struct Collector<const N: usize> {
 
 impl<const N: usize> Collector<N> {
     /// Collects for the measurement of the bencher that was made last on this thread.
-    pub(crate) fn new(interleaving: impl FnOnce(&CounterTime) -> Option<Interleaving>) -> Self {
+    pub(crate) fn new(interleaving: Option<Interleaving>) -> Self {
         let (time, bencher) = (CounterTime::current(), benchers());
         Self {
-            interleaving: interleaving(&time),
+            interleaving,
             monitor: Monitor::new(&time),
             time,
             iterations: None,
@@ -166,16 +166,15 @@ impl<const N: usize> Collector<N> {
         self.iterations.unwrap_or(1)
     }
 
-    /// Chooses how many iterations a pair has, once: enough for interleaving, and that the pair's cost is
-    /// at most this share of its time. `trial_ticks` takes a pair of a given number of iterations.
+    /// Chooses how many iterations a pair has, once: enough for interleaving, and that the pair's
+    /// cost is at most this share of its time. `trial_ticks` takes a pair of a given number of iterations.
     pub(crate) fn choose(&mut self, share: Option<f64>, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
         if let Some(iterations) = self.iterations {
             return iterations;
         }
-        let interleaved_ns = if self.is_interleaved() { PAIR_NS } else { 0.0 };
-        let min_ticks = share
-            .map_or(0.0, |share| self.cost_ticks() / share)
-            .max(interleaved_ns / self.time.scale().ns_per_tick);
+        let min_ns = if self.is_interleaved() { PAIR_NS } else { 0.0 };
+        let min_ticks = min_ns / self.time.scale().ns_per_tick;
+        let min_ticks = share.map_or(min_ticks, |share| min_ticks.max(self.cost_ticks() / share));
         let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
         let mut iterations = 1;
         while min_ticks > 0.0
@@ -205,7 +204,7 @@ impl<const N: usize> Collector<N> {
             Some(Interleaving::Serves(request)) => *request,
             _ => Request { sample: self.samples, iterations, iterations_per_pair },
         };
-        Sample::new(self, request, iterations, wanted)
+        Sample::new(self, request, wanted)
     }
 
     /// Begins a slice, after that of the other build if its turn comes first.

@@ -37,7 +37,7 @@ impl Disturbances {
         self.0[disturbance as usize] += groups;
     }
 
-    pub(crate) fn add_all(&mut self, other: &Self) {
+    pub(crate) fn add_all(&mut self, other: Self) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, groups)| *sum += groups);
     }
 

@@ -18,7 +18,6 @@ const MAX_GROUPS: u64 = 2;
 pub(crate) struct Sample<'a, const N: usize> {
     collector: &'a mut Collector<N>,
     request: Request,
-    iterations: u64,
     /// Groups that should count.
     wanted: u64,
     /// Groups of slices that are over.
@@ -29,16 +28,11 @@ pub(crate) struct Sample<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Sample<'a, N> {
-    /// Begins a sample of `iterations`, for which `wanted` groups should count.
-    pub(crate) fn new(
-        collector: &'a mut Collector<N>,
-        request: Request,
-        iterations: u64,
-        wanted: u64,
-    ) -> Self {
+    /// Begins a sample for which `wanted` groups should count.
+    pub(crate) fn new(collector: &'a mut Collector<N>, request: Request, wanted: u64) -> Self {
         collector.begin_slice(request);
         let block = Vec::with_capacity(BLOCK_PAIRS.min(index(wanted)));
-        Self { collector, request, iterations, wanted, taken: 0, block, slice_ticks: 0 }
+        Self { collector, request, wanted, taken: 0, block, slice_ticks: 0 }
     }
 
     /// Adds a group, and continues if the sample needs more.
@@ -107,7 +101,7 @@ impl<'a, const N: usize> Sample<'a, N> {
         let counting = time.settings().counting;
         let exchanged = interleaving.as_mut().map(|interleaving| {
             let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();
-            interleaving.end_slice(self.request, ticks, &slice.disturbances())
+            interleaving.end_slice(self.request, ticks, slice.disturbances())
         });
         found.add(slice, counting);
         slice.clear();
@@ -122,11 +116,11 @@ impl<'a, const N: usize> Sample<'a, N> {
     /// The sample for criterion: the mean of the last pairs of the groups that count, times the
     /// iterations.
     pub(crate) fn finish(self) -> Elapsed {
-        let Self { collector, iterations, .. } = self;
+        let Self { collector, request, .. } = self;
         let scale = collector.time.scale();
         let ticks = collector.found.sample_ticks(scale.resolution_ticks);
-        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.iterations_per_pair());
-        let returned = Elapsed::of_ns(each_ns * as_f64(iterations));
+        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(request.iterations_per_pair);
+        let returned = Elapsed::of_ns(each_ns * as_f64(request.iterations));
         collector.found.rounds_ns.push(each_ns);
         collector.found.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
         returned

@@ -8,7 +8,7 @@
 //! | block, 50 us or one pair | `ru_nivcsw` | all pairs of the block: the preemption has cooled the caches for the pairs after it |
 //! | slice, 10 ms or one sample | interrupts, `steal`, frequency, tickline's clock | the long pairs; all pairs of the slice |
 //!
-//! This file is arithmetic alone: `collector.rs` reads clocks and facts.
+//! This file is arithmetic alone: `sample.rs` and `monitor.rs` read clocks and facts.
 
 use crate::pairs::disturbance::{Disturbance, Disturbances};
 use crate::pairs::noise::{Long, Noise, judge};
@@ -188,11 +188,8 @@ mod tests {
 
     #[test]
     fn a_disturbed_slice_is_named_and_what_had_a_name_keeps_it() {
-        for (disturbance, name) in [
-            (Disturbance::Stolen, "stolen"),
-            (Disturbance::Frequency, "frequency"),
-            (Disturbance::Clock, "clock"),
-        ] {
+        use Disturbance::{Clock, Frequency, Stolen};
+        for (disturbance, name) in [(Stolen, "stolen"), (Frequency, "frequency"), (Clock, "clock")] {
             let mut slice = Slice::new();
             slice.block(&mut vec![[pair(0, 100)]; 10], Some(Disturbance::Preempted));
             slice.block(&mut vec![[pair(0, 100)]; 5], None);
