@@ -114,8 +114,8 @@ impl CounterTimeBuilder {
     ///
     /// # Errors
     ///
-    /// [`GateClosed`](crate::ErrorKind::GateClosed) with the reason if the counter cannot be trusted;
-    /// [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
+    /// [`GateClosed`](crate::ErrorKind::GateClosed) with the reason if the counter cannot be
+    /// trusted; [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
     /// [`settle`](Self::settle) is over; [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle`
     /// is outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
     pub fn start(self) -> Result<CounterTime, Error> {

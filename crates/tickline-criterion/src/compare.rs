@@ -35,8 +35,9 @@ use crate::readings::{Elapsed, Ends, Source};
 /// interval is wider by this at both ends.
 const PLACE_NS: f64 = 1.0;
 
-/// Routines do not count as different if the difference is below this part of A's median, even if the interval excludes 0. Two copies of the same code can differ by as much,
-/// depending on where the linker puts them.
+/// Routines do not count as different if the difference is below this part of A's median, even if
+/// the interval excludes 0. Two copies of the same code can differ by as much, depending on where
+/// the linker puts them.
 const MIN_PERCENT: f64 = 0.5;
 
 /// What [`compare`] has found. Times are ns of an iteration.
@@ -136,16 +137,17 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Compares two routines, A and B. They run alternately within one process, so that a disturbance affects
-/// both. For each couple a random number decides which routine comes first. The result is an
-/// estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval
+/// Compares two routines, A and B. They run alternately within one process, so that a disturbance
+/// affects both. For each couple a random number decides which routine comes first. The result is
+/// an estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval
 /// of 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
 /// estimate. The estimate may therefore differ from the difference of the medians.
 ///
-/// criterion runs this as one benchmark, and gets the mean of B's pairs that count. Filters, warm-up and measurement time are criterion's. The result is printed below
-/// criterion's line, stored as `new/comparison.json` next to its files, and drawn on its page.
-/// Returns `None` if criterion measured nothing (`--list`, `--test`, a filter). If fewer than 50
-/// couples count, it prints that, and returns `None`.
+/// criterion runs this as one benchmark, and gets the mean of B's pairs that count. Filters,
+/// warm-up and measurement time are criterion's. The result is printed below criterion's line,
+/// stored as `new/comparison.json` next to its files, and drawn on its page. Returns `None` if
+/// criterion measured nothing (`--list`, `--test`, a filter). If fewer than 50 couples count, it
+/// prints that, and returns `None`.
 ///
 /// ```
 /// use std::hint::black_box;

@@ -182,8 +182,8 @@ mod tests {
     }
 
     /// Symptom: after a change of rate, samples by the old rate were reported nowhere. After a gate
-    /// had closed, all samples were timed by a counter that the clock did not trust, and one of them was
-    /// reported.
+    /// had closed, all samples were timed by a counter that the clock did not trust, and one of
+    /// them was reported.
     #[test]
     fn every_sample_counts_while_the_clock_does_not_trust_the_counter() {
         let open = status();

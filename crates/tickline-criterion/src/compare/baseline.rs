@@ -1,8 +1,8 @@
 //! This run against a stored one: criterion's `--baseline NAME`.
 //!
-//! The two were not interleaved, so what the machine did between them is unknown: its frequency, its
-//! temperature, other programs, where the memory lies. No interval of confidence can be given for
-//! that. What is known is how far each run scattered in itself: the middle nine tenths of its
+//! The two were not interleaved, so what the machine did between them is unknown: its frequency,
+//! its temperature, other programs, where the memory lies. No interval of confidence can be given
+//! for that. What is known is how far each run scattered in itself: the middle nine tenths of its
 //! rounds. A difference is called one only if
 //!
 //! 1. these ranges have no value in common, and

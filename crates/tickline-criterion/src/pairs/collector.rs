@@ -18,8 +18,8 @@ use crate::time::{CounterTime, benchers, samples};
 /// within 0.5 %, and the median of a round's hundreds of pairs is more exact than that.
 const PAIR_NS: f64 = 2_000.0;
 
-/// The fewest groups of an interleaved sample. criterion takes 10 samples or more, so they have enough
-/// for a comparison, however few iterations it asks for.
+/// The fewest groups of an interleaved sample. criterion takes 10 samples or more, so they have
+/// enough for a comparison, however few iterations it asks for.
 const MIN_GROUPS: u64 = 8;
 
 /// The most iterations of a pair.
@@ -167,7 +167,8 @@ impl<const N: usize> Collector<N> {
     }
 
     /// Chooses how many iterations a pair has, once: enough for interleaving, and that the pair's
-    /// cost is at most this share of its time. `trial_ticks` takes a pair of a given number of iterations.
+    /// cost is at most this share of its time. `trial_ticks` takes a pair of a given number of
+    /// iterations.
     pub(crate) fn choose(&mut self, share: Option<f64>, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
         if let Some(iterations) = self.iterations {
             return iterations;
