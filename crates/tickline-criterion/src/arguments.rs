@@ -15,7 +15,7 @@ const INCLUDE_VALUE: &str = "include-disturbed";
 
 /// With this and the path of another program, both run alternately; and the same as a variable.
 const AGAINST: &str = "--against";
-const OTHER_BUILD: &str = "TICKLINE_CRITERION_AGAINST";
+const PEER_BUILD: &str = "TICKLINE_CRITERION_AGAINST";
 
 /// Set for a process that another one starts: what it is for.
 const ROLE: &str = "TICKLINE_CRITERION_ROLE";
@@ -28,26 +28,26 @@ pub(crate) enum Role {
     /// To name its benchmarks.
     Lists,
     /// To take slices of one benchmark when it is asked to.
-    Answers,
+    Serves,
 }
 
 pub(crate) fn role() -> Role {
     match env::var_os(ROLE) {
         Some(role) if role == "lists" => Role::Lists,
-        Some(role) if role == "answers" => Role::Answers,
+        Some(role) if role == "serves" => Role::Serves,
         _ => Role::Measures,
     }
 }
 
 /// Prepares a process with this role, whose output is read.
 pub(crate) fn start(command: &mut Command, role: Role) -> &mut Command {
-    let role = if role == Role::Lists { "lists" } else { "answers" };
-    command.env(ROLE, role).env_remove(OTHER_BUILD).stdout(Stdio::piped()).stderr(Stdio::null())
+    let role = if role == Role::Lists { "lists" } else { "serves" };
+    command.env(ROLE, role).env_remove(PEER_BUILD).stdout(Stdio::piped()).stderr(Stdio::null())
 }
 
-/// The program that takes turns with this one.
-pub(crate) fn other_build() -> Option<OsString> {
-    env::var_os(OTHER_BUILD)
+/// The program that is interleaved with this one.
+pub(crate) fn peer_build() -> Option<OsString> {
+    env::var_os(PEER_BUILD)
 }
 
 /// The baseline that criterion compares with.
@@ -116,7 +116,7 @@ pub(crate) fn act() {
                 writeln!(io::stderr(), "tickline: {AGAINST}: {} is no program", other.display()).ok();
                 std::process::exit(2);
             }
-            again.env(OTHER_BUILD, other);
+            again.env(PEER_BUILD, other);
         } else {
             again.arg(argument);
             continue;

@@ -89,7 +89,7 @@ impl CounterTimeBuilder {
     /// Lets all pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count,
     /// whatever disturbed them. So does `cargo bench -- --include-disturbed`, or
     /// `TICKLINE_CRITERION=include-disturbed` in the environment. The disturbed ones are still
-    /// counted by cause.
+    /// counted by disturbance.
     pub fn include_disturbed(mut self) -> Self {
         self.settings.counting = Counting::All;
         self
@@ -114,8 +114,8 @@ impl CounterTimeBuilder {
     ///
     /// # Errors
     ///
-    /// [`GateClosed`](crate::ErrorKind::GateClosed) with the reason if the counter cannot be trusted;
-    /// [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
+    /// [`GateClosed`](crate::ErrorKind::GateClosed) with the reason if the counter cannot be
+    /// trusted; [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
     /// [`settle`](Self::settle) is over; [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle`
     /// is outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
     pub fn start(self) -> Result<CounterTime, Error> {

@@ -52,8 +52,9 @@ impl Scale {
 pub struct Calibration {
     /// The counter's frequency against `CLOCK_MONOTONIC`, Hz.
     pub frequency_hz: f64,
-    /// The uncertainty of the frequency, ppb: long results are off by at most this. It is
-    /// [`tickline::Status::max_drift_ppb`], and shrinks while benchmarks run.
+    /// The most by which `frequency_hz` may be off, ppb of it: [`tickline::Status::max_drift_ppb`],
+    /// and the rounding of the frequency to whole Hz. Long results are off by at most this. It
+    /// shrinks while benchmarks run.
     pub uncertainty_ppb: f64,
     /// The counter's resolution, ns: a single pair of readings can be off by this. A mean over many
     /// pairs is more exact.

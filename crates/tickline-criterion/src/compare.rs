@@ -2,45 +2,42 @@
 //!
 //! | file | does |
 //! |---|---|
-//! | `builds.rs` | runs another build of the benchmark in turns with this one |
+//! | `builds.rs` | interleaves the slices of another build of the benchmark with those of this one |
 //! | `baseline.rs` | compares this run with a stored one |
-//! | `couples.rs` | takes the medians of rounds of couples |
+//! | `paired.rs` | analyses paired times: the medians of their rounds |
 //! | `signed_rank.rs` | gives the difference its interval |
 
 pub(crate) mod baseline;
 pub(crate) mod builds;
-pub(crate) mod couples;
+pub(crate) mod paired;
 pub(crate) mod signed_rank;
 
 use std::error::Error;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use crate::calibration::Scale;
-use crate::compare::couples::{Couple, MIN_COUPLES, show};
+use crate::compare::paired::{MIN_PAIRED, PairedTimes, analyse};
 use crate::compare::signed_rank::MIN_ROUNDS;
 use crate::number::{as_f64, count, index};
-use crate::pairs::cause::Causes;
 use crate::pairs::collector::Collector;
 use crate::pairs::distribution::Distribution;
+use crate::pairs::disturbance::Disturbances;
 use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
 use crate::readings::{Elapsed, Ends, Source};
-use crate::time::CounterTime;
 
-/// The two pairs of a couple may differ by this, ns, even if both routines are the same: some
+/// The two times of a couple may differ by this, ns, even if both routines are the same: some
 /// cycles, which depend on where code and data are in memory (the example `known_delays`). The
 /// interval is wider by this at both ends.
 const PLACE_NS: f64 = 1.0;
 
-/// Routines do not count as different if the difference is below this part of the first one's
-/// median, even if the interval excludes 0. Two copies of the same code can differ by as much,
-/// depending on where the linker puts them.
+/// Routines do not count as different if the difference is below this part of A's median, even if
+/// the interval excludes 0. Two copies of the same code can differ by as much, depending on where
+/// the linker puts them.
 const MIN_PERCENT: f64 = 0.5;
 
 /// What [`compare`] has found. Times are ns of an iteration.
@@ -49,11 +46,11 @@ const MIN_PERCENT: f64 = 0.5;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// The median of the first routine, ns.
+    /// The median of A, ns: the first routine, or the other build.
     pub a_ns: f64,
-    /// The median of the second, ns.
+    /// The median of B, ns: the second routine, or this build.
     pub b_ns: f64,
-    /// How much longer the second takes than the first, ns: the estimate of Hodges and Lehmann,
+    /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann,
     /// over the rounds.
     pub difference_ns: f64,
     /// The lower end of the interval that contains the difference with 95 % confidence, ns. The
@@ -62,20 +59,20 @@ pub struct Comparison {
     pub low_ns: f64,
     /// Its upper end, ns.
     pub high_ns: f64,
-    /// Couples that count.
+    /// Couples that count. A couple is a time of A and the time of B that was taken next to it.
     pub couples: u64,
     /// Couples that were disturbed. They are excluded, unless all are included.
     pub disturbed: u64,
     /// Iterations of each routine in a couple.
     pub iterations: u64,
     rounds_ns: Vec<f64>,
-    causes: Causes,
+    disturbances: Disturbances,
     counting: Counting,
     subject: &'static str,
 }
 
 impl Comparison {
-    /// The difference as a part of the first routine's median, %.
+    /// The difference as a part of A's median, %.
     #[must_use]
     pub fn percent(&self) -> f64 {
         self.difference_ns / self.a_ns * 100.0
@@ -98,7 +95,7 @@ impl Comparison {
             "iterations_per_pair": self.iterations,
             "couples_counted": self.couples,
             "disturbed_are": self.counting.name(),
-            "disturbed": self.causes.json(),
+            "disturbed": self.disturbances.json(),
             "median_a_ns": self.a_ns,
             "median_b_ns": self.b_ns,
             "difference_ns": self.difference_ns,
@@ -136,21 +133,21 @@ impl fmt::Display for Comparison {
             Ns(*b_ns),
             self.estimate(),
         )?;
-        if self.causes.total() == 0 { Ok(()) } else { write!(f, ": {}", self.causes) }
+        if self.disturbances.total() == 0 { Ok(()) } else { write!(f, ": {}", self.disturbances) }
     }
 }
 
-/// Compares two routines. They run alternately within one process, so that a disturbance affects
-/// both. For each couple a random number decides which routine comes first. The result is an
-/// estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval
+/// Compares two routines, A and B. They run alternately within one process, so that a disturbance
+/// affects both. For each couple a random number decides which routine comes first. The result is
+/// an estimate of the difference (Hodges and Lehmann's, over 60 rounds), with a confidence interval
 /// of 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
 /// estimate. The estimate may therefore differ from the difference of the medians.
 ///
-/// criterion runs this as one benchmark, and gets the mean of the second routine's pairs that
-/// count. Filters, warm-up and measurement time are criterion's. The result is printed below
-/// criterion's line, stored as `new/comparison.json` next to its files, and drawn on its page.
-/// Returns `None` if criterion measured nothing (`--list`, `--test`, a filter). If fewer than 50
-/// couples count, it prints that, and returns `None`.
+/// criterion runs this as one benchmark, and gets the mean of B's pairs that count. Filters,
+/// warm-up and measurement time are criterion's. The result is printed below criterion's line,
+/// stored as `new/comparison.json` next to its files, and drawn on its page. Returns `None` if
+/// criterion measured nothing (`--list`, `--test`, a filter). If fewer than 50 couples count, it
+/// prints that, and returns `None`.
 ///
 /// ```
 /// use std::hint::black_box;
@@ -167,7 +164,7 @@ impl fmt::Display for Comparison {
 /// let comparison =
 ///     compare(&mut criterion, "parse", || text().parse::<u32>(), || text().parse::<f64>());
 /// if let Some(comparison) = comparison {
-///     println!("the second takes {:+.1} % longer", comparison.percent());
+///     println!("B takes {:+.1} % longer", comparison.percent());
 /// }
 /// # let _ = std::fs::remove_dir_all(directory);
 /// ```
@@ -177,7 +174,7 @@ impl fmt::Display for Comparison {
 ///
 /// ```text
 /// parse                   time:   [10.687 ns 10.738 ns 10.796 ns]
-///                         medians: 4.1 ns and 10.6 ns; estimate over 60 rounds: +6.513 ns (+159.73 %), 95 % in [+6.508, +6.517] ns: the second is slower
+///                         medians: 4.1 ns and 10.6 ns; estimate over 60 rounds: +6.513 ns (+159.73 %), 95 % in [+6.508, +6.517] ns: B is slower
 ///                         800021 couples of 256 iterations each, 10526 more disturbed and excluded: preempted 9271, interrupted 1255
 /// ```
 pub fn compare<C: BenchPairs, A, B>(
@@ -186,26 +183,18 @@ pub fn compare<C: BenchPairs, A, B>(
     mut a: impl FnMut() -> A,
     mut b: impl FnMut() -> B,
 ) -> Option<Comparison> {
-    let (mut collector, mut coin) = (None, Coin::default());
+    let mut collector = None;
     criterion.run(id.into(), &mut |iterations| {
-        let collector = collector.get_or_insert_with(|| Collector::new(|_| None));
+        let collector = collector.get_or_insert_with(|| Collector::new(None));
         let source = collector.time.source();
         let mut routines: [&mut dyn FnMut(u64) -> Ends; 2] =
             [&mut |calls| timed(source, calls, &mut a), &mut |calls| timed(source, calls, &mut b)];
-        sample(collector, &mut coin, iterations, &mut routines)
+        sample(collector, iterations, &mut routines)
     });
     let collector = collector.filter(Collector::has_measured)?;
-    let Collector { time, found, .. } = &collector;
-    let measured = Measured {
-        time,
-        scale: time.scale(),
-        couples: &found.kept,
-        slice_ends: None,
-        causes: found.causes,
-        iterations: collector.iterations_per_pair(),
-        names: ["the first", "the second"],
-    };
-    measured.report(collector.returned())
+    let (paired, disturbances) = (&*collector.found.paired, collector.found.disturbances);
+    let names = ["A", "B"];
+    Measured { collector: &collector, paired, slice_ends: None, disturbances, names }.report()
 }
 
 /// Takes a pair around so many `calls`. Not inlined, so that equal routines have equal code.
@@ -214,25 +203,15 @@ fn timed<O>(source: Source, calls: u64, routine: &mut impl FnMut() -> O) -> Ends
     bencher::timed(source, calls, routine)
 }
 
-/// Decides at random which of two comes first.
-#[derive(Debug, Default)]
-pub(crate) struct Coin {
-    random: RandomState,
-    tosses: u64,
-}
-
-impl Coin {
-    /// 0 or 1.
-    pub(crate) fn toss(&mut self) -> usize {
-        self.tosses += 1;
-        index(self.random.hash_one(self.tosses) & 1)
-    }
+/// 0 or 1, at random: which of two comes first.
+pub(crate) fn toss() -> usize {
+    // Each state has other keys.
+    index(RandomState::new().hash_one(()) & 1)
 }
 
 /// Takes a sample. Both routines are called from one place in the code, so that they begin alike.
 fn sample(
-    collector: &mut Collector<2, Vec<Couple>>,
-    coin: &mut Coin,
+    collector: &mut Collector<2>,
     iterations: u64,
     routines: &mut [&mut dyn FnMut(u64) -> Ends; 2],
 ) -> Elapsed {
@@ -242,40 +221,37 @@ fn sample(
     });
     let mut sample = collector.sample(iterations);
     loop {
-        let first = coin.toss();
-        let mut couple = [Ends::NONE; 2];
+        let first = toss();
+        let mut group = [Ends::NONE; 2];
         for routine in [first, 1 - first] {
-            couple[routine] = routines[routine](iterations_per_pair);
+            group[routine] = routines[routine](iterations_per_pair);
         }
-        if sample.push(couple).is_break() {
+        if sample.push(group).is_break() {
             return sample.finish();
         }
     }
 }
 
-/// The couples that count, and what they are.
-pub(crate) struct Measured<'a> {
-    pub(crate) time: &'a CounterTime,
-    pub(crate) scale: Scale,
-    pub(crate) couples: &'a [Couple],
-    /// Where slices end, if the couples of one were not in turns with each other.
+/// The paired times that count, and what they are.
+pub(crate) struct Measured<'a, const N: usize> {
+    pub(crate) collector: &'a Collector<N>,
+    pub(crate) paired: &'a [PairedTimes],
+    /// Where slices end, if whole slices were interleaved.
     pub(crate) slice_ends: Option<&'a [usize]>,
     /// What disturbed others.
-    pub(crate) causes: Causes,
-    /// Iterations in a pair.
-    pub(crate) iterations: u64,
-    /// What is compared. The verdict is on the second.
+    pub(crate) disturbances: Disturbances,
+    /// The names of A and B. The verdict is on B.
     pub(crate) names: [&'static str; 2],
 }
 
-impl Measured<'_> {
+impl<const N: usize> Measured<'_, N> {
     /// Prints and stores the comparison, or prints that there is none.
-    pub(crate) fn report(&self, returned: (&[f64], SystemTime)) -> Option<Comparison> {
-        let messages = self.time.settings().messages;
+    pub(crate) fn report(&self) -> Option<Comparison> {
+        let messages = self.collector.time.settings().messages;
         let Some(comparison) = self.comparison() else {
             let (have, what, least) = match self.slice_ends {
                 Some(ends) => (count(ends.len()), "slices", count(MIN_ROUNDS)),
-                None => (count(self.couples.len()), "couples", MIN_COUPLES),
+                None => (count(self.paired.len()), "couples", MIN_PAIRED),
             };
             messages.print(&format_args!(
                 "not compared: {have} {what} count, {least} are needed; measure longer"
@@ -289,29 +265,30 @@ impl Measured<'_> {
             json: comparison.json(),
             svg: &|name, _| self.draw(name, &comparison),
         };
-        files::store(self.time, returned, files);
+        files::store(&self.collector.time, self.collector.returned(), files);
         Some(comparison)
     }
 
     fn comparison(&self) -> Option<Comparison> {
-        let shown = show(self.couples, self.slice_ends, self.scale.resolution_ticks)?;
-        let iterations_per_pair = as_f64(self.iterations);
-        let [a_ns, b_ns] = shown.medians.map(|ticks| self.scale.net_ns(ticks) / iterations_per_pair);
+        let (scale, iterations) = (self.collector.scale(), self.collector.iterations_per_pair());
+        let analysis = analyse(self.paired, self.slice_ends, as_f64(scale.resolution_ticks))?;
+        let iterations_per_pair = as_f64(iterations);
+        let [a_ns, b_ns] = analysis.medians.map(|ticks| scale.net_ns(ticks) / iterations_per_pair);
         // Both medians contain the cost of a pair, so their difference does not.
-        let ns = |ticks: f64| ticks * self.scale.ns_per_tick / iterations_per_pair;
+        let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations_per_pair;
         let place_ns = PLACE_NS / iterations_per_pair;
         Some(Comparison {
             a_ns,
             b_ns,
-            difference_ns: ns(shown.difference.estimate),
-            low_ns: ns(shown.difference.low) - place_ns,
-            high_ns: ns(shown.difference.high) + place_ns,
-            couples: count(self.couples.len()),
-            disturbed: self.causes.total(),
-            iterations: self.iterations,
-            rounds_ns: shown.rounds.into_iter().map(ns).collect(),
-            causes: self.causes,
-            counting: self.time.settings().counting,
+            difference_ns: ns(analysis.difference.estimate),
+            low_ns: ns(analysis.difference.low) - place_ns,
+            high_ns: ns(analysis.difference.high) + place_ns,
+            couples: count(self.paired.len()),
+            disturbed: self.disturbances.total(),
+            iterations,
+            rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
+            disturbances: self.disturbances,
+            counting: self.collector.time.settings().counting,
             subject: self.names[1],
         })
     }
@@ -319,14 +296,13 @@ impl Measured<'_> {
     fn draw(&self, name: &str, comparison: &Comparison) -> Result<String, Box<dyn Error>> {
         let [a, b] = [0, 1].map(|side| {
             let mut distribution = Distribution::default();
-            distribution.extend(self.couples.iter().map(|couple| [couple[side]]));
-            distribution.histogram_ns(&self.scale, self.iterations)
+            distribution.extend(self.paired.iter().map(|two| two[side]));
+            distribution.histogram_ns(&self.collector.scale(), comparison.iterations)
         });
         let marks = [[("p50", 0.5, comparison.a_ns)], [("p50", 0.5, comparison.b_ns)]];
-        let [first, second] = self.names;
         let series = [
-            Series { name: first, histogram: &a, marks: &marks[0] },
-            Series { name: second, histogram: &b, marks: &marks[1] },
+            Series { name: self.names[0], histogram: &a, marks: &marks[0] },
+            Series { name: self.names[1], histogram: &b, marks: &marks[1] },
         ];
         plot::draw(name, &comparison.estimate(), &series)
     }

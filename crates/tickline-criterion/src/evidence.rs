@@ -5,7 +5,7 @@
 
 use tickline::{Event, Events, State};
 
-use crate::pairs::cause::Cause;
+use crate::pairs::disturbance::Disturbance;
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -33,7 +33,7 @@ pub(crate) const DISTURBING: [Event; 5] =
 
 /// What is known at one moment of this thread's CPU and of tickline's clock.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Facts {
+pub(crate) struct SystemFacts {
     /// `None` where the OS clock measures.
     clock: Option<(Events, State)>,
     /// Time that the hypervisor gave to others, in units of `/proc/stat` (`USER_HZ`).
@@ -42,7 +42,7 @@ pub(crate) struct Facts {
     frequency_khz: Option<u64>,
 }
 
-impl Facts {
+impl SystemFacts {
     /// The facts of `cpu`, or of the CPU that this thread is on.
     pub(crate) fn of(cpu: Option<usize>, clock: Option<(Events, State)>) -> Self {
         let cpu = cpu.or_else(system::cpu);
@@ -50,8 +50,8 @@ impl Facts {
     }
 
     /// What has disturbed all pairs since then.
-    pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Cause> {
-        // The clock noticed an event, or did not vouch for the counter at one end.
+    pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
+        // The clock noticed an event, or did not trust the counter at one end.
         let clock = |((now, state), (before, state_before)): ((Events, State), (Events, State))| {
             let happened = |event| now.get(event) > before.get(event);
             DISTURBING.into_iter().any(happened) || [state, state_before] != [State::Fast; 2]
@@ -60,11 +60,11 @@ impl Facts {
             now.abs_diff(before).saturating_mul(100) > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
         };
         if self.clock.zip(earlier.clock).is_some_and(clock) {
-            Some(Cause::Clock)
+            Some(Disturbance::Clock)
         } else if self.stolen.zip(earlier.stolen).is_some_and(|(now, before)| now > before) {
-            Some(Cause::Stolen)
+            Some(Disturbance::Stolen)
         } else if self.frequency_khz.zip(earlier.frequency_khz).is_some_and(frequency) {
-            Some(Cause::Frequency)
+            Some(Disturbance::Frequency)
         } else {
             None
         }
@@ -81,39 +81,42 @@ mod tests {
         Clock::builder().driver(Driver::Manual).start().expect("a clock")
     }
 
-    fn known() -> Facts {
+    fn known() -> SystemFacts {
         let clock = Some((clock().status().events, State::Fast));
-        Facts { clock, stolen: Some(7), frequency_khz: Some(2_000_000) }
+        SystemFacts { clock, stolen: Some(7), frequency_khz: Some(2_000_000) }
     }
 
     #[test]
     fn facts_that_are_unknown_disturb_nothing() {
-        for (now, before) in [(Facts::default(), known()), (known(), Facts::default()), (known(), known())] {
+        let unknown = SystemFacts::default();
+        for (now, before) in [(unknown, known()), (known(), unknown), (known(), known())] {
             assert_eq!(now.disturbed_since(&before), None);
         }
     }
 
     #[test]
     fn one_tick_is_stolen_and_two_percent_are_the_same_frequency() {
-        assert_eq!(Facts { stolen: Some(8), ..known() }.disturbed_since(&known()), Some(Cause::Stolen));
-        for (khz, cause) in [
+        let now = SystemFacts { stolen: Some(8), ..known() };
+        assert_eq!(now.disturbed_since(&known()), Some(Disturbance::Stolen));
+        for (khz, disturbance) in [
             (2_040_000, None),
             (1_960_000, None),
-            (2_041_000, Some(Cause::Frequency)),
-            (1_959_000, Some(Cause::Frequency)),
+            (2_041_000, Some(Disturbance::Frequency)),
+            (1_959_000, Some(Disturbance::Frequency)),
         ] {
-            let now = Facts { frequency_khz: Some(khz), ..known() };
-            assert_eq!(now.disturbed_since(&known()), cause, "{khz}");
+            let now = SystemFacts { frequency_khz: Some(khz), ..known() };
+            assert_eq!(now.disturbed_since(&known()), disturbance, "{khz}");
         }
     }
 
     #[test]
     fn a_clock_that_noticed_something_or_is_closed_at_either_end_disturbs() {
         let (clock, closed) = (clock(), State::Fallback(Reason::DisabledByProgram));
-        let facts = |state| Facts { clock: Some((clock.status().events, state)), ..Facts::default() };
+        let facts =
+            |state| SystemFacts { clock: Some((clock.status().events, state)), ..SystemFacts::default() };
         let before = facts(State::Fast);
         for (now, before) in [(facts(closed), before), (before, facts(closed))] {
-            assert_eq!(now.disturbed_since(&before), Some(Cause::Clock));
+            assert_eq!(now.disturbed_since(&before), Some(Disturbance::Clock));
         }
         clock.maintain();
         clock.disable();
@@ -121,6 +124,6 @@ mod tests {
             eprintln!("SKIPPED: the counter does not serve here, so no gate closes");
             return;
         }
-        assert_eq!(facts(State::Fast).disturbed_since(&before), Some(Cause::Clock));
+        assert_eq!(facts(State::Fast).disturbed_since(&before), Some(Disturbance::Clock));
     }
 }

@@ -36,8 +36,8 @@ impl Observations {
         Self { scale, cost_measured, incidents, start, state: State::Fast }
     }
 
-    /// Measures the cost of a pair anew if it is time. While a gate is closed, nothing vouches for
-    /// the counter.
+    /// Measures the cost of a pair anew if it is time. While a gate is closed, the clock does not
+    /// trust the counter.
     pub(crate) fn renew_cost(&mut self, measure: impl FnOnce() -> f64) {
         if self.state == State::Fast && self.cost_measured.elapsed() >= COST_LASTS {
             (self.scale.cost_ticks, self.cost_measured) = (measure(), Instant::now());
@@ -51,14 +51,14 @@ impl Observations {
         if self.state == State::Fast {
             self.scale = self.scale.at_rate_of(status).unwrap_or(self.scale);
         } else {
-            // While a gate is closed, nothing vouches for the clock's rate.
+            // While a gate is closed, the clock's rate is not to be trusted.
             incidents.fallback_state = Some(self.state);
         }
         let is_fast = [before, self.state] == [State::Fast; 2];
         incidents.samples += 1;
         incidents.moved += u64::from(sample.moved > 0);
         incidents.backwards += u64::from(sample.backwards > 0);
-        incidents.unvouched += u64::from(!is_fast || self.scale.uncertainty_ppb > VAGUE_PPB);
+        incidents.untrusted += u64::from(!is_fast || self.scale.uncertainty_ppb > VAGUE_PPB);
     }
 
     /// The incidents up to the clock's events `now`.
@@ -96,9 +96,10 @@ pub struct Incidents {
     /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were
     /// reset.
     pub backwards: u64,
-    /// Samples that the clock did not vouch for: before or after the sample a gate was closed, there
-    /// was no line, or the rate was uncertain by more than 100 ppm. The counter still timed them.
-    pub unvouched: u64,
+    /// Samples during which the clock did not trust the counter: before or after the sample a gate
+    /// was closed, there was no line, or the rate was uncertain by more than 100 ppm. The counter
+    /// still timed them.
+    pub untrusted: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<State>,
     /// The events of tickline's clock by which samples may be wrong, until now, and how often each
@@ -109,7 +110,7 @@ pub struct Incidents {
 impl fmt::Display for Incidents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = Vec::new();
-        let Self { samples, moved, backwards, unvouched, fallback_state, events } = self;
+        let Self { samples, moved, backwards, untrusted, fallback_state, events } = self;
         if *moved > 0 {
             lines.push(format!(
                 "{moved} of {samples} samples contain a move of the thread to another CPU; to avoid that, bind it to one"
@@ -120,11 +121,11 @@ impl fmt::Display for Incidents {
                 "{backwards} of {samples} samples are too short, because the counter stepped back: the results cannot be trusted"
             ));
         }
-        if *unvouched > 0 {
+        if *untrusted > 0 {
             let vague = "its rate was not known";
             let why = fallback_state.map_or(vague.to_owned(), |state| format!("{vague}, or {state}"));
             lines.push(format!(
-                "{unvouched} of {samples} samples are to be repeated, as the clock did not vouch for the counter: {why}"
+                "{untrusted} of {samples} samples are to be repeated, as the clock did not trust the counter: {why}"
             ));
         }
         if *samples > 0 && !events.is_empty() {
@@ -175,22 +176,22 @@ mod tests {
         assert!((first.uncertainty_ppb - 500.2).abs() < 1e-6, "{first:?}");
         let faster = with(&open, |status| status.frequency_hz = Some(5_000_000_000));
         observations.count(&Elapsed::default(), &with(&faster, |status| status.state = CLOSED));
-        assert_eq!(observations.scale, first, "nothing vouches for another one");
+        assert_eq!(observations.scale, first, "a rate behind a closed gate");
         observations.count(&Elapsed::default(), &faster);
         assert!((observations.scale.ns_per_tick - 0.2).abs() < 1e-12, "{observations:?}");
     }
 
     /// Symptom: after a change of rate, samples by the old rate were reported nowhere. After a gate
-    /// had closed, all samples were timed by a counter that nothing vouched for, and one of them was
-    /// reported.
+    /// had closed, all samples were timed by a counter that the clock did not trust, and one of
+    /// them was reported.
     #[test]
-    fn every_sample_counts_for_which_the_clock_does_not_vouch() {
+    fn every_sample_counts_while_the_clock_does_not_trust_the_counter() {
         let open = status();
         let vague = with(&open, |status| status.max_drift_ppb = 800_000);
         let closed = with(&open, |status| status.state = CLOSED);
         let mut observations = observations(&open);
         // The sample after `closed` began with a closed gate.
-        for (status, unvouched) in [
+        for (status, untrusted) in [
             (&open, 0),
             (&vague, 1),
             (&vague, 2),
@@ -201,12 +202,12 @@ mod tests {
             (&open, 5),
         ] {
             observations.count(&Elapsed::default(), status);
-            assert_eq!(observations.incidents.unvouched, unvouched, "{observations:?}");
+            assert_eq!(observations.incidents.untrusted, untrusted, "{observations:?}");
         }
         assert_eq!(
             observations.incidents(&open.events).to_string(),
             format!(
-                "5 of 8 samples are to be repeated, as the clock did not vouch for the counter: its rate was not known, or {CLOSED}"
+                "5 of 8 samples are to be repeated, as the clock did not trust the counter: its rate was not known, or {CLOSED}"
             )
         );
     }

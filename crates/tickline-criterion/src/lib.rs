@@ -62,11 +62,11 @@
 //!   so the median of equal times is right within a tenth of that resolution.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
-//! - The crate counts, prints and stores the cause of each disturbed pair. It excludes disturbed
-//!   pairs, also from the mean that criterion gets, and measures others in their place. With
-//!   `cargo bench -- --include-disturbed` they count.
+//! - The crate counts disturbed pairs by what disturbed them, and prints and stores the counts. It
+//!   excludes these pairs, also from the mean that criterion gets, and measures others in their
+//!   place. With `cargo bench -- --include-disturbed` they count.
 //!
-//! | cause | seen by | excluded |
+//! | disturbance | seen by | excluded |
 //! |---|---|---|
 //! | `moved` | the CPU's id, which comes with the counter | the pair |
 //! | `backwards` | an end that is before its start | the pair, which has no duration |
@@ -88,9 +88,9 @@
 //!
 //! # A against B
 //!
-//! [`compare`] runs two routines alternately, in random order, in one process. It gives an estimate of
-//! the difference, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60 rounds;
-//! Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
+//! [`compare`] runs two routines alternately, in random order, in one process. It gives an estimate
+//! of the difference, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60
+//! rounds; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
 //! The table compares a routine of 50 ns (A) with itself, and with one that takes 4 cycles longer
 //! (B), while a busy thread runs on each CPU. "found different" needs an interval without 0 and a

@@ -22,8 +22,8 @@ impl Messages {
         }
     }
 
-    /// Prints why another build takes no turns.
-    pub(crate) fn not_in_turns(self, error: &str) {
+    /// Prints why another build is not interleaved with this one.
+    pub(crate) fn not_interleaved(self, error: &str) {
         self.print(&format_args!("not compared with the other build: {error}"));
     }
 

@@ -3,30 +3,45 @@
 //! | file | does |
 //! |---|---|
 //! | `bencher.rs` | runs the routine between the readings |
-//! | `collector.rs`, `monitor.rs` | take samples block by block, and ask for the facts |
-//! | `slice.rs`, `cause.rs`, `spin.rs` | decide which pairs count |
+//! | `collector.rs`, `sample.rs` | take samples, slice by slice and block by block |
+//! | `monitor.rs` | asks for the facts about blocks and slices |
+//! | `slice.rs`, `disturbance.rs`, `noise.rs` | decide which pairs count |
 //! | `distribution.rs`, `outcome.rs` | say what they show |
 //! | `files.rs` | stores that next to criterion's files, and reads a baseline from there |
+//!
+//! | word | meaning |
+//! |---|---|
+//! | pair | two readings, around one iteration or around a batch of them; also the time between |
+//! | paired times | a time of A and the time of B that was taken next to it; printed and stored as a couple |
+//! | group | pairs that count together or not at all: one pair, or the two of paired times |
+//! | block | groups of 50 us; one preemption disturbs all of them |
+//! | slice | blocks of 10 ms, or those of one sample if it is shorter; steal, a frequency change or an event of the clock disturbs all of them |
+//! | sample | criterion's: some iterations, for which it gets one number |
+//! | round | one value of a verdict: a sample, or the paired times of one sixtieth of the run |
+//! | interleaving | two routines alternate by pairs, or two builds by slices; the driving build asks, the serving one answers |
+//! | turn | a slice of one build, while the other one waits; "in turns", as printed and stored, means interleaved |
+//! | disturbance | why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
+//! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise`]) |
 
 pub(crate) mod bencher;
-pub(crate) mod cause;
 pub(crate) mod collector;
 pub(crate) mod distribution;
+pub(crate) mod disturbance;
 pub(crate) mod files;
 pub(crate) mod monitor;
+pub(crate) mod noise;
 pub(crate) mod outcome;
+pub(crate) mod sample;
 pub(crate) mod slice;
-pub(crate) mod spin;
 
 use std::error::Error;
 
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
 
 use crate::compare::Measured;
-use crate::compare::builds::{self, Other, Turns};
+use crate::compare::builds::{self, Interleaving, PeerBuild};
 use crate::pairs::bencher::PairBencher;
 use crate::pairs::collector::Collector;
-use crate::pairs::distribution::Distribution;
 use crate::pairs::outcome::{Outcome, QUANTILES};
 use crate::plot::{self, Series};
 use crate::readings::Elapsed;
@@ -99,18 +114,17 @@ pub trait BenchPairs: sealed::Criterion {
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (mut collector, mut other) = (None, Other::of(time::count_benchmark()));
+        let (mut collector, mut peer) = (None, PeerBuild::of(time::count_benchmark()));
         builds::mark();
         self.run(id.into(), &mut |iterations| {
-            let collector =
-                collector.get_or_insert_with(|| Collector::new(|time| Turns::of(other.take(), time)));
+            let collector = collector.get_or_insert_with(|| Collector::new(Interleaving::of(peer.take())));
             loop {
                 let mut bencher = PairBencher::new(collector, iterations);
                 benchmark(&mut bencher, input);
                 let returned = bencher
                     .returned
                     .expect("the benchmark must call iter, or another method that times something");
-                // The build that asks for slices ends this process when it has enough.
+                // The build that drives ends this process when it has enough.
                 if collector.asked().is_none() {
                     return returned;
                 }
@@ -184,8 +198,8 @@ impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
 }
 
 /// Prints and stores the outcome.
-fn report(collector: &Collector<1, Distribution>) {
-    let Collector { time, found, turns, .. } = collector;
+fn report(collector: &Collector<1>) {
+    let Collector { time, found, interleaving, .. } = collector;
     let (scale, iterations) = (collector.scale(), collector.iterations_per_pair());
     let outcome = Outcome::new(found, time.settings().counting, scale, iterations);
     let Some(outcome) = outcome else { return };
@@ -197,11 +211,10 @@ fn report(collector: &Collector<1, Distribution>) {
         svg: &|name, then| draw(&outcome, name, then),
     };
     files::store(time, collector.returned(), files);
-    if let Some(Turns::Asks(other)) = turns {
-        let (couples, slice_ends, causes) = (&*other.couples, Some(&*other.slice_ends), other.causes);
+    if let Some(Interleaving::Drives(peer)) = interleaving {
+        let (paired, slice_ends, disturbances) = (&*peer.paired, Some(&*peer.slice_ends), peer.disturbances);
         let names = ["the other build", "this build"];
-        let measured = Measured { time, scale, couples, slice_ends, causes, iterations, names };
-        measured.report(collector.returned());
+        Measured { collector, paired, slice_ends, disturbances, names }.report();
     }
 }
 
@@ -215,5 +228,5 @@ fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Baseline>) -> Re
         stored = serde_json::from_value(json["histogram_ns"].clone()).unwrap_or_default();
         series.push(Series { name: baseline, histogram: &stored, marks: &[] });
     }
-    plot::draw(name, &outcome.disturbances(), &series)
+    plot::draw(name, &outcome.caption(), &series)
 }

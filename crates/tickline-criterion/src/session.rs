@@ -11,7 +11,7 @@ use crate::calibration::{Scale, pair_ticks};
 use crate::error::{Error, ErrorKind};
 use crate::incidents::{Incidents, Observations};
 use crate::number::round;
-use crate::pairs::spin::Spinner;
+use crate::pairs::noise::NoiseLoop;
 use crate::readings::{Elapsed, Source};
 
 /// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
@@ -23,14 +23,14 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// How long the loop that shows interrupts runs at the start: a few periods of the slowest timer
 /// interrupt, of 4 ms.
-const FIRST_SPIN_NS: f64 = 20e6;
+const FIRST_RUN_NS: f64 = 20e6;
 
 #[derive(Debug)]
 pub(crate) struct Session {
     clock: Clock,
     source: Source,
     /// The loop that shows interrupts. It has run once.
-    pub(crate) spinner: Spinner,
+    pub(crate) noise_loop: NoiseLoop,
     observations: Mutex<Observations>,
 }
 
@@ -46,9 +46,9 @@ impl Session {
         let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(source));
         let resolution_ticks = resolution_ticks(&counter, &mut Scratch::new());
         let scale = Scale { cost_ticks, resolution_ticks, ..scale };
-        let mut spinner = Spinner::calibrate(counter);
-        spinner.spin(round(FIRST_SPIN_NS / scale.ns_per_tick));
-        Ok(Self { clock, source, spinner, observations: Mutex::new(Observations::new(scale, events)) })
+        let mut noise_loop = NoiseLoop::calibrate(counter);
+        noise_loop.run(round(FIRST_RUN_NS / scale.ns_per_tick));
+        Ok(Self { clock, source, noise_loop, observations: Mutex::new(Observations::new(scale, events)) })
     }
 
     pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {
@@ -166,6 +166,6 @@ mod tests {
         assert!(text.contains("while 1 samples were taken") && text.contains("gate_closed 1"), "{text}");
         let scale = session.observations().scale;
         assert_eq!(session.to_ns(&sample), sample.to_ns(&scale));
-        assert_eq!(session.incidents().unvouched, 1);
+        assert_eq!(session.incidents().untrusted, 1);
     }
 }

@@ -1,8 +1,8 @@
 //! This run against a stored one: criterion's `--baseline NAME`.
 //!
-//! The two were not in turns, so what the machine did between them is unknown: its frequency, its
-//! temperature, other programs, where the memory lies. No interval of confidence can be given for
-//! that. What is known is how far each run scattered in itself: the middle nine tenths of its
+//! The two were not interleaved, so what the machine did between them is unknown: its frequency,
+//! its temperature, other programs, where the memory lies. No interval of confidence can be given
+//! for that. What is known is how far each run scattered in itself: the middle nine tenths of its
 //! rounds. A difference is called one only if
 //!
 //! 1. these ranges have no value in common, and
@@ -47,7 +47,7 @@ impl Change {
     /// `None` if one of them has too few rounds.
     pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
         let (before, after) = (range(then)?, range(now)?);
-        // The rounds of a comparison are differences, parts of the first routine's time.
+        // The rounds of a comparison are differences, parts of A's time.
         let whole_ns = then["median_a_ns"].as_f64();
         let what = if whole_ns.is_some() { "difference " } else { "" };
         let percent = (after[1] - before[1]) / whole_ns.unwrap_or(before[1]) * 100.0;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comparison_of_differences_is_a_part_of_the_first_routine() {
+    fn a_comparison_of_differences_is_a_part_of_a() {
         let of = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
         let change = Change::new("main", &of(1.0), &of(2.5)).expect("ten rounds");
         assert!((change.percent - 1.5).abs() < 1e-9 && !change.is_different(), "{change}");

@@ -2,20 +2,21 @@
 //!
 //! This process measures the new build, as always. For each of its benchmarks it starts the other
 //! program, with the benchmark's name. There criterion runs that benchmark alone, and this crate
-//! takes no sample until it is asked for one. The contract:
+//! takes no sample until it is asked for one. This process drives, and the other one serves. The
+//! contract:
 //!
 //! 1. Both processes are bound to one CPU (Linux), and only one of them runs at a time: the other
 //!    one waits for a line.
 //! 2. They alternate by slices of 10 ms or less. A random number decides which comes first.
 //! 3. Both have samples of the same size, and pairs of the same number of iterations.
-//! 4. The n-th pair of a slice and the n-th of the other build's slice are a couple. The verdict
-//!    on the couples is that of [`compare`](crate::compare). Its rounds have whole slices.
+//! 4. The n-th pair of a slice and the n-th of the other build's slice are paired times, as those
+//!    of [`compare`](crate::compare), which gives the verdict. Its rounds have whole slices.
 //!
 //! | line | sent to | says |
 //! |---|---|---|
 //! | `tickline-criterion: counter` | this build | ready, and by which clock |
 //! | `[7,5000,64]` | the other build | take a slice of sample 7, of 5,000 iterations, 64 in a pair |
-//! | `tickline-criterion: [[0,..],[5434,..]]` | this build | disturbed pairs by cause; the pairs that count, ticks |
+//! | `tickline-criterion: [[0,..],[5434,..]]` | this build | disturbed pairs by disturbance; the pairs that count, ticks |
 //!
 //! A program does not learn its benchmarks' full names from criterion. So this process first starts
 //! itself with `--list`, and this crate prints a mark before and after each of its benchmarks.
@@ -26,14 +27,14 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::arguments::{self, Role};
-use crate::compare::Coin;
-use crate::compare::couples::Couple;
+use crate::compare::paired::PairedTimes;
+use crate::compare::toss;
 use crate::evidence;
-use crate::pairs::cause::Causes;
+use crate::pairs::disturbance::Disturbances;
 use crate::readings::Source;
 use crate::time::CounterTime;
 
-/// What a line for the asking process begins with: criterion and the benchmark print, too.
+/// What a line for the driving process begins with: criterion and the benchmark print, too.
 const MARK: &str = "tickline-criterion: ";
 
 /// What the other build is asked for.
@@ -46,33 +47,35 @@ pub(crate) struct Request {
     pub(crate) iterations_per_pair: u64,
 }
 
-/// This process's part.
+/// The part of this process where two builds are interleaved.
 #[derive(Debug)]
-pub(crate) enum Turns {
+pub(crate) enum Interleaving {
     /// Asks the other build for slices.
-    Asks(Box<Other>),
+    Drives(Box<PeerBuild>),
     /// Is the other build, with the present request.
-    Answers(Request),
+    Serves(Request),
 }
 
-impl Turns {
-    /// The part of this process in a benchmark that begins. `other` is what [`Other::of`] returned.
-    pub(crate) fn of(other: Option<Result<Other, String>>, time: &CounterTime) -> Option<Self> {
-        let clock = clock(time);
+impl Interleaving {
+    /// The part of this process in a benchmark that begins. `peer` is what [`PeerBuild::of`]
+    /// returned.
+    pub(crate) fn of(peer: Option<Result<PeerBuild, String>>) -> Option<Self> {
+        let time = CounterTime::current();
+        let clock = clock(&time);
         match arguments::role() {
             Role::Lists => std::process::exit(1), // criterion was not given the argument
-            Role::Answers => {
+            Role::Serves => {
                 send(clock);
-                Some(Self::Answers(read_request()))
+                Some(Self::Serves(read_request()))
             }
             Role::Measures => {
-                let other = other?.and_then(|other| {
-                    if other.clock == clock {
-                        return Ok(Self::Asks(Box::new(other)));
+                let peer = peer?.and_then(|peer| {
+                    if peer.clock == clock {
+                        return Ok(Self::Drives(Box::new(peer)));
                     }
-                    Err(format!("it measures by the {}, and this build by the {clock}", other.clock))
+                    Err(format!("it measures by the {}, and this build by the {clock}", peer.clock))
                 });
-                other.inspect_err(|error| time.settings().messages.not_in_turns(error)).ok()
+                peer.inspect_err(|error| time.settings().messages.not_interleaved(error)).ok()
             }
         }
     }
@@ -82,13 +85,13 @@ impl Turns {
         &mut self,
         request: Request,
         ticks: Vec<u64>,
-        causes: &Causes,
+        disturbances: Disturbances,
     ) -> Result<(), String> {
         match self {
-            Self::Asks(other) => other.end_slice(request, ticks, causes),
-            Self::Answers(present) => {
+            Self::Drives(peer) => peer.end_slice(request, ticks, disturbances),
+            Self::Serves(present) => {
                 let ticks: Vec<u64> = evenly(ticks).collect();
-                send(&serde_json::to_string(&(causes.0, ticks)).unwrap_or_default());
+                send(&serde_json::to_string(&(disturbances.0, ticks)).unwrap_or_default());
                 *present = read_request();
                 Ok(())
             }
@@ -105,7 +108,7 @@ fn evenly(ticks: Vec<u64>) -> impl Iterator<Item = u64> {
     ticks.into_iter().step_by(step)
 }
 
-/// Sends a line to the build that asks. The benchmark may have left its own line open.
+/// Sends a line to the build that drives. The benchmark may have left its own line open.
 fn send(what: &str) {
     writeln!(io::stdout(), "\n{MARK}{what}").ok();
 }
@@ -118,7 +121,7 @@ fn clock(time: &CounterTime) -> &'static str {
     }
 }
 
-/// Waits for a request. The process ends if there is none: the build that asks has enough, or is
+/// Waits for a request. The process ends if there is none: the build that drives has enough, or is
 /// gone.
 fn read_request() -> Request {
     let mut line = String::new();
@@ -129,9 +132,9 @@ fn read_request() -> Request {
     }
 }
 
-/// The other build, as the new one sees it.
+/// The other build, as the driving one sees it.
 #[derive(Debug)]
-pub(crate) struct Other {
+pub(crate) struct PeerBuild {
     child: Child,
     /// `None` when it is to end.
     requests: Option<ChildStdin>,
@@ -139,22 +142,21 @@ pub(crate) struct Other {
     clock: String,
     /// How to run the benchmark alone.
     alone: String,
-    coin: Coin,
     /// The present slice of the other build, if its turn came first.
     first: Option<Vec<u64>>,
-    /// The other build's pair and this one's, in the order of time.
-    pub(crate) couples: Vec<Couple>,
+    /// The times of the other build and of this one, in their order.
+    pub(crate) paired: Vec<PairedTimes>,
     /// Where their slices end.
     pub(crate) slice_ends: Vec<usize>,
     /// What disturbed pairs of both.
-    pub(crate) causes: Causes,
+    pub(crate) disturbances: Disturbances,
 }
 
-impl Other {
+impl PeerBuild {
     /// Starts the other build for the benchmark with this number, and waits until it is ready.
     /// `None` if there is no other build, or a filter excludes the benchmark.
     pub(crate) fn of(number: usize) -> Option<Result<Self, String>> {
-        let program = arguments::other_build().filter(|_| arguments::role() == Role::Measures)?;
+        let program = arguments::peer_build().filter(|_| arguments::role() == Role::Measures)?;
         match names() {
             Ok(names) => match names.get(number) {
                 Some(name) => Some(Self::start(Path::new(&program), name.as_ref()?)),
@@ -170,25 +172,24 @@ impl Other {
             return Err("the thread cannot be bound to its CPU".to_owned());
         }
         let arguments = ["--bench", "--exact", "--discard-baseline", "--noplot", "--", name];
-        let mut child = arguments::start(Command::new(program).args(arguments), Role::Answers)
+        let mut child = arguments::start(Command::new(program).args(arguments), Role::Serves)
             .stdin(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
         let (requests, replies) = (child.stdin.take(), child.stdout.take());
-        let mut other = Self {
+        let mut peer = Self {
             requests,
             replies: BufReader::new(replies.ok_or("its output cannot be read")?).lines(),
             child,
             clock: String::new(),
             alone: format!("{} {}", program.display(), arguments.join(" ")),
-            coin: Coin::default(),
             first: None,
-            couples: Vec::new(),
+            paired: Vec::new(),
             slice_ends: Vec::new(),
-            causes: Causes::default(),
+            disturbances: Disturbances::default(),
         };
-        other.clock = other.reply()?;
-        Ok(other)
+        peer.clock = peer.reply()?;
+        Ok(peer)
     }
 
     fn reply(&mut self) -> Result<String, String> {
@@ -207,39 +208,40 @@ impl Other {
         let Request { sample, iterations, iterations_per_pair } = request;
         // If it is gone, there is no reply.
         self.requests.as_mut().map(|to| writeln!(to, "[{sample},{iterations},{iterations_per_pair}]"));
-        let (causes, ticks) = serde_json::from_str(&self.reply()?).map_err(|error| error.to_string())?;
-        self.causes.add_all(&Causes(causes));
+        let (disturbances, ticks) =
+            serde_json::from_str(&self.reply()?).map_err(|error| error.to_string())?;
+        self.disturbances.add_all(Disturbances(disturbances));
         Ok(ticks)
     }
 
     /// Forgets the warm-up.
     pub(crate) fn forget(&mut self) {
-        (self.couples, self.slice_ends, self.causes) = (Vec::new(), Vec::new(), Causes::default());
+        (self.paired, self.slice_ends, self.disturbances) = (Vec::new(), Vec::new(), Disturbances::default());
     }
 
     pub(crate) fn begin_slice(&mut self, request: Request) -> Result<(), String> {
-        if self.coin.toss() == 0 {
+        if toss() == 0 {
             self.first = Some(self.ask(request)?);
         }
         Ok(())
     }
 
-    fn end_slice(&mut self, request: Request, ticks: Vec<u64>, causes: &Causes) -> Result<(), String> {
+    fn end_slice(&mut self, request: Request, ticks: Vec<u64>, ours: Disturbances) -> Result<(), String> {
         let theirs = match self.first.take() {
             Some(theirs) => theirs,
             None => self.ask(request)?,
         };
-        self.couples.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
-        self.causes.add_all(causes);
+        self.paired.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
+        self.disturbances.add_all(ours);
         // Perhaps nothing of a slice counts.
-        if self.couples.len() > self.slice_ends.last().copied().unwrap_or(0) {
-            self.slice_ends.push(self.couples.len());
+        if self.paired.len() > self.slice_ends.last().copied().unwrap_or(0) {
+            self.slice_ends.push(self.paired.len());
         }
         Ok(())
     }
 }
 
-impl Drop for Other {
+impl Drop for PeerBuild {
     fn drop(&mut self) {
         self.requests = None;
         self.child.wait().ok();

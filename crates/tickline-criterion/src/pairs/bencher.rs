@@ -8,7 +8,6 @@ use criterion::BatchSize;
 
 use crate::number::{count, index};
 use crate::pairs::collector::Collector;
-use crate::pairs::distribution::Distribution;
 use crate::readings::{Elapsed, Ends, Source};
 
 /// Times a routine by pairs of readings. It has methods of criterion's
@@ -16,7 +15,7 @@ use crate::readings::{Elapsed, Ends, Source};
 /// stay as they are. [`BenchPairs`](crate::BenchPairs) has an example.
 #[derive(Debug)]
 pub struct PairBencher<'a> {
-    collector: &'a mut Collector<1, Distribution>,
+    collector: &'a mut Collector<1>,
     iterations: u64,
     share: Option<f64>,
     /// The sample for criterion; `None` if the benchmark timed nothing.
@@ -82,7 +81,7 @@ fn timed_batch<I, O>(
 }
 
 impl<'a> PairBencher<'a> {
-    pub(crate) fn new(collector: &'a mut Collector<1, Distribution>, iterations: u64) -> Self {
+    pub(crate) fn new(collector: &'a mut Collector<1>, iterations: u64) -> Self {
         let iterations = collector.asked().unwrap_or(iterations);
         Self { collector, iterations, share: None, returned: None }
     }

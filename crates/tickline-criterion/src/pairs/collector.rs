@@ -1,29 +1,25 @@
-//! Takes the pairs of a benchmark, or the couples of a comparison, sample by sample.
+//! What one benchmark finds over all of its samples.
 
 use std::mem;
-use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::calibration::Scale;
-use crate::compare::builds::{Request, Turns};
+use crate::compare::builds::{Interleaving, Request};
 use crate::number::{as_f64, count};
-use crate::pairs::cause::Causes;
-use crate::pairs::distribution::median;
-use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
+use crate::pairs::distribution::{Distribution, median};
+use crate::pairs::disturbance::Disturbances;
+use crate::pairs::monitor::Monitor;
+use crate::pairs::sample::Sample;
 use crate::pairs::slice::{Counting, Slice};
-use crate::readings::{Elapsed, Ends};
-use crate::time::{CounterTime, benchers, least_ns, samples};
+use crate::time::{CounterTime, benchers, samples};
 
-/// Disturbed groups are replaced by others, until there are this many times the wanted ones.
-const MAX_GROUPS: u64 = 2;
-
-/// Where two routines or two builds run in turns, a pair has so many iterations that it is this
+/// Where two routines or two builds are interleaved, a pair has so many iterations that it is this
 /// long, ns. The cost of a pair is then 1 % of it. A counter with a resolution of 10 ns reads it
 /// within 0.5 %, and the median of a round's hundreds of pairs is more exact than that.
 const PAIR_NS: f64 = 2_000.0;
 
-/// The fewest groups of a sample in turns. criterion takes 10 samples or more, so they have enough
-/// for a comparison, however few iterations it asks for.
+/// The fewest groups of an interleaved sample. criterion takes 10 samples or more, so they have
+/// enough for a comparison, however few iterations it asks for.
 const MIN_GROUPS: u64 = 8;
 
 /// The most iterations of a pair.
@@ -32,16 +28,18 @@ const MAX_ITERATIONS: u64 = 1 << 20;
 /// Trials of each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
-/// What was found since the warm-up. `K` has groups: a distribution, or couples in their order.
+/// What was found since the warm-up, in groups of `N` pairs.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Collected<K> {
-    /// The groups that count.
-    pub(crate) kept: K,
-    /// The others that have a length.
-    pub(crate) excluded: K,
+pub(crate) struct Collected<const N: usize> {
+    /// The last pairs of the groups that count.
+    pub(crate) kept: Distribution,
+    /// Those of the others that have a length.
+    pub(crate) excluded: Distribution,
+    /// The groups that count, in their order; empty for groups of one pair, which are many more.
+    pub(crate) paired: Vec<[u64; N]>,
     /// All groups, and how many of them were disturbed.
     pub(crate) groups: u64,
-    pub(crate) causes: Causes,
+    pub(crate) disturbances: Disturbances,
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
     pub(crate) long_kept: u64,
@@ -54,26 +52,26 @@ pub(crate) struct Collected<K> {
     pub(crate) rounds_ns: Vec<f64>,
     /// The last pairs of the present sample's groups, ticks: of those that count, and of the others
     /// that have a length.
-    counted: Vec<f64>,
+    pub(crate) counted: Vec<f64>,
     others: Vec<f64>,
     /// The sum of the costs that were taken off all groups.
-    cost_ticks: f64,
+    pub(crate) cost_ticks: f64,
 }
 
-impl<K> Collected<K> {
+impl<const N: usize> Collected<N> {
     /// Adds what was found of a judged slice.
-    pub(crate) fn add<const N: usize>(&mut self, slice: &Slice<N>, counting: Counting)
-    where
-        K: Extend<[u64; N]>,
-    {
-        self.kept.extend(slice.counted(counting));
-        self.excluded.extend(slice.excluded(counting));
+    pub(crate) fn add(&mut self, slice: &Slice<N>, counting: Counting) {
+        let last = |group: [u64; N]| group[N - 1];
+        self.kept.extend(slice.counted(counting).map(last));
+        self.excluded.extend(slice.excluded(counting).map(last));
+        if N > 1 {
+            self.paired.extend(slice.counted(counting));
+        }
         self.groups += slice.all();
-        self.causes.add_all(&slice.causes());
+        self.disturbances.add_all(slice.disturbances());
         self.long_kept += slice.long_kept;
-        let last = |group: [u64; N]| as_f64(group[N - 1]);
-        self.counted.extend(slice.counted(counting).map(last));
-        self.others.extend(slice.excluded(counting).map(last));
+        self.counted.extend(slice.counted(counting).map(|group| as_f64(last(group))));
+        self.others.extend(slice.excluded(counting).map(|group| as_f64(last(group))));
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
@@ -91,31 +89,31 @@ impl<K> Collected<K> {
 
 /// The groups of one benchmark, over all of its samples.
 #[derive(Debug)]
-pub(crate) struct Collector<const N: usize, K> {
+pub(crate) struct Collector<const N: usize> {
     pub(crate) time: CounterTime,
-    monitor: Monitor,
+    pub(crate) monitor: Monitor,
     /// Iterations in a pair, once chosen.
     iterations: Option<u64>,
     /// The number of the present bencher. criterion makes one for its warm-up and another one for
     /// the samples.
     bencher: u64,
-    slice: Slice<N>,
-    pub(crate) found: Collected<K>,
+    pub(crate) slice: Slice<N>,
+    pub(crate) found: Collected<N>,
     /// The samples so far, those of the warm-up included.
     samples: u64,
-    /// Another build, which takes slices in turns with this one.
-    pub(crate) turns: Option<Turns>,
+    /// Another build, whose slices are interleaved with those of this one.
+    pub(crate) interleaving: Option<Interleaving>,
     /// When it began, and how many samples criterion had converted by then.
     begin: SystemTime,
     converted: u64,
 }
 
-impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
+impl<const N: usize> Collector<N> {
     /// Collects for the measurement of the bencher that was made last on this thread.
-    pub(crate) fn new(turns: impl FnOnce(&CounterTime) -> Option<Turns>) -> Self {
+    pub(crate) fn new(interleaving: Option<Interleaving>) -> Self {
         let (time, bencher) = (CounterTime::current(), benchers());
         Self {
-            turns: turns(&time),
+            interleaving,
             monitor: Monitor::new(&time),
             time,
             iterations: None,
@@ -141,14 +139,14 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
 
     /// The iterations that the other build asks this one for.
     pub(crate) fn asked(&mut self) -> Option<u64> {
-        let Some(Turns::Answers(request)) = &self.turns else { return None };
+        let Some(Interleaving::Serves(request)) = &self.interleaving else { return None };
         self.iterations = Some(request.iterations_per_pair);
         Some(request.iterations)
     }
 
-    /// Whether two routines or two builds run in turns.
-    fn is_in_turns(&self) -> bool {
-        N > 1 || self.turns.is_some()
+    /// Whether two routines or two builds are interleaved.
+    fn is_interleaved(&self) -> bool {
+        N > 1 || self.interleaving.is_some()
     }
 
     /// What a pair costs, ticks.
@@ -168,15 +166,16 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
         self.iterations.unwrap_or(1)
     }
 
-    /// Chooses how many iterations a pair has, once: enough for turns, and that the pair's cost is
-    /// at most this share of its time. `trial_ticks` takes a pair of a given number of iterations.
+    /// Chooses how many iterations a pair has, once: enough for interleaving, and that the pair's
+    /// cost is at most this share of its time. `trial_ticks` takes a pair of a given number of
+    /// iterations.
     pub(crate) fn choose(&mut self, share: Option<f64>, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
         if let Some(iterations) = self.iterations {
             return iterations;
         }
-        let turn_ns = if self.is_in_turns() { PAIR_NS } else { 0.0 };
-        let min_ticks =
-            share.map_or(0.0, |share| self.cost_ticks() / share).max(turn_ns / self.time.scale().ns_per_tick);
+        let min_ns = if self.is_interleaved() { PAIR_NS } else { 0.0 };
+        let min_ticks = min_ns / self.time.scale().ns_per_tick;
+        let min_ticks = share.map_or(min_ticks, |share| min_ticks.max(self.cost_ticks() / share));
         let mut least = |iterations| (0..TRIALS).map(|_| trial_ticks(iterations)).min();
         let mut iterations = 1;
         while min_ticks > 0.0
@@ -189,49 +188,40 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
     }
 
     /// Begins a sample of `iterations`.
-    pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N, K> {
+    pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N> {
         let bencher = benchers();
         if bencher != self.bencher {
             // The warm-up is over.
             (self.bencher, self.found) = (bencher, Collected::default());
-            if let Some(Turns::Asks(other)) = &mut self.turns {
-                other.forget();
+            if let Some(Interleaving::Drives(peer)) = &mut self.interleaving {
+                peer.forget();
             }
         }
-        let min_groups = if self.is_in_turns() { MIN_GROUPS } else { 1 };
+        let min_groups = if self.is_interleaved() { MIN_GROUPS } else { 1 };
         let iterations_per_pair = self.iterations_per_pair();
         let wanted = iterations.div_ceil(iterations_per_pair).max(min_groups);
         self.samples += 1;
-        let request = match &self.turns {
-            Some(Turns::Answers(request)) => *request,
+        let request = match &self.interleaving {
+            Some(Interleaving::Serves(request)) => *request,
             _ => Request { sample: self.samples, iterations, iterations_per_pair },
         };
-        self.begin_slice(request);
-        Sample {
-            request,
-            iterations,
-            wanted,
-            taken: 0,
-            block: Vec::with_capacity(BLOCK_PAIRS.min(usize::try_from(wanted).unwrap_or(BLOCK_PAIRS))),
-            slice_ticks: 0,
-            collector: self,
-        }
+        Sample::new(self, request, wanted)
     }
 
     /// Begins a slice, after that of the other build if its turn comes first.
-    fn begin_slice(&mut self, request: Request) {
-        if let Some(Turns::Asks(other)) = &mut self.turns
-            && let Err(error) = other.begin_slice(request)
+    pub(crate) fn begin_slice(&mut self, request: Request) {
+        if let Some(Interleaving::Drives(peer)) = &mut self.interleaving
+            && let Err(error) = peer.begin_slice(request)
         {
-            self.end_turns(&error);
+            self.end_interleaving(&error);
         }
         self.monitor.begin(&self.time, self.slice.cpu);
     }
 
     /// Goes on alone.
-    fn end_turns(&mut self, error: &str) {
-        self.time.settings().messages.not_in_turns(error);
-        self.turns = None;
+    pub(crate) fn end_interleaving(&mut self, error: &str) {
+        self.time.settings().messages.not_interleaved(error);
+        self.interleaving = None;
     }
 
     /// How ticks become ns, with the mean of the costs that were taken off.
@@ -242,113 +232,5 @@ impl<const N: usize, K: Extend<[u64; N]> + Default> Collector<N, K> {
             groups => self.found.cost_ticks / as_f64(groups),
         };
         Scale { cost_ticks, ..scale }
-    }
-}
-
-/// A sample that is under way.
-#[derive(Debug)]
-pub(crate) struct Sample<'a, const N: usize, K> {
-    collector: &'a mut Collector<N, K>,
-    request: Request,
-    iterations: u64,
-    /// Groups that should count.
-    wanted: u64,
-    /// Groups of slices that are over.
-    taken: u64,
-    block: Vec<[Ends; N]>,
-    /// The time of the slice so far.
-    slice_ticks: u64,
-}
-
-impl<const N: usize, K: Extend<[u64; N]> + Default> Sample<'_, N, K> {
-    /// Adds a group, and continues if the sample needs more.
-    #[inline]
-    pub(crate) fn push(&mut self, group: [Ends; N]) -> ControlFlow<()> {
-        self.block.push(group);
-        let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
-            || self.block.len() >= BLOCK_PAIRS
-            || self.pending() + count(self.block.len()) >= self.wanted;
-        if is_over { self.close_block() } else { ControlFlow::Continue(()) }
-    }
-
-    /// The time of the block so far.
-    fn block_ticks(&self) -> u64 {
-        let begin = self.block.first().into_iter().flatten().map(|pair| pair.start_ticks).min();
-        let end = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks).max();
-        end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
-    }
-
-    /// Groups that count, and those of this slice that may count.
-    fn pending(&self) -> u64 {
-        self.counted() + self.collector.slice.good()
-    }
-
-    fn counted(&self) -> u64 {
-        count(self.collector.found.counted.len())
-    }
-
-    /// Ends a block, and continues if another one is needed.
-    #[inline(never)]
-    fn close_block(&mut self) -> ControlFlow<()> {
-        let ticks = self.block_ticks();
-        let Collector { slice, monitor, .. } = &mut *self.collector;
-        slice.block(&mut self.block, monitor.end_block(ticks));
-        self.slice_ticks = self.slice_ticks.saturating_add(ticks);
-        let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
-            || self.pending() >= self.wanted
-            || self.taken + self.collector.slice.all() >= self.most();
-        if !is_over {
-            return ControlFlow::Continue(());
-        }
-        self.close_slice();
-        if let Some(Turns::Answers(request)) = &self.collector.turns {
-            // The build that asks decides when the sample is over.
-            if *request != self.request {
-                return ControlFlow::Break(());
-            }
-            (self.collector.found, self.taken) = (Collected::default(), 0);
-        } else if self.counted() >= self.wanted || self.taken >= self.most() {
-            return ControlFlow::Break(());
-        }
-        if self.collector.turns.is_some() {
-            self.collector.begin_slice(self.request);
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn most(&self) -> u64 {
-        self.wanted.saturating_mul(MAX_GROUPS)
-    }
-
-    fn close_slice(&mut self) {
-        let Collector { found, slice, monitor, time, turns, .. } = &mut *self.collector;
-        let groups = slice.all();
-        slice.judge(monitor.end_slice(time, slice.cpu), &monitor.spins());
-        let counting = time.settings().counting;
-        let exchanged = turns.as_mut().map(|turns| {
-            let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();
-            turns.end_slice(self.request, ticks, &slice.causes())
-        });
-        found.add(slice, counting);
-        slice.clear();
-        self.taken += groups;
-        self.slice_ticks = 0;
-        found.cost_ticks += time.scale().cost_ticks * as_f64(groups);
-        if let Some(Err(error)) = exchanged {
-            self.collector.end_turns(&error);
-        }
-    }
-
-    /// The sample for criterion: the mean of the last pairs of the groups that count, times the
-    /// iterations.
-    pub(crate) fn finish(self) -> Elapsed {
-        let Self { collector, iterations, .. } = self;
-        let scale = collector.time.scale();
-        let ticks = collector.found.sample_ticks(scale.resolution_ticks);
-        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(collector.iterations_per_pair());
-        let returned = Elapsed::of_ns(each_ns * as_f64(iterations));
-        collector.found.rounds_ns.push(each_ns);
-        collector.found.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
-        returned
     }
 }

@@ -36,9 +36,9 @@ impl Default for Distribution {
     }
 }
 
-impl Extend<[u64; 1]> for Distribution {
-    fn extend<T: IntoIterator<Item = [u64; 1]>>(&mut self, pairs: T) {
-        pairs.into_iter().for_each(|[ticks]| self.0.saturating_record(ticks));
+impl Extend<u64> for Distribution {
+    fn extend<T: IntoIterator<Item = u64>>(&mut self, pairs: T) {
+        pairs.into_iter().for_each(|ticks| self.0.saturating_record(ticks));
     }
 }
 

@@ -3,10 +3,10 @@
 use std::ffi::c_long;
 use std::time::Duration;
 
-use crate::evidence::{self, Facts};
+use crate::evidence::{self, SystemFacts};
 use crate::number::round;
-use crate::pairs::cause::Cause;
-use crate::pairs::spin::{Spinner, Spins};
+use crate::pairs::disturbance::Disturbance;
+use crate::pairs::noise::{Noise, NoiseLoop};
 use crate::session::Session;
 use crate::time::CounterTime;
 
@@ -20,7 +20,7 @@ pub(crate) const BLOCK_PAIRS: usize = 1_024;
 const SLICE: Duration = Duration::from_millis(10);
 
 /// The loop that shows interrupts runs for this part of each block.
-const SPIN_PART: u64 = 16;
+const RUN_PART: u64 = 16;
 
 /// The facts at the end of the last block and of the last slice.
 #[derive(Debug)]
@@ -29,9 +29,9 @@ pub(crate) struct Monitor {
     pub(crate) block_ticks: u64,
     pub(crate) slice_ticks: u64,
     /// The loop that shows interrupts; `None` where the OS clock measures.
-    spinner: Option<Spinner>,
+    noise_loop: Option<NoiseLoop>,
     preemptions: Option<c_long>,
-    facts: Facts,
+    facts: SystemFacts,
 }
 
 impl Monitor {
@@ -41,43 +41,42 @@ impl Monitor {
         Self {
             block_ticks: ticks(BLOCK),
             slice_ticks: ticks(SLICE),
-            spinner: time.session().map(|session| session.spinner),
+            noise_loop: time.session().map(|session| session.noise_loop),
             preemptions: None,
-            facts: Facts::default(),
+            facts: SystemFacts::default(),
         }
     }
 
-    /// What the loop has shown.
-    pub(crate) fn spins(&self) -> Spins {
-        self.spinner.map_or(Spins::default(), |spinner| spinner.spins)
+    pub(crate) fn noise(&self) -> Noise {
+        self.noise_loop.map_or(Noise::default(), |noise_loop| noise_loop.noise)
     }
 
     /// Begins a sample on this CPU, with its first slice and block.
     pub(crate) fn begin(&mut self, time: &CounterTime, cpu: Option<usize>) {
-        self.facts = Facts::of(cpu, time.session().map(Session::clock_facts));
+        self.facts = SystemFacts::of(cpu, time.session().map(Session::clock_facts));
         self.preemptions = evidence::preemptions();
     }
 
     /// Ends a block that took `ticks`, runs the loop, and begins the next block. Returns what
     /// disturbed all of the block.
-    pub(crate) fn end_block(&mut self, ticks: u64) -> Option<Cause> {
-        let for_ticks = ticks.min(self.block_ticks) / SPIN_PART;
-        let before = self.spinner;
-        if let Some(spinner) = &mut self.spinner {
-            spinner.spin(for_ticks);
+    pub(crate) fn end_block(&mut self, ticks: u64) -> Option<Disturbance> {
+        let for_ticks = ticks.min(self.block_ticks) / RUN_PART;
+        let before = self.noise_loop;
+        if let Some(noise_loop) = &mut self.noise_loop {
+            noise_loop.run(for_ticks);
         }
         let preemptions = evidence::preemptions();
         let has_risen = self.preemptions.zip(preemptions).is_some_and(|(before, now)| now > before);
         self.preemptions = preemptions;
         if has_risen {
             // A preemption made a gap in the loop, too.
-            self.spinner = before;
+            self.noise_loop = before;
         }
-        has_risen.then_some(Cause::Preempted)
+        has_risen.then_some(Disturbance::Preempted)
     }
 
     /// Ends a slice, and begins the next one. Returns what disturbed all of the slice.
-    pub(crate) fn end_slice(&mut self, time: &CounterTime, cpu: Option<usize>) -> Option<Cause> {
+    pub(crate) fn end_slice(&mut self, time: &CounterTime, cpu: Option<usize>) -> Option<Disturbance> {
         let earlier = self.facts;
         self.begin(time, cpu);
         self.facts.disturbed_since(&earlier)

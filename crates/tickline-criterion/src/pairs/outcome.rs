@@ -21,7 +21,7 @@ pub(crate) const INDENT: &str = "                        ";
 /// iterations, they are means over those.
 #[derive(Debug)]
 pub(crate) struct Outcome<'a> {
-    found: &'a Collected<Distribution>,
+    found: &'a Collected<1>,
     /// The pairs that are shown, and which they are.
     shown: &'a Distribution,
     counting: Counting,
@@ -36,7 +36,7 @@ pub(crate) struct Outcome<'a> {
 impl<'a> Outcome<'a> {
     /// `None` if there are no pairs.
     pub(crate) fn new(
-        found: &'a Collected<Distribution>,
+        found: &'a Collected<1>,
         counting: Counting,
         scale: Scale,
         iterations: u64,
@@ -68,7 +68,7 @@ impl<'a> Outcome<'a> {
             "pairs": found.groups,
             "pairs_counted": shown.0.len(),
             "disturbed_are": self.counting.name(),
-            "disturbed": found.causes.json(),
+            "disturbed": found.disturbances.json(),
             "long_pairs_kept": found.long_kept,
             "samples_disturbed": found.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
@@ -78,16 +78,16 @@ impl<'a> Outcome<'a> {
         })
     }
 
-    /// What a plot's second line says.
-    pub(crate) fn disturbances(&self) -> String {
+    /// How many pairs there are, and what disturbed them: also the second line of a plot.
+    pub(crate) fn caption(&self) -> String {
         let what = match self.iterations {
             1 => "pairs".to_owned(),
             iterations => format!("pairs of {iterations} iterations"),
         };
-        let (pairs, causes, are) = (self.found.groups, self.found.causes, self.counting.name());
-        match causes.total() {
+        let (pairs, disturbances, are) = (self.found.groups, self.found.disturbances, self.counting.name());
+        match disturbances.total() {
             0 => format!("{pairs} {what}, none disturbed"),
-            total => format!("{pairs} {what}, {total} disturbed and {are}: {causes}"),
+            total => format!("{pairs} {what}, {total} disturbed and {are}: {disturbances}"),
         }
     }
 }
@@ -98,7 +98,7 @@ impl fmt::Display for Outcome<'_> {
         for ((name, _), ns) in QUANTILES.into_iter().zip(self.quantiles_ns) {
             write!(f, " {name} {} ", Ns(ns))?;
         }
-        write!(f, " max {}\n{INDENT}{}", Ns(self.max_ns), self.disturbances())?;
+        write!(f, " max {}\n{INDENT}{}", Ns(self.max_ns), self.caption())?;
         let Collected { long_kept, samples_disturbed, .. } = self.found;
         if *long_kept > 0 {
             write!(
@@ -141,27 +141,27 @@ impl fmt::Display for Ns {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pairs::cause::Cause;
+    use crate::pairs::disturbance::Disturbance;
+    use crate::pairs::noise::Noise;
     use crate::pairs::slice::Slice;
-    use crate::pairs::spin::Spins;
     use crate::readings::Ends;
 
     const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2, ..Scale::WALL };
 
-    fn found(blocks: &[(u64, usize, Option<Cause>)]) -> Collected<Distribution> {
+    fn found(blocks: &[(u64, usize, Option<Disturbance>)]) -> Collected<1> {
         let (mut found, mut slice) = (Collected::default(), Slice::new());
         for (ticks, pairs, disturbed) in blocks {
             let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
             slice.block(&mut vec![[pair]; *pairs], *disturbed);
         }
-        slice.judge(None, &Spins::default());
+        slice.judge(None, &Noise::default());
         found.add(&slice, Counting::Undisturbed);
         found
     }
 
     #[test]
     fn times_are_of_one_iteration_without_the_pairs_cost() {
-        let found = found(&[(440, 999, None), (840, 1, None), (9_999, 10, Some(Cause::Preempted))]);
+        let found = found(&[(440, 999, None), (840, 1, None), (9_999, 10, Some(Disturbance::Preempted))]);
         for (iterations, each_ns) in [(1, 200.0), (4, 50.0)] {
             let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
             assert!((outcome.quantiles_ns[0] - each_ns).abs() < 0.3, "{outcome:?}");
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_text_names_what_was_excluded() {
-        let found = found(&[(440, 999, None), (9_999, 10, Some(Cause::Preempted))]);
+        let found = found(&[(440, 999, None), (9_999, 10, Some(Disturbance::Preempted))]);
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         let text = outcome.to_string();
         let lines: Vec<_> = text.lines().map(str::trim).collect();
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn where_all_pairs_are_disturbed_they_are_shown_as_included() {
-        let found = found(&[(440, 5, Some(Cause::Preempted))]);
+        let found = found(&[(440, 5, Some(Disturbance::Preempted))]);
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         assert!(outcome.to_string().contains("5 disturbed and included"), "{outcome}");
         let nothing = Collected::default();

@@ -8,19 +8,18 @@
 //! | block, 50 us or one pair | `ru_nivcsw` | all pairs of the block: the preemption has cooled the caches for the pairs after it |
 //! | slice, 10 ms or one sample | interrupts, `steal`, frequency, tickline's clock | the long pairs; all pairs of the slice |
 //!
-//! This file is arithmetic alone: `collector.rs` reads clocks and facts.
+//! This file is arithmetic alone: `sample.rs` and `monitor.rs` read clocks and facts.
 
-use crate::pairs::cause::{Cause, Causes};
-use crate::pairs::spin::{Long, Spins, judge};
+use crate::pairs::disturbance::{Disturbance, Disturbances};
+use crate::pairs::noise::{Long, Noise, judge};
 use crate::readings::Ends;
 
-/// The groups of pairs of a slice: single pairs, or the two of a couple. A disturbed pair takes its
-/// partner along.
+/// The groups of a slice. A disturbed pair takes the others of its group along.
 #[derive(Debug)]
 pub(crate) struct Slice<const N: usize> {
-    /// The groups without a cause so far, ticks.
+    /// The groups without a disturbance so far, ticks.
     good: Vec<[u64; N]>,
-    named: Vec<(Cause, [u64; N])>,
+    disturbed: Vec<(Disturbance, [u64; N])>,
     /// Pairs as long as an interrupt makes them. They count, because there were too many for
     /// interrupts.
     pub(crate) long_kept: u64,
@@ -30,24 +29,23 @@ pub(crate) struct Slice<const N: usize> {
 
 impl<const N: usize> Slice<N> {
     pub(crate) fn new() -> Self {
-        Self { good: Vec::new(), named: Vec::new(), long_kept: 0, cpu: None }
+        Self { good: Vec::new(), disturbed: Vec::new(), long_kept: 0, cpu: None }
     }
 
-    /// Groups of a block. If `disturbed` is a cause, it is that of all groups without another one.
-    /// Leaves `block` empty.
-    pub(crate) fn block(&mut self, block: &mut Vec<[Ends; N]>, disturbed: Option<Cause>) {
+    /// Takes the groups out of a block. `of_all` is the disturbance of those without another one.
+    pub(crate) fn block(&mut self, block: &mut Vec<[Ends; N]>, of_all: Option<Disturbance>) {
         for group in block.drain(..) {
             let has_moved = self.has_moved(&group);
-            let cause = if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
-                Some(Cause::Backwards)
+            let disturbance = if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
+                Some(Disturbance::Backwards)
             } else if has_moved {
-                Some(Cause::Moved)
+                Some(Disturbance::Moved)
             } else {
-                disturbed
+                of_all
             };
             let ticks = group.map(|pair| pair.ticks());
-            match cause {
-                Some(cause) => self.named.push((cause, ticks)),
+            match disturbance {
+                Some(disturbance) => self.disturbed.push((disturbance, ticks)),
                 None => self.good.push(ticks),
             }
         }
@@ -62,61 +60,63 @@ impl<const N: usize> Slice<N> {
         cpus.any(|cpu| before.or(self.cpu) != Some(cpu) || self.cpu != Some(cpu))
     }
 
-    /// Groups without a cause so far.
+    /// Groups without a disturbance so far.
     pub(crate) fn good(&self) -> u64 {
         crate::number::count(self.good.len())
     }
 
     pub(crate) fn all(&self) -> u64 {
-        self.good() + crate::number::count(self.named.len())
+        self.good() + crate::number::count(self.disturbed.len())
     }
 
-    /// Judges the slice, whose facts are now known. If `disturbed` is a cause, it is that of all
-    /// groups without another one.
-    pub(crate) fn judge(&mut self, disturbed: Option<Cause>, spins: &Spins) {
-        if let Some(cause) = disturbed {
-            self.named.extend(self.good.drain(..).map(|group| (cause, group)));
+    /// Judges the slice, whose facts are now known. `of_all` is the disturbance of all groups
+    /// without another one.
+    pub(crate) fn judge(&mut self, of_all: Option<Disturbance>, noise: &Noise) {
+        if let Some(disturbance) = of_all {
+            self.disturbed.extend(self.good.drain(..).map(|group| (disturbance, group)));
             return;
         }
         let mut limits = [u64::MAX; N];
         for (place, limit) in limits.iter_mut().enumerate() {
             let mut ticks: Vec<u64> = self.good.iter().map(|group| group[place]).collect();
-            match judge(&mut ticks, spins) {
+            match judge(&mut ticks, noise) {
                 Long::Interrupts { above_ticks } => *limit = above_ticks,
                 Long::Kept(pairs) => self.long_kept += pairs,
             }
         }
         let is_long = |group: &mut [u64; N]| group.iter().zip(limits).any(|(ticks, limit)| *ticks > limit);
-        self.named.extend(self.good.extract_if(.., is_long).map(|group| (Cause::Interrupted, group)));
+        let long = self.good.extract_if(.., is_long);
+        self.disturbed.extend(long.map(|group| (Disturbance::Interrupted, group)));
     }
 
     /// The groups of a judged slice that count.
     pub(crate) fn counted(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
-        let included = self.disturbed().filter(move |_| counting == Counting::All);
+        let included = self.disturbed_with_length().filter(move |_| counting == Counting::All);
         self.good.iter().copied().chain(included)
     }
 
     /// The groups of a judged slice that do not count, although they have a length.
     pub(crate) fn excluded(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
-        self.disturbed().filter(move |_| counting == Counting::Undisturbed)
+        self.disturbed_with_length().filter(move |_| counting == Counting::Undisturbed)
     }
 
     /// A pair that ran backwards has no length, so its group never counts.
-    fn disturbed(&self) -> impl Iterator<Item = [u64; N]> {
-        self.named.iter().filter(|(cause, _)| *cause != Cause::Backwards).map(|(_, group)| *group)
+    fn disturbed_with_length(&self) -> impl Iterator<Item = [u64; N]> {
+        let has_length = |(what, _): &&(Disturbance, _)| *what != Disturbance::Backwards;
+        self.disturbed.iter().filter(has_length).map(|(_, group)| *group)
     }
 
     /// What disturbed the others.
-    pub(crate) fn causes(&self) -> Causes {
-        let mut causes = Causes::default();
-        self.named.iter().for_each(|(cause, _)| causes.add(*cause, 1));
-        causes
+    pub(crate) fn disturbances(&self) -> Disturbances {
+        let mut disturbances = Disturbances::default();
+        self.disturbed.iter().for_each(|(disturbance, _)| disturbances.add(*disturbance, 1));
+        disturbances
     }
 
     /// Begins another slice, on the same CPU.
     pub(crate) fn clear(&mut self) {
         self.good.clear();
-        self.named.clear();
+        self.disturbed.clear();
         self.long_kept = 0;
     }
 }
@@ -142,9 +142,8 @@ impl Counting {
 mod tests {
     use super::*;
     use crate::pairs::collector::Collected;
-    use crate::pairs::distribution::Distribution;
 
-    const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
+    const NOISE: Noise = Noise { runtime_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
 
     fn pair(start_ticks: u64, ticks: u64) -> Ends {
         Ends { start_ticks, end_ticks: start_ticks + ticks, cpus: Some((0, 0)) }
@@ -154,9 +153,9 @@ mod tests {
         Ends { cpus: Some(cpus), ..pair(0, 100) }
     }
 
-    fn found(slice: &mut Slice<1>, disturbed: Option<Cause>) -> Collected<Distribution> {
+    fn found(slice: &mut Slice<1>, of_all: Option<Disturbance>) -> Collected<1> {
         let mut found = Collected::default();
-        slice.judge(disturbed, &SPINS);
+        slice.judge(of_all, &NOISE);
         found.add(slice, Counting::Undisturbed);
         found
     }
@@ -168,50 +167,49 @@ mod tests {
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
         slice.block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), None);
         let found = found(&mut slice, None);
-        assert_eq!((found.causes.to_string().as_str(), found.causes.total()), ("moved 2", 2));
+        assert_eq!((found.disturbances.to_string().as_str(), found.disturbances.total()), ("moved 2", 2));
         assert_eq!((found.kept.0.len(), found.excluded.0.len()), (3, 2));
     }
 
     #[test]
     fn a_disturbed_pair_takes_its_partner_along() {
-        let couple = |a: u64, b: u64| [pair(0, a), pair(a, b)];
+        let two = |a: u64, b: u64| [pair(0, a), pair(a, b)];
         let mut slice = Slice::new();
-        slice.block(&mut vec![couple(100, 102); 100_000], None);
-        slice.block(&mut vec![couple(100, 102); 10], Some(Cause::Preempted));
+        slice.block(&mut vec![two(100, 102); 100_000], None);
+        slice.block(&mut vec![two(100, 102); 10], Some(Disturbance::Preempted));
         let moved =
             [Ends { cpus: Some((0, 1)), ..pair(0, 100) }, Ends { cpus: Some((1, 1)), ..pair(100, 102) }];
-        slice.block(&mut vec![moved, couple(100, 102), couple(100, 9_000)], None);
-        slice.judge(None, &SPINS);
-        assert_eq!(slice.causes().to_string(), "moved 2, preempted 10, interrupted 1");
+        slice.block(&mut vec![moved, two(100, 102), two(100, 9_000)], None);
+        slice.judge(None, &NOISE);
+        assert_eq!(slice.disturbances().to_string(), "moved 2, preempted 10, interrupted 1");
         assert_eq!(slice.good.len(), 100_000);
         assert_eq!(slice.counted(Counting::All).count(), 100_013);
     }
 
     #[test]
     fn a_disturbed_slice_is_named_and_what_had_a_name_keeps_it() {
-        for (cause, name) in
-            [(Cause::Stolen, "stolen"), (Cause::Frequency, "frequency"), (Cause::Clock, "clock")]
-        {
+        use Disturbance::{Clock, Frequency, Stolen};
+        for (disturbance, name) in [(Stolen, "stolen"), (Frequency, "frequency"), (Clock, "clock")] {
             let mut slice = Slice::new();
-            slice.block(&mut vec![[pair(0, 100)]; 10], Some(Cause::Preempted));
+            slice.block(&mut vec![[pair(0, 100)]; 10], Some(Disturbance::Preempted));
             slice.block(&mut vec![[pair(0, 100)]; 5], None);
             assert_eq!((slice.good(), slice.all()), (5, 15));
-            let found = found(&mut slice, Some(cause));
-            assert_eq!(found.causes.to_string(), format!("preempted 10, {name} 5"));
+            let found = found(&mut slice, Some(disturbance));
+            assert_eq!(found.disturbances.to_string(), format!("preempted 10, {name} 5"));
             assert_eq!(found.kept.0.len(), 0);
         }
     }
 
     #[test]
-    fn nothing_is_lost_whatever_its_cause() {
+    fn nothing_is_lost_whatever_its_disturbance() {
         let mut slice = Slice::new();
         let mut pairs = vec![[pair(0, 100)]; 100_000];
         pairs.push([pair(0, 7_000)]); // an interrupt
         pairs.push([Ends { start_ticks: 9, end_ticks: 3, cpus: None }]);
         slice.block(&mut pairs, None);
         let mut found = found(&mut slice, None);
-        assert_eq!(found.causes.to_string(), "backwards 1, interrupted 1");
-        assert_eq!((found.kept.0.len() + found.causes.total(), found.groups), (100_002, 100_002));
+        assert_eq!(found.disturbances.to_string(), "backwards 1, interrupted 1");
+        assert_eq!((found.kept.0.len() + found.disturbances.total(), found.groups), (100_002, 100_002));
         assert_eq!(found.excluded.0.len(), 1, "a pair that ran backwards has no length");
         assert_eq!(found.excluded.0.max(), 7_003, "the end of the histogram's interval");
         assert_eq!(found.sample_ticks(1), Some(100.0));
@@ -223,9 +221,9 @@ mod tests {
         for (counting, expected) in [(Counting::Undisturbed, 100.0), (Counting::All, 10_000_100.0 / 2.0)] {
             let mut slice = Slice::new();
             slice.block(&mut vec![[pair(0, 100)]], None);
-            slice.block(&mut vec![[pair(0, 10_000_000)]], Some(Cause::Preempted));
-            let mut found = Collected::<Distribution>::default();
-            slice.judge(None, &SPINS);
+            slice.block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
+            let mut found = Collected::default();
+            slice.judge(None, &NOISE);
             found.add(&slice, counting);
             assert_eq!(found.sample_ticks(1), Some(expected));
             assert_eq!(found.samples_disturbed, 0);
@@ -237,8 +235,8 @@ mod tests {
     #[test]
     fn a_sample_without_an_undisturbed_pair_has_a_median_and_is_counted() {
         let mut slice = Slice::new();
-        slice.block(&mut vec![[pair(0, 300)]; 9], Some(Cause::Preempted));
-        slice.block(&mut vec![[pair(0, 10_000_000)]], Some(Cause::Preempted));
+        slice.block(&mut vec![[pair(0, 300)]; 9], Some(Disturbance::Preempted));
+        slice.block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
         let mut found = found(&mut slice, None);
         let ticks = found.sample_ticks(1).expect("pairs");
         assert!((ticks - 300.0).abs() < 1.0, "{ticks}");
@@ -252,7 +250,7 @@ mod tests {
         pairs.extend(vec![[pair(0, 8_000)]; 100]);
         slice.block(&mut pairs, None);
         let found = found(&mut slice, None);
-        assert_eq!((found.long_kept, found.causes.total()), (100, 0));
+        assert_eq!((found.long_kept, found.disturbances.total()), (100, 0));
         assert_eq!(found.kept.counted(), [(100.0, 10_000), (8_002.0, 100)]);
     }
 }

@@ -27,7 +27,7 @@ fn check(directory: &Directory, name: &str) -> Value {
     assert_eq!(json["benchmark"], name);
     let (pairs, counted, in_histogram) = counts(&json);
     assert!(pairs > 0 && counted <= pairs && counted == in_histogram, "{json}");
-    let disturbed = json["disturbed"].as_object().expect("causes");
+    let disturbed = json["disturbed"].as_object().expect("disturbances");
     let disturbed: u64 = disturbed.values().map(|count| count.as_u64().expect("a count")).sum();
     if json["disturbed_are"] == "excluded" {
         assert_eq!(counted + disturbed, pairs, "{json}");

@@ -1,60 +1,59 @@
-//! A couple is two pairs of readings, one for each routine. This file computes what those show
-//! that count. It is arithmetic alone.
+//! The verdict on paired times: the medians, the difference, and its interval. It is arithmetic
+//! alone.
 
 use crate::compare::signed_rank::{Interval, MIN_ROUNDS, interval};
 use crate::number::as_f64;
 use crate::pairs::distribution::median;
 
-/// Rounds: enough for the normal approximation, and so few that each has many couples.
+/// Rounds: enough for the normal approximation, and so few that each has many paired times.
 const ROUNDS: usize = 60;
 
-/// The fewest couples of a round, for a median.
-const MIN_COUPLES_A_ROUND: usize = 5;
+/// The fewest paired times of a round, for a median.
+const MIN_PAIRED_A_ROUND: usize = 5;
 
-/// The fewest couples for a comparison.
-pub(crate) const MIN_COUPLES: u64 = (MIN_ROUNDS * MIN_COUPLES_A_ROUND) as u64;
+/// The fewest paired times for a comparison.
+pub(crate) const MIN_PAIRED: u64 = (MIN_ROUNDS * MIN_PAIRED_A_ROUND) as u64;
 
-/// Times of both routines, ticks of a pair.
-pub(crate) type Couple = [u64; 2];
+/// The times of A and B in one couple, ticks of a pair.
+pub(crate) type PairedTimes = [u64; 2];
 
-/// What couples show, ticks of a pair.
+/// What paired times show, ticks of a pair.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Shown {
+pub(crate) struct Analysis {
     pub(crate) medians: [f64; 2],
-    /// Of the second routine less the first.
+    /// Of B less A.
     pub(crate) difference: Interval,
     /// The same for each round, in the order of time.
     pub(crate) rounds: Vec<f64>,
 }
 
-/// What the couples show; `None` if there are too few for ten rounds. If the couples come in
-/// slices, which end at `ends`, a round has whole slices: the couples of one slice are not
-/// independent, because the core may have another speed in the next one.
-pub(crate) fn show(couples: &[Couple], ends: Option<&[usize]>, resolution_ticks: u64) -> Option<Shown> {
-    let units = ends.map_or(couples.len() / MIN_COUPLES_A_ROUND, <[usize]>::len);
+/// Analyses paired times; `None` if there are too few for ten rounds. If they come in slices, which
+/// end at `ends`, a round has whole slices: the times of one slice are not independent, because the
+/// core may have another speed in the next one. Each time stands for an interval of `width_ticks`.
+pub(crate) fn analyse(paired: &[PairedTimes], ends: Option<&[usize]>, width_ticks: f64) -> Option<Analysis> {
+    let units = ends.map_or(paired.len() / MIN_PAIRED_A_ROUND, <[usize]>::len);
     let rounds = units.min(ROUNDS);
     if rounds < MIN_ROUNDS {
         return None;
     }
     let cut = |round: usize| match ends {
         Some(ends) => (round * units / rounds).checked_sub(1).map_or(0, |last| ends[last]),
-        None => round * couples.len() / rounds,
+        None => round * paired.len() / rounds,
     };
-    let width = as_f64(resolution_ticks);
-    let median_of = |couples: &[Couple], routine: usize| {
-        let ticks: Vec<f64> = couples.iter().map(|couple| as_f64(couple[routine])).collect();
-        median(&ticks, width)
+    let median_of = |paired: &[PairedTimes], routine: usize| {
+        let ticks: Vec<f64> = paired.iter().map(|two| as_f64(two[routine])).collect();
+        median(&ticks, width_ticks)
     };
-    // The rounds have nearly equal numbers of couples.
+    // The rounds have nearly equal numbers of paired times.
     let differences: Option<Vec<f64>> = (0..rounds)
         .map(|round| {
-            let couples = &couples[cut(round)..cut(round + 1)];
-            Some(median_of(couples, 1)? - median_of(couples, 0)?)
+            let paired = &paired[cut(round)..cut(round + 1)];
+            Some(median_of(paired, 1)? - median_of(paired, 0)?)
         })
         .collect();
     let rounds = differences?;
-    Some(Shown {
-        medians: [median_of(couples, 0)?, median_of(couples, 1)?],
+    Some(Analysis {
+        medians: [median_of(paired, 0)?, median_of(paired, 1)?],
         difference: interval(&rounds)?,
         rounds,
     })
@@ -66,8 +65,8 @@ mod tests {
     use crate::compare::signed_rank::tests::uniform;
 
     /// Times of 2,000 ticks on a core whose frequency wanders by 2 %, read by a counter with a
-    /// resolution of 26 ticks. The second routine takes longer by `percent`.
-    fn wandering(uniform: &mut impl FnMut() -> f64, percent: f64) -> Vec<Couple> {
+    /// resolution of 26 ticks. B takes longer by `percent`.
+    fn wandering(uniform: &mut impl FnMut() -> f64, percent: f64) -> Vec<PairedTimes> {
         let mut drift = 0.0;
         (0..6_000)
             .map(|_| {
@@ -89,9 +88,9 @@ mod tests {
         let mut uniform = uniform(11);
         let mut false_ones = 0;
         for _ in 0..40 {
-            let same = show(&wandering(&mut uniform, 0.0), None, 26).expect("enough").difference;
+            let same = analyse(&wandering(&mut uniform, 0.0), None, 26.0).expect("enough").difference;
             false_ones += usize::from(same.low > 0.0 || same.high < 0.0);
-            let other = show(&wandering(&mut uniform, 2.0), None, 26).expect("enough").difference;
+            let other = analyse(&wandering(&mut uniform, 2.0), None, 26.0).expect("enough").difference;
             assert!(other.low > 0.0 && (other.estimate - 40.0).abs() < 4.0, "{other:?}");
         }
         // Two are expected.
@@ -106,22 +105,22 @@ mod tests {
         let mut false_ones = 0;
         for _ in 0..200 {
             let mut one = || crate::number::round(1_300.0 + 400.0 * uniform());
-            let slices: Vec<Couple> = (0..20).map(|_| [one(), one()]).collect();
-            let couples: Vec<Couple> = slices.into_iter().flat_map(|couple| [couple; 30]).collect();
+            let slices: Vec<PairedTimes> = (0..20).map(|_| [one(), one()]).collect();
+            let paired: Vec<PairedTimes> = slices.into_iter().flat_map(|two| [two; 30]).collect();
             let ends: Vec<usize> = (1..=20).map(|slice| slice * 30).collect();
-            let difference = show(&couples, Some(&ends), 1).expect("20 slices").difference;
+            let difference = analyse(&paired, Some(&ends), 1.0).expect("20 slices").difference;
             false_ones += usize::from(difference.low > 1.0 || difference.high < -1.0);
-            assert_eq!(show(&couples, Some(&ends[..9]), 1), None, "too few slices");
+            assert_eq!(analyse(&paired, Some(&ends[..9]), 1.0), None, "too few slices");
         }
         // Ten are expected. Without whole slices there were 56.
         assert!(false_ones <= 24, "{false_ones} of 200");
     }
 
     #[test]
-    fn too_few_couples_show_nothing() {
-        assert_eq!(show(&[[100, 102]; 49], None, 26), None);
-        let shown = show(&[[100, 102]; 50], None, 26).expect("ten rounds of five");
-        assert_eq!(shown.rounds.len(), 10);
-        assert!((shown.difference.estimate - 2.0).abs() < 0.01, "{shown:?}");
+    fn too_few_paired_times_show_nothing() {
+        assert_eq!(analyse(&[[100, 102]; 49], None, 26.0), None);
+        let analysis = analyse(&[[100, 102]; 50], None, 26.0).expect("ten rounds of five");
+        assert_eq!(analysis.rounds.len(), 10);
+        assert!((analysis.difference.estimate - 2.0).abs() < 0.01, "{analysis:?}");
     }
 }

@@ -6,6 +6,9 @@
 //! gaps show how often interrupts come, and how short they can be. If a slice has no more long
 //! pairs than the interrupts that this lets expect, those pairs were interrupted. If it has more,
 //! the routine itself is slow at times, and all of them count.
+//!
+//! Linux measures the noise of the operating system by the same loop
+//! (`Documentation/trace/osnoise-tracer.rst`).
 
 use tickline_core::counter::{Counter, HardwareCounter};
 
@@ -19,25 +22,25 @@ const GAP_INTERVALS: u64 = 16;
 /// Reads of the first calibration, which give the usual interval.
 const READS: usize = 1_001;
 
-/// What the loop has shown so far.
+/// The gaps that the loop has shown so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Spins {
-    /// How long it ran.
-    pub(crate) spun_ticks: u64,
+pub(crate) struct Noise {
+    /// How long it has run.
+    pub(crate) runtime_ticks: u64,
     /// Gaps, and the shortest of them.
     pub(crate) gaps: u64,
     pub(crate) min_gap_ticks: u64,
 }
 
-impl Spins {
+impl Noise {
     /// The most interrupts that may have come in `exposed_ticks`: the expected number, and three
     /// standard deviations of a Poisson distribution. 0 if no interrupt was ever seen, because it
     /// is then unknown how long one takes.
     fn max_in(&self, exposed_ticks: u64) -> f64 {
-        if self.gaps == 0 || self.spun_ticks == 0 {
+        if self.gaps == 0 || self.runtime_ticks == 0 {
             return 0.0;
         }
-        let expected = as_f64(self.gaps) / as_f64(self.spun_ticks) * as_f64(exposed_ticks);
+        let expected = as_f64(self.gaps) / as_f64(self.runtime_ticks) * as_f64(exposed_ticks);
         (expected + 3.0 * expected.sqrt()).max(1.0)
     }
 }
@@ -52,16 +55,16 @@ pub(crate) enum Long {
 }
 
 /// Judges the long pairs of a slice. Changes the order of `ticks`.
-pub(crate) fn judge(ticks: &mut [u64], spins: &Spins) -> Long {
-    if ticks.is_empty() || spins.gaps == 0 {
+pub(crate) fn judge(ticks: &mut [u64], noise: &Noise) -> Long {
+    if ticks.is_empty() || noise.gaps == 0 {
         return Long::Kept(0);
     }
     let exposed_ticks = ticks.iter().fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
     let middle = ticks.len() / 2;
     let (_, median, _) = ticks.select_nth_unstable(middle);
-    let above_ticks = median.saturating_add(spins.min_gap_ticks);
+    let above_ticks = median.saturating_add(noise.min_gap_ticks);
     let long = crate::number::count(ticks.iter().filter(|ticks| **ticks > above_ticks).count());
-    if as_f64(long) <= spins.max_in(exposed_ticks) {
+    if as_f64(long) <= noise.max_in(exposed_ticks) {
         Long::Interrupts { above_ticks }
     } else {
         Long::Kept(long)
@@ -70,13 +73,13 @@ pub(crate) fn judge(ticks: &mut [u64], spins: &Spins) -> Long {
 
 /// The loop. Without a counter there is no loop, and no pair is taken for an interrupted one.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spinner {
+pub(crate) struct NoiseLoop {
     counter: HardwareCounter,
     gap_ticks: u64,
-    pub(crate) spins: Spins,
+    pub(crate) noise: Noise,
 }
 
-impl Spinner {
+impl NoiseLoop {
     /// Measures the usual interval between two reads.
     pub(crate) fn calibrate(counter: HardwareCounter) -> Self {
         let mut intervals = [0; READS];
@@ -91,24 +94,24 @@ impl Spinner {
         Self {
             counter,
             gap_ticks: GAP_INTERVALS * usual.max(mean.min(4 * usual)),
-            spins: Spins { min_gap_ticks: u64::MAX, ..Spins::default() },
+            noise: Noise { min_gap_ticks: u64::MAX, ..Noise::default() },
         }
     }
 
     /// Runs the loop for `for_ticks`.
-    pub(crate) fn spin(&mut self, for_ticks: u64) {
+    pub(crate) fn run(&mut self, for_ticks: u64) {
         let begin = self.counter.now_ordered();
         let mut last = begin;
         while last.saturating_sub(begin) < for_ticks {
             let now = self.counter.now_ordered();
             let interval = now.saturating_sub(last);
             if interval > self.gap_ticks {
-                self.spins.gaps += 1;
-                self.spins.min_gap_ticks = self.spins.min_gap_ticks.min(interval);
+                self.noise.gaps += 1;
+                self.noise.min_gap_ticks = self.noise.min_gap_ticks.min(interval);
             }
             last = now.max(last);
         }
-        self.spins.spun_ticks += last.saturating_sub(begin);
+        self.noise.runtime_ticks += last.saturating_sub(begin);
     }
 }
 
@@ -117,7 +120,7 @@ mod tests {
     use super::*;
 
     /// One interrupt of 5,000 ticks in a million.
-    const SPINS: Spins = Spins { spun_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
+    const NOISE: Noise = Noise { runtime_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
 
     /// 100,000 pairs of 100 ticks, 10 million ticks in all, and `long` long ones.
     fn pairs(long: usize) -> Vec<u64> {
@@ -130,7 +133,7 @@ mod tests {
     fn as_many_long_pairs_as_there_are_interrupts_are_named() {
         // 10 are expected; with three deviations, 19.6 at most.
         for long in [1, 10, 19] {
-            assert_eq!(judge(&mut pairs(long), &SPINS), Long::Interrupts { above_ticks: 5_100 });
+            assert_eq!(judge(&mut pairs(long), &NOISE), Long::Interrupts { above_ticks: 5_100 });
         }
     }
 
@@ -139,27 +142,30 @@ mod tests {
     #[test]
     fn more_long_pairs_than_interrupts_are_the_routines_own() {
         for long in [25, 100, 1_000] {
-            assert_eq!(judge(&mut pairs(long), &SPINS), Long::Kept(crate::number::count(long)));
+            assert_eq!(judge(&mut pairs(long), &NOISE), Long::Kept(crate::number::count(long)));
         }
     }
 
     #[test]
     fn where_no_interrupt_was_seen_none_is_named() {
-        let none = Spins { spun_ticks: 100_000_000, ..Spins::default() };
+        let none = Noise { runtime_ticks: 100_000_000, ..Noise::default() };
         assert_eq!(judge(&mut pairs(3), &none), Long::Kept(0));
-        assert_eq!(judge(&mut [], &SPINS), Long::Kept(0));
+        assert_eq!(judge(&mut [], &NOISE), Long::Kept(0));
     }
 
     #[test]
     fn loops_end_and_add_up() {
         let Some(counter) = HardwareCounter::if_present() else { return };
-        let mut spinner = Spinner::calibrate(counter);
-        assert!(spinner.gap_ticks > 0);
-        spinner.spin(10_000);
-        let first = spinner.spins;
-        spinner.spin(10_000);
-        let sum = spinner.spins;
-        assert!(first.spun_ticks >= 10_000 && sum.spun_ticks >= first.spun_ticks + 10_000, "{sum:?}");
+        let mut noise_loop = NoiseLoop::calibrate(counter);
+        assert!(noise_loop.gap_ticks > 0);
+        noise_loop.run(10_000);
+        let first = noise_loop.noise;
+        noise_loop.run(10_000);
+        let sum = noise_loop.noise;
+        assert!(
+            first.runtime_ticks >= 10_000 && sum.runtime_ticks >= first.runtime_ticks + 10_000,
+            "{sum:?}"
+        );
         assert!(sum.gaps >= first.gaps && sum.min_gap_ticks <= first.min_gap_ticks, "{sum:?}");
     }
 }
