@@ -21,7 +21,7 @@
 //! otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
 //! configured one. `control/schedule.rs` has the reasons.
 
-use crate::cell::{CellLine, StateCell};
+use crate::cell::{Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{BurstSize, Reference, Resolutions, UnixTrack, burst};
@@ -280,29 +280,29 @@ impl Control {
             let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
 
-            let line = shared.cell.snapshot();
-            let result = match line.state.phase() {
+            let seen = shared.cell.snapshot();
+            let result = match seen.state.phase() {
                 // This thread holds the lock, so no writer will finish this publication: its
                 // writer is in the process that forked this one. Or a thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
-                    shared.help(&line, counter, reference);
+                    shared.help(&seen, counter, reference);
                     continue;
                 }
                 _ if !is_supported() => return (Outcome::Learning, self.config.interval_ns),
-                _ if line.state.is_gate_closed() => return (Outcome::GateClosed, self.config.interval_ns),
+                _ if seen.state.is_gate_closed() => return (Outcome::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
-                    end_line(&line, shared, counter, reference);
+                    end_line(&seen, shared, counter, reference);
                     return (Outcome::Learning, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self
-                    .make_plan(line.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&line, shared, counter, reference, fit.is_some())),
+                    .make_plan(seen.slope(), fit.as_ref(), u64::MAX)
+                    .and_then(|()| self.replace(&seen, shared, counter, reference, fit.is_some())),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.recover_line(&line, shared, counter, reference)),
+                        .and_then(|()| self.recover_line(&seen, shared, counter, reference)),
                     _ => return (Outcome::Learning, self.retry_interval_ns()),
                 },
             };
@@ -377,12 +377,12 @@ impl Control {
 /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
 #[inline(never)]
 fn end_line<S: StateCell>(
-    line: &CellLine,
+    line: &Snapshot,
     shared: &SharedClock<S>,
     counter: &impl Counter,
     reference: &impl Reference,
 ) {
-    let replacing = CellLine { state: line.state.replacing(), ..*line };
+    let replacing = Snapshot { state: line.state.replacing(), ..*line };
     if shared.cell.swap(line.state, replacing.state) {
         shared.help(&replacing, counter, reference);
     }

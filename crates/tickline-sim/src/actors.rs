@@ -11,7 +11,7 @@ use tickline_core::counter::CpuCounter;
 use tickline_core::gate::keeper::{Closable, Conclusion, GateKeeper, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{Event, LineReading, SharedClock, SlowReading, Source};
+use tickline_core::shared::{BoundedReading, Event, SharedClock, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
@@ -428,7 +428,7 @@ impl Context {
         }
     }
 
-    fn read_bounds(&self) -> Option<LineReading> {
+    fn read_bounds(&self) -> Option<BoundedReading> {
         let access = self.access();
         if self.is_per_cpu() {
             let (unit, read) = per_cpu::unit(&self.clock.units, CpuCounter::now_ordered(&access))?;
@@ -461,7 +461,7 @@ impl Context {
     }
 
     /// A point of a plot, from a reading by a line. The caller sets `at_ns`.
-    fn point(&self, reading: &LineReading) -> TrackPoint {
+    fn point(&self, reading: &BoundedReading) -> TrackPoint {
         let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;

@@ -11,7 +11,7 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{GateKeeper, Lines};
 use tickline_core::gate::{Gate, Trust};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{LineReading, SharedClock, SlowReading};
+use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes};
@@ -158,12 +158,12 @@ impl Engine {
 
     /// A reading with bounds; `None` if the inlined path refuses.
     #[inline]
-    pub(crate) fn read_bounds(&self) -> Option<LineReading> {
+    pub(crate) fn read_bounds(&self) -> Option<BoundedReading> {
         COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
     }
 
     /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
-    fn read_bounds_while_valid(&self) -> Option<LineReading> {
+    fn read_bounds_while_valid(&self) -> Option<BoundedReading> {
         self.shared.read_bounds_while_valid(&COUNTER?, &self.followed())
     }
 
@@ -172,7 +172,7 @@ impl Engine {
     /// copied, and take stack, in each call on the way.
     #[cold]
     #[inline(never)]
-    pub(crate) fn read_bounds_slow(&self, line: &mut Option<LineReading>) -> i64 {
+    pub(crate) fn read_bounds_slow(&self, line: &mut Option<BoundedReading>) -> i64 {
         self.find_cpus_bounds(line);
         if let Some(line) = line {
             return line.ns;
@@ -183,12 +183,12 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn find_cpus_bounds(&self, line: &mut Option<LineReading>) {
+    fn find_cpus_bounds(&self, line: &mut Option<BoundedReading>) {
         *line = self.bounds_by_cpu();
     }
 
     #[inline(never)]
-    fn find_bounds(&self, line: &mut Option<LineReading>) {
+    fn find_bounds(&self, line: &mut Option<BoundedReading>) {
         *line = self.read_bounds();
         if line.is_none() {
             *line = self.read_bounds_while_valid();

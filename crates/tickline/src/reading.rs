@@ -1,6 +1,6 @@
 //! A time with bounds on its error.
 
-use tickline_core::shared::LineReading;
+use tickline_core::shared::BoundedReading;
 
 use crate::instant::Instant;
 use crate::status::State;
@@ -72,7 +72,7 @@ impl<T: Copy> Reading<T> {
 impl Reading<Instant> {
     /// By the line.
     #[inline]
-    pub(crate) fn by_line(line: &LineReading) -> Self {
+    pub(crate) fn by_line(line: &BoundedReading) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
         Self::new(Instant::from_nanos, [earliest_ns, line.ns, latest_ns], State::Fast)
     }
@@ -81,7 +81,7 @@ impl Reading<Instant> {
 impl Reading<UnixTime> {
     /// By the line, with its bounds of Unix time.
     #[inline]
-    pub(crate) fn by_line(line: &LineReading) -> Self {
+    pub(crate) fn by_line(line: &BoundedReading) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
         let (offset_ns, bound_ns) = (line.bounds.unix_offset_ns, line.bounds.unix_bound_ns);
         let times = [

@@ -7,7 +7,7 @@
 use tickline_core::control::{Config, DrivenBy};
 use tickline_core::gate::keeper::{Lines, Stage};
 use tickline_core::sample::Reference;
-use tickline_core::shared::{LineReading, Source};
+use tickline_core::shared::{BoundedReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
+    pub(crate) fn bounds_by_cpu(&self) -> Option<BoundedReading> {
         self.per_cpu_table().and_then(Table::read_bounds)
     }
 

@@ -1,7 +1,7 @@
 //! What a clock knows of the OS clock, for the leases of a page.
 
 use tickline_core::counter::HardwareCounter;
-use tickline_core::shared::LineReading;
+use tickline_core::shared::BoundedReading;
 use tickline_page::protocol::Estimate;
 
 use crate::engine::Engine;
@@ -17,7 +17,7 @@ impl Engine {
         }
         // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
         // for each CPU there is none that this would read.
-        let LineReading { bounds, .. } = self.read_bounds()?;
+        let BoundedReading { bounds, .. } = self.read_bounds()?;
         // The least and the most that Unix time minus monotonic time may be.
         let (offset_ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
         let unix_ns =
