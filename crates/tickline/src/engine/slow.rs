@@ -115,7 +115,7 @@ impl Engine {
         // Unix time has no high-water mark, so where the OS tells it, this does not read the
         // monotonic clock.
         let stays_by_os = match self.keeper.stage() {
-            Stage::New => false,
+            Stage::Unjudged => false,
             Stage::Closed | Stage::Disabled => true,
             Stage::Open | Stage::Waiting => self.os_serves_unix(),
         };

@@ -86,10 +86,10 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
     let judge = |_| {
         engine.set_policy(Trust::Auto, true);
-        Some(Conclusion::Open)
+        Some(Ok(()))
     };
     assert_eq!(engine.keeper.judge_if_due(|| 0, &engine.common_line(), judge), None);
-    assert_eq!(engine.keeper.stage(), Stage::New);
+    assert_eq!(engine.keeper.stage(), Stage::Unjudged);
 }
 
 /// Symptom: readers had collected facts in stages; after a call of `enable()` they judged by these,
