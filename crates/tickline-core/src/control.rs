@@ -146,13 +146,16 @@ pub enum Outcome {
     Published,
     /// A short line was published where there was none: run another iteration at once.
     Recovered,
-    /// No line yet: the samples say too little.
+    /// No line yet: the samples say too little. If they spoke against the line that was there, this
+    /// iteration has ended it.
     Learning,
     /// No line yet, for a reason that passes soon: another thread changed the state, the writer was
     /// preempted too often, or the reference has not passed the high-water mark.
     RetrySoon,
     /// No line: a gate is closed.
     GateClosed,
+    /// No line, and none to come: the processor can't swap the state, or the counter is too slow.
+    Unsupported,
 }
 
 /// An iteration: what it came to, and when the next one is due.
@@ -199,7 +202,8 @@ pub struct Control {
 enum Refusal {
     /// The samples are too old: take others.
     SamplesTooOld,
-    /// Another thread changed the state.
+    /// There is no such line to replace any more: another thread has changed the state, or this one
+    /// has retired the line.
     Lost,
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
     /// ([`wrap_mask`](crate::state::wrap_mask)): try again later.
@@ -259,10 +263,9 @@ impl Control {
         reference: &impl Reference,
     ) -> Iteration {
         let (outcome, next_in_ns) = self.iterate(shared, counter, reference);
-        self.iterations_without_line = if matches!(outcome, Outcome::Learning | Outcome::RetrySoon) {
-            self.iterations_without_line.saturating_add(1)
-        } else {
-            0
+        self.iterations_without_line = match outcome {
+            Outcome::Published | Outcome::Recovered | Outcome::GateClosed => 0,
+            _ => self.iterations_without_line.saturating_add(1),
         };
         Iteration { outcome, next_in_ns }
     }
@@ -288,7 +291,7 @@ impl Control {
                     shared.help(&seen, counter, reference);
                     continue;
                 }
-                _ if !is_supported() => return (Outcome::Learning, self.config.interval_ns),
+                _ if !is_supported() => return (Outcome::Unsupported, self.config.interval_ns),
                 _ if seen.state.is_gate_closed() => return (Outcome::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
@@ -319,7 +322,7 @@ impl Control {
                 }
                 Err(Refusal::CounterTooSlow) => {
                     shared.gauges.show_counter_too_slow();
-                    return (Outcome::Learning, self.config.interval_ns);
+                    return (Outcome::Unsupported, self.config.interval_ns);
                 }
             }
         }
