@@ -195,7 +195,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, reference: &Bent, stop
         reference.bend(random.i64(-BENT_PPM..=BENT_PPM));
         let iteration = control.maintain(clock, &counter, reference);
         if iteration.outcome == Outcome::Recovered {
-            control.maintain(clock, &counter, reference);
+            _ = control.maintain(clock, &counter, reference);
         }
         match random.u64(0..RARELY) {
             0 => sleep(up_to_us(&mut random, LONG_NAP_US)),

@@ -160,6 +160,7 @@ pub enum Outcome {
 
 /// An iteration: what it came to, and when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "`next_in_ns` says when the next iteration is due"]
 pub struct Iteration {
     /// What it came to.
     pub outcome: Outcome,

@@ -96,6 +96,7 @@ impl<S: StateCell> SharedClock<S> {
     /// The fast path: the line at a plain read of the counter, ns, or `None` if the slow path
     /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]
+    #[must_use]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
         let (state, ticks) = self.read_with(LineState::is_fast, |cell, state| Taken {
             window: cell.slot(state).window(),
@@ -106,6 +107,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
+    #[must_use]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
         let (state, ticks) = self.line_and_ticks(counter)?;
         Some(state.fast_at(S::SHIFT, ticks))
@@ -113,6 +115,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// The counter, ticks, if [`read_ordered`](Self::read_ordered) would return a time.
     #[inline]
+    #[must_use]
     pub fn read_ticks(&self, counter: &impl Counter) -> Option<u64> {
         Some(self.line_and_ticks(counter)?.1)
     }
@@ -127,6 +130,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
+    #[must_use]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
         let mut unix_b = 0;
         let (state, ticks) = self.read_with(LineState::is_fast_for_unix, |cell, state| {
@@ -140,6 +144,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
+    #[must_use]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<BoundedReading> {
         // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
@@ -174,6 +179,7 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// As [`read_bounds`](Self::read_bounds), for the slow path: as long as the line is valid.
+    #[must_use]
     pub fn read_bounds_while_valid(
         &self,
         counter: &impl Counter,
