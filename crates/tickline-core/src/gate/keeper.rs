@@ -260,7 +260,8 @@ impl GateKeeper {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Closes or opens the gate as `judged`. Returns whether the holder of the lock may run an iteration.
+    /// Closes or opens the gate as `judged`. Returns whether the holder of the lock may run an
+    /// iteration.
     fn carry_out(&self, before: u64, judged: Result<(), Closed>, gate: &impl Closable) -> bool {
         let stage = match judged {
             Ok(()) => {
