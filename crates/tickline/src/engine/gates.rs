@@ -150,7 +150,7 @@ impl Engine {
         let mut facts = Facts::UNKNOWN;
         self.collect(&mut facts, lines, &mut control_loop.judged_facts).then(|| {
             let judgement = self.judge_facts(&facts);
-            self.conclude(&facts, judgement, control_loop)
+            self.act_on(&facts, judgement, control_loop)
         })
     }
 
@@ -181,7 +181,7 @@ impl Engine {
                 && judgement.closed.is_none()
                 && judgement.unix_closed == unix_before
                 && facts.clocksource == clocksource_before;
-            (!line_goes_on).then(|| self.conclude(&facts, judgement, &mut control_loop))
+            (!line_goes_on).then(|| self.act_on(&facts, judgement, &mut control_loop))
         };
         self.keeper.rejudge(&self.common_line(), judge).is_some()
     }
@@ -196,21 +196,16 @@ impl Engine {
 
     /// What follows from what was found. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn conclude(
-        &self,
-        facts: &Facts,
-        judgement: Judgement,
-        control_loop: &mut ControlLoop,
-    ) -> Result<(), Closed> {
-        control_loop.is_begun = judgement.closed.is_none();
-        let wait_ns = match judgement.closed {
+    fn act_on(&self, facts: &Facts, found: Judgement, control_loop: &mut ControlLoop) -> Result<(), Closed> {
+        control_loop.is_begun = found.closed.is_none();
+        let wait_ns = match found.closed {
             None => {
                 let resolution_ticks = facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
                     facts.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
                 control_loop.control.begin_anew(Config { resolutions, ..UNJUDGED });
-                control_loop.control.serves_unix = judgement.unix_closed.is_none();
+                control_loop.control.serves_unix = found.unix_closed.is_none();
                 return Ok(());
             }
             // The kernel decides about the counter within seconds of boot.
