@@ -189,7 +189,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let iteration = control.maintain(clock, &counter, &Bent);
         if iteration.outcome == Outcome::Recovered {
-            control.maintain(clock, &counter, &Bent);
+            _ = control.maintain(clock, &counter, &Bent);
         }
         match random.u64(0..RARELY) {
             0 => sleep(up_to_us(&mut random, LONG_NAP_US)),

@@ -33,12 +33,12 @@ use crate::units::ticks_between;
 pub use crate::line::{Line, Slope};
 pub use crate::units::FixedNs;
 
-/// A line as a cell holds it: the state, and the ticks for which its line may be used.
+/// What a cell holds at a moment: the state, and the ticks for which its line may be used.
 ///
 /// What a reader has loaded from a slot does not count until a second look has confirmed the state,
 /// or a swap from this state has succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CellLine {
+pub struct Snapshot {
     /// The line, and what the clock may do.
     pub state: LineState,
     /// The first tick at which the line may be used; without a line, that of the last one.
@@ -49,7 +49,7 @@ pub struct CellLine {
     pub shift: u32,
 }
 
-impl CellLine {
+impl Snapshot {
     /// For how long the line is valid, ticks from its start: twice its window. Past the window
     /// readers take the slow path.
     pub(crate) const fn valid_ticks(&self) -> u64 {
@@ -163,10 +163,10 @@ pub trait StateCell {
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
     /// The state, and the ticks for which its line may be used, whatever the phase.
-    fn snapshot(&self) -> CellLine {
+    fn snapshot(&self) -> Snapshot {
         let state = self.load();
         let (start_ticks, window_ticks) = self.slot(state).window();
-        CellLine { state, start_ticks, window_ticks, shift: Self::SHIFT }
+        Snapshot { state, start_ticks, window_ticks, shift: Self::SHIFT }
     }
 
     /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it
@@ -176,7 +176,7 @@ pub trait StateCell {
     /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
     /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
     /// happened.
-    fn publish(&self, from: LineState, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
+    fn publish(&self, from: LineState, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
 }
 
 /// The cell; [`StateCell`] has its functions. `SHIFT` is the shift of the counter whose lines the
@@ -288,7 +288,7 @@ impl SlotView<'_> {
         }
     }
 
-    fn fill(&self, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) {
+    fn fill(&self, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) {
         let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
         let slot = self.slot as usize;
         let words = &self.bounds[slot];
@@ -379,7 +379,7 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
         self.state.swap(from, to)
     }
 
-    fn publish(&self, from: LineState, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: LineState, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         debug_assert!(line.state.is_published(), "a state without a line is swapped in");
         self.slot(line.state).fill(line, bounds, suspended_ns);
         self.state.swap(from, line.state)

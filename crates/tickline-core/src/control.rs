@@ -21,7 +21,7 @@
 //! otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
 //! configured one. `control/schedule.rs` has the reasons.
 
-use crate::cell::{CellLine, StateCell};
+use crate::cell::{Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{BurstSize, Reference, Resolutions, UnixTrack, burst};
@@ -146,17 +146,21 @@ pub enum Outcome {
     Published,
     /// A short line was published where there was none: run another iteration at once.
     Recovered,
-    /// No line yet: the samples say too little.
+    /// No line yet: the samples say too little. If they spoke against the line that was there, this
+    /// iteration has ended it.
     Learning,
     /// No line yet, for a reason that passes soon: another thread changed the state, the writer was
     /// preempted too often, or the reference has not passed the high-water mark.
     RetrySoon,
     /// No line: a gate is closed.
     GateClosed,
+    /// No line, and none to come: the processor can't swap the state, or the counter is too slow.
+    Unsupported,
 }
 
 /// An iteration: what it came to, and when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "`next_in_ns` says when the next iteration is due"]
 pub struct Iteration {
     /// What it came to.
     pub outcome: Outcome,
@@ -199,7 +203,8 @@ pub struct Control {
 enum Refusal {
     /// The samples are too old: take others.
     SamplesTooOld,
-    /// Another thread changed the state.
+    /// There is no such line to replace any more: another thread has changed the state, or this one
+    /// has retired the line.
     Lost,
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
     /// ([`wrap_mask`](crate::state::wrap_mask)): try again later.
@@ -259,10 +264,9 @@ impl Control {
         reference: &impl Reference,
     ) -> Iteration {
         let (outcome, next_in_ns) = self.iterate(shared, counter, reference);
-        self.iterations_without_line = if matches!(outcome, Outcome::Learning | Outcome::RetrySoon) {
-            self.iterations_without_line.saturating_add(1)
-        } else {
-            0
+        self.iterations_without_line = match outcome {
+            Outcome::Published | Outcome::Recovered | Outcome::GateClosed => 0,
+            _ => self.iterations_without_line.saturating_add(1),
         };
         Iteration { outcome, next_in_ns }
     }
@@ -280,29 +284,29 @@ impl Control {
             let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
 
-            let line = shared.cell.snapshot();
-            let result = match line.state.phase() {
+            let seen = shared.cell.snapshot();
+            let result = match seen.state.phase() {
                 // This thread holds the lock, so no writer will finish this publication: its
                 // writer is in the process that forked this one. Or a thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
-                    shared.help(&line, counter, reference);
+                    shared.help(&seen, counter, reference);
                     continue;
                 }
-                _ if !is_supported() => return (Outcome::Learning, self.config.interval_ns),
-                _ if line.state.is_gate_closed() => return (Outcome::GateClosed, self.config.interval_ns),
+                _ if !is_supported() => return (Outcome::Unsupported, self.config.interval_ns),
+                _ if seen.state.is_gate_closed() => return (Outcome::GateClosed, self.config.interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
-                    end_line(&line, shared, counter, reference);
+                    end_line(&seen, shared, counter, reference);
                     return (Outcome::Learning, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self
-                    .make_plan(line.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&line, shared, counter, reference, fit.is_some())),
+                    .make_plan(seen.slope(), fit.as_ref(), u64::MAX)
+                    .and_then(|()| self.replace(&seen, shared, counter, reference, fit.is_some())),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.recover_line(&line, shared, counter, reference)),
+                        .and_then(|()| self.recover_line(&seen, shared, counter, reference)),
                     _ => return (Outcome::Learning, self.retry_interval_ns()),
                 },
             };
@@ -319,7 +323,7 @@ impl Control {
                 }
                 Err(Refusal::CounterTooSlow) => {
                     shared.gauges.show_counter_too_slow();
-                    return (Outcome::Learning, self.config.interval_ns);
+                    return (Outcome::Unsupported, self.config.interval_ns);
                 }
             }
         }
@@ -377,12 +381,12 @@ impl Control {
 /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
 #[inline(never)]
 fn end_line<S: StateCell>(
-    line: &CellLine,
+    line: &Snapshot,
     shared: &SharedClock<S>,
     counter: &impl Counter,
     reference: &impl Reference,
 ) {
-    let replacing = CellLine { state: line.state.replacing(), ..*line };
+    let replacing = Snapshot { state: line.state.replacing(), ..*line };
     if shared.cell.swap(line.state, replacing.state) {
         shared.help(&replacing, counter, reference);
     }

@@ -32,7 +32,7 @@
 
 use core::cell::Cell;
 
-use crate::cell::{CellLine, LineCell, StateCell};
+use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::control::{Control, Iteration};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
@@ -87,9 +87,9 @@ pub fn read_slow<S: StateCell>(
         // anything about the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
-        let unfinished = |line: &CellLine| {
+        let unfinished = |seen: &Snapshot| {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if ticks_here().is_some_and(|ticks| unit.help_at(line, ticks, None, reference)) {
+            if ticks_here().is_some_and(|ticks| unit.help_at(seen, ticks, None, reference)) {
                 unit.events.count(Event::Help);
             }
         };

@@ -4,7 +4,7 @@
 //! `DESIGN.md`, section "Order", has the rules of order, and the place of each. The functions name
 //! the rules by number.
 
-use crate::cell::{CellLine, LineCell, StateCell};
+use crate::cell::{LineCell, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::sample::{Point, Reference};
 use crate::state::{Phase, is_supported};
@@ -19,7 +19,7 @@ pub use events::Event;
 use events::Events;
 pub use gauges::Figures;
 pub(crate) use gauges::Gauges;
-pub use reading::{LineReading, SlowReading, Source};
+pub use reading::{BoundedReading, SlowReading, Source};
 
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock without
 /// a line, with high-water mark 0.
@@ -59,12 +59,12 @@ impl<S: StateCell> SharedClock<S> {
     /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn expire(
         &self,
-        line: &CellLine,
+        line: &Snapshot,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) {
-        let replacing = CellLine { state: line.state.replacing(), ..*line };
+        let replacing = Snapshot { state: line.state.replacing(), ..*line };
         if !self.cell.swap(line.state, replacing.state) {
             return;
         }
@@ -79,26 +79,26 @@ impl<S: StateCell> SharedClock<S> {
     /// seen. No reading of the old line that counts is later than this tick by more than the
     /// margin. A first publication goes back to the state before it. Returns whether this call
     /// changed the state.
-    pub(crate) fn help(&self, line: &CellLine, counter: &impl Counter, reference: &impl Reference) -> bool {
+    pub(crate) fn help(&self, seen: &Snapshot, counter: &impl Counter, reference: &impl Reference) -> bool {
         // The end of a first publication needs no tick.
-        let ticks = if line.state.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
-        self.help_at(line, ticks, None, reference)
+        let ticks = if seen.state.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
+        self.help_at(seen, ticks, None, reference)
     }
 
     /// As [`help`](Self::help), with `ticks` that the caller has read, and `newest` as for
     /// [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn help_at(
         &self,
-        line: &CellLine,
+        seen: &Snapshot,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> bool {
-        let state = line.state;
+        let state = seen.state;
         let next = if state.phase() == Phase::FirstPublication {
             state.given_up()
         } else {
-            state.without_line(self.high_water_ns(line, ticks, newest, reference))
+            state.without_line(self.high_water_ns(seen, ticks, newest, reference))
         };
         self.cell.swap(state, next)
     }
@@ -111,14 +111,14 @@ impl<S: StateCell> SharedClock<S> {
         }
         let mut was_open = false;
         loop {
-            let line = self.cell.snapshot();
-            match (line.state.phase(), line.state.is_gate_closed()) {
+            let seen = self.cell.snapshot();
+            match (seen.state.phase(), seen.state.is_gate_closed()) {
                 (Phase::NoLine, true) => return was_open,
                 (Phase::Replacing | Phase::FirstPublication, true) => {
-                    self.help(&line, counter, reference);
+                    self.help(&seen, counter, reference);
                 }
                 (_, _) => {
-                    if self.cell.swap(line.state, line.state.with_gate_closed()) {
+                    if self.cell.swap(seen.state, seen.state.with_gate_closed()) {
                         self.events.count(Event::GateClosed);
                         was_open = true;
                     }
@@ -132,17 +132,17 @@ impl<S: StateCell> SharedClock<S> {
     /// this call finishes that first.
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
-            let line = self.cell.snapshot();
-            match (line.state.phase(), line.state.is_gate_closed()) {
+            let seen = self.cell.snapshot();
+            match (seen.state.phase(), seen.state.is_gate_closed()) {
                 (_, false) => return false,
                 (Phase::NoLine, true) => {
-                    if self.cell.swap(line.state, line.state.with_gate_open()) {
+                    if self.cell.swap(seen.state, seen.state.with_gate_open()) {
                         self.events.count(Event::GateOpened);
                         return true;
                     }
                 }
                 (_, true) => {
-                    self.help(&line, counter, reference);
+                    self.help(&seen, counter, reference);
                 }
             }
         }

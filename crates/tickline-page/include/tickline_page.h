@@ -5,7 +5,7 @@
  * page are in the README of the crate tickline-page; the rules R1 to R10 in docs/lease.md.
  *
  *     int64_t shift_ns, high_water_ns = TICKLINE_NO_HIGH_WATER;
- *     if (tickline_page_attach(page, &machine, &shift_ns) == TICKLINE_ATTACHED)
+ *     if (tickline_page_attach(page, &context, &shift_ns) == TICKLINE_ATTACHED)
  *         ns = tickline_page_monotonic(page, shift_ns, &os, &high_water_ns).ns;
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
@@ -32,7 +32,7 @@
 #endif
 
 /* Where a process runs. To be found out again in a child of a fork. */
-struct tickline_machine {
+struct tickline_boot_context {
     unsigned char boot_id[16];   /* what /proc/sys/kernel/random/boot_id spells */
     uint64_t time_namespace;     /* inode number of /proc/self/ns/time; 0 without namespaces */
     int knows_offset;            /* whether monotonic_offset_ns is known */
@@ -382,7 +382,7 @@ static inline struct tickline_reading tickline_read(const void *page, int64_t sh
 
 /* Whether a page, of a trusted file, counts for this process. `page` is 4096 bytes at a multiple of
  * 64. Stores by how much CLOCK_MONOTONIC is ahead of the page's time here, ns. */
-static inline enum tickline_refusal tickline_page_attach(const void *page, const struct tickline_machine *machine,
+static inline enum tickline_refusal tickline_page_attach(const void *page, const struct tickline_boot_context *context,
                                                          int64_t *shift_ns) {
     uint64_t magic, head, boot[2], namespace_, offset;
     uint32_t halves[2];
@@ -395,7 +395,7 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
     if (halves[1] != TICKLINE_PAGE_BYTES) return TICKLINE_SIZE;
     boot[0] = tickline_load(page, 16);
     boot[1] = tickline_load(page, 24);
-    if (memcmp(boot, machine->boot_id, sizeof boot) != 0) return TICKLINE_OTHER_BOOT;
+    if (memcmp(boot, context->boot_id, sizeof boot) != 0) return TICKLINE_OTHER_BOOT;
     if (TICKLINE_COUNTER == 0 || tickline_load(page, 40) != TICKLINE_COUNTER) return TICKLINE_OTHER_COUNTER;
     namespace_ = tickline_load(page, 32);
     offset = tickline_load(page, 48);
@@ -403,9 +403,9 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (tickline_load(page, 0) != magic) return TICKLINE_NOT_A_PAGE;
     *shift_ns = 0;
-    if (namespace_ == machine->time_namespace) return TICKLINE_ATTACHED;
-    if (!machine->knows_offset) return TICKLINE_OTHER_NAMESPACE;
-    *shift_ns = tickline_signed((uint64_t)machine->monotonic_offset_ns - offset);
+    if (namespace_ == context->time_namespace) return TICKLINE_ATTACHED;
+    if (!context->knows_offset) return TICKLINE_OTHER_NAMESPACE;
+    *shift_ns = tickline_signed((uint64_t)context->monotonic_offset_ns - offset);
     return TICKLINE_ATTACHED;
 }
 

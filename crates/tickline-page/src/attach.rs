@@ -6,7 +6,7 @@ use crate::lease::{OsClock, ProcessHighWater, Reading, Timescale, read, read_fir
 
 /// Where a process runs. A forked child asks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Machine {
+pub struct BootContext {
     /// The running boot: the 16 bytes that `/proc/sys/kernel/random/boot_id` spells.
     pub boot_id: [u8; 16],
     /// The inode number of `/proc/self/ns/time`; 0 where there are no time namespaces.
@@ -77,7 +77,7 @@ impl Page {
     /// # Errors
     ///
     /// The reason why the page does not count.
-    pub fn attach(&self, machine: &Machine) -> Result<AttachedPage<'_>, Refusal> {
+    pub fn attach(&self, context: &BootContext) -> Result<AttachedPage<'_>, Refusal> {
         let header = self.header().ok_or(Refusal::NotAPage)?;
         if header.version != LAYOUT_VERSION {
             return Err(Refusal::Version(header.version));
@@ -85,16 +85,16 @@ impl Page {
         if usize::try_from(header.size) != Ok(PAGE_BYTES) {
             return Err(Refusal::Size(header.size));
         }
-        if header.boot_id != machine.boot_id {
-            return Err(Refusal::OtherBoot { page: header.boot_id, running: machine.boot_id });
+        if header.boot_id != context.boot_id {
+            return Err(Refusal::OtherBoot { page: header.boot_id, running: context.boot_id });
         }
         if header.counter != COUNTER || COUNTER == 0 {
             return Err(Refusal::OtherCounter(header.counter));
         }
-        let shift_ns = if header.time_namespace == machine.time_namespace {
+        let shift_ns = if header.time_namespace == context.time_namespace {
             0
         } else {
-            let own_ns = machine.monotonic_offset_ns.ok_or(Refusal::OtherNamespace(header.time_namespace))?;
+            let own_ns = context.monotonic_offset_ns.ok_or(Refusal::OtherNamespace(header.time_namespace))?;
             own_ns.wrapping_sub(header.monotonic_offset_ns)
         };
         Ok(AttachedPage { page: self, shift_ns })

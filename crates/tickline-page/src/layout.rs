@@ -3,7 +3,7 @@
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::Machine;
+use crate::BootContext;
 use crate::lease::LeaseWords;
 
 /// The size of a page, bytes.
@@ -74,14 +74,14 @@ impl Header {
     /// the initial namespace, 0. Readers in other namespaces would then be wrong, so
     /// `LockedPageFile::create` makes no such page.
     #[must_use]
-    pub fn of(machine: &Machine) -> Self {
+    pub fn of(context: &BootContext) -> Self {
         Self {
             version: LAYOUT_VERSION,
             size: 4096,
-            boot_id: machine.boot_id,
-            time_namespace: machine.time_namespace,
+            boot_id: context.boot_id,
+            time_namespace: context.time_namespace,
             counter: COUNTER,
-            monotonic_offset_ns: machine.monotonic_offset_ns.unwrap_or(0),
+            monotonic_offset_ns: context.monotonic_offset_ns.unwrap_or(0),
         }
     }
 }

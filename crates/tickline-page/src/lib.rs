@@ -5,7 +5,7 @@
 //! A page that nobody has opened yet gives the OS clock:
 //!
 //! ```
-//! use tickline_page::{Counter, Header, Machine, OsClock, ProcessHighWater, Source, WritablePage};
+//! use tickline_page::{BootContext, Counter, Header, OsClock, ProcessHighWater, Source, WritablePage};
 //!
 //! struct Os;
 //! impl OsClock for Os {
@@ -20,9 +20,9 @@
 //!     fn barrier(&self) {}
 //! }
 //!
-//! let machine = Machine { boot_id: [7; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
-//! let page = WritablePage::new(&Header::of(&machine));
-//! let reading = page.attach(&machine).unwrap().monotonic(&Ticks, &Os, &ProcessHighWater::new());
+//! let context = BootContext { boot_id: [7; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
+//! let page = WritablePage::new(&Header::of(&context));
+//! let reading = page.attach(&context).unwrap().monotonic(&Ticks, &Os, &ProcessHighWater::new());
 //! assert_eq!((reading.ns, reading.source), (1_000, Source::Os));
 //! ```
 
@@ -48,7 +48,7 @@ mod primitive;
 #[doc(hidden)]
 pub mod program;
 
-pub use attach::{AttachedPage, Machine, Refusal};
+pub use attach::{AttachedPage, BootContext, Refusal};
 pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // What a reading takes, and what it is.
 pub use lease::{LeasePhase, OsClock, ProcessHighWater, Reading, Source};

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use tickline_page::host::{LockedPageFile, PageFile, switch_off};
-use tickline_page::{Header, Machine};
+use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -42,11 +42,11 @@ fn a_page_is_made_whole_and_kept() {
     let (folder, page) = folder();
     // What a writer that was killed while it made its page has left behind.
     fs::write(folder.path().join("page.new"), b"half").unwrap();
-    let machine = Machine::find().unwrap();
+    let context = BootContext::find().unwrap();
     let writer = LockedPageFile::create(&page).unwrap();
     let file = PageFile::open(&page).unwrap();
-    assert_eq!(file.page().header(), Some(Header::of(&machine)));
-    file.page().attach(&machine).unwrap();
+    assert_eq!(file.page().header(), Some(Header::of(&context)));
+    file.page().attach(&context).unwrap();
     let found = fs::metadata(&page).unwrap();
     assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);

@@ -31,8 +31,8 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
         Err(FileError::NoName | FileError::Link | FileError::System { .. }) => return StartResult::NoPage,
         Err(_) => return StartResult::NotTrusted,
     };
-    let Ok(machine) = file.machine() else { return StartResult::OtherMachine };
-    let Ok(attached) = file.leak().attach(&machine) else { return StartResult::OtherMachine };
+    let Ok(context) = file.boot_context() else { return StartResult::OtherMachine };
+    let Ok(attached) = file.leak().attach(&context) else { return StartResult::OtherMachine };
     let Some(service) = wiped_on_fork() else { return StartResult::OldKernel };
     attached.begin(&crate::serve::Original::new(), &state().high_water);
     // SAFETY: by the caller's promise.

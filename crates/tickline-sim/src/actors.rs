@@ -8,10 +8,10 @@ use std::rc::Rc;
 
 use tickline_core::control::{Config, Control, DrivenBy, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::CpuCounter;
-use tickline_core::gate::keeper::{Closable, Conclusion, GateKeeper, Stage};
+use tickline_core::gate::keeper::{Closable, Closed, GateKeeper, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{Event, LineReading, SharedClock, SlowReading, Source};
+use tickline_core::shared::{BoundedReading, Event, SharedClock, SlowReading, Source};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
@@ -137,7 +137,7 @@ impl Context {
     pub(crate) fn drive(&self) {
         loop {
             let iteration = self.maintain(DrivenBy::Timer);
-            let closed = !matches!(self.clock.keeper.stage(), Stage::New | Stage::Open);
+            let closed = !matches!(self.clock.keeper.stage(), Stage::Unjudged | Stage::Open);
             self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,
@@ -204,19 +204,19 @@ impl Context {
 
     /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
     /// collects one fact after the other.
-    fn judge(&self, control: &mut Option<Control>) -> Conclusion {
+    fn judge(&self, control: &mut Option<Control>) -> Result<(), Closed> {
         self.world.step(Step::Load);
         let verdict = self.clock.verdict.get();
         self.clock.judged.set(verdict);
         self.world.step(Step::Load);
         *control = matches!(verdict, Verdict::Open).then(|| Control::new(self.clock.config));
         match verdict {
-            Verdict::Open => Conclusion::Open,
+            Verdict::Open => Ok(()),
             Verdict::Passing => {
                 let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
-                Conclusion::Waiting(self.world.returned_ns().saturating_add(interval_ns))
+                Err(Closed { retry_at_ns: Some(self.world.returned_ns().saturating_add(interval_ns)) })
             }
-            Verdict::Closed => Conclusion::Closed,
+            Verdict::Closed => Err(Closed { retry_at_ns: None }),
         }
     }
 
@@ -428,7 +428,7 @@ impl Context {
         }
     }
 
-    fn read_bounds(&self) -> Option<LineReading> {
+    fn read_bounds(&self) -> Option<BoundedReading> {
         let access = self.access();
         if self.is_per_cpu() {
             let (unit, read) = per_cpu::unit(&self.clock.units, CpuCounter::now_ordered(&access))?;
@@ -461,7 +461,7 @@ impl Context {
     }
 
     /// A point of a plot, from a reading by a line. The caller sets `at_ns`.
-    fn point(&self, reading: &LineReading) -> TrackPoint {
+    fn point(&self, reading: &BoundedReading) -> TrackPoint {
         let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;

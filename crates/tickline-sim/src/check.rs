@@ -17,7 +17,7 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use tickline_core::shared::LineReading;
+use tickline_core::shared::BoundedReading;
 use tickline_core::state::LineState;
 
 use crate::limits::Limits;
@@ -114,7 +114,7 @@ pub(crate) struct Begin {
 struct Pending {
     from_ps: u64,
     unit: usize,
-    reading: LineReading,
+    reading: BoundedReading,
     truth_ns: i64,
 }
 
@@ -288,7 +288,7 @@ impl Check {
     }
 
     /// Checks a complete reading with bounds.
-    pub(crate) fn bounds(&self, reading: &LineReading) {
+    pub(crate) fn bounds(&self, reading: &BoundedReading) {
         let last_read = self.world.me().last_read.get();
         let truth_ns = last_read.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();

@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use tickline_core::cell::CellLine;
+use tickline_core::cell::Snapshot;
 use tickline_core::state::{LineState, Phase};
 
 use crate::check::Counts;
@@ -36,7 +36,7 @@ pub(crate) struct Unit {
     /// holds from then on.
     closed_ps: Cell<u64>,
     /// Each line by its state, and the time from which it holds, ps.
-    pub(crate) by_state: RefCell<HashMap<LineState, (CellLine, u64)>>,
+    pub(crate) by_state: RefCell<HashMap<LineState, (Snapshot, u64)>>,
 }
 
 impl Unit {
@@ -65,7 +65,7 @@ impl Unit {
     }
 
     /// A line was published.
-    pub(crate) fn published(&self, line: &CellLine, unix_bound_ns: u64) {
+    pub(crate) fn published(&self, line: &Snapshot, unix_bound_ns: u64) {
         self.unix_bound_ns.set(unix_bound_ns);
         self.newest_start_ticks.set(line.start_ticks);
         self.by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));

@@ -19,7 +19,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Bounds, CellLine, LineCell, Slope, SlotView, StateCell};
+use tickline_core::cell::{Bounds, LineCell, Slope, SlotView, Snapshot, StateCell};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::state::{LineState, Phase};
@@ -344,16 +344,16 @@ impl SteppedCell {
 
     /// If states are to come again: a line near `line` with one of few slopes, and nowhere below
     /// `line`. Else `line` itself.
-    fn coarse(&self, from: LineState, line: &CellLine) -> CellLine {
+    fn coarse(&self, from: LineState, line: &Snapshot) -> Snapshot {
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().bits + unit / 2) & !(unit - 1);
         let next = from.next_line(Slope { bits: slope }, SHIFT);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
-        let coarse = CellLine { state: next, ..*line };
+        let coarse = Snapshot { state: next, ..*line };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
         let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
-        CellLine { state: LineState { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next }, ..coarse }
+        Snapshot { state: LineState { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next }, ..coarse }
     }
 
     fn swapped(&self, from: LineState, to: LineState) {
@@ -406,7 +406,7 @@ impl StateCell for SteppedCell {
         swapped
     }
 
-    fn publish(&self, from: LineState, line: &CellLine, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(&self, from: LineState, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
         self.world.step(Step::Swap);
         let line = &self.coarse(from, line);
         let published = self.inner.publish(from, line, bounds, suspended_ns);

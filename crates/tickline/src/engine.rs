@@ -12,7 +12,7 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::keeper::{GateKeeper, Lines};
 use tickline_core::gate::{Facts, Gate, Trust};
 use tickline_core::sample::{Reference, Resolutions};
-use tickline_core::shared::{LineReading, SharedClock, SlowReading};
+use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
@@ -176,12 +176,12 @@ impl Engine {
 
     /// A reading with bounds; `None` if the fast path refuses.
     #[inline]
-    pub(crate) fn read_bounds(&self) -> Option<LineReading> {
+    pub(crate) fn read_bounds(&self) -> Option<BoundedReading> {
         COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
     }
 
     /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
-    fn read_bounds_while_valid(&self) -> Option<LineReading> {
+    fn read_bounds_while_valid(&self) -> Option<BoundedReading> {
         self.shared.read_bounds_while_valid(&COUNTER?, &self.followed())
     }
 

@@ -26,7 +26,7 @@ use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{Comparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Event, LineReading, SharedClock, Source};
+use tickline_core::shared::{BoundedReading, Event, SharedClock, Source};
 use tickline_core::state::Phase;
 
 use crate::options::PerCpu;
@@ -138,7 +138,7 @@ impl Table {
     }
 
     #[inline(never)]
-    pub(crate) fn read_bounds(&self) -> Option<LineReading> {
+    pub(crate) fn read_bounds(&self) -> Option<BoundedReading> {
         let (unit, read) = per_cpu::unit(&self.units, self.counter.now_ordered())?;
         unit.read_bounds(&read)
     }

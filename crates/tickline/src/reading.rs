@@ -1,6 +1,6 @@
 //! A time with bounds on its error.
 
-use tickline_core::shared::LineReading;
+use tickline_core::shared::BoundedReading;
 
 use crate::engine::saturating_unsigned;
 use crate::status::State;
@@ -61,7 +61,7 @@ impl<T: Copy> Reading<T> {
 impl Reading<u64> {
     /// By a line.
     #[inline]
-    pub(crate) fn by_line(line: &LineReading, scale: Timescale) -> Self {
+    pub(crate) fn by_line(line: &BoundedReading, scale: Timescale) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
         let (offset_ns, bound_ns) = match scale {
             Timescale::Monotonic => (0, 0),

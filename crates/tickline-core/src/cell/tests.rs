@@ -16,9 +16,9 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 }
 
 /// A line that follows `from`.
-fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> CellLine {
+fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> Snapshot {
     let state = from.next_line(slope, SHIFT).unwrap().with_b(b);
-    CellLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
+    Snapshot { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
 }
 
 #[test]

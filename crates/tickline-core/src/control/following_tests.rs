@@ -77,7 +77,7 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         let (clock, mut control) = new_clock(machine);
         clock.settle(&mut control);
         for _ in 0..2 {
-            clock.maintain(&mut control);
+            _ = clock.maintain(&mut control);
             machine.pass(INTERVAL_NS - 1_000);
         }
         let allowance = |control: &Control| control.plan.as_ref().expect("a line was planned").allowance;
@@ -145,7 +145,7 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
 fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     let (machine, clock, mut control) = settled_clock();
     machine.suspend(100_000_000);
-    clock.maintain(&mut control);
+    _ = clock.maintain(&mut control);
     assert!(clock.cell.snapshot().slope().to_hz() > 1_100_000_000, "it removes no offset");
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");

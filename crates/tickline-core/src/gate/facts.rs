@@ -138,12 +138,11 @@ impl Clocksource {
             // Counter"); the HPET's period is at most 100 ns (IA-PC HPET specification 1.0a,
             // 2.3.4).
             (Self::HypervPage | Self::Hpet, _) => 100,
-            // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1).
-            (Self::AcpiPm, _) => 280,
             // 100 Hz is the slowest tick that Linux can be built with.
             (Self::Jiffies, _) => 10_000_000,
-            // As coarse as the coarsest timer that a PC has.
-            (Self::Other | Self::Unknown, _) => 280,
+            // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1). Any other clock may be as coarse as
+            // this coarsest timer that a PC has.
+            (Self::AcpiPm | Self::Other | Self::Unknown, _) => 280,
         };
         Resolutions { counter_ticks, reference_ns, same_counter_ticks: 0 }
     }

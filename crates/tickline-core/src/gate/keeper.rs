@@ -4,7 +4,7 @@
 //! The keeper decides nothing about the counter: [`judge`](super::judge) does. Several threads may
 //! at the same time switch the counter off and on, ask for a judgement, and judge. The keeper puts
 //! their actions in order. The holder of the clock's lock calls
-//! [`judge_if_due`](GateKeeper::judge_if_due) with a function that judges. The conclusion of this
+//! [`judge_if_due`](GateKeeper::judge_if_due) with a function that judges. The result of this
 //! function closes or opens the gate. One word holds the state:
 //!
 //! ```text
@@ -14,7 +14,7 @@
 //!
 //! | [`Stage`] | the gate | who goes on from there |
 //! |---|---|---|
-//! | `New` | nobody publishes, whether it is closed or not | the next holder of the clock's lock judges |
+//! | `Unjudged` | nobody publishes, whether it is closed or not | the next holder of the clock's lock judges |
 //! | `Open` | open | the holder of the lock does iterations |
 //! | `Waiting` | closed | the holder of the lock judges when that is due |
 //! | `Closed` | closed | a call that asks for another judgement |
@@ -77,7 +77,7 @@ pub trait Closable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// The gates are to be judged before the next line.
-    New = 0,
+    Unjudged = 0,
     /// Every gate is open.
     Open = 1,
     /// A gate is closed for a reason that passes by itself.
@@ -97,15 +97,12 @@ pub enum Lines {
     PerCpu,
 }
 
-/// What a judgement comes to.
+/// The result of a judgement that finds a gate closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conclusion {
-    /// Every gate is open.
-    Open,
-    /// A gate is closed for a reason that passes by itself: judge again at this time, ns.
-    Waiting(i64),
-    /// A gate is closed until something asks for another judgement.
-    Closed,
+pub struct Closed {
+    /// For a reason that passes by itself: when to judge again, ns. Otherwise something must ask
+    /// for another judgement.
+    pub retry_at_ns: Option<i64>,
 }
 
 const STAGE_MASK: u64 = 3;
@@ -121,7 +118,7 @@ const fn asked(word: u64) -> u64 {
 const fn stage_of(word: u64) -> Stage {
     match word & STAGE_MASK {
         _ if word & DISABLED_BIT != 0 => Stage::Disabled,
-        0 => Stage::New,
+        0 => Stage::Unjudged,
         1 => Stage::Open,
         2 => Stage::Waiting,
         _ => Stage::Closed,
@@ -157,7 +154,7 @@ impl GateKeeper {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            word: AtomicU64::new(Stage::New as u64),
+            word: AtomicU64::new(Stage::Unjudged as u64),
             due_ns: AtomicI64::new(i64::MIN),
             last_slow_ns: AtomicI64::new(i64::MIN),
             streak: AtomicU64::new(0),
@@ -175,7 +172,7 @@ impl GateKeeper {
     /// How far the judgement has come.
     #[must_use]
     pub fn stage(&self) -> Stage {
-        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a conclusion
+        // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a judgement
         // sees what the judge has stored before it.
         stage_of(self.word.load(Ordering::Acquire))
     }
@@ -198,7 +195,7 @@ impl GateKeeper {
 
     fn is_due_at(&self, stage: Stage, now_ns: i64) -> bool {
         match stage {
-            Stage::New => true,
+            Stage::Unjudged => true,
             // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
             // one that stored it.
             Stage::Open | Stage::Waiting => now_ns >= self.due_ns.load(Ordering::Relaxed),
@@ -215,27 +212,27 @@ impl GateKeeper {
     /// Judges the gates if that is due, and returns the lines for which the caller may run an
     /// iteration. The caller holds the clock's lock. Call this when no judgement of this process
     /// has confirmed [`lines`](Self::lines): after start-up, a change, or a fork. A change during
-    /// `judge` voids its conclusion. In a forked child the gates may be open already; its readers
+    /// `judge` voids its result. In a forked child the gates may be open already; its readers
     /// keep their lines while `judge` runs. `judge` returns `None` if it has no facts yet; the next
     /// caller then judges.
     pub fn judge_if_due(
         &self,
         now_ns: impl FnOnce() -> i64,
         gate: &impl Closable,
-        judge: impl FnOnce(Lines) -> Option<Conclusion>,
+        judge: impl FnOnce(Lines) -> Option<Result<(), Closed>>,
     ) -> Option<Lines> {
         let before = self.begin();
         let lines = lines_of(before);
         match stage_of(before) {
-            Stage::New | Stage::Open => {}
+            Stage::Unjudged | Stage::Open => {}
             Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
             Stage::Waiting | Stage::Closed | Stage::Disabled => return None,
         }
-        let conclusion = judge(lines)?;
+        let judged = judge(lines)?;
         if lines == Lines::PerCpu {
             gate.close(); // `set_lines` has left the common line in use
         }
-        self.conclude(before, conclusion, gate).then_some(lines)
+        self.carry_out(before, judged, gate).then_some(lines)
     }
 
     /// Judges the gates again, because facts have changed since the last judgement. The caller
@@ -245,15 +242,15 @@ impl GateKeeper {
     pub fn rejudge(
         &self,
         gate: &impl Closable,
-        judge: impl FnOnce(Lines) -> Option<Conclusion>,
+        judge: impl FnOnce(Lines) -> Option<Result<(), Closed>>,
     ) -> Option<bool> {
         let before = self.begin();
-        if matches!(stage_of(before), Stage::New | Stage::Disabled) {
+        if matches!(stage_of(before), Stage::Unjudged | Stage::Disabled) {
             return None;
         }
-        let conclusion = judge(lines_of(before))?;
+        let judged = judge(lines_of(before))?;
         gate.close();
-        Some(self.conclude(before, conclusion, gate))
+        Some(self.carry_out(before, judged, gate))
     }
 
     /// The word with which a judgement begins.
@@ -263,18 +260,19 @@ impl GateKeeper {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Closes or opens the gate. Returns whether the holder of the lock may run an iteration.
-    fn conclude(&self, before: u64, conclusion: Conclusion, gate: &impl Closable) -> bool {
-        let stage = match conclusion {
-            Conclusion::Open => {
+    /// Closes or opens the gate as `judged`. Returns whether the holder of the lock may run an
+    /// iteration.
+    fn carry_out(&self, before: u64, judged: Result<(), Closed>, gate: &impl Closable) -> bool {
+        let stage = match judged {
+            Ok(()) => {
                 gate.open();
                 Stage::Open
             }
-            Conclusion::Waiting(due_ns) => {
+            Err(Closed { retry_at_ns: Some(due_ns) }) => {
                 self.set_due(due_ns);
                 Stage::Waiting
             }
-            Conclusion::Closed => Stage::Closed,
+            Err(Closed { retry_at_ns: None }) => Stage::Closed,
         };
         let stands = self.set_stage(before, stage);
         let admitted = stands && stage == Stage::Open;
@@ -311,7 +309,7 @@ impl GateKeeper {
     /// clock's lock, if its iteration has found the gate closed. Returns whether there is something
     /// to judge.
     pub fn gate_was_closed(&self) -> bool {
-        matches!(self.forget_judgement(), Stage::New | Stage::Open)
+        matches!(self.forget_judgement(), Stage::Unjudged | Stage::Open)
     }
 
     /// If the word says that the gates are open, has them judged before the next line. Returns the
@@ -358,7 +356,7 @@ impl GateKeeper {
         // A guess: an exchange that fails returns the word. There is no load before it, because
         // loom would then not see that this exchange and the load in `begin` may come in either
         // order.
-        let mut word = Stage::New as u64;
+        let mut word = Stage::Unjudged as u64;
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a gate that was opened before
         // this is seen to be open, and is closed. Release, pairs with the load in `begin`: the
         // next judge sees the settings that were changed before this.

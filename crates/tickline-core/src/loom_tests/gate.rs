@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::{Scene, Seen, WRITER_TICKS, check, made, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Outcome};
-use crate::gate::keeper::{Closable, Conclusion, GateKeeper, Lines, Stage};
+use crate::gate::keeper::{Closable, Closed, GateKeeper, Lines, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
 use crate::state::Phase;
@@ -40,14 +40,6 @@ impl Judged {
         gated
     }
 
-    fn judge(&self) -> Conclusion {
-        // ORDERING: Relaxed, a setting: the thread that asks for a judgement has set it before.
-        match self.against.load(Ordering::Relaxed) {
-            0 => Conclusion::Open,
-            _ => Conclusion::Closed,
-        }
-    }
-
     /// The holder of the clock's lock, if it is admitted, runs `action` for the lines.
     pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, Lines) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
@@ -55,7 +47,9 @@ impl Judged {
         let judged = Cell::new(None);
         let judge = |lines| {
             judged.set(Some(lines));
-            Some(self.judge())
+            // ORDERING: Relaxed, a setting: the thread that asks for a judgement has set it before.
+            let is_open = self.against.load(Ordering::Relaxed) == 0;
+            Some(is_open.then_some(()).ok_or(Closed { retry_at_ns: None }))
         };
         let judge_if_due = || self.keeper.judge_if_due(|| 0, &self.scene.line(), judge);
         let lines = self.keeper.lines().or_else(judge_if_due)?;
@@ -88,7 +82,7 @@ impl Judged {
             Stage::Closed | Stage::Disabled => {
                 assert!(state.is_gate_closed() && state.phase() == Phase::NoLine, "{state:?}, {stage:?}");
             }
-            Stage::New | Stage::Waiting => panic!("{stage:?} after {first:?}, {second:?}"),
+            Stage::Unjudged | Stage::Waiting => panic!("{stage:?} after {first:?}, {second:?}"),
         }
     }
 
@@ -178,7 +172,7 @@ fn a_conclusion_is_published_after_its_reasons() {
         let (keeper, noted) = (made(GateKeeper::new()), made(AtomicU64::new(0)));
         let scene = (keeper.clone(), noted.clone(), seen.clone());
         let asker = spawn(&scene, |(keeper, noted, seen)| {
-            if keeper.stage() == Stage::New {
+            if keeper.stage() == Stage::Unjudged {
                 return seen.note("not yet");
             }
             seen.note("said");
@@ -188,7 +182,7 @@ fn a_conclusion_is_published_after_its_reasons() {
         let judge = |_| {
             // ORDERING: Relaxed, ordered by the conclusion.
             noted.store(1, Ordering::Relaxed);
-            Some(Conclusion::Open)
+            Some(Ok(()))
         };
         assert!(keeper.judge_if_due(|| 0, &NoLine, judge).is_some(), "nobody has judged");
         asker.join().unwrap();

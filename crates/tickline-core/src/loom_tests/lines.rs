@@ -10,7 +10,7 @@ use super::gate::{Judged, NoLine};
 use super::{Seen, check, spawn};
 use crate::cell::StateCell;
 use crate::control::Outcome;
-use crate::gate::keeper::{Conclusion, GateKeeper, Lines, Stage};
+use crate::gate::keeper::{GateKeeper, Lines, Stage};
 
 /// Stands for the CPUs' lines; loom reports a thread that reads them without having seen them made.
 #[derive(Clone)]
@@ -40,7 +40,7 @@ fn the_lines_are_made_before_they_are_found() {
             Some(Lines::Common) => noted.note("common"),
             None => noted.note("none"),
         });
-        table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Conclusion::Open));
+        table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Ok(())));
         maker.join().unwrap();
         reader.join().unwrap();
     });
@@ -99,7 +99,7 @@ fn a_common_line_ends_before_the_cpus_lines_are_found() {
         let reader = spawn(&gated, move |gated| {
             gated.serve();
             let is_published = gated.scene.clock.cell.load().is_published();
-            if is_published && gated.keeper.stage() == Stage::New {
+            if is_published && gated.keeper.stage() == Stage::Unjudged {
                 noted.note("a common line when the others are set");
             }
             gated.serve();

@@ -170,7 +170,7 @@ fn bend(board: &Board, unit: &SharedClock<HookedCell>, ns: u64) {
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope, old.shift).unwrap();
     let next = next.with_b(next.b_through(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
-    let line = CellLine { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
+    let line = Snapshot { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
     let bounds = unit.cell.slot(old.state).bounds(old.state.b);
     assert!(unit.cell.publish(replacing, &line, &bounds, None));
 }

@@ -6,7 +6,7 @@
 //! [`per_cpu`](crate::per_cpu) it is this CPU's.
 
 use super::{Event, SharedClock};
-use crate::cell::{Bounds, CellLine, StateCell};
+use crate::cell::{Bounds, Snapshot, StateCell};
 use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{LineState, Phase};
@@ -49,9 +49,19 @@ pub struct SlowReading {
     pub source: Source,
 }
 
+impl SlowReading {
+    /// A reading of a line that is valid at `ticks`.
+    fn by_line(line: &Snapshot, ticks: u64) -> Self {
+        let ns = line.at(ticks);
+        let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
+        let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
+        Self { ns, source: Source::Line { overdue_ns } }
+    }
+}
+
 /// A reading from a line together with the bounds published with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineReading {
+pub struct BoundedReading {
     /// The counter, ticks.
     pub ticks: u64,
     /// The line's value there, ns.
@@ -60,7 +70,7 @@ pub struct LineReading {
     pub bounds: Bounds,
 }
 
-impl LineReading {
+impl BoundedReading {
     /// The least and the greatest time of the reference, ns, widened to contain the reading
     /// itself.
     #[inline]
@@ -86,6 +96,7 @@ impl<S: StateCell> SharedClock<S> {
     /// The fast path: the line at a plain read of the counter, ns, or `None` if the slow path
     /// must be taken. Does not read the counter unless there is a line.
     #[inline(always)]
+    #[must_use]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
         let (state, ticks) = self.read_with(LineState::is_fast, |cell, state| Taken {
             window: cell.slot(state).window(),
@@ -96,6 +107,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// As [`read`](Self::read), with the counter read after every earlier load.
     #[inline(always)]
+    #[must_use]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
         let (state, ticks) = self.line_and_ticks(counter)?;
         Some(state.fast_at(S::SHIFT, ticks))
@@ -103,6 +115,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// The counter, ticks, if [`read_ordered`](Self::read_ordered) would return a time.
     #[inline]
+    #[must_use]
     pub fn read_ticks(&self, counter: &impl Counter) -> Option<u64> {
         Some(self.line_and_ticks(counter)?.1)
     }
@@ -117,6 +130,7 @@ impl<S: StateCell> SharedClock<S> {
 
     /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
     #[inline(always)]
+    #[must_use]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
         let mut unix_b = 0;
         let (state, ticks) = self.read_with(LineState::is_fast_for_unix, |cell, state| {
@@ -130,7 +144,8 @@ impl<S: StateCell> SharedClock<S> {
 
     /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
     #[inline]
-    pub fn read_bounds(&self, counter: &impl Counter) -> Option<LineReading> {
+    #[must_use]
+    pub fn read_bounds(&self, counter: &impl Counter) -> Option<BoundedReading> {
         // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
         let (state, ticks) = self.read_with(LineState::is_fast, |cell, state| {
@@ -139,7 +154,7 @@ impl<S: StateCell> SharedClock<S> {
             bounds = slot.bounds(state.b);
             Taken { ticks, window: slot.window() }
         })?;
-        Some(LineReading { ticks, ns: state.fast_at(S::SHIFT, ticks), bounds })
+        Some(BoundedReading { ticks, ns: state.fast_at(S::SHIFT, ticks), bounds })
     }
 
     /// A line that `serves`, and the ticks at which it was current. Rule 1: the state must be the
@@ -164,19 +179,20 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// As [`read_bounds`](Self::read_bounds), for the slow path: as long as the line is valid.
+    #[must_use]
     pub fn read_bounds_while_valid(
         &self,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Option<LineReading> {
-        let line = self.cell.snapshot();
-        if !line.state.is_published() {
+    ) -> Option<BoundedReading> {
+        let seen = self.cell.snapshot();
+        if !seen.state.is_published() {
             return None;
         }
-        let bounds = self.cell.slot(line.state).bounds(line.state.b);
+        let bounds = self.cell.slot(seen.state).bounds(seen.state.b);
         let ticks = counter.now_ordered();
-        let in_use = !self.no_longer_counts(&line, ticks, reference) && self.cell.is_still(line.state);
-        in_use.then(|| LineReading { ticks, ns: line.at(ticks), bounds })
+        let in_use = !self.no_longer_counts(&seen, ticks, reference) && self.cell.is_still(seen.state);
+        in_use.then(|| BoundedReading { ticks, ns: seen.at(ticks), bounds })
     }
 
     /// The slow path: an ordered reading, whatever the state. Waits at most two microseconds for a
@@ -186,8 +202,8 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
-            let unfinished = |line: &CellLine| {
-                if wait.is_long_enough(line, counter) && self.help(line, counter, reference) {
+            let unfinished = |seen: &Snapshot| {
+                if wait.is_long_enough(seen, counter) && self.help(seen, counter, reference) {
                     self.events.count(Event::Help);
                 }
             };
@@ -211,21 +227,21 @@ impl<S: StateCell> SharedClock<S> {
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
         reference: &impl Reference,
-        unfinished: impl FnOnce(&CellLine),
+        unfinished: impl FnOnce(&Snapshot),
     ) -> Option<SlowReading> {
-        let line = self.cell.snapshot();
-        let state = line.state;
+        let seen = self.cell.snapshot();
+        let state = seen.state;
         match state.phase() {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
-                if self.no_longer_counts(&line, ticks, reference) {
-                    self.expire(&line, ticks, None, reference);
+                if self.no_longer_counts(&seen, ticks, reference) {
+                    self.expire(&seen, ticks, None, reference);
                     return None;
                 }
-                self.cell.is_still(state).then(|| line_reading(&line, ticks))
+                self.cell.is_still(state).then(|| SlowReading::by_line(&seen, ticks))
             }
             Phase::Replacing | Phase::FirstPublication => {
-                unfinished(&line);
+                unfinished(&seen);
                 None
             }
             Phase::NoLine => {
@@ -250,33 +266,25 @@ struct Wait {
 }
 
 impl Wait {
-    /// Rule 3: whether the reader has waited long enough for the writer of `line`.
-    fn is_long_enough(&mut self, line: &CellLine, counter: &impl Counter) -> bool {
-        let first = line.state.phase() == Phase::FirstPublication;
-        let Some((_, since_ticks, loads)) = self.current.filter(|(seen, ..)| *seen == line.state) else {
+    /// Rule 3: whether the reader has waited long enough for the writer of the state in `seen`.
+    fn is_long_enough(&mut self, seen: &Snapshot, counter: &impl Counter) -> bool {
+        let first = seen.state.phase() == Phase::FirstPublication;
+        let Some((_, since_ticks, loads)) = self.current.filter(|(state, ..)| *state == seen.state) else {
             // A line that is being replaced was published before, so the counter may be read.
             let since_ticks = if first { 0 } else { counter.now_ordered() };
-            self.current = Some((line.state, since_ticks, 0));
+            self.current = Some((seen.state, since_ticks, 0));
             return false;
         };
         let early = if first {
             loads < FIRST_LOADS
         } else {
-            let patience_ticks = line.slope().ticks_in(REPLACING_NS);
+            let patience_ticks = seen.slope().ticks_in(REPLACING_NS);
             counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && loads < REPLACING_LOADS
         };
         if early {
-            self.current = Some((line.state, since_ticks, loads.saturating_add(1)));
+            self.current = Some((seen.state, since_ticks, loads.saturating_add(1)));
             crate::primitive::spin_loop();
         }
         !early
     }
-}
-
-/// A reading of a line that is valid at `ticks`.
-fn line_reading(line: &CellLine, ticks: u64) -> SlowReading {
-    let ns = line.at(ticks);
-    let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
-    let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
-    SlowReading { ns, source: Source::Line { overdue_ns } }
 }

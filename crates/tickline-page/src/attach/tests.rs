@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lease::Source;
-use crate::lease::testing::{AHEAD_NS, MACHINE, Scene};
+use crate::lease::testing::{AHEAD_NS, CONTEXT, Scene};
 use crate::{Header, WritablePage};
 
 /// A reader in another time namespace has its own clock; what it learnt of the page's time stays.
@@ -11,9 +11,9 @@ use crate::{Header, WritablePage};
 fn a_time_namespace_shifts_the_time() {
     const SHIFT_NS: i64 = 7_000_000_000;
     let (scene, mark) = (Scene::published(), ProcessHighWater::new());
-    let machine = Machine { time_namespace: 5, monotonic_offset_ns: Some(SHIFT_NS), ..MACHINE };
+    let context = BootContext { time_namespace: 5, monotonic_offset_ns: Some(SHIFT_NS), ..CONTEXT };
     scene.os_jumps(SHIFT_NS);
-    let attached = scene.page.attach(&machine).unwrap();
+    let attached = scene.page.attach(&context).unwrap();
     assert_eq!(attached.shift_ns(), SHIFT_NS);
     attached.begin(&scene, &mark);
     let by_line = attached.monotonic(&scene, &scene, &mark);
@@ -25,16 +25,16 @@ fn a_time_namespace_shifts_the_time() {
     // A child of a fork that is in no namespace of its own keeps the high-water mark, not the
     // shift.
     scene.os_jumps(-SHIFT_NS);
-    let child = scene.page.attach(&MACHINE).unwrap().monotonic(&scene, &scene, &mark);
+    let child = scene.page.attach(&CONTEXT).unwrap().monotonic(&scene, &scene, &mark);
     assert!(child.ns >= by_os.ns - SHIFT_NS && child.ns < by_os.ns);
-    let unknown = Machine { monotonic_offset_ns: None, ..machine };
-    let refusal = Refusal::OtherNamespace(MACHINE.time_namespace);
+    let unknown = BootContext { monotonic_offset_ns: None, ..context };
+    let refusal = Refusal::OtherNamespace(CONTEXT.time_namespace);
     assert_eq!(scene.page.attach(&unknown).unwrap_err(), refusal);
 }
 
 #[test]
 fn refusals_say_what_was_found() {
-    let header = Header::of(&MACHINE);
+    let header = Header::of(&CONTEXT);
     for (header, refusal, text) in [
         (Header { version: 2, ..header }, Refusal::Version(2), "the page has layout 2, not 1"),
         (Header { size: 100, ..header }, Refusal::Size(100), "the page says 100 bytes, not 4096"),
@@ -45,7 +45,7 @@ fn refusals_say_what_was_found() {
             "the page is of boot 08080808080808080808080808080808, and this is boot 0909",
         ),
     ] {
-        assert_eq!(WritablePage::new(&header).attach(&MACHINE).unwrap_err(), refusal);
+        assert_eq!(WritablePage::new(&header).attach(&CONTEXT).unwrap_err(), refusal);
         assert!(refusal.to_string().starts_with(text), "{refusal}");
     }
 }

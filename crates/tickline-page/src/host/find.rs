@@ -8,9 +8,9 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 
 use super::trust::{FileError, refused};
-use crate::Machine;
+use crate::BootContext;
 
-impl Machine {
+impl BootContext {
     /// Where this process runs, by `/proc`. A few system calls; allocates nothing.
     ///
     /// # Errors
@@ -37,12 +37,11 @@ impl Machine {
     fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
         let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
         let time_namespace = match inode(c"/proc/self/ns/time") {
-            Ok(inode) => inode,
             // Before Linux 5.6.
             Err(Errno::NOENT) => {
                 return Ok(Self { boot_id, time_namespace: 0, monotonic_offset_ns: Some(0) });
             }
-            Err(error) => return Err(error),
+            found => found?,
         };
         // The offsets are those of the namespace that children get.
         let is_own = inode(c"/proc/self/ns/time_for_children") == Ok(time_namespace);

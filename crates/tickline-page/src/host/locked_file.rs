@@ -20,7 +20,7 @@ use crate::layout::PAGE_BYTES;
 use crate::lease::{
     Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Lost, SLOT_WORDS, SlotNumber, SwapResult,
 };
-use crate::{Counter, Header, Machine, WritablePage};
+use crate::{BootContext, Counter, Header, WritablePage};
 
 /// All may read the page, and its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
@@ -77,7 +77,7 @@ impl LockedPageFile {
     }
 
     fn try_create(path: &Path) -> Result<Self, Why> {
-        let header = header(&Machine::find()?)?;
+        let header = header(&BootContext::find()?)?;
         let place = Place::of(path.as_os_str().as_bytes())?;
         judge_folder(&place)?;
         // No lock is made next to a file that is not a page.
@@ -171,9 +171,9 @@ impl LeaseStore for LockedPageFile {
 }
 
 /// The header of a page that is made here. Readers in other time namespaces need its offset.
-fn header(machine: &Machine) -> Result<Header, Why> {
-    match machine {
-        Machine { time_namespace, monotonic_offset_ns: None, .. } => Err(format!(
+fn header(context: &BootContext) -> Result<Header, Why> {
+    match context {
+        BootContext { time_namespace, monotonic_offset_ns: None, .. } => Err(format!(
             "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
         )
         .into()),
@@ -297,9 +297,9 @@ mod tests {
 
     #[test]
     fn no_page_is_made_where_the_offset_is_not_known() {
-        let machine = Machine { boot_id: [1; 16], time_namespace: 77, monotonic_offset_ns: Some(5) };
-        assert_eq!(header(&machine).unwrap().monotonic_offset_ns, 5);
-        let error = header(&Machine { monotonic_offset_ns: None, ..machine }).unwrap_err().to_string();
+        let context = BootContext { boot_id: [1; 16], time_namespace: 77, monotonic_offset_ns: Some(5) };
+        assert_eq!(header(&context).unwrap().monotonic_offset_ns, 5);
+        let error = header(&BootContext { monotonic_offset_ns: None, ..context }).unwrap_err().to_string();
         assert!(error.contains("time namespace 77 is not known"), "{error}");
     }
 }

@@ -10,7 +10,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::find::is_on_tmpfs;
 use super::trust::{FileError, FileFacts, refused};
-use crate::Machine;
+use crate::BootContext;
 use crate::layout::{PAGE_BYTES, Page};
 
 /// The folder that a page is in, and its name there.
@@ -124,15 +124,15 @@ impl MappedPage {
         self.owner
     }
 
-    /// Where this process runs, as [`Machine::find`] says. If `/proc` hides the boot's id
+    /// Where this process runs, as [`BootContext::find`] says. If `/proc` hides the boot's id
     /// (`ProcSubset=pid` of systemd), this takes the id of a page whose file is in memory: such a
     /// file does not outlive its boot.
     ///
     /// # Errors
     ///
-    /// As those of [`Machine::find`].
-    pub fn machine(&self) -> Result<Machine, FileError> {
+    /// As those of [`BootContext::find`].
+    pub fn boot_context(&self) -> Result<BootContext, FileError> {
         let header = self.page().header().filter(|_| self.is_on_tmpfs);
-        Machine::find_or(header.map(|header| header.boot_id))
+        BootContext::find_or(header.map(|header| header.boot_id))
     }
 }

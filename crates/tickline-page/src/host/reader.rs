@@ -46,15 +46,15 @@ impl PageFile {
         self.mapped.owner()
     }
 
-    /// Attaches to the page ([`Page::attach`]), as the process that [`MappedPage::machine`] finds.
-    /// Allocates nothing unless it fails.
+    /// Attaches to the page ([`Page::attach`]), with [`MappedPage::boot_context`]. Allocates nothing
+    /// unless it fails.
     ///
     /// # Errors
     ///
-    /// If the page does not count here, or the machine is not known.
+    /// If the page does not count here, or the process does not know where it runs.
     pub fn attach_here(&self) -> Result<AttachedPage<'_>, PageError> {
-        let machine = self.mapped.machine().map_err(|error| PageError::new(&self.path, error))?;
-        self.page().attach(&machine).map_err(|refusal| PageError::new(&self.path, refusal))
+        let context = self.mapped.boot_context().map_err(|error| PageError::new(&self.path, error))?;
+        self.page().attach(&context).map_err(|refusal| PageError::new(&self.path, refusal))
     }
 
     /// What readers may do now.

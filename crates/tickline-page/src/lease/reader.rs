@@ -102,6 +102,7 @@ pub enum Source {
 
 /// A reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
 pub struct Reading {
     /// The time, ns.
     pub ns: i64,

@@ -9,7 +9,7 @@ use super::{
     Lost, OsClock, ProcessHighWater, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Timescale, Writer,
     WriterAction, WriterStep, read,
 };
-use crate::{Header, Machine, WritablePage};
+use crate::{BootContext, Header, WritablePage};
 
 /// A step of a reader or a writer. The hook runs before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,8 +27,8 @@ pub(crate) enum At {
 }
 
 /// Where the scene's page is made.
-pub(crate) const MACHINE: Machine =
-    Machine { boot_id: [9; 16], time_namespace: 4_026_531_834, monotonic_offset_ns: Some(0) };
+pub(crate) const CONTEXT: BootContext =
+    BootContext { boot_id: [9; 16], time_namespace: 4_026_531_834, monotonic_offset_ns: Some(0) };
 
 /// A value that lives as long as the program.
 pub(super) fn leak<T>(value: T) -> &'static T {
@@ -64,7 +64,7 @@ impl Scene {
     /// A page that is off, without a writer.
     pub(crate) fn off() -> &'static Self {
         leak(Self {
-            page: WritablePage::new(&Header::of(&MACHINE)),
+            page: WritablePage::new(&Header::of(&CONTEXT)),
             ticks: Cell::new(1 << 40),
             os_ns: Cell::new(-(1 << 39)),
             unix_ns: Cell::new(UNIX_NS),

@@ -55,15 +55,15 @@ static void rest(void *context) {
 int main(void) {
     struct tickline_os clocks = {counter, os, os, coarse, rest, 0};
     while (fread(&in, sizeof in, 1, stdin) == 1) {
-        struct tickline_machine machine;
+        struct tickline_boot_context context;
         memset(&page, 0, sizeof page);
         memset(&out, 0, sizeof out);
         memcpy(page.bytes, in.page, sizeof in.page);
-        memcpy(machine.boot_id, in.boot_id, sizeof in.boot_id);
-        machine.time_namespace = in.time_namespace;
-        machine.knows_offset = in.knows_offset != 0;
-        machine.monotonic_offset_ns = in.offset_ns;
-        out.refusal = tickline_page_attach(&page, &machine, &out.shift_ns);
+        memcpy(context.boot_id, in.boot_id, sizeof in.boot_id);
+        context.time_namespace = in.time_namespace;
+        context.knows_offset = in.knows_offset != 0;
+        context.monotonic_offset_ns = in.offset_ns;
+        out.refusal = tickline_page_attach(&page, &context, &out.shift_ns);
         out.high_water_ns = in.high_water_ns;
         if (out.refusal == TICKLINE_ATTACHED) {
             struct tickline_reading reading =

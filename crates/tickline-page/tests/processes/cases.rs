@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::mem::{offset_of, transmute};
 use std::ops::Range;
 
-use tickline_page::{COUNTER, Counter, Machine, OsClock, Page, ProcessHighWater, Reading, Refusal, Source};
+use tickline_page::{BootContext, COUNTER, Counter, OsClock, Page, ProcessHighWater, Refusal, Source};
 
 /// 4096 bytes at a multiple of 64.
 #[repr(C, align(64))]
@@ -163,24 +163,24 @@ impl Case {
         // SAFETY: aligned and long enough, alive until the end of this function. One thread changes
         // it, by whole words and between the reader's loads.
         let page = unsafe { Page::at(std::ptr::from_ref(&memory).cast()) };
-        let machine = Machine {
+        let context = BootContext {
             boot_id: self.boot_id,
             time_namespace: self.time_namespace,
             monotonic_offset_ns: (self.knows_offset != 0).then_some(self.offset_ns),
         };
         let high_water_ns = self.high_water_ns;
-        let attached = match page.attach(&machine) {
+        let attached = match page.attach(&context) {
             Ok(attached) => attached,
             Err(refusal) => return Output { refusal: number(refusal), high_water_ns, ..Output::default() },
         };
         let clocks = Clocks { case: self, memory: &memory, output: Cell::new(Output::default()) };
         let mark = ProcessHighWater::new();
         mark.raise(high_water_ns);
-        let Reading { ns, source } = match self.is_unix {
+        let reading = match self.is_unix {
             0 => attached.monotonic(&clocks, &clocks, &mark),
             _ => attached.unix(&clocks, &clocks, &mark),
         };
-        let source = i64::from(source == Source::Os);
+        let (ns, source) = (reading.ns, i64::from(reading.source == Source::Os));
         Output { shift_ns: attached.shift_ns(), ns, source, high_water_ns: mark.ns(), ..clocks.output.get() }
     }
 }

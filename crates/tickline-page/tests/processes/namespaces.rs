@@ -73,7 +73,7 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
         (above.path(), MS_RDONLY, false),
     ] {
         let found = opened(NOBODY, &page, place, flags).unwrap();
-        let refused = "belongs to user 65534, which in a user namespace is anybody outside of it";
+        let refused = "belongs to user 65534, which in a user namespace stands for every user outside of it";
         let is_as_expected = if is_trusted { found == "yes" } else { found.contains(refused) };
         assert!(is_as_expected, "{} with flags {flags}: {found}", place.display());
     }

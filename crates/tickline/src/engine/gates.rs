@@ -4,7 +4,7 @@
 //! A judgement goes one way, under the clock's lock:
 //!
 //! ```text
-//! keeper: judge? -> collector: facts -> core: verdicts -> keeper: conclusion -> gate of the line
+//! keeper: judge? -> collector: facts -> core: verdicts -> keeper: stage -> gate of the line
 //! ```
 //!
 //! A reader judges in a signal handler, on what is left of a stack of 8 KiB. That has its price
@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering;
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::keeper::{Closable, Conclusion, Lines, Stage};
+use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::gate::{
     Clocksource, Comparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge, judge_missing_line,
 };
@@ -169,12 +169,12 @@ impl Engine {
         lines: Lines,
         control_loop: &mut ControlLoop,
         present: Option<Judgement>,
-    ) -> Option<Conclusion> {
+    ) -> Option<Result<(), Closed>> {
         if !self.collect(&mut control_loop.facts, lines) {
             return None;
         }
         let judgement = self.judge_facts(&control_loop.facts);
-        (Some(judgement) != present).then(|| self.conclude(judgement, control_loop))
+        (Some(judgement) != present).then(|| self.act_on(judgement, control_loop))
     }
 
     #[inline(never)]
@@ -190,26 +190,26 @@ impl Engine {
 
     /// What follows from what was found. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn conclude(&self, judgement: Judgement, control_loop: &mut ControlLoop) -> Conclusion {
-        let after = |wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns);
-        control_loop.is_begun = judgement.closed.is_none();
-        match judgement.closed {
+    fn act_on(&self, found: Judgement, control_loop: &mut ControlLoop) -> Result<(), Closed> {
+        control_loop.is_begun = found.closed.is_none();
+        let wait_ns = match found.closed {
             None => {
                 let resolution_ticks = control_loop.facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
-                    judgement.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
+                    found.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
                 control_loop.control.begin_anew(Config { resolutions, ..UNJUDGED });
-                control_loop.control.serves_unix = judgement.unix_closed.is_none();
-                Conclusion::Open
+                control_loop.control.serves_unix = found.unix_closed.is_none();
+                return Ok(());
             }
             // The kernel decides about the counter within seconds of boot.
-            Some(Reason::KernelUndecided) => Conclusion::Waiting(after(self.interval_ns().cast_signed())),
+            Some(Reason::KernelUndecided) => Some(self.interval_ns().cast_signed()),
             // Measured in 20 us, which may have been unlike the rest.
-            Some(Reason::Slow) => Conclusion::Waiting(after(COST_RETRY_NS)),
+            Some(Reason::Slow) => Some(COST_RETRY_NS),
             // No other reason goes away by itself.
-            Some(_) => Conclusion::Closed,
-        }
+            Some(_) => None,
+        };
+        Err(Closed { retry_at_ns: wait_ns.map(|wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns)) })
     }
 
     fn record(&self, verdict: Verdict) {
@@ -219,7 +219,7 @@ impl Engine {
             warning => code(warning) | WARNING,
         };
         // ORDERING: Relaxed, a value on its own. The keeper's word, which the judge exchanges
-        // afterwards, orders it before the conclusion.
+        // afterwards, orders it before the stage.
         self.verdicts[verdict.gate as usize].store(code, Ordering::Relaxed);
     }
 
@@ -279,12 +279,12 @@ impl Engine {
 
     /// Whether the gates have been judged at least once.
     pub(crate) fn is_judged(&self) -> bool {
-        self.keeper.stage() != Stage::New
+        self.keeper.stage() != Stage::Unjudged
     }
 
     /// Whether a gate is closed.
     pub(crate) fn is_closed(&self) -> bool {
-        !matches!(self.keeper.stage(), Stage::New | Stage::Open)
+        !matches!(self.keeper.stage(), Stage::Unjudged | Stage::Open)
     }
 
     pub(crate) fn disable(&self) {

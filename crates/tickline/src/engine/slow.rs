@@ -7,7 +7,7 @@
 use tickline_core::control::{Config, DrivenBy};
 use tickline_core::gate::keeper::{Lines, Stage};
 use tickline_core::sample::Reference;
-use tickline_core::shared::{LineReading, Source};
+use tickline_core::shared::{BoundedReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
@@ -111,7 +111,7 @@ impl Engine {
         Reading::by_os(ns, [os_ns; 2], state)
     }
 
-    pub(crate) fn bounds_by_cpu(&self) -> Option<LineReading> {
+    pub(crate) fn bounds_by_cpu(&self) -> Option<BoundedReading> {
         self.per_cpu_table().and_then(Table::read_bounds)
     }
 
@@ -165,7 +165,7 @@ impl Engine {
         // Unix time has no high-water mark, so where the OS tells it, this does not read the
         // monotonic clock.
         let stays_by_os = match self.keeper.stage() {
-            Stage::New => false,
+            Stage::Unjudged => false,
             Stage::Closed | Stage::Disabled => true,
             Stage::Open | Stage::Waiting => self.os_serves_unix(),
         };

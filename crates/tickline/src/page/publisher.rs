@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
-use tickline_core::shared::LineReading;
+use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{Closing, Config, Estimate, LeaseMemory as _, Lost, Writer, WriterAction};
@@ -184,7 +184,7 @@ impl Engine {
         }
         // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
         // for each CPU there is none that this would read.
-        let LineReading { bounds, .. } = self.read_bounds()?;
+        let BoundedReading { bounds, .. } = self.read_bounds()?;
         // The least and the most that Unix time minus monotonic time may be.
         let (offset_ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
         let unix_ns =

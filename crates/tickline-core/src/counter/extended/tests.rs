@@ -86,7 +86,7 @@ fn a_missed_wrap_is_noticed_by_the_next_iteration() {
     let late_ns = -rig.lead_ns();
     assert!(u64::try_from(late_ns).unwrap().abs_diff(WRAP_NS) < 200_000, "late by {late_ns} ns");
     for wraps in 1..6 {
-        rig.control.maintain(rig.clock, &rig.counter, rig.machine);
+        _ = rig.control.maintain(rig.clock, &rig.counter, rig.machine);
         assert_eq!(rig.clock.events(Event::Disruption), wraps);
         assert_eq!(rig.clock.events(Event::StepForward), wraps);
         assert!(rig.is_published());

@@ -32,7 +32,7 @@ impl Closable for Gate {
 }
 
 impl Gate {
-    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Conclusion) -> bool {
+    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Result<(), Closed>) -> bool {
         let judged = || self.keeper.judge_if_due(|| now_ns, self, |_| Some(judge()));
         let lines = self.keeper.lines().or_else(judged);
         let admitted = lines.is_some();
@@ -44,9 +44,11 @@ impl Gate {
 
     /// The next judgement, without other threads, and with nothing against the counter.
     fn opens(&self) -> bool {
-        self.judge_if_due(0, || Conclusion::Open)
+        self.judge_if_due(0, || Ok(()))
     }
 }
+
+const FOR_GOOD: Result<(), Closed> = Err(Closed { retry_at_ns: None });
 
 type NamedAct = (&'static str, fn(&GateKeeper, &Gate));
 
@@ -68,7 +70,7 @@ const ACTS: [NamedAct; 6] = [
 #[test]
 fn a_gate_is_judged_once_and_again_when_asked() {
     let gate = Gate::default();
-    assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MIN)), (Stage::New, true));
+    assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MIN)), (Stage::Unjudged, true));
     assert!(gate.opens());
     assert!(gate.judge_if_due(0, || panic!("judged already")));
     gate.keeper.judge_again(&gate);
@@ -103,12 +105,12 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
         let judge = |_| {
             assert_eq!(gate.keeper.lines(), Some(lines));
             (0..2).for_each(|_| gate.keeper.enable());
-            Some(Conclusion::Open)
+            Some(Ok(()))
         };
         assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(lines));
         assert_eq!(gate.keeper.rejudge(&gate, judge), Some(true));
         assert_eq!((gate.keeper.lines(), gate.open.get()), (Some(lines), true));
-        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| Some(Conclusion::Closed)), None);
+        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| Some(FOR_GOOD)), None);
         assert_eq!(gate.keeper.lines(), None);
     }
 }
@@ -116,13 +118,13 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
 #[test]
 fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     let gate = Gate::default();
-    assert!(!gate.judge_if_due(0, || Conclusion::Waiting(100)));
+    assert!(!gate.judge_if_due(0, || Err(Closed { retry_at_ns: Some(100) })));
     assert_eq!(
         (gate.keeper.stage(), gate.keeper.is_due(99), gate.keeper.is_due(100)),
         (Stage::Waiting, false, true)
     );
     assert!(!gate.judge_if_due(99, || panic!("not yet")));
-    assert!(!gate.judge_if_due(100, || Conclusion::Closed));
+    assert!(!gate.judge_if_due(100, || FOR_GOOD));
     assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MAX)), (Stage::Closed, false));
     assert!(!gate.judge_if_due(i64::MAX, || panic!("nothing has changed")));
     gate.keeper.enable();
@@ -138,19 +140,19 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
 #[test]
 fn an_open_gate_is_judged_again_and_its_line_ends() {
     let gate = Gate::default();
-    let review = |conclusion| gate.keeper.rejudge(&gate, |_| conclusion);
-    assert_eq!(review(Some(Conclusion::Open)), None, "there is a first judgement to come");
+    let review = |judged| gate.keeper.rejudge(&gate, |_| judged);
+    assert_eq!(review(Some(Ok(()))), None, "there is a first judgement to come");
     assert!(gate.opens());
     assert!(review(None).is_none() && gate.open.get(), "nothing new");
     let is_closed = Rc::new(Cell::new(false));
     let noted = Rc::clone(&is_closed);
     *gate.before_close.borrow_mut() = Some(Box::new(move |_, gate| noted.set(gate.open.get())));
-    assert_eq!((review(Some(Conclusion::Open)), gate.open.get()), (Some(true), true));
+    assert_eq!((review(Some(Ok(()))), gate.open.get()), (Some(true), true));
     assert!(is_closed.get(), "the line by the earlier judgement goes on");
-    assert_eq!((review(Some(Conclusion::Closed)), gate.open.get()), (Some(false), false));
-    assert_eq!((review(Some(Conclusion::Open)), gate.open.get()), (Some(true), true));
+    assert_eq!((review(Some(FOR_GOOD)), gate.open.get()), (Some(false), false));
+    assert_eq!((review(Some(Ok(()))), gate.open.get()), (Some(true), true));
     gate.keeper.disable(&gate);
-    assert_eq!(review(Some(Conclusion::Open)), None, "switched off");
+    assert_eq!(review(Some(Ok(()))), None, "switched off");
 }
 
 /// A judgement is for one kind of lines, and does not open the gate for the other. Before readers
@@ -163,7 +165,7 @@ fn each_kind_of_lines_is_judged_for_itself() {
         assert_eq!(gate.keeper.lines(), None);
         let judge = |judged| {
             assert_eq!(judged, lines);
-            Some(Conclusion::Open)
+            Some(Ok(()))
         };
         let found_before = Rc::new(Cell::new(None));
         let noted = Rc::clone(&found_before);
@@ -186,17 +188,17 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         ("while the facts are collected", |gate, act| {
             gate.judge_if_due(0, || {
                 act(&gate.keeper, gate);
-                Conclusion::Open
+                Ok(())
             })
         }),
         ("before the gate is opened", |gate, act| {
             *gate.before_open.borrow_mut() = Some(act);
-            gate.judge_if_due(0, || Conclusion::Open)
+            gate.judge_if_due(0, || Ok(()))
         }),
         ("while a gate is found to be closed", |gate, act| {
             gate.judge_if_due(0, || {
                 act(&gate.keeper, gate);
-                Conclusion::Closed
+                FOR_GOOD
             })
         }),
         // Symptom: a gate that a passing reason had closed stayed closed when the reason had
@@ -205,13 +207,13 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         // not open the gate.
         ("before the gate is closed", |gate, act| {
             *gate.before_close.borrow_mut() = Some(act);
-            gate.judge_if_due(0, || Conclusion::Waiting(i64::MAX))
+            gate.judge_if_due(0, || Err(Closed { retry_at_ns: Some(i64::MAX) }))
         }),
         ("while an open gate is judged again", |gate, act| {
             assert!(gate.opens());
             let reviewed = gate.keeper.rejudge(gate, |_| {
                 act(&gate.keeper, gate);
-                Some(Conclusion::Open)
+                Some(Ok(()))
             });
             reviewed.expect("judged")
         }),
@@ -221,7 +223,7 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
             assert!(gate.opens());
             let reviewed = gate.keeper.rejudge(gate, |_| {
                 act(&gate.keeper, gate);
-                Some(Conclusion::Closed)
+                Some(FOR_GOOD)
             });
             reviewed.expect("judged")
         }),
@@ -257,6 +259,6 @@ fn a_gate_that_is_closed_late_is_noticed() {
         assert_eq!(gate.opens(), stage != Stage::Disabled, "{what}");
     }
     let gate = Gate::default();
-    assert!(!gate.judge_if_due(0, || Conclusion::Closed));
+    assert!(!gate.judge_if_due(0, || FOR_GOOD));
     assert!(!gate.keeper.gate_was_closed(), "it is known to be closed");
 }

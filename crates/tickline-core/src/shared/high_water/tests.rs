@@ -62,7 +62,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
         let (machine, clock, mut control) = settled_clock();
         let end_ns = soft_end(clock);
         machine.suspend(asleep_ns);
-        clock.maintain(&mut control);
+        _ = clock.maintain(&mut control);
         let reading = clock.slow();
         assert!(reading.ns <= end_ns + 2_000_000, "{asleep_ns}: {} ns past the window", reading.ns - end_ns);
     }
@@ -93,7 +93,7 @@ fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
         };
         let (seen, ()) = interrupted(machine, is_replacing, read_late, || {
             if by_writer {
-                clock.maintain(&mut control);
+                _ = clock.maintain(&mut control);
             } else {
                 clock.slow();
             }

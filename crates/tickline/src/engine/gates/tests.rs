@@ -1,9 +1,9 @@
 //! A clock on the real machine, with made-up costs.
 
-use tickline_core::cell::{CellLine, StateCell as _};
+use tickline_core::cell::{Snapshot, StateCell as _};
 use tickline_core::control::DrivenBy;
 use tickline_core::gate::Cost;
-use tickline_core::shared::{Event, LineReading};
+use tickline_core::shared::{BoundedReading, Event};
 use tickline_core::state::LineState;
 
 use super::*;
@@ -86,10 +86,10 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
     let judge = |_| {
         engine.set_policy(Trust::Auto, true);
-        Some(Conclusion::Open)
+        Some(Ok(()))
     };
     assert_eq!(engine.keeper.judge_if_due(|| 0, &engine.common_line(), judge), None);
-    assert_eq!(engine.keeper.stage(), Stage::New);
+    assert_eq!(engine.keeper.stage(), Stage::Unjudged);
 }
 
 /// Symptom: readers had collected facts in stages; after a call of `enable()` they judged by these,
@@ -124,12 +124,12 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     let cell = &engine.shared.cell;
     let old = cell.snapshot();
-    let Some(LineReading { mut bounds, .. }) = engine.read_bounds() else { return false };
+    let Some(BoundedReading { mut bounds, .. }) = engine.read_bounds() else { return false };
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
     // The same slope but for the tag, by which it is off by some 100 ns.
     let Some(next) = old.state.next_line(old.slope(), old.shift) else { return false };
-    let line = CellLine { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
+    let line = Snapshot { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds, None)
 }
 
