@@ -184,7 +184,7 @@ fn system_times_out_of_range_are_named_with_their_limit() {
     let before = UnixTime::try_from(UNIX_EPOCH - SECOND).unwrap_err().to_string();
     assert_eq!(before, "1 s before 1970 is before the earliest Unix time, 1970");
     let after = UnixTime::try_from(UNIX_EPOCH + Duration::from_secs(20_000_000_000)).unwrap_err().to_string();
-    assert_eq!(after, "20000000000 s after 1970 is beyond the limit of 18446744073.709551615 s");
+    assert_eq!(after, "20000000000 s after 1970 is after the latest Unix time, 18446744073.709551615 s");
 }
 
 /// A panic elsewhere leaves no clock half changed: nothing that a clock does can panic. So a clock by
