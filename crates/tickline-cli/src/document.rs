@@ -28,7 +28,7 @@ use crate::measure::latency::LatencyRow;
 use crate::measure::status_when;
 use crate::measure::track::TrackSummary;
 use crate::measure::warp::WarpTest;
-use crate::measure::watch::{WatchSummary, state_name};
+use crate::measure::watch::WatchSummary;
 use crate::screen::{BAD, GOOD, SLOW, Screen};
 use crate::words::time;
 
@@ -278,7 +278,7 @@ impl ClockStatus {
         };
         let cpu_row = |cpu: &CpuStatus| CpuRow {
             cpu: cpu.cpu,
-            state: state_name(cpu.state),
+            state: cpu.state.code(),
             frequency_hz: cpu.frequency_hz,
             offset_ns: cpu.offset_ns,
             age_ns: cpu.age_ns,

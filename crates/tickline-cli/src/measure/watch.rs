@@ -175,16 +175,6 @@ fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
     })
 }
 
-/// The state as a stable code.
-pub(crate) const fn state_name(state: State) -> &'static str {
-    match state {
-        State::Fast => "fast",
-        State::Disrupted => "disrupted",
-        State::Fallback(_) => "fallback",
-        _ => "calibrating",
-    }
-}
-
 /// Changes of the machine's clocks that are kept.
 const MOST_CHANGES: usize = 1_000;
 
@@ -248,7 +238,7 @@ impl WatchSummary {
             place
         });
         let summary = &mut self.cpus[place];
-        (summary.state, summary.last_offset_ns) = (state_name(point.state), point.offset_ns);
+        (summary.state, summary.last_offset_ns) = (point.state.code(), point.offset_ns);
         summary.offsets.add(point);
     }
 }

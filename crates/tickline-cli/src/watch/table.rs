@@ -7,7 +7,7 @@ use tickline::{Event, State};
 
 use crate::document::utc_width_ns;
 use crate::measure::track::Point;
-use crate::measure::watch::{CpuSample, Sample, state_name};
+use crate::measure::watch::{CpuSample, Sample};
 use crate::output::Destination;
 
 /// One row.
@@ -34,7 +34,7 @@ const COLUMNS: [Column; 18] = [
     ("at_s", |row| format!("{:.6}", row.point.at_s)),
     ("unix_s", |row| row.own(|sample| Some(format!("{:.6}", sample.unix_s)))),
     ("cpu", |row| row.cpu.map_or_else(String::new, |cpu| cpu.to_string())),
-    ("state", |row| state_name(row.point.state).to_owned()),
+    ("state", |row| row.point.state.code().to_owned()),
     ("reason", |row| match row.point.state {
         State::Fallback(reason) => reason.code().to_owned(),
         _ => String::new(),

@@ -2,7 +2,7 @@
 
 use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
-use crate::measure::watch::{CpuSummary, Ending, EventCounts, Sample, WatchSummary, state_name};
+use crate::measure::watch::{CpuSummary, Ending, EventCounts, Sample, WatchSummary};
 use crate::screen::{Screen, plain};
 use crate::words::time;
 
@@ -27,7 +27,7 @@ pub(crate) fn line(sample: &Sample, cpus: &[CpuSummary]) -> String {
         point.at_s,
         point.offset_ns,
         point.bracket_ns,
-        state_name(point.state)
+        point.state.code()
     );
     for part in [by_cpu(cpus), happened(&sample.new_events)].into_iter().filter(|part| !part.is_empty()) {
         line += &format!(" {part}");
