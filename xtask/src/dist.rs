@@ -48,7 +48,7 @@ pub(crate) fn run() -> Result<u8, String> {
 /// Makes the Debian package of the files in `folder`, as `crates/tickline-cli/Cargo.toml` says.
 pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let built = folder.join(TARGET).join("dist");
-    let program = built.join("tickline").display().to_string();
+    let program = built.join("tickline");
     let parts = built.join("package");
     fs::remove_dir_all(&parts).ok();
     fs::create_dir_all(parts.join("man")).map_err(|error| format!("{}: {error}", parts.display()))?;
@@ -56,7 +56,8 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
         fs::write(parts.join(name), bytes).map_err(|error| format!("{name}: {error}"))
     };
     part(LIBRARY, library(folder)?)?;
-    let text = |arguments: &str| Ok::<_, String>(output_of(&format!("{program} {arguments}"))? + "\n");
+    let text =
+        |arguments: &str| Ok::<_, String>(output(Command::new(&program).args(arguments.split(' ')))? + "\n");
     for shell in ["bash", "fish", "zsh"] {
         part(shell, text(&format!("completions {shell}"))?.into())?;
     }
@@ -67,7 +68,7 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     let made = folder.join("package");
     fs::remove_dir_all(&made).ok();
     let place = made.display();
-    output_of(&format!("{PACKAGE} {TARGET} --output {place}/"))?;
+    output(command(&format!("{PACKAGE} {TARGET} --output")).arg(format!("{place}/")))?;
     files::entries(&made).pop().ok_or_else(|| format!("no package in {place}"))
 }
 

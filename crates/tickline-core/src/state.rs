@@ -14,7 +14,7 @@
 //!
 //! ```text
 //! 15  6   5         4      3      2           1              0
-//! [ count | no Unix | gate | slot | replacing | fast Unix | fast ]
+//! [ count | no Unix | gate | slot | replacing | fast path Unix | fast path ]
 //! ```
 //!
 //! | phase | `m` | `replacing` | `b` | who may read the counter |
@@ -24,7 +24,7 @@
 //! | published | the line's | 0 | the line's | everybody |
 //! | replacing | the line's | 1 | the line's | the writer, and readers that help |
 //!
-//! The bits `fast` and `fast Unix` let a reading use a published line, for monotonic and for
+//! The bits `fast path` and `fast path Unix` let a reading use a published line, for monotonic and for
 //! Unix time. All bits zero is a clock without a line, with a high-water mark of 0, so static
 //! memory is a valid clock.
 //!
@@ -125,8 +125,8 @@ const TAG_BITS: u32 = 16;
 pub(crate) const MAX_SHIFT: u32 = 7;
 
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
-const FAST: u64 = 1;
-const FAST_UNIX: u64 = 1 << 1;
+const FAST_PATH: u64 = 1;
+const FAST_PATH_UNIX: u64 = 1 << 1;
 const REPLACING: u64 = 1 << 2;
 /// Also the distance of the two slots in memory, bytes: a reader finds its slot by one mask.
 const SLOT: u64 = 1 << 3;
@@ -187,17 +187,17 @@ impl LineState {
         }
         let slot = (self.m & SLOT) ^ SLOT;
         let count = self.m.wrapping_add(COUNT) & COUNT_MASK;
-        Some(Self { m: m | FAST | FAST_UNIX | slot | count, b: 0 })
+        Some(Self { m: m | FAST_PATH | FAST_PATH_UNIX | slot | count, b: 0 })
     }
 
     /// This published line, for all but Unix time, which the OS clock serves.
     pub(crate) const fn without_unix(self) -> Self {
-        Self { m: self.m & !FAST_UNIX | NO_UNIX, b: self.b }
+        Self { m: self.m & !FAST_PATH_UNIX | NO_UNIX, b: self.b }
     }
 
     /// The state that announces the replacement of this line.
     pub(crate) const fn replacing(self) -> Self {
-        Self { m: self.m & !(FAST | FAST_UNIX) | REPLACING, b: self.b }
+        Self { m: self.m & !(FAST_PATH | FAST_PATH_UNIX) | REPLACING, b: self.b }
     }
 
     /// The state without a line that follows this one.
@@ -247,14 +247,14 @@ impl LineState {
 
     /// Whether the fast path may use this state's line.
     #[inline(always)]
-    pub(crate) const fn is_fast(self) -> bool {
-        self.m & FAST != 0
+    pub(crate) const fn allows_fast_path(self) -> bool {
+        self.m & FAST_PATH != 0
     }
 
     /// Whether the fast path may use this state's line for Unix time.
     #[inline(always)]
-    pub(crate) const fn is_fast_for_unix(self) -> bool {
-        self.m & FAST_UNIX != 0
+    pub(crate) const fn allows_fast_unix(self) -> bool {
+        self.m & FAST_PATH_UNIX != 0
     }
 
     /// Whether a gate is closed, so that the clock has no line.
@@ -271,7 +271,7 @@ impl LineState {
 
     /// The line's `m`, as the fast path finds it.
     const fn line_m(self) -> u64 {
-        let fast = if self.m & NO_UNIX == 0 { FAST | FAST_UNIX } else { FAST };
+        let fast = if self.m & NO_UNIX == 0 { FAST_PATH | FAST_PATH_UNIX } else { FAST_PATH };
         self.m & !(REPLACING | GATE) | fast
     }
 

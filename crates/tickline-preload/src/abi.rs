@@ -56,7 +56,7 @@ pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> 
     unsafe { serve_out_of_line(time, clock, served) }
 }
 
-/// Serves a reading that the inlined path could not. It is a function of its own because it needs
+/// Serves a reading that the fast path could not. It is a function of its own because it needs
 /// all registers.
 ///
 /// # Safety

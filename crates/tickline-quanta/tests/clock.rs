@@ -55,8 +55,7 @@ fn an_instant_is_tickline_s_and_back() {
 }
 
 /// Governor keeps no start: it takes the time since 0. So do programs that keep one raw value for
-/// as long as they run. Such a time does not step back when the clock learns a better rate, because a
-/// raw value has no rate.
+/// as long as they run.
 #[test]
 fn a_difference_of_raw_values_saturates_at_zero() {
     let clock = Clock::new();

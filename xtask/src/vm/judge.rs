@@ -53,11 +53,18 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
 /// The checks that a report violates, in words. If the guest could not do everything, the phases
 /// that it did not reach are not judged.
 pub(super) fn violated<'a>(checks: impl IntoIterator<Item = &'a Check>, phases: &[Value]) -> Vec<String> {
-    let (unavailable, untestable) = (unavailable(phases), untestable(phases));
+    let untestable = untestable(phases);
     let is_reached = |check: &Check| phases.iter().any(|phase| phase["phase"] == check.phase);
+    // What lacks a program excuses that program's phases, `PROGRAM MODE`, and no other.
+    let is_excused = |check: &Check| {
+        phases.iter().filter(|phase| phase["phase"] == "unavailable").any(|phase| {
+            let of_program = |program| check.phase.rsplit_once(' ').is_some_and(|(of, _)| of == program);
+            phase["program"].as_str().is_none_or(of_program)
+        })
+    };
     // Order must hold, whatever serves.
     let counts = |check: &&Check| {
-        (unavailable.is_none() || is_reached(check))
+        (is_reached(check) || !is_excused(check))
             && (untestable.is_none() || check.path.starts_with("readers."))
     };
     checks.into_iter().filter(counts).filter_map(|check| fault(check, phases)).collect()

@@ -19,6 +19,10 @@ use super::scenario::{Pace, Scenario};
 /// Postgres fills its table. Also the longest time for an answer of QEMU's monitor.
 const SILENCE: Duration = Duration::from_secs(300);
 
+/// A guest that reports for longer than this does not end by itself. The longest, Debian with all
+/// programs, takes 12 minutes.
+const RUN_LIMIT: Duration = Duration::from_secs(3_600);
+
 /// How long a guest is stopped on its own request.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -107,8 +111,12 @@ impl<'a> Machine<'a> {
     }
 
     fn collect(&mut self, phases: &mut Vec<Value>) -> io::Result<Option<EmulatorFault>> {
-        let mut last_line = Instant::now();
+        let start = Instant::now();
+        let mut last_line = start;
         loop {
+            if start.elapsed() > RUN_LIMIT {
+                return Err(io::Error::other(format!("no end after {} s", RUN_LIMIT.as_secs())));
+            }
             // The channel stays open for a successor, so only the poll notices a guest that dies.
             let line = match self.lines.recv_timeout(Duration::from_secs(1)) {
                 Ok(line) => line,

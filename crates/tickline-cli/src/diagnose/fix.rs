@@ -173,7 +173,6 @@ pub(super) fn provider(facts: &Document) -> Option<String> {
 /// What the host's administrator can do so that a guest's kernel may trust the TSC, or the customer
 /// of a provider who runs the host. `None` without a known hypervisor.
 pub(super) fn on_the_host(facts: &Document) -> Option<Fix> {
-    // In a cloud, the customer has no commands for the host.
     let cloud = facts.machine.cloud.as_deref().and_then(|name| TEXTS.clouds.get(name));
     cloud.map(|cloud| cloud.tsc.clone().into()).or_else(|| on_host_named(facts.hypervisor(), facts))
 }
@@ -184,5 +183,7 @@ pub(super) fn on_host_named(hypervisor: &str, facts: &Document) -> Option<Fix> {
     // Clouds may put their own name there.
     let is_qemu = facts.machine.product.as_deref().is_some_and(|product| product.contains("QEMU"));
     let text = if is_qemu { host.tsc.clone() } else { format!("{}{}", host.tsc, host.unless_qemu) };
-    Some(Fix { text, steps: host.steps.clone() })
+    // In a cloud, the customer has no commands for the host.
+    let steps = host.steps.clone().filter(|_| facts.machine.cloud.is_none());
+    Some(Fix { text, steps })
 }

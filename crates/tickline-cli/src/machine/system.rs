@@ -9,7 +9,7 @@
 
 use std::fs;
 
-use nix::sys::time::{TimeSpec, TimeValLike};
+use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use rustix::process::{
     TimeStampCounterReadability, set_time_stamp_counter_readability, time_stamp_counter_readability,
@@ -94,13 +94,17 @@ fn clock_gettime_file() -> Option<String> {
 }
 
 /// libc's Unix time minus that of the system call, ns. A large difference shows that libc's is
-/// faked.
+/// faked, also one beyond 2262.
+#[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
 fn clock_gettime_difference_ns() -> Option<i64> {
     let by_libc = clock_gettime(ClockId::CLOCK_REALTIME).ok()?;
     let mut by_kernel = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the system call writes a timespec to a valid address.
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME, &raw mut by_kernel) };
-    (result == 0).then(|| (by_libc - TimeSpec::from(by_kernel)).num_nanoseconds())
+    let ns = |time: TimeSpec| {
+        i64::from(time.tv_sec()).checked_mul(1_000_000_000)?.checked_add(time.tv_nsec().into())
+    };
+    if result != 0 { None } else { ns(by_libc)?.checked_sub(ns(by_kernel.into())?) }
 }
 
 /// See time_namespaces(7). `None` where the kernel has none (before Linux 5.6), or `/proc` is

@@ -29,9 +29,10 @@ pub(super) struct Tracepoint {
 
 /// Every tracepoint that this kernel has.
 pub(super) fn all() -> Result<Vec<Tracepoint>, Obstacle> {
-    let found = PLACES.map(|place| below(&Path::new(place).join("events")));
-    let mounted = found.into_iter().find(|found| *found != Err(Obstacle::NotMounted));
-    mounted.unwrap_or(Err(Obstacle::NotMounted))
+    let mut found = PLACES.map(|place| below(&Path::new(place).join("events")));
+    // Tracepoints first, then the obstacle that says most.
+    found.sort_by_key(|found| (found.is_err(), *found == Err(Obstacle::NotMounted)));
+    found.into_iter().next().unwrap_or(Err(Obstacle::NotMounted))
 }
 
 /// The tracepoints in the folder of events.

@@ -74,7 +74,7 @@ pub(crate) fn check_conversion(known: &Known, ticks: u64, ns: FixedNs) {
         assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{known:?} at {ticks}");
         assert_eq!(state.slope(shift), known.slope(), "{known:?}");
     }
-    assert!(!state.is_fast() || state.fast_at(shift, ticks) == at, "{known:?} at {ticks}");
+    assert!(!state.allows_fast_path() || state.fast_at(shift, ticks) == at, "{known:?} at {ticks}");
     if i64::try_from(floor_ns(&units(ns))).is_ok() {
         let least = wrapped_i64(&known.b_through(units(ns) << 16, ticks));
         assert_eq!(state.b_through(shift, ticks, ns), least, "{known:?} through {ns:?} at {ticks}");
@@ -93,7 +93,7 @@ pub(crate) fn check_life(before: &Known, line: &Known, high_water_ns: i64) {
     let (line, unix) = (line.line.state, line.m & 2 != 0);
     let slot = if before.line.state.slot() == Slot::A { Slot::B } else { Slot::A };
     let fast = is_supported();
-    assert_eq!((line.is_fast(), line.is_fast_for_unix()), (fast, fast && unix), "{line:?}");
+    assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");
     let (replacing, gated) = (line.replacing(), line.with_gate_closed());
     assert_eq!(replacing.with_gate_closed(), gated, "whatever comes first");
     for (state, phase) in [(line, Phase::Published), (replacing, Phase::Replacing), (gated, Phase::Replacing)]
@@ -109,7 +109,7 @@ pub(crate) fn check_life(before: &Known, line: &Known, high_water_ns: i64) {
             let expected = (phase, slot, state == gated);
             assert_eq!((next.phase(), next.slot(), next.is_gate_closed()), expected, "{next:?}");
             assert_eq!(next.is_published(), next == line, "{next:?}");
-            assert!(next == line || !next.is_fast() && !next.is_fast_for_unix(), "{next:?}");
+            assert!(next == line || !next.allows_fast_path() && !next.allows_fast_unix(), "{next:?}");
         }
     }
 }

@@ -98,7 +98,7 @@ impl<S: StateCell> SharedClock<S> {
     #[inline(always)]
     #[must_use]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, ticks) = self.read_with(LineState::is_fast, |cell, state| Taken {
+        let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| Taken {
             window: cell.slot(state).window(),
             ticks: counter.now(),
         })?;
@@ -122,7 +122,7 @@ impl<S: StateCell> SharedClock<S> {
 
     #[inline(always)]
     fn line_and_ticks(&self, counter: &impl Counter) -> Option<(LineState, u64)> {
-        self.read_with(LineState::is_fast, |cell, state| Taken {
+        self.read_with(LineState::allows_fast_path, |cell, state| Taken {
             ticks: counter.now_ordered(),
             window: cell.slot(state).window(),
         })
@@ -133,7 +133,7 @@ impl<S: StateCell> SharedClock<S> {
     #[must_use]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
         let mut unix_b = 0;
-        let (state, ticks) = self.read_with(LineState::is_fast_for_unix, |cell, state| {
+        let (state, ticks) = self.read_with(LineState::allows_fast_unix, |cell, state| {
             let slot = cell.slot(state);
             let window = slot.window();
             unix_b = slot.unix_b();
@@ -148,7 +148,7 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<BoundedReading> {
         // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
-        let (state, ticks) = self.read_with(LineState::is_fast, |cell, state| {
+        let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
             bounds = slot.bounds(state.b);

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use super::TraceSummary;
 use crate::trace::json::Trace;
+use crate::trace::local;
 use crate::trace::record::{Records, Word};
 use crate::trace::recorder::{Recorder, own_name};
 
@@ -67,6 +68,7 @@ pub(super) fn run(
     requests: &FlushRequests,
     flush_every: Duration,
 ) -> io::Result<TraceSummary> {
+    local::this_thread_reads();
     // A recorder has one reader.
     let _ = recorder.reader.set(thread::current());
     let result = Trace::begin(output, process::id(), &own_name()).and_then(|trace| {

@@ -15,8 +15,8 @@ use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
 use super::recorder::{Snapshot, ThreadSnapshot};
 use super::ring::{self, HEAD_WORDS, Ring};
 
-/// `ticklfr1`, as a little-endian machine stores it.
-const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr1");
+/// `ticklfr2`, as a little-endian machine stores it.
+const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr2");
 
 /// The most bytes that a callsite's names may take together. Each record repeats them in the trace,
 /// so those of a hostile file could make it thousands of times as long as the file.

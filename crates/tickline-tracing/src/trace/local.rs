@@ -1,6 +1,6 @@
 //! The state of a thread for each recorder: its ring, and the spans that it is in.
 
-use core::cell::RefCell;
+use core::cell::{Cell, RefCell};
 use core::time::Duration;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -61,6 +61,12 @@ impl Drop for Local {
 thread_local! {
     /// This thread's state for each recorder. It ends with the thread.
     static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+    static IS_READER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes this thread a reader, which takes the records of others and records nothing itself.
+pub(crate) fn this_thread_reads() {
+    IS_READER.set(true);
 }
 
 /// Runs `run` with this thread's state. A thread that is ending has lost its thread-local memory;
@@ -97,6 +103,9 @@ pub(crate) fn record(
 
 #[cold]
 fn join(locals: &mut Vec<Local>, recorder: &Arc<Recorder>) -> Option<usize> {
+    if IS_READER.get() {
+        return None;
+    }
     locals.retain(|local| local.recorder.strong_count() > 0);
     locals.push(Local {
         recorder: Arc::downgrade(recorder),

@@ -175,11 +175,8 @@ impl Recorder {
         self.lock(&self.callsites)?.get(&address).cloned()
     }
 
-    /// Makes a ring for the present thread, unless that is the reader.
+    /// Makes a ring for the present thread.
     pub(crate) fn join(&self) -> Option<Arc<Ring>> {
-        if self.reader.get().is_some_and(|reader| reader.id() == thread::current().id()) {
-            return None;
-        }
         let (number, name) = present_thread();
         let ring = self.ring_in_file(number, &name).unwrap_or_else(|| {
             let ring = Ring::new(self.settings.bytes_per_thread);
@@ -452,13 +449,19 @@ impl Hooks for Arc<Recorder> {
 mod tests {
     use super::*;
 
-    /// The output of a trace may make spans as it is written. Their records would be written, too.
+    /// The output of a trace may make spans as it is written. Their records would be written, too:
+    /// by this trace, or by another one, whose output writes to this one.
     #[test]
-    fn the_reader_records_nothing() {
-        let recorder = Recorder::new(Settings::new(WhenFull::Drop));
-        assert!(recorder.join().is_some());
-        recorder.reader.set(thread::current()).unwrap();
-        assert!(recorder.join().is_none());
+    fn a_reader_records_nothing_anywhere() {
+        let recorders = [(); 2].map(|()| Arc::new(Recorder::new(Settings::new(WhenFull::Drop))));
+        let records = || recorders.each_ref().map(|recorder| local::with(recorder, |_, _| ()).is_some());
+        assert_eq!(records(), [true; 2]);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                local::this_thread_reads();
+                assert_eq!(records(), [false; 2]);
+            });
+        });
     }
 
     /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's

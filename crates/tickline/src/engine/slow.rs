@@ -51,6 +51,7 @@ impl Engine {
     }
 
     /// A function of its own, whose frame is gone before the slow path.
+    #[inline(never)]
     fn now_by_substitute(&self, scale: Timescale) -> Option<u64> {
         self.substitute.as_ref().map(|substitute| substitute.now_ns(scale))
     }

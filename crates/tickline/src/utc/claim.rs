@@ -10,26 +10,27 @@ use tickline_core::sample::SUSPENDED_BOUND_NS;
 
 use super::{UtcReading, UtcSource, UtcUnknown};
 
-/// Binary places of the rates of a [`Timescale`].
+/// Binary places of the rates of an [`Extrapolation`].
 pub(super) const RATE_BITS: u32 = 48;
 
-/// The longest claim, in units of its timescale, so that a product of 128 bits begins with the
+/// The longest claim, in units of its clock, so that a product of 128 bits begins with the
 /// elapsed time as whole ns: 15 hours of a counter of 5 GHz.
 pub(super) const MAX_VALID: u64 = 1 << RATE_BITS;
 
-/// A timescale by which UTC is reckoned on, in units of its own: ticks, or ns.
+/// How UTC goes on from the moment of a claim by one clock, in that clock's units: ticks of the
+/// counter, or ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Timescale {
+pub(crate) struct Extrapolation {
     /// The moment of the claim.
     pub(super) start: u64,
-    /// For how long the claim holds, [`MAX_VALID`] at most; 0 if it can't be reckoned by this
-    /// timescale.
+    /// For how long the claim holds, [`MAX_VALID`] at most; 0 if it can't be
+    /// extrapolated by this clock.
     pub(super) valid: u64,
     /// The least and the greatest time that passes in a unit, ns, with [`RATE_BITS`] places.
     pub(super) rates: [u64; 2],
 }
 
-impl Timescale {
+impl Extrapolation {
     /// The least and the greatest time from the claim to `moment`, ns; `None` if it does not hold
     /// then.
     #[inline]
@@ -59,8 +60,8 @@ impl Timescale {
 /// See the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
-    pub(super) by_counter: Timescale,
-    pub(super) by_raw: Timescale,
+    pub(super) by_counter: Extrapolation,
+    pub(super) by_raw: Extrapolation,
     /// How long the machine had been suspended, ns.
     pub(super) suspended_ns: i64,
     /// The hypervisor's disruption marker.
@@ -168,7 +169,7 @@ impl Claim {
 
     #[inline(always)]
     pub(super) fn from_words(words: &[u64; WORDS]) -> Self {
-        let timescale = |at: usize| Timescale {
+        let extrapolation = |at: usize| Extrapolation {
             start: words[at],
             valid: words[at + 1],
             rates: [words[at + 2], words[at + 3]],
@@ -177,8 +178,8 @@ impl Claim {
         #[expect(clippy::cast_possible_truncation, reason = "a byte each, and two")]
         let (source, then, tai) = (what as u8, (what >> 8) as u8, (what >> 16) as u16);
         Self {
-            by_counter: timescale(0),
-            by_raw: timescale(BY_COUNTER),
+            by_counter: extrapolation(0),
+            by_raw: extrapolation(BY_COUNTER),
             suspended_ns: words[12].cast_signed(),
             disruption: words[4],
             utc_ns: [words[5].cast_signed(), words[6].cast_signed()],
@@ -198,14 +199,14 @@ proptest::proptest! {
         elapsed in 0..MAX_VALID,
         rates in proptest::array::uniform2(0..1_u64 << 63),
     ) {
-        let timescale = Timescale { start, valid: elapsed + 1, rates };
-        let [least_ns, greatest_ns] = timescale.elapsed_ns(start.wrapping_add(elapsed)).unwrap();
+        let extrapolation = Extrapolation { start, valid: elapsed + 1, rates };
+        let [least_ns, greatest_ns] = extrapolation.elapsed_ns(start.wrapping_add(elapsed)).unwrap();
         let whole_ns = rates.map(|rate| u128::from(elapsed) * u128::from(rate) / (1 << RATE_BITS));
         proptest::prop_assert_eq!(
             [u128::try_from(least_ns).unwrap(), u128::try_from(greatest_ns).unwrap()],
             [whole_ns[0], whole_ns[1] + 1]
         );
-        proptest::prop_assert_eq!(timescale.elapsed_ns(start.wrapping_add(elapsed + 1)), None);
+        proptest::prop_assert_eq!(extrapolation.elapsed_ns(start.wrapping_add(elapsed + 1)), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::SUSPENDED_BOUND_NS;
 
-use super::claim::{Claim, MAX_VALID, RATE_BITS, Timescale};
+use super::claim::{Claim, Extrapolation, MAX_VALID, RATE_BITS};
 use super::{UtcSource, UtcUnknown};
 
 /// How often the sources are asked, ns, unless the thread sleeps longer.
@@ -261,13 +261,13 @@ impl ClaimMaker {
         let left_ns = self.until_leap(report, utc_ns)?;
         let then = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
         let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
-        let by_raw = Timescale {
+        let by_raw = Extrapolation {
             start: moment.raw_ns.cast_unsigned(),
             valid,
             rates: [plus_ppb(1 << RATE_BITS, rates[0]), plus_ppb(1 << RATE_BITS, rates[1]) + 1],
         };
         let by_counter = match (moment.ticks, self.rate) {
-            (Some(start), Some([slowest, fastest])) => Timescale {
+            (Some(start), Some([slowest, fastest])) => Extrapolation {
                 start,
                 valid: u64::try_from((u128::from(valid) << RATE_BITS) / u128::from(fastest.max(1)))
                     .unwrap_or(MAX_VALID)
@@ -278,7 +278,7 @@ impl ClaimMaker {
                     plus_ppb(plus_ppb(fastest, rates[1]) + 1, WANDER_PPB) + 1,
                 ],
             },
-            _ => Timescale::default(),
+            _ => Extrapolation::default(),
         };
         let claim = Claim {
             by_counter,

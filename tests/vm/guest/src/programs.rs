@@ -43,10 +43,9 @@ pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
     let programs: Vec<Program> = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
     let (programs, missing): (Vec<_>, Vec<_>) = programs.into_iter().partition(Program::is_built);
-    if !missing.is_empty() {
-        let names: Vec<&str> = missing.iter().map(|program| program.name.as_str()).collect();
-        let what = format!("not built, and NOT checked: {}", names.join(", "));
-        report::line(&json!({ "phase": "unavailable", "what": what }));
+    for Program { name, .. } in missing {
+        let what = format!("{name}: not built, and NOT checked");
+        report::line(&json!({ "phase": "unavailable", "what": what, "program": name }));
     }
     install()?;
     let server = serve()?;
