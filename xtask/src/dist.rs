@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::files;
-use crate::step::{output, output_of, shown};
+use crate::step::{command, output, output_of, shown};
 
 /// The target of static programs.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
