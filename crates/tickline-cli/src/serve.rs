@@ -1,7 +1,7 @@
 //! `tickline serve`: the process that serves a page to all others, and what can be asked of a page.
 //!
-//! `server` has the loop, `status` what is printed of a page. The
-//! rules are in `docs/lease.md`, the file in `tickline-page`, the writer in `tickline::page`.
+//! `server` has the loop, `status` what is printed of a page. The rules are in `docs/lease.md`, the
+//! file in `tickline-page`, the writer in `tickline::page`.
 
 mod readers;
 mod server;

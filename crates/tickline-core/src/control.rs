@@ -195,7 +195,7 @@ pub struct Control {
     /// Whether the reference or the counter jumped, and the line has not reached its target
     /// since.
     disrupted: bool,
-    /// What the next line is made of.
+    /// What the next line is made of. Each publication makes it first, so `begin_anew` leaves it.
     plan: Option<Plan>,
 }
 

@@ -122,10 +122,10 @@ impl fmt::Display for Incidents {
             ));
         }
         if *untrusted > 0 {
-            let vague = "its rate was not known";
+            let vague = "the counter's rate was not known";
             let why = fallback_state.map_or(vague.to_owned(), |state| format!("{vague}, or {state}"));
             lines.push(format!(
-                "{untrusted} of {samples} samples are to be repeated, as the clock did not trust the counter: {why}"
+                "{untrusted} of {samples} samples cannot be trusted, because {why}: repeat the benchmark"
             ));
         }
         if *samples > 0 && !events.is_empty() {
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(
             observations.incidents(&open.events).to_string(),
             format!(
-                "5 of 8 samples are to be repeated, as the clock did not trust the counter: its rate was not known, or {CLOSED}"
+                "5 of 8 samples cannot be trusted, because the counter's rate was not known, or {CLOSED}: repeat the benchmark"
             )
         );
     }

@@ -178,7 +178,7 @@
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
 //! most 2 s ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. Measuring the
 //! cost of a pair takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock
-//! exists, a thread of tickline's wakes up twice a second and takes 0.03 % of a core (Intel Xeon,
+//! exists, a thread of tickline's wakes up twice a second and takes 0.04 % of a core (Intel Xeon,
 //! family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of
 //! a sample needs the clock's status, and takes some 10 us after the measurement. Twice a second,

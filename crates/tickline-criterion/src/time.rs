@@ -93,7 +93,7 @@ pub struct CounterTime {
 #[derive(Debug)]
 struct Shared {
     source: Source,
-    /// Or why the OS clock measures.
+    /// The running clock, or why the OS clock measures instead.
     session: Result<Session, Error>,
     settings: Settings,
 }

@@ -30,7 +30,7 @@ const NEAR_NS: core::ops::Range<i64> = -2_000_000..12_000_000;
 /// Outside of [`NEAR_NS`] the process may be in another time namespace, or the line may have run on
 /// in a suspend, for at most two leases. A distance of more than this, ns, is taken for another
 /// time namespace.
-const FAR_NS: i64 = 2_000_000_000;
+const OTHER_NAMESPACE_NS: i64 = 2_000_000_000;
 
 /// The monotonic time, ns, if the page's line gives it at once, as it nearly always does. Calls
 /// nothing.
@@ -92,7 +92,7 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, counter: &
             service.raise_to(ServiceState::Served);
             return read(attached, counter, Clock::Monotonic);
         }
-        if apart_ns.unsigned_abs() > FAR_NS.unsigned_abs() && !service.may_have_attached() {
+        if apart_ns.unsigned_abs() > OTHER_NAMESPACE_NS.unsigned_abs() && !service.may_have_attached() {
             // The next reading compares again: after a pause of the VM the line may be as far
             // away, until the writer publishes the next line.
             return None;
@@ -106,7 +106,7 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, counter: &
     if service.may_have_attached() {
         state().high_water.raise(ns.saturating_sub(attached.shift_ns()));
     }
-    Some(if mark_ns.saturating_sub(ns) < FAR_NS { ns.max(mark_ns) } else { ns })
+    Some(if mark_ns.saturating_sub(ns) < OTHER_NAMESPACE_NS { ns.max(mark_ns) } else { ns })
 }
 
 /// The clocks that this process has without the library: the vDSO's functions, or the kernel.

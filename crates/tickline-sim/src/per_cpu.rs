@@ -15,7 +15,7 @@ use crate::actors::Context;
 use crate::machine::PS;
 use crate::world::{Access, Actor, Step, World};
 
-/// As in `tickline`'s `per_cpu.rs`.
+/// As in `tickline`'s `per_cpu/pass.rs`.
 const STAY_NS: u64 = 2_000_000;
 const STAY_ITERATIONS: u32 = 16;
 

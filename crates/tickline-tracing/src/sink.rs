@@ -11,8 +11,9 @@ use crate::open_spans::OpenSpans;
 use crate::timing::SpanTiming;
 
 /// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements
-/// it: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents), and what is in the modules `chrome`,
-/// `flight`, `histogram` and `running`. The layer holds no lock of its own while it calls a sink.
+/// it: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents), and what is in the
+/// modules `chrome`, `flight`, `histogram` and `running`. The layer holds no lock of its own while
+/// it calls a sink.
 ///
 /// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock.
 /// Each call of the sink holds its read side. If the sink makes an event or a span, that takes the

@@ -54,7 +54,7 @@ struct ControlLoop {
     control: Control,
     /// Whether the loop was begun since the gates were judged, in this process.
     is_begun: bool,
-    /// Those of the last judgement.
+    /// The facts of the last judgement.
     facts: Facts,
 }
 

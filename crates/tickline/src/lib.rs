@@ -86,7 +86,8 @@
 //! - the CPU has one, the process may read it, and CPUID calls it invariant;
 //! - reading it takes no longer than asking the OS;
 //! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
-//!   or `riscv_clocksource` on RISC-V).
+//!   or `riscv_clocksource` on RISC-V);
+//! - no comparison has found the CPUs' counters unsynchronised, or each CPU has a line of its own.
 //!
 //! A kernel may keep time with something else although it has not rejected the counter. Some
 //! systems, like Windows, don't say what they use. There a clock's thread compares the counters of

@@ -154,7 +154,8 @@ pub struct Status {
     /// The present interval between recalibrations, ns.
     pub interval_ns: u64,
     /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. Not a
-    /// bound, since some daemons claim 0: use `Clock::utc` (feature `utc`). `None` while the kernel says that its clock is not synchronised, and with
+    /// bound, since some daemons claim 0: use `Clock::utc` (feature `utc`). `None` while the kernel
+    /// says that its clock is not synchronised, and with
     /// [`Probes::Minimal`](crate::Probes::Minimal).
     pub utc_error_ns: Option<u64>,
     /// How often things have happened.

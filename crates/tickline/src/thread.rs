@@ -4,11 +4,10 @@
 //!
 //! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
 //!   that is still undecided (`tsc-early`) again at each interval.
-//! - **Readers** count their readings by the slow path. The eighth in a row, none more than 2 ms
-//!   (1/256 of the interval) after the last, runs an iteration if one is due. The facts for the
-//!   gates take 60 to 80 us, so each call collects one stage of them (`facts/collector.rs`); the
-//!   slowest call on the way takes 25 us on a Xeon and 39 us on an EPYC (`startup`, the median of
-//!   fresh processes). A reader that comes within 2 ms of the window's end replaces the line at
+//! - **Readers** count their readings by the slow path. After eight in a row, each within 2 ms of
+//!   the one before (1/256 of the interval), the eighth runs an iteration if one is due. The facts
+//!   for the gates take 60 to 80 us, so each call collects one stage of them
+//!   (`facts/collector.rs`); `benches/README.md` has the slowest call on the way. A reader that comes within 2 ms of the window's end replaces the line at
 //!   once. Others use the line to the end of its validity, then the OS clock.
 //! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
 //!   clock is set and when the machine resumes. Nobody reads or writes the descriptor. Before each

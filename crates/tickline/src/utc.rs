@@ -294,7 +294,8 @@ pub enum UtcUnknown {
     /// A leap second is near.
     LeapSecond,
     /// The clock has no thread in this process to ask the sources: [`start`](crate::start) gives
-    /// the global clock one, [`Driver::Thread`](crate::Driver::Thread) another.
+    /// the global clock one, [`Driver::Thread`](crate::Driver::Thread) another. Or the clock reads
+    /// a page, which says nothing of UTC.
     NoThread,
 }
 
@@ -316,7 +317,7 @@ impl UtcUnknown {
             Self::LeapSecond => ["leap_second", "a leap second is near"],
             Self::NoThread => [
                 "no_thread",
-                "the clock has no thread to ask the sources of UTC: tickline::start() gives the global clock one, Driver::Thread another",
+                "the clock has no thread to ask the sources of UTC: tickline::start() gives the global clock one, Driver::Thread another; a clock that reads a page has none",
             ],
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! - **The default interval is 0.5 s.** Without the shorter intervals described below, the bound is
 //!   31 ns at 1 s, 17 ns at 0.5 s and 18 ns at 0.25 s
-//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). At 0.5 s the thread takes 0.03 % of a
+//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). At 0.5 s the thread takes 0.04 % of a
 //!   core (`benches/README.md`). Much of that is for the file with the kernel's clocksource:
 //!   some 90 us an iteration after half a second of sleep, and 6 us when it is read again and
 //!   again.

@@ -160,7 +160,7 @@ impl PeerBuild {
         match names() {
             Ok(names) => match names.get(number) {
                 Some(name) => Some(Self::start(Path::new(&program), name.as_ref()?)),
-                None => Some(Err("this program does not list its benchmark: configure_from_args".to_owned())),
+                None => Some(Err("this program does not list its benchmark; if its `main` builds `Criterion` itself, call `configure_from_args()`".to_owned())),
             },
             Err(error) => Some(Err(error)),
         }

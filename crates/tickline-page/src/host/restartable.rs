@@ -20,7 +20,7 @@ pub(super) fn is_available() -> bool {
     false
 }
 
-/// Never.
+/// Not on this target: always `None` or `false`.
 ///
 /// # Safety
 ///

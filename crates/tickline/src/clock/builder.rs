@@ -50,9 +50,9 @@ impl ClockBuilder {
 
     /// The time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms.
     ///
-    /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread takes 0.03 % of
-    /// a core (AMD EPYC, family 26, the program `accuracy` of the benches), most of it for waking
-    /// up and for reading the kernel's clocksource.
+    /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread takes some
+    /// 0.04 % of a core (`benches/README.md`), most of it for waking up and for reading the
+    /// kernel's clocksource.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.settings.interval = interval;
         self
@@ -109,7 +109,7 @@ impl ClockBuilder {
     ///
     /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
     /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a setting that needs
-    /// the thread driver or full probes, if the builder has neither;
+    /// the thread driver or full probes, if the builder lacks what it needs;
     /// [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for each CPU where there
     /// cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {

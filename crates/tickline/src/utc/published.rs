@@ -1,8 +1,8 @@
 //! The newest claim: the clock's thread publishes it, readers copy it.
 //!
-//! A latch (Linux' `seqcount_latch`): two slots, and the number of the newest claim. A reader that is
-//! overtaken reads again; the thread waits for nobody. The thread writes the slot
-//! that the newest claim is not in, and then its number. A reader copies the newest slot, reads the
+//! A latch (Linux' `seqcount_latch`): two slots, and the number of the newest claim. A reader that
+//! is overtaken reads again; the thread waits for nobody. The thread writes the slot that the newest
+//! claim is not in, and then its number. A reader copies the newest slot, reads the
 //! clock, and takes the copy if the number is still the same: then the thread cannot have begun to
 //! overwrite that slot, and the copy was the newest claim when the clock was read.
 
