@@ -76,7 +76,7 @@ impl Image {
         }
         // A library of another version has fewer.
         let entries = file.section_header_by_name(ENTRIES).ok()??;
-        let entries = Some(entries.sh_addr).filter(|_| entries.sh_size == ENTRIES_BYTES)?;
+        let entries = (entries.sh_size == ENTRIES_BYTES).then_some(entries.sh_addr)?;
         (end <= MOST_BYTES).then_some((end, code, entries))
     }
 
