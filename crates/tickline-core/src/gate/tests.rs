@@ -38,7 +38,7 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
         has_atomics: is("atomics", true),
         may_read_counter: is("readable", true),
         // Architectures but x86 demand it, so nobody asks there.
-        is_invariant: Some(is("invariant", true)).filter(|_| counter == Clocksource::Tsc),
+        is_invariant: (counter == Clocksource::Tsc).then(|| is("invariant", true)),
         hypervisor: signature.map_or(Hypervisor::None, Hypervisor::from_signature),
         clocksource: Clocksource::from_name(format!("{}\n", text("current", "tsc")).as_bytes()),
         matching_clocksource: counter,

@@ -68,7 +68,7 @@ fn rule_r2_each_line_counts_in_its_window() {
         scene.counter_finds(ticks);
         let ns = line.line.at(ticks);
         assert_eq!(scene.read(&mark), Reading { ns, source: Source::Line }, "at {ticks}");
-        assert_eq!(at_once(scene, &mark), Some(ns).filter(|_| line == first), "at {ticks}");
+        assert_eq!(at_once(scene, &mark), (line == first).then_some(ns), "at {ticks}");
     }
     for before in [1, 1 << 63] {
         scene.counter_finds(first.line.start_ticks.wrapping_sub(before));
