@@ -238,6 +238,14 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_program_that_is_not_built_excuses_no_other() {
+        let checks = ["Go native", "Go preload", "Go with C native", "end"]
+            .map(|phase| Check::parse(phase, "calls >= 1 # so").unwrap());
+        let missing = json!({ "phase": "unavailable", "what": "not built", "program": "Go" });
+        assert_eq!(violated(&checks, &[missing]).len(), 2, "of the other program, and of the end");
+    }
+
     /// A report of a guest in which everything is right, and changes of it. Each change has the
     /// expected fault, the place in the report, and the new value.
     #[derive(serde::Deserialize)]

@@ -152,6 +152,7 @@ impl<S: StateCell> SharedClock<S> {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
             bounds = slot.bounds(state.b);
+            // The window last: if the state came again meanwhile, a newer line's refuses this tick.
             Taken { ticks, window: slot.window() }
         })?;
         Some(BoundedReading { ticks, ns: state.fast_at(S::SHIFT, ticks), bounds })
