@@ -136,9 +136,8 @@ impl Scene {
     /// high-water mark's margin has passed.
     fn without_line() -> (Self, Control) {
         let (scene, control) = Self::after(Outcome::Recovered);
-        let line = scene.line();
-        line.close();
-        line.open();
+        scene.close();
+        scene.open();
         scene.time.pass(13_000);
         (scene, control)
     }
@@ -148,25 +147,18 @@ impl Scene {
         let view = self.time.view(WRITER_TICKS);
         control.maintain(&self.clock, &view, &view)
     }
-
-    fn line(&self) -> Line<'_> {
-        Line { clock: &self.clock, view: self.time.view(WRITER_TICKS) }
-    }
 }
 
-/// The line behind a gate.
-struct Line<'a> {
-    clock: &'a Clock,
-    view: View<'a>,
-}
-
-impl Closable for Line<'_> {
+/// The gate of the scene's line.
+impl Closable for Scene {
     fn close(&self) {
-        self.clock.close_gate(&self.view, &self.view);
+        let view = self.time.view(WRITER_TICKS);
+        self.clock.close_gate(&view, &view);
     }
 
     fn open(&self) {
-        self.clock.open_gate(&self.view, &self.view);
+        let view = self.time.view(WRITER_TICKS);
+        self.clock.open_gate(&view, &view);
     }
 }
 

@@ -33,7 +33,7 @@
 use core::cell::Cell;
 
 use crate::cell::{LineCell, Snapshot, StateCell};
-use crate::control::{Control, Iteration};
+use crate::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
@@ -111,6 +111,83 @@ pub fn maintain<S: StateCell>(
     let pinned = PinnedCounter::take(counter, cpu)?;
     let iteration = control.maintain(unit, &pinned, reference);
     (!pinned.lost.get()).then_some(iteration)
+}
+
+/// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy
+/// machine it takes milliseconds to move away and to come back, and the first lines, which are
+/// short, would end meanwhile. Intervals grow by half from one iteration to the next, so the thread
+/// moves on after some 10 iterations and 6 ms.
+const STAY_NS: u64 = 2_000_000;
+
+/// The most iterations for which the thread stays.
+const STAY_ITERATIONS: u32 = 16;
+
+/// One CPU's control loop, and when its next iteration is due.
+#[derive(Debug)]
+pub struct Calibration {
+    control: Control,
+    due_ns: i64,
+    ready_ns: i64,
+}
+
+impl Calibration {
+    /// A control loop that knows nothing yet. It is due now.
+    #[must_use]
+    pub const fn new(config: Config) -> Self {
+        Self { control: Control::new(config), due_ns: i64::MIN, ready_ns: i64::MIN }
+    }
+
+    /// Makes the next iteration due now, because somebody has set the OS clock.
+    pub fn force_due(&mut self) {
+        (self.due_ns, self.ready_ns) = (i64::MIN, i64::MIN);
+    }
+
+    /// When the next iteration is due, ns.
+    #[must_use]
+    pub fn due_ns(&self) -> i64 {
+        self.due_ns
+    }
+
+    /// Whether a thread that is awake at `now_ns` should calibrate this CPU: up to a quarter of the
+    /// interval before that is due, because a wake-up costs more than a calibration.
+    #[must_use]
+    pub fn is_ready(&self, now_ns: i64) -> bool {
+        self.ready_ns <= now_ns
+    }
+
+    /// Runs iterations until the next one is so far away that the thread may leave the CPU. Returns
+    /// the last one; `None` if the thread was not on the CPU.
+    ///
+    /// `iterate` puts the thread on the CPU, and calls [`maintain`]. `wait` waits there for a time,
+    /// ns; if it returns `false`, something else is to be done first.
+    pub fn run(
+        &mut self,
+        config: &Config,
+        mut iterate: impl FnMut(&mut Control) -> Option<Iteration>,
+        mut wait: impl FnMut(u64) -> bool,
+        now_ns: impl FnOnce() -> i64,
+    ) -> Option<Iteration> {
+        let control = &mut self.control;
+        if control.config.resolutions != config.resolutions {
+            control.begin_anew(*config); // the kernel keeps time with something else now
+        }
+        control.config = Config { driven_by: DrivenBy::PinnedThread, ..*config };
+        let mut iteration = None;
+        for _ in 0..STAY_ITERATIONS {
+            iteration = iterate(control);
+            if iteration.is_some_and(|iteration| iteration.outcome == Outcome::Recovered) {
+                iteration = iterate(control);
+            }
+            let next_in_ns = iteration.map_or(u64::MAX, |iteration| iteration.next_in_ns);
+            if next_in_ns > STAY_NS.min(config.interval_ns >> 1) || !wait(next_in_ns) {
+                break;
+            }
+        }
+        let wait_ns = iteration.map_or(config.interval_ns, |iteration| iteration.next_in_ns).cast_signed();
+        self.due_ns = now_ns().saturating_add(wait_ns);
+        self.ready_ns = self.due_ns.saturating_sub(wait_ns >> 2);
+        iteration
+    }
 }
 
 /// The counter of one CPU, for a control loop whose thread was put there.

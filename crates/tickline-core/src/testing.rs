@@ -207,7 +207,7 @@ const SHIFT: u32 = 7;
 /// A cell that lets the machine's hooks run before each of its steps.
 pub(crate) struct HookedCell {
     inner: LineCell<SHIFT>,
-    machine: &'static Machine,
+    pub(crate) machine: &'static Machine,
 }
 
 impl HookedCell {

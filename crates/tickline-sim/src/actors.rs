@@ -1,6 +1,5 @@
 //! The actors: threads that read, drivers of the control loop, and threads that open and close
-//! the gate. They run the code of `tickline-core`, including its decisions when readers drive.
-//! `maintain` and `review` stand for the functions of these names in `tickline`'s engine.
+//! the gate. They run the code of `tickline-core`, from the driver down.
 
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -8,7 +7,8 @@ use std::rc::Rc;
 
 use tickline_core::control::{Config, Control, DrivenBy, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::CpuCounter;
-use tickline_core::gate::keeper::{Closable, Closed, GateKeeper, Stage};
+use tickline_core::driver::{ControlLoop, DrivenClock, Platform};
+use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{BoundedReading, Event, SharedClock, SlowReading, Source};
@@ -30,14 +30,13 @@ const READING_STEPS: u64 = 20_000;
 
 /// The clock under attack.
 pub(crate) struct Clock {
-    /// One unit, or one for each CPU.
+    driven: DrivenClock<SteppedCell>,
+    /// The lines of the CPUs, if each has one.
     pub(crate) units: Box<[SharedClock<SteppedCell>]>,
-    control: TryLock<Option<Control>>,
     pub(crate) config: Config,
     /// The token of the process.
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
-    keeper: GateKeeper,
     /// The result of a judgement made now, and that of the last one.
     pub(crate) verdict: Cell<Verdict>,
     judged: Cell<Verdict>,
@@ -45,19 +44,6 @@ pub(crate) struct Clock {
     pub(crate) forced: Cell<bool>,
     /// The program's actions on the gate that are still to do. An idle thread takes the first one.
     pub(crate) orders: RefCell<VecDeque<Fault>>,
-}
-
-/// The line that the gate stops.
-struct GatedLine<'a>(&'a SharedClock<SteppedCell>, Access);
-
-impl Closable for GatedLine<'_> {
-    fn close(&self) {
-        self.0.close_gate(&self.1, &self.1);
-    }
-
-    fn open(&self) {
-        self.0.open_gate(&self.1, &self.1);
-    }
 }
 
 /// Everything that an actor reaches.
@@ -84,14 +70,14 @@ impl Clock {
             },
             driven_by: if setup.per_cpu { DrivenBy::PinnedThread } else { DrivenBy::Timer },
         };
-        let unit = |unit| SharedClock::new(SteppedCell::new(Rc::clone(world), unit));
+        let shared = |unit| SharedClock::new(SteppedCell::new(Rc::clone(world), unit));
+        let cpus = if setup.per_cpu { world.units.len() } else { 0 };
         Self {
-            units: (0..world.units.len()).map(unit).collect(),
-            control: TryLock::new(None),
+            driven: DrivenClock::new(shared(ONE_LINE)),
+            units: (0..cpus).map(shared).collect(),
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Readers),
-            keeper: GateKeeper::new(),
             verdict: Cell::new(Verdict::Open),
             judged: Cell::new(Verdict::Open),
             forced: Cell::new(false),
@@ -101,12 +87,12 @@ impl Clock {
 
     /// The line of a clock that has one line for all CPUs.
     fn shared(&self) -> &SharedClock<SteppedCell> {
-        &self.units[ONE_LINE]
+        &self.driven.shared
     }
 
     /// How often `event` has happened.
     pub(crate) fn events(&self, event: Event) -> u64 {
-        self.units.iter().map(|unit| unit.events(event)).sum()
+        self.units.iter().chain([self.shared()]).map(|unit| unit.events(event)).sum()
     }
 }
 
@@ -137,7 +123,7 @@ impl Context {
     pub(crate) fn drive(&self) {
         loop {
             let iteration = self.maintain(DrivenBy::Timer);
-            let closed = !matches!(self.clock.keeper.stage(), Stage::Unjudged | Stage::Open);
+            let closed = !matches!(self.clock.driven.keeper.stage(), Stage::Unjudged | Stage::Open);
             self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match iteration {
                 Some(iteration) => iteration.next_in_ns,
@@ -150,92 +136,33 @@ impl Context {
         }
     }
 
-    fn lock(&self) -> Option<LockGuard<'_, Option<Control>>> {
-        // SAFETY: the token is the same for all actors of this process, and a forked one gets
-        // another.
-        unsafe { self.clock.control.try_lock(self.clock.token.get(), |control| *control = None) }
-    }
-
-    /// Runs an iteration, and a second one after a recovery. `None` if another thread has the lock,
-    /// or the gate is closed.
+    /// As [`DrivenClock::maintain`].
     fn maintain(&self, driven_by: DrivenBy) -> Option<Iteration> {
         let me = self.world.running.get();
-        let mut guard = self.lock()?;
+        drop(self.clock.driven.lock(self)?);
         self.world.actors[me].serving.set(true);
         self.world.actors[me].steps_left.set(u64::MAX);
-        let now_ns = || self.access().monotonic_ns();
-        // No judgement of this process before it has begun a loop.
-        let known = self.clock.keeper.lines().filter(|_| guard.is_some());
-        let judge = |_| Some(self.judge(&mut guard));
-        let admitted = known.or_else(|| self.clock.keeper.judge_if_due(now_ns, &self.line(), judge));
-        if admitted.is_none() {
-            self.world.actors[me].serving.set(false);
-            self.gate_after_iteration(true);
-            return None;
-        }
-        let control = guard.as_mut()?;
-        control.config.driven_by = driven_by;
-        let mut iteration = self.iterate(ONE_LINE, control)?;
-        let gate_toggles = self.world.scenario.clock.gate_ns != 0;
-        if iteration.outcome == Outcome::Recovered && !gate_toggles {
-            iteration = self.iterate(ONE_LINE, control)?;
-        }
-        let barred = iteration.outcome == Outcome::GateClosed;
-        self.gate_after_iteration(barred);
-        let next_in_ns = i64::try_from(iteration.next_in_ns).expect("an interval");
-        let due_ns = self.world.returned_ns().saturating_add(next_in_ns);
-        let to_be_judged = barred && !gate_toggles && self.clock.keeper.gate_was_closed();
-        if !to_be_judged {
-            self.clock.keeper.set_due(due_ns);
-        }
+        let iteration = self.clock.driven.maintain(self, driven_by);
         self.world.actors[me].serving.set(false);
-        (!to_be_judged).then_some(iteration)
-    }
-
-    /// If readers drive, a verdict against the counter may stay, because they collect the facts
-    /// only after an iteration.
-    fn gate_after_iteration(&self, barred: bool) {
+        let barred = iteration.is_none_or(|iteration| iteration.outcome == Outcome::GateClosed);
+        // If readers drive, a verdict against the counter may stay, because they collect the facts
+        // only after an iteration.
         self.check.gate_after_iteration(barred && !self.clock.readers_drive.get(), self.may_lack_line());
+        iteration
     }
 
-    fn line(&self) -> GatedLine<'_> {
-        GatedLine(self.clock.shared(), self.access())
-    }
-
-    /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
-    /// collects one fact after the other.
-    fn judge(&self, control: &mut Option<Control>) -> Result<(), Closed> {
-        self.world.step(Step::Load);
-        let verdict = self.clock.verdict.get();
-        self.clock.judged.set(verdict);
-        self.world.step(Step::Load);
-        *control = matches!(verdict, Verdict::Open).then(|| Control::new(self.clock.config));
-        match verdict {
-            Verdict::Open => Ok(()),
-            Verdict::Passing => {
-                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
-                Err(Closed { retry_at_ns: Some(self.world.returned_ns().saturating_add(interval_ns)) })
-            }
-            Verdict::Closed => Err(Closed { retry_at_ns: None }),
-        }
-    }
-
-    /// Judges the gates again if the facts have changed. Returns whether it has judged.
+    /// As [`DrivenClock::review`].
     fn review(&self) -> bool {
-        if self.clock.verdict.get() == self.clock.judged.get() {
-            return false;
-        }
-        let Some(mut guard) = self.lock() else { return false };
         let me = self.world.running.get();
         self.world.actors[me].serving.set(true);
-        let reviewed = self.clock.keeper.rejudge(&self.line(), |_| Some(self.judge(&mut guard)));
+        let reviewed = self.clock.driven.review(self);
         self.world.actors[me].serving.set(false);
-        reviewed.is_some()
+        reviewed
     }
 
     /// Whether the clock is allowed to be without a line.
     fn may_lack_line(&self) -> bool {
-        self.clock.verdict.get() != Verdict::Open || self.clock.keeper.stage() == Stage::Disabled
+        self.clock.verdict.get() != Verdict::Open || self.clock.driven.keeper.stage() == Stage::Disabled
     }
 
     /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
@@ -251,10 +178,10 @@ impl Context {
             self.check.disturbed(now_ps);
         }
         let last = own_unit.newest_start_ticks.get();
-        let (shared, access) = (&self.clock.units[unit], self.access());
-        let iteration = match self.is_per_cpu() {
-            true => per_cpu::maintain(control, shared, unit, &access, &access),
-            false => Some(control.maintain(shared, &access, &access)),
+        let access = self.access();
+        let iteration = match self.clock.units.get(unit) {
+            Some(shared) => per_cpu::maintain(control, shared, unit, &access, &access),
+            None => Some(control.maintain(self.clock.shared(), &access, &access)),
         };
         let mut counts = self.world.counts.borrow_mut();
         counts.iterations += 1;
@@ -273,10 +200,10 @@ impl Context {
     /// Like `tickline`'s engine: readers that call often renew a line past its window, and start a
     /// line when an iteration is due.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
-        let Clock { keeper, config, .. } = &*self.clock;
-        let wanted = !self.is_per_cpu() && keeper.wants_iteration(reading, config.interval_ns);
+        let Clock { driven, config, .. } = &*self.clock;
+        let wanted = !self.is_per_cpu() && driven.keeper.wants_iteration(reading, config.interval_ns);
         let served = wanted && self.clock.readers_drive.get() && self.maintain(DrivenBy::Readers).is_some();
-        if served && keeper.count_iteration() {
+        if served && driven.keeper.count_iteration() {
             self.review();
         }
         served
@@ -492,13 +419,12 @@ impl Context {
     /// knowledge.
     pub(crate) fn toggle_gate(&self) {
         let max_ps = self.world.scenario.clock.gate_ns * PS;
-        let line = self.line();
         loop {
             self.world.step(Step::Sleep(self.random_below(max_ps)));
             self.check.acts(|| {
-                line.close();
+                self.close();
                 self.world.step(Step::Sleep(self.random_ps(max_ps)));
-                line.open();
+                self.open();
             });
             self.check.disturbed(self.world.now_ps.get());
         }
@@ -507,7 +433,7 @@ impl Context {
     /// A thread of the program that carries out the scenario's orders: it switches the counter off
     /// and on, and sets policies. The scheduler wakes it.
     pub(crate) fn follow_orders(&self) {
-        let (keeper, line) = (&self.clock.keeper, self.line());
+        let keeper = &self.clock.driven.keeper;
         loop {
             let Some(order) = self.clock.orders.borrow_mut().pop_front() else {
                 self.world.step(Step::Sleep(crate::world::FOREVER_PS));
@@ -517,7 +443,7 @@ impl Context {
                 match order {
                     Fault::GateCloses => {
                         return self.check.disables(|| {
-                            keeper.disable(&line);
+                            keeper.disable(self);
                             self.world.step(Step::End);
                         });
                     }
@@ -525,10 +451,68 @@ impl Context {
                         keeper.enable();
                         self.world.step(Step::End);
                     }),
-                    _ => keeper.judge_again(&line),
+                    _ => keeper.judge_again(self),
                 }
                 self.check.disturbed(self.world.now_ps.get());
             });
         }
+    }
+}
+
+impl Closable for Context {
+    fn close(&self) {
+        self.clock.shared().close_gate(&self.access(), &self.access());
+    }
+
+    fn open(&self) {
+        self.clock.shared().open_gate(&self.access(), &self.access());
+    }
+}
+
+impl Platform for Context {
+    fn try_lock<'a>(&self, lock: &'a TryLock<ControlLoop>) -> Option<LockGuard<'a, ControlLoop>> {
+        // SAFETY: the token is the same for all actors of this process, and a forked one gets
+        // another.
+        unsafe { lock.try_lock(self.clock.token.get(), ControlLoop::forget_judgement) }
+    }
+
+    fn monotonic_ns(&self) -> i64 {
+        self.access().monotonic_ns()
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.clock.config.interval_ns
+    }
+
+    /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
+    /// collects one fact after the other.
+    fn judge(&self, _: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
+        self.world.step(Step::Load);
+        let verdict = self.clock.verdict.get();
+        self.clock.judged.set(verdict);
+        self.world.step(Step::Load);
+        Some(match verdict {
+            Verdict::Open => {
+                control_loop.control.begin_anew(self.clock.config);
+                Ok(())
+            }
+            Verdict::Passing => {
+                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
+                Err(Closed { retry_at_ns: Some(self.world.returned_ns().saturating_add(interval_ns)) })
+            }
+            Verdict::Closed => Err(Closed { retry_at_ns: None }),
+        })
+    }
+
+    fn review(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
+        if self.clock.verdict.get() == self.clock.judged.get() {
+            None
+        } else {
+            self.judge(lines, control_loop)
+        }
+    }
+
+    fn iterate(&self, control: &mut Control) -> Option<Iteration> {
+        self.iterate(ONE_LINE, control)
     }
 }

@@ -1,23 +1,20 @@
 //! Clocks with a line for each CPU: simulates moves of actors between CPUs, and the thread that
 //! calibrates the CPUs.
 //!
-//! The code under attack is `tickline_core::per_cpu`. `drive_cpus`, `calibrate` and `iterate_on`
-//! stand for `CpuPass` of `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
+//! The code under attack is `tickline_core::per_cpu`. `drive_cpus` stands for `CpuPass` of
+//! `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
 //! The simulation leaves out the gate (faults of the gate do nothing), and the choice of the mode.
 
-use tickline_core::control::{Control, DrivenBy, Iteration, MIN_INTERVAL_NS, Outcome};
+use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS};
 use tickline_core::counter::{Counter, CpuCounter};
+use tickline_core::per_cpu::Calibration;
 
 use crate::actors::Context;
 use crate::machine::PS;
 use crate::world::{Access, Actor, Step, World};
-
-/// As in `tickline`'s `per_cpu/pass.rs`.
-const STAY_NS: u64 = 2_000_000;
-const STAY_ITERATIONS: u32 = 16;
 
 /// One stop in this many moves a thread that is bound to its CPU, as a change of its cpuset does.
 const UNBOUND_ONE_IN: u32 = 16;
@@ -70,31 +67,27 @@ impl CpuCounter for Access {
 
 // ---- the thread -------------------------------------------------------------------------------
 
-/// The thread's calibration of one CPU.
-#[derive(Debug, Default)]
-struct CpuCalibration {
-    control: Option<Box<Control>>,
-    due_ns: i64,
-    ready_ns: i64,
-}
-
 impl Context {
     /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self) {
-        let mut calibrations: Vec<_> = self.clock.units.iter().map(|_| CpuCalibration::default()).collect();
-        let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
+        let config = self.clock.config;
+        let mut cpus: Vec<_> = self.clock.units.iter().map(|_| Calibration::new(config)).collect();
+        let interval_ns = i64::try_from(config.interval_ns).expect("in its range");
+        let stay = |time_ns| {
+            self.world.step(Step::Sleep(time_ns * PS + self.random_ps(100_000 * PS)));
+            !self.clock.forced.get()
+        };
         loop {
             if self.clock.forced.take() {
-                calibrations.iter_mut().for_each(|calibration| {
-                    (calibration.ready_ns, calibration.due_ns) = (i64::MIN, i64::MIN)
-                });
+                cpus.iter_mut().for_each(Calibration::force_due);
             }
             let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
-            for (cpu, calibration) in calibrations.iter_mut().enumerate() {
-                if calibration.ready_ns <= self.world.returned_ns() {
-                    self.calibrate(cpu, calibration);
+            for (cpu, calibration) in cpus.iter_mut().enumerate() {
+                if calibration.is_ready(self.world.returned_ns()) {
+                    let iterate = |control: &mut Control| self.iterate_on(cpu, control);
+                    calibration.run(&config, iterate, stay, || self.world.returned_ns());
                 }
-                next_ns = next_ns.min(calibration.due_ns);
+                next_ns = next_ns.min(calibration.due_ns());
             }
             self.world.me().bound.set(false);
             let wait_ns = if self.clock.forced.get() { 0 } else { next_ns - self.world.returned_ns() };
@@ -103,42 +96,14 @@ impl Context {
         }
     }
 
-    /// Runs iterations on `cpu`, until the next one is so far away that the thread may leave.
-    fn calibrate(&self, cpu: usize, calibration: &mut CpuCalibration) {
-        let interval_ns = self.clock.config.interval_ns;
-        let mut iteration = None;
-        for _ in 0..STAY_ITERATIONS {
-            iteration = self.iterate_on(cpu, calibration);
-            match iteration {
-                Some(Iteration { next_in_ns, .. }) if next_in_ns <= STAY_NS.min(interval_ns >> 1) => {
-                    self.world.step(Step::Sleep(next_in_ns * PS + self.random_ps(100_000 * PS)));
-                }
-                _ => break,
-            }
-            if self.clock.forced.get() {
-                break;
-            }
-        }
-        let wait_ns = iteration.map_or(interval_ns, |iteration| iteration.next_in_ns);
-        let wait_ns = i64::try_from(wait_ns).expect("an interval");
-        calibration.due_ns = self.world.returned_ns().saturating_add(wait_ns);
-        calibration.ready_ns = calibration.due_ns - (wait_ns >> 2);
-    }
-
-    /// Runs an iteration on `cpu`, and a second one after a recovery. `None` if the thread could
-    /// not stay on `cpu`.
-    fn iterate_on(&self, cpu: usize, calibration: &mut CpuCalibration) -> Option<Iteration> {
+    /// Runs an iteration on `cpu`. `None` if the thread could not stay there.
+    fn iterate_on(&self, cpu: usize, control: &mut Control) -> Option<Iteration> {
         let me = self.world.me();
         if !self.go_to(cpu) {
             return None;
         }
         me.serving.set(true);
-        let control = calibration.control.get_or_insert_with(|| Box::new(Control::new(self.clock.config)));
-        control.config.driven_by = DrivenBy::PinnedThread;
-        let mut iteration = self.iterate(cpu, control);
-        if iteration.is_some_and(|iteration| iteration.outcome == Outcome::Recovered) {
-            iteration = self.iterate(cpu, control);
-        }
+        let iteration = self.iterate(cpu, control);
         me.serving.set(false);
         match iteration {
             Some(_) => self.check.after_iteration(self.clock.units[cpu].cell.peek(), false),

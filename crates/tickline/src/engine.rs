@@ -7,18 +7,17 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Config, Control, DrivenBy, Iteration, Outcome};
+use tickline_core::control::{DrivenBy, Iteration};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::gate::keeper::{GateKeeper, Lines};
-use tickline_core::gate::{Facts, Gate, Trust};
-use tickline_core::sample::{Reference, Resolutions};
+use tickline_core::driver::DrivenClock;
+use tickline_core::gate::{Gate, Trust};
 use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::LazyTable;
 use crate::substitute::Substitute;
-use crate::sys::reference::{self, Followed, OsClock};
+use crate::sys::reference::{self, Followed};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 
@@ -40,40 +39,15 @@ pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
     read(&GLOBAL)
 }
 
-/// What a control loop is made with before the gates are judged. Each iteration sets interval and
-/// driver.
-const UNJUDGED: Config = Config {
-    interval_ns: DEFAULT_INTERVAL_NS,
-    resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
-    driven_by: DrivenBy::Readers,
-};
-
-/// The control loop, under the clock's lock.
-#[derive(Debug)]
-struct ControlLoop {
-    control: Control,
-    /// Whether the loop was begun since the gates were judged, in this process.
-    is_begun: bool,
-    /// The facts of the last judgement.
-    facts: Facts,
-}
-
-impl ControlLoop {
-    const NEW: Self = Self { control: Control::new(UNJUDGED), is_begun: false, facts: Facts::UNKNOWN };
-}
-
-/// One clock. All of it is usable in static memory. The lines come first: then the global clock's
+/// One clock. All of it is usable in static memory. The line comes first: then the global clock's
 /// address is that of its state, and a reading needs no instruction that adds an offset.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Engine {
-    pub(crate) shared: SharedClock,
-    /// How far the judgement of the gates has come, `disable()`, and the kind of lines.
-    keeper: GateKeeper,
-    /// The lines of the CPUs, where there is one for each. Next to the keeper, which their readers
-    /// ask.
+    pub(crate) clock: DrivenClock,
+    /// The lines of the CPUs, where there is one for each. Next to the gate's keeper, which their
+    /// readers ask.
     cpu_lines: LazyTable,
-    control_loop: TryLock<ControlLoop>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
     /// Whether the program drives this clock, not its readers, while it has no thread.
@@ -101,17 +75,17 @@ pub(crate) struct Engine {
 }
 
 const _: () = assert!(
-    core::mem::offset_of!(Engine, shared) == 0 && core::mem::offset_of!(SharedClock, cell) == 0,
+    core::mem::offset_of!(Engine, clock) == 0
+        && core::mem::offset_of!(DrivenClock, shared) == 0
+        && core::mem::offset_of!(SharedClock, cell) == 0,
     "a reading would add an offset"
 );
 
 impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
-            shared: SharedClock::new(LineCell::new()),
-            keeper: GateKeeper::new(),
+            clock: DrivenClock::new(SharedClock::new(LineCell::new())),
             cpu_lines: LazyTable::new(),
-            control_loop: TryLock::new(ControlLoop::NEW),
             collector: TryLock::new(Collector::new()),
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
@@ -139,17 +113,17 @@ impl Engine {
 
     #[inline(always)]
     pub(crate) fn now_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read(counter), Self::now_slow)
+        self.read(|counter| self.clock.shared.read(counter), Self::now_slow)
     }
 
     #[inline(always)]
     pub(crate) fn now_ordered_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read_ordered(counter), Self::now_ordered_slow)
+        self.read(|counter| self.clock.shared.read_ordered(counter), Self::now_ordered_slow)
     }
 
     #[inline(always)]
     pub(crate) fn unix_ns(&self) -> u64 {
-        self.read(|counter| self.shared.read_unix(counter), Self::unix_slow)
+        self.read(|counter| self.clock.shared.read_unix(counter), Self::unix_slow)
     }
 
     /// A time by the common line, or else what `otherwise` returns. That function is not generic,
@@ -171,18 +145,18 @@ impl Engine {
     #[cfg(feature = "utc")]
     #[inline]
     pub(crate) fn read_ticks(&self) -> Option<u64> {
-        COUNTER.and_then(|counter| self.shared.read_ticks(&counter))
+        COUNTER.and_then(|counter| self.clock.shared.read_ticks(&counter))
     }
 
     /// A reading with bounds; `None` if the fast path refuses.
     #[inline]
     pub(crate) fn read_bounds(&self) -> Option<BoundedReading> {
-        COUNTER.and_then(|counter| self.shared.read_bounds(&counter))
+        COUNTER.and_then(|counter| self.clock.shared.read_bounds(&counter))
     }
 
     /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
     fn read_bounds_while_valid(&self) -> Option<BoundedReading> {
-        self.shared.read_bounds_while_valid(&COUNTER?, &self.followed())
+        self.clock.shared.read_bounds_while_valid(&COUNTER?, &self.followed())
     }
 
     /// The coarse time that the thread last stored; without a thread in this process, the present
@@ -275,12 +249,12 @@ impl Engine {
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
-        let wanted = self.keeper.wants_iteration(reading, self.interval_ns());
+        let wanted = self.clock.keeper.wants_iteration(reading, self.interval_ns());
         let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
         let iterated = self.driver() == Driver::Reader
             && self.is_prepared()
-            && self.maintain(DrivenBy::Readers).is_some();
-        if iterated && self.keeper.count_iteration() {
+            && self.clock.maintain(self, DrivenBy::Readers).is_some();
+        if iterated && self.clock.keeper.count_iteration() {
             self.review();
         }
         iterated
@@ -291,66 +265,21 @@ impl Engine {
     pub(crate) fn maintain_by_hand(&self) -> Option<Iteration> {
         let iteration = self.maintain(DrivenBy::Timer);
         let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
-        if is_driver && self.keeper.count_iteration() && self.review() {
+        if is_driver && self.clock.keeper.count_iteration() && self.review() {
             return self.maintain(DrivenBy::Timer);
         }
         iteration
     }
 
-    /// An iteration of the control loop, with the gates judged before the first one, and a second
-    /// iteration after a recovery. `None` if another thread has the lock, or a gate is closed.
-    /// Never waits, allocates or panics.
+    /// As [`DrivenClock::maintain`], without a trace in `errno`.
     pub(crate) fn maintain(&self, driven_by: DrivenBy) -> Option<Iteration> {
         let _errno = sys::PreserveErrno::new();
-        let (mut control_loop, lines) = self.lock_judged()?;
-        // With a line for each CPU a common one would be wrong on some, and only the clock's thread
-        // calibrates them.
-        if lines == Lines::PerCpu { None } else { self.iterate(&mut control_loop, driven_by) }
-    }
-
-    /// An iteration by the holder of the lock, and a second one after a recovery.
-    #[inline(never)]
-    fn iterate(&self, control_loop: &mut ControlLoop, driven_by: DrivenBy) -> Option<Iteration> {
-        let counter = COUNTER?;
-        let control = &mut control_loop.control;
-        control.config = Config { driven_by, interval_ns: self.interval_ns(), ..control.config };
-        let followed = self.followed();
-        let mut iteration = control.maintain(&self.shared, &counter, &followed);
-        if iteration.outcome == Outcome::Recovered {
-            iteration = control.maintain(&self.shared, &counter, &followed);
-        }
-        if iteration.outcome == Outcome::GateClosed && self.keeper.gate_was_closed() {
-            return None; // the next iteration judges the gates first
-        }
-        self.keeper.set_due(OsClock.monotonic_ns().saturating_add(iteration.next_in_ns.cast_signed()));
-        Some(iteration)
-    }
-
-    /// The lock; `None` while another thread has it. A forked child takes it over from a thread of
-    /// its parent, and judges the gates, which begins the control loop anew.
-    fn lock(&self) -> Option<LockGuard<'_, ControlLoop>> {
-        // SAFETY: the token is the same for all processes that share this memory, and differs from
-        // that of each process whose copy this memory is; where that cannot be known, it is the
-        // same for all. POSIX forbids a program to fork in a signal handler and to return from it
-        // in the child.
-        unsafe {
-            self.control_loop.try_lock(sys::lock_token(), |control_loop| {
-                (control_loop.is_begun, control_loop.facts) = (false, Facts::UNKNOWN);
-            })
-        }
-    }
-
-    /// Leaves the lock held, as a forked child finds it that its parent's thread held.
-    #[cfg(test)]
-    pub(crate) fn play_fork(&self) {
-        // SAFETY: the guard is not used any more, as if its holder were in another process.
-        let held = unsafe { self.control_loop.try_lock(sys::lock_token() ^ 2, |_| ()) };
-        core::mem::forget(held.expect("nobody has it"));
+        self.clock.maintain(self, driven_by)
     }
 
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
-        // SAFETY: as in `lock`.
+        // SAFETY: as in `Engine::try_lock`.
         unsafe { self.collector.try_lock(sys::lock_token(), Collector::begin_anew) }
     }
 }

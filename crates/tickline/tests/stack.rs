@@ -12,9 +12,9 @@
 //!
 //! | call | x86_64, release | debug, Rust 1.88 |
 //! |---|---|---|
-//! | first readings, which judge the gates in stages | 1,551 | 3,557 |
-//! | `maintain` that judges in one go | 1,407 | 3,125 |
-//! | `reading`, with an iteration | 1,711 | 3,909 |
+//! | first readings, which judge the gates in stages | 1,583 | 3,629 |
+//! | `maintain` that judges in one go | 1,359 | 3,229 |
+//! | `reading`, with an iteration | 1,759 | 3,981 |
 //!
 //! - **Large buffers lie under a lock that is held anyway**: the samples of the counter's
 //!   resolution and the kernel's list of clocksources with the facts (`trust/facts/collector.rs`),

@@ -36,7 +36,7 @@ impl Judged {
     /// The same with a gate that is closed until then.
     fn closed() -> Self {
         let gated = Self::new();
-        gated.keeper.judge_again(&gated.scene.line());
+        gated.keeper.judge_again(&gated.scene);
         gated
     }
 
@@ -51,7 +51,7 @@ impl Judged {
             let is_open = self.against.load(Ordering::Relaxed) == 0;
             Some(is_open.then_some(()).ok_or(Closed { retry_at_ns: None }))
         };
-        let judge_if_due = || self.keeper.judge_if_due(|| 0, &self.scene.line(), judge);
+        let judge_if_due = || self.keeper.judge_if_due(|| 0, &self.scene, judge);
         let lines = self.keeper.lines().or_else(judge_if_due)?;
         assert!(judged.get().is_none_or(|judged| judged == lines), "admitted for {lines:?}");
         action(&mut control, lines)
@@ -109,7 +109,7 @@ fn a_counter_is_switched_off_under_a_judge() {
                 noted.note("a line before");
             }
             let last_ns = reading(&gated.scene.clock, &view);
-            gated.keeper.disable(&gated.scene.line());
+            gated.keeper.disable(&gated.scene);
             gated.is_not_read(last_ns);
             gated.is_not_read(last_ns);
         });
@@ -125,7 +125,7 @@ fn a_counter_is_switched_off_under_a_judge() {
 fn a_counter_is_switched_off_and_on_under_a_judge() {
     check(Some(3), &["late"], |seen| {
         let gated = Judged::closed();
-        let off = spawn(&gated, |gated| gated.keeper.disable(&gated.scene.line()));
+        let off = spawn(&gated, |gated| gated.keeper.disable(&gated.scene));
         let noted = seen.clone();
         let on = spawn(&gated, move |gated| {
             if gated.keeper.stage() == Stage::Disabled {
@@ -155,7 +155,7 @@ fn a_policy_is_set_under_a_judge() {
         let setter = spawn(&gated, |gated| {
             // ORDERING: Relaxed, ordered by the request that follows.
             gated.against.store(1, Ordering::Relaxed);
-            gated.keeper.judge_again(&gated.scene.line());
+            gated.keeper.judge_again(&gated.scene);
             gated.is_not_read(i64::MIN);
         });
         gated.serve();

@@ -139,7 +139,7 @@ fn the_counter_is_switched_off_while_the_cpus_lines_are_taken_up() {
             if gated.serves().1 {
                 noted.note("in use before");
             }
-            gated.keeper.disable(&gated.scene.line());
+            gated.keeper.disable(&gated.scene);
             assert_eq!(gated.serves(), (false, false));
         });
         note(seen, "taken up", gated.calibrate_cpus().is_some());
@@ -156,7 +156,7 @@ fn the_counter_is_switched_off_while_the_cpus_lines_are_taken_up() {
 fn the_counter_is_switched_off_and_on_while_the_cpus_lines_are_taken_up() {
     check(Some(3), &["on", "still off"], |seen| {
         let gated = Judged::new();
-        let off = spawn(&gated, |gated| gated.keeper.disable(&gated.scene.line()));
+        let off = spawn(&gated, |gated| gated.keeper.disable(&gated.scene));
         let on = spawn(&gated, |gated| {
             if gated.keeper.stage() == Stage::Disabled {
                 gated.keeper.enable();

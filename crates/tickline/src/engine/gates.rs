@@ -15,8 +15,9 @@
 use core::sync::atomic::Ordering;
 
 use tickline_core::cell::StateCell;
-use tickline_core::control::{Config, DISRUPTED_OFFSET_NS};
+use tickline_core::control::{Config, Control, DISRUPTED_OFFSET_NS, Iteration};
 use tickline_core::counter::HardwareCounter;
+use tickline_core::driver::{ControlLoop, Platform};
 use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::gate::{
     Clocksource, Comparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge, judge_missing_line,
@@ -24,13 +25,13 @@ use tickline_core::gate::{
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, SharedClock};
 use tickline_core::state::Phase;
-use tickline_core::try_lock::LockGuard;
+use tickline_core::try_lock::{LockGuard, TryLock};
 
-use super::{ControlLoop, Engine, UNJUDGED};
+use super::Engine;
 use crate::options::Probes;
 use crate::per_cpu::Table;
 use crate::status::State;
-use crate::sys::reference::{Followed, HAS_CLOCK, OsClock, resolution_ns};
+use crate::sys::reference::{HAS_CLOCK, OsClock, resolution_ns};
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
 
@@ -77,11 +78,7 @@ impl Engine {
 
     /// Ends the present line. The gates are judged again before the next one.
     pub(crate) fn judge_again(&self) {
-        self.keeper.judge_again(&self.common_line());
-    }
-
-    pub(super) fn common_line(&self) -> CommonLine<'_> {
-        CommonLine { shared: &self.shared, reference: self.followed() }
+        self.clock.keeper.judge_again(self);
     }
 
     /// The clock's own facts, for these lines.
@@ -105,59 +102,34 @@ impl Engine {
         let Some(mut collector) = self.collector() else { return false };
         *facts = Facts::UNKNOWN;
         self.add_clock_facts(facts, lines);
-        collector.finish(self.keeper.changes(), self.probes(), facts);
+        collector.finish(self.clock.keeper.changes(), self.probes(), facts);
         true
     }
 
     /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are
     /// there. Collecting takes too long for one call, so each call does one stage of it.
     pub(super) fn is_prepared(&self) -> bool {
-        if self.keeper.stage() == Stage::Open {
+        if self.clock.keeper.stage() == Stage::Open {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
         let comparison = compare::result().unwrap_or(Comparison::Pending);
-        collector.step(self.keeper.changes(), self.probes(), comparison)
+        collector.step(self.clock.keeper.changes(), self.probes(), comparison)
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.
     pub(crate) fn wants_comparison(&self) -> bool {
         self.probes() == Probes::Full
-            && self.lock().is_some_and(|control_loop| facts::want_comparison(&control_loop.facts))
+            && self.clock.lock(self).is_some_and(|control_loop| facts::want_comparison(&control_loop.facts))
     }
 
-    /// The clock's lock, with the gates judged and a control loop, and the lines for which they
-    /// were judged; `None` if another thread has it, or a gate is closed.
-    pub(super) fn lock_judged(&self) -> Option<(LockGuard<'_, ControlLoop>, Lines)> {
-        let mut control_loop = self.lock()?;
-        let known = self.keeper.lines().filter(|_| control_loop.is_begun);
-        let judge = |lines| self.judge(lines, &mut control_loop, None);
-        let judged = || self.keeper.judge_if_due(|| OsClock.monotonic_ns(), &self.common_line(), judge);
-        let lines = known.or_else(judged)?;
-        Some((control_loop, lines))
-    }
-
-    /// Whether facts have changed since the gates were judged: the kernel's clocksource, whether
-    /// the kernel would accept the counter, or the comparison of the counters. If so, this judges
-    /// them again. If the present line can't go on then, it ends, and `true` says that the next
-    /// iteration should be now. A driver calls this once in an interval. It takes some 10 us. With
-    /// minimal probes it does nothing.
+    /// As [`DrivenClock::review`](tickline_core::driver::DrivenClock::review). The facts are the
+    /// kernel's clocksource, whether the kernel would accept the counter, and the comparison of the
+    /// counters. A driver calls this once in an interval. It takes some 10 us. With minimal probes
+    /// it does nothing.
     pub(crate) fn review(&self) -> bool {
-        if self.probes() == Probes::Minimal || !self.is_judged() || self.is_disabled() {
-            return false;
-        }
         let _errno = sys::PreserveErrno::new();
-        let Some(mut control_loop) = self.lock() else { return false };
-        if facts::are_current(&control_loop.facts) {
-            return false;
-        }
-        let present = (self.keeper.stage() == Stage::Open).then(|| Judgement {
-            closed: None,
-            unix_closed: self.reason_of(Gate::UnixCost),
-            clocksource: control_loop.facts.clocksource,
-        });
-        let judge = |lines| self.judge(lines, &mut control_loop, present);
-        self.keeper.rejudge(&self.common_line(), judge).is_some()
+        self.probes() == Probes::Full && self.clock.review(self)
     }
 
     /// Judges the gates, and records the verdicts. `None` if nothing follows from that: the line
@@ -191,14 +163,13 @@ impl Engine {
     /// What follows from what was found. If all gates are open, the control loop begins anew.
     #[inline(never)]
     fn act_on(&self, found: Judgement, control_loop: &mut ControlLoop) -> Result<(), Closed> {
-        control_loop.is_begun = found.closed.is_none();
         let wait_ns = match found.closed {
             None => {
                 let resolution_ticks = control_loop.facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
                     found.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
-                control_loop.control.begin_anew(Config { resolutions, ..UNJUDGED });
+                control_loop.control.begin_anew(Config { resolutions, ..control_loop.control.config });
                 control_loop.control.serves_unix = found.unix_closed.is_none();
                 return Ok(());
             }
@@ -252,7 +223,7 @@ impl Engine {
             };
             return each_gate(|gate| Verdict::of(gate, reason.filter(|_| gate == Gate::User)));
         }
-        let state = self.shared.cell.load();
+        let state = self.clock.shared.cell.load();
         // Behind a closed gate there is no line, and none is missing.
         let has_line = state.is_gate_closed()
             || state.phase() != Phase::NoLine
@@ -268,7 +239,7 @@ impl Engine {
     #[inline(never)]
     pub(super) fn figures(&self) -> Figures {
         let unit = self.per_cpu_table().and_then(Table::unit_here);
-        unit.map_or_else(|| self.shared.figures(), SharedClock::figures)
+        unit.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
     }
 
     /// Whether the control loop has found a jump. A function of its own, whose frame is gone soon.
@@ -279,30 +250,30 @@ impl Engine {
 
     /// Whether the gates have been judged at least once.
     pub(crate) fn is_judged(&self) -> bool {
-        self.keeper.stage() != Stage::Unjudged
+        self.clock.keeper.stage() != Stage::Unjudged
     }
 
     /// Whether a gate is closed.
     pub(crate) fn is_closed(&self) -> bool {
-        !matches!(self.keeper.stage(), Stage::Unjudged | Stage::Open)
+        !matches!(self.clock.keeper.stage(), Stage::Unjudged | Stage::Open)
     }
 
     pub(crate) fn disable(&self) {
         if let Some(substitute) = &self.substitute {
             return substitute.disable();
         }
-        self.keeper.disable(&self.common_line());
+        self.clock.keeper.disable(self);
     }
 
     pub(crate) fn enable(&self) {
         if let Some(substitute) = &self.substitute {
             return substitute.enable();
         }
-        self.keeper.enable();
+        self.clock.keeper.enable();
     }
 
     fn is_disabled(&self) -> bool {
-        self.keeper.stage() == Stage::Disabled
+        self.clock.keeper.stage() == Stage::Disabled
     }
 
     /// What would serve a reading now.
@@ -316,8 +287,8 @@ impl Engine {
         if let Some(reason) = first_closed(self.verdicts()) {
             return State::Fallback(reason);
         }
-        let is_published =
-            self.shared.cell.load().is_published() || self.per_cpu_table().is_some_and(Table::is_published);
+        let is_published = self.clock.shared.cell.load().is_published()
+            || self.per_cpu_table().is_some_and(Table::is_published);
         match COUNTER.is_some() && is_published {
             true if self.is_disrupted() => State::Disrupted,
             true => State::Fast,
@@ -341,23 +312,55 @@ impl Engine {
     }
 }
 
-/// What a clock's gate stops.
-pub(super) struct CommonLine<'a> {
-    shared: &'a SharedClock,
-    reference: Followed,
-}
-
-impl Closable for CommonLine<'_> {
+impl Closable for Engine {
     fn close(&self) {
         if let Some(counter) = COUNTER {
-            self.shared.close_gate(&counter, &self.reference);
+            self.clock.shared.close_gate(&counter, &self.followed());
         }
     }
 
     fn open(&self) {
         if let Some(counter) = COUNTER {
-            self.shared.open_gate(&counter, &self.reference);
+            self.clock.shared.open_gate(&counter, &self.followed());
         }
+    }
+}
+
+impl Platform for Engine {
+    fn try_lock<'a>(&self, lock: &'a TryLock<ControlLoop>) -> Option<LockGuard<'a, ControlLoop>> {
+        // SAFETY: the token is the same for all processes that share this memory, and differs from
+        // that of each process whose copy this memory is; where that cannot be known, it is the
+        // same for all. POSIX forbids a program to fork in a signal handler and to return from it
+        // in the child.
+        unsafe { lock.try_lock(sys::lock_token(), ControlLoop::forget_judgement) }
+    }
+
+    fn monotonic_ns(&self) -> i64 {
+        OsClock.monotonic_ns()
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.interval_ns()
+    }
+
+    fn judge(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
+        self.judge(lines, control_loop, None)
+    }
+
+    fn review(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
+        if facts::are_current(&control_loop.facts) {
+            return None;
+        }
+        let present = (self.clock.keeper.stage() == Stage::Open).then(|| Judgement {
+            closed: None,
+            unix_closed: self.reason_of(Gate::UnixCost),
+            clocksource: control_loop.facts.clocksource,
+        });
+        self.judge(lines, control_loop, present)
+    }
+
+    fn iterate(&self, control: &mut Control) -> Option<Iteration> {
+        Some(control.maintain(&self.clock.shared, &COUNTER?, &self.followed()))
     }
 }
 

@@ -23,7 +23,7 @@ impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn per_cpu_table(&self) -> Option<&Table> {
-        if self.keeper.lines() == Some(Lines::PerCpu) { self.cpu_lines.get() } else { None }
+        if self.clock.keeper.lines() == Some(Lines::PerCpu) { self.cpu_lines.get() } else { None }
     }
 
     #[cold]
@@ -152,9 +152,9 @@ impl Engine {
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
-        let mut reading = self.shared.read_slow(&counter, &self.followed());
+        let mut reading = self.clock.shared.read_slow(&counter, &self.followed());
         if self.maintain_as_reader(&reading) {
-            reading = self.shared.read_slow(&counter, &self.followed());
+            reading = self.clock.shared.read_slow(&counter, &self.followed());
         }
         saturating_unsigned(reading.ns)
     }
@@ -165,13 +165,13 @@ impl Engine {
     fn unix_by_common_line(&self) -> u64 {
         // Unix time has no high-water mark, so where the OS tells it, this does not read the
         // monotonic clock.
-        let stays_by_os = match self.keeper.stage() {
+        let stays_by_os = match self.clock.keeper.stage() {
             Stage::Unjudged => false,
             Stage::Closed | Stage::Disabled => true,
             Stage::Open | Stage::Waiting => self.os_serves_unix(),
         };
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
-            let reading = self.shared.read_slow(&counter, &self.followed());
+            let reading = self.clock.shared.read_slow(&counter, &self.followed());
             let iterated = self.maintain_as_reader(&reading);
             if (iterated || matches!(reading.source, Source::Line { .. }))
                 && !self.os_serves_unix()
@@ -189,8 +189,8 @@ impl Engine {
         let Some(table) = self.cpu_lines.made() else {
             return self.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns);
         };
-        self.keeper.set_lines(Lines::PerCpu);
-        let (control_loop, lines) = self.lock_judged()?;
+        self.clock.keeper.set_lines(Lines::PerCpu);
+        let (control_loop, lines) = self.clock.lock_judged(self)?;
         if lines == Lines::Common {
             return None; // somebody has left the CPUs' lines again
         }
@@ -201,6 +201,6 @@ impl Engine {
     /// No line for each CPU from now on. A pass holds the clock's lock, so the first common line
     /// comes after it.
     pub(crate) fn leave_per_cpu(&self) {
-        self.keeper.set_lines(Lines::Common);
+        self.clock.keeper.set_lines(Lines::Common);
     }
 }

@@ -37,7 +37,7 @@ impl Engine {
             utc_error_ns: if self.probes() == Probes::Full { reference::utc_error_ns() } else { None },
             events: Events::of(|event| {
                 let by_cpu = table.map_or(0, |table| table.events(event));
-                self.shared.events(event).saturating_add(by_cpu)
+                self.clock.shared.events(event).saturating_add(by_cpu)
             }),
             per_cpu: table.map_or_else(Vec::new, |table| table.status()),
         }

@@ -11,7 +11,7 @@ use crate::status::State;
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
-    let is_fast = || COUNTER.and_then(|counter| clock.engine().shared.read(&counter)).is_some();
+    let is_fast = || COUNTER.and_then(|counter| clock.engine().clock.shared.read(&counter)).is_some();
     // Where code runs so slowly that samples are wide, as under a sanitizer, the loop comes more
     // often for good.
     let start = Instant::now();

@@ -39,7 +39,7 @@ fn unix_by_line(engine: &Engine) -> bool {
     let ns = engine.unix_ns().cast_signed();
     let after_ns = OsClock.realtime_ns();
     assert!((before_ns - 1_000_000..=after_ns + 1_000_000).contains(&ns), "{before_ns}, {ns}, {after_ns}");
-    is_ever(engine, || COUNTER.and_then(|counter| engine.shared.read_unix(&counter)).is_some())
+    is_ever(engine, || COUNTER.and_then(|counter| engine.clock.shared.read_unix(&counter)).is_some())
 }
 
 /// Whether `served` is true soon after an iteration. If the thread loses its CPU, the first,
@@ -88,8 +88,8 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
         engine.set_policy(Trust::Auto, true);
         Some(Ok(()))
     };
-    assert_eq!(engine.keeper.judge_if_due(|| 0, &engine.common_line(), judge), None);
-    assert_eq!(engine.keeper.stage(), Stage::Unjudged);
+    assert_eq!(engine.clock.keeper.judge_if_due(|| 0, &engine, judge), None);
+    assert_eq!(engine.clock.keeper.stage(), Stage::Unjudged);
 }
 
 /// Symptom: readers had collected facts in stages; after a call of `enable()` they judged by these,
@@ -113,16 +113,16 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
     let Some(_) = judged(&engine, (30, 120, 120)) else { return };
-    engine.lock().unwrap().facts = Facts::UNKNOWN;
+    engine.clock.lock(&engine).unwrap().facts = Facts::UNKNOWN;
     (0..8).for_each(|_| _ = engine.maintain_by_hand());
-    assert!(facts::are_current(&engine.lock().unwrap().facts));
+    assert!(facts::are_current(&engine.clock.lock(&engine).unwrap().facts));
     played::COST.set(None);
 }
 
 /// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
 /// running does. `false` if the line has just ended.
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
-    let cell = &engine.shared.cell;
+    let cell = &engine.clock.shared.cell;
     let old = cell.snapshot();
     let Some(BoundedReading { mut bounds, .. }) = engine.read_bounds() else { return false };
     bounds.lower.base_ns += ahead_ns;
@@ -142,7 +142,7 @@ fn a_slow_counter_is_measured_again() {
     played::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
     engine.maintain(DrivenBy::Timer);
     assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
-    engine.keeper.set_due(OsClock.monotonic_ns());
+    engine.clock.keeper.set_due(OsClock.monotonic_ns());
     engine.maintain(DrivenBy::Timer);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }

@@ -1,0 +1,153 @@
+//! A clock and its driver: who holds the lock, when the gates are judged, and when an iteration of
+//! the control loop runs.
+//!
+//! A driver is a thread, the program or a reader. Each calls [`DrivenClock::maintain`], which takes
+//! the clock's lock, has the gates judged if that is due, runs an iteration, and notes when the
+//! next one is due. [`Platform`] is what a driver needs for that from the system and the program:
+//! `tickline`'s engine, the simulator and the models for loom each have one.
+
+use crate::cell::LineCell;
+use crate::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS, Iteration, Outcome};
+use crate::gate::Facts;
+use crate::gate::keeper::{Closable, Closed, GateKeeper, Lines};
+use crate::sample::Resolutions;
+use crate::shared::SharedClock;
+use crate::try_lock::{LockGuard, TryLock};
+
+/// The control loop, under the clock's lock.
+#[derive(Debug)]
+pub struct ControlLoop {
+    /// The writer's memory.
+    pub control: Control,
+    /// The facts of the last judgement.
+    pub facts: Facts,
+    /// Whether the last judgement of this process has found the gates open.
+    is_admitted: bool,
+}
+
+impl ControlLoop {
+    const fn new() -> Self {
+        let config = Config {
+            interval_ns: *INTERVAL_RANGE_NS.start(),
+            resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
+            driven_by: DrivenBy::Readers,
+        };
+        Self { control: Control::new(config), facts: Facts::UNKNOWN, is_admitted: false }
+    }
+
+    /// Has the gates judged before the next iteration. For a forked child that takes the lock over
+    /// from a thread of its parent.
+    pub fn forget_judgement(&mut self) {
+        (self.facts, self.is_admitted) = (Facts::UNKNOWN, false);
+    }
+}
+
+/// What a clock needs from the system and the program. It closes and opens the gate of the common
+/// line, too.
+pub trait Platform: Closable {
+    /// Takes the clock's lock. Resets it by
+    /// [`forget_judgement`](ControlLoop::forget_judgement).
+    fn try_lock<'a>(&self, lock: &'a TryLock<ControlLoop>) -> Option<LockGuard<'a, ControlLoop>>;
+
+    /// The time by the reference, ns.
+    fn monotonic_ns(&self) -> i64;
+
+    /// The interval of the next iteration, ns.
+    fn interval_ns(&self) -> u64;
+
+    /// Judges the gates for `lines`. If all are open, begins the control loop anew. `None` without
+    /// the facts.
+    fn judge(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>>;
+
+    /// Judges the gates again. `None` if nothing has changed that concerns the present line.
+    fn review(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>>;
+
+    /// One iteration of the common line's control loop. `None` without a counter.
+    fn iterate(&self, control: &mut Control) -> Option<Iteration>;
+}
+
+/// A clock with what its drivers share.
+#[derive(Debug)]
+#[repr(C)]
+pub struct DrivenClock<S = LineCell> {
+    /// The common line. It comes first: then the clock's address is that of its state.
+    pub shared: SharedClock<S>,
+    /// The control loop and its lock, which [`lock`](Self::lock) takes.
+    pub control_loop: TryLock<ControlLoop>,
+    /// How far the judgement of the gates has come, and the kind of lines.
+    pub keeper: GateKeeper,
+}
+
+impl<S> DrivenClock<S> {
+    /// A clock whose gates are not judged yet.
+    pub const fn new(shared: SharedClock<S>) -> Self {
+        Self { shared, control_loop: TryLock::new(ControlLoop::new()), keeper: GateKeeper::new() }
+    }
+
+    /// The lock; `None` while another thread has it.
+    pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, ControlLoop>> {
+        platform.try_lock(&self.control_loop)
+    }
+
+    /// The lock, with the gates judged and a control loop that may iterate, and the lines for which
+    /// they were judged. `None` if another thread has the lock, or a gate is closed.
+    pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, ControlLoop>, Lines)> {
+        let mut control_loop = self.lock(platform)?;
+        let known = self.keeper.lines().filter(|_| control_loop.is_admitted);
+        let judge = |lines| {
+            let judged = platform.judge(lines, &mut control_loop)?;
+            control_loop.is_admitted = judged.is_ok();
+            Some(judged)
+        };
+        let judge_if_due = || self.keeper.judge_if_due(|| platform.monotonic_ns(), platform, judge);
+        let lines = known.or_else(judge_if_due)?;
+        Some((control_loop, lines))
+    }
+
+    /// An iteration of the common line's control loop, and a second one after a recovery. `None` if
+    /// another thread has the lock, a gate is closed, or each CPU has a line: a common line would
+    /// be wrong on some. Never waits, allocates or panics.
+    pub fn maintain(&self, platform: &impl Platform, driven_by: DrivenBy) -> Option<Iteration> {
+        let (mut control_loop, lines) = self.lock_judged(platform)?;
+        match lines {
+            Lines::PerCpu => None,
+            Lines::Common => self.iterate(&mut control_loop.control, platform, driven_by),
+        }
+    }
+
+    #[inline(never)]
+    fn iterate(
+        &self,
+        control: &mut Control,
+        platform: &impl Platform,
+        driven_by: DrivenBy,
+    ) -> Option<Iteration> {
+        (control.config.driven_by, control.config.interval_ns) = (driven_by, platform.interval_ns());
+        let mut iteration = platform.iterate(control)?;
+        if iteration.outcome == Outcome::Recovered {
+            iteration = platform.iterate(control)?;
+        }
+        if iteration.outcome == Outcome::GateClosed && self.keeper.gate_was_closed() {
+            return None; // the next iteration judges the gates first
+        }
+        self.keeper.set_due(platform.monotonic_ns().saturating_add(iteration.next_in_ns.cast_signed()));
+        Some(iteration)
+    }
+
+    /// Judges the gates again if facts have changed since the last judgement. If the present line
+    /// can't go on then, it ends, and `true` says that the next iteration should be now. `false`
+    /// also while another thread has the lock.
+    pub fn review(&self, platform: &impl Platform) -> bool {
+        let Some(mut control_loop) = self.lock(platform) else { return false };
+        let judge = |lines| {
+            let judged = platform.review(lines, &mut control_loop)?;
+            control_loop.is_admitted = judged.is_ok();
+            Some(judged)
+        };
+        self.keeper.rejudge(platform, judge).is_some()
+    }
+}
+
+// As `control::tests`: clocks that settle, and no unsafe code but the lock's.
+#[cfg(all(test, not(miri)))]
+mod tests;

@@ -1,0 +1,128 @@
+use core::cell::Cell;
+
+use super::*;
+use crate::cell::StateCell as _;
+use crate::counter::Counter as _;
+use crate::testing::{CONFIG, HookedCell, Machine};
+
+/// A process with its clock, and what the facts say. One thread plays all parts.
+struct Process {
+    clock: DrivenClock<HookedCell>,
+    token: Cell<u64>,
+    judgements: Cell<u32>,
+    is_open: Cell<bool>,
+    was_open: Cell<bool>,
+}
+
+impl Process {
+    fn new() -> Self {
+        Self {
+            clock: DrivenClock::new(SharedClock::new(HookedCell::new(Machine::new()))),
+            token: Cell::new(1),
+            judgements: Cell::new(0),
+            is_open: Cell::new(true),
+            was_open: Cell::new(true),
+        }
+    }
+
+    fn machine(&self) -> &'static Machine {
+        self.clock.shared.cell.machine
+    }
+
+    /// An iteration when it is due.
+    fn maintain(&self) -> Option<Outcome> {
+        let iteration = self.clock.maintain(self, DrivenBy::Timer)?;
+        self.machine().pass(iteration.next_in_ns);
+        Some(iteration.outcome)
+    }
+
+    fn until_published(&self) {
+        assert!((0..100).any(|_| self.maintain() == Some(Outcome::Published)));
+    }
+}
+
+impl Closable for Process {
+    fn close(&self) {
+        self.clock.shared.close_gate(self.machine(), self.machine());
+    }
+
+    fn open(&self) {
+        self.clock.shared.open_gate(self.machine(), self.machine());
+    }
+}
+
+impl Platform for Process {
+    fn try_lock<'a>(&self, lock: &'a TryLock<ControlLoop>) -> Option<LockGuard<'a, ControlLoop>> {
+        // SAFETY: a guard of another process is not used.
+        unsafe { lock.try_lock(self.token.get(), ControlLoop::forget_judgement) }
+    }
+
+    fn monotonic_ns(&self) -> i64 {
+        self.machine().now().cast_signed()
+    }
+
+    fn interval_ns(&self) -> u64 {
+        CONFIG.interval_ns
+    }
+
+    fn judge(&self, _: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
+        self.judgements.set(self.judgements.get() + 1);
+        self.was_open.set(self.is_open.get());
+        control_loop.control.begin_anew(CONFIG);
+        Some(self.is_open.get().then_some(()).ok_or(Closed { retry_at_ns: None }))
+    }
+
+    fn review(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
+        if self.is_open == self.was_open { None } else { self.judge(lines, control_loop) }
+    }
+
+    fn iterate(&self, control: &mut Control) -> Option<Iteration> {
+        Some(control.maintain(&self.clock.shared, self.machine(), self.machine()))
+    }
+}
+
+#[test]
+fn the_gates_are_judged_once_and_after_a_change_of_facts() {
+    let process = Process::new();
+    process.until_published();
+    assert!(!process.clock.review(&process));
+    assert_eq!(process.judgements.get(), 1);
+    process.is_open.set(false);
+    assert!(process.clock.review(&process));
+    assert!(!process.clock.shared.cell.load().is_published());
+    assert_eq!((process.maintain(), process.judgements.get()), (None, 2));
+    process.is_open.set(true);
+    assert!(process.clock.review(&process));
+    process.until_published();
+    assert_eq!(process.judgements.get(), 3);
+}
+
+/// Its parent's thread has the lock for good.
+#[test]
+fn a_forked_child_takes_the_lock_over_and_judges_for_itself() {
+    let process = Process::new();
+    process.until_published();
+    core::mem::forget(process.clock.lock(&process));
+    assert_eq!(process.maintain(), None);
+    process.token.set(2);
+    process.until_published();
+    assert_eq!(process.judgements.get(), 2);
+}
+
+#[test]
+fn a_gate_that_is_closed_late_is_judged_again() {
+    let process = Process::new();
+    process.until_published();
+    process.close();
+    assert_eq!(process.maintain(), None);
+    process.until_published();
+    assert_eq!(process.judgements.get(), 2);
+}
+
+/// The line of a recovery lasts for 150 us.
+#[test]
+fn a_recovery_is_followed_by_another_iteration_at_once() {
+    let process = Process::new();
+    let first = core::iter::repeat_with(|| process.maintain()).find(|it| *it != Some(Outcome::Learning));
+    assert_eq!(first, Some(Some(Outcome::Published)));
+}
