@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use tickline_core::control::{Config, Control, DrivenBy, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::CpuCounter;
-use tickline_core::driver::{ControlLoop, DrivenClock, Platform};
+use tickline_core::driver::{DrivenClock, LockedState, Platform};
 use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
@@ -17,7 +17,7 @@ use tickline_core::try_lock::{LockGuard, TryLock};
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Driver, Fault, Verdict};
+use crate::scenario::{Driver, Fault, Judgement};
 use crate::world::{Access, Actor, ClockRead, Step, SteppedCell, World};
 
 /// Readers begin to read this long before a stopped actor goes on, ps.
@@ -28,22 +28,36 @@ const AIM_AHEAD_PS: u64 = 3_000_000;
 /// follow each other.
 const READING_STEPS: u64 = 20_000;
 
+/// The kinds of readings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ReadKind {
+    Plain,
+    Ordered,
+    Bounds,
+    Unix,
+    /// By the slow path at once.
+    Slow,
+}
+
+/// Actors take each of these once in nine readings, and otherwise an ordered one.
+const RARE_KINDS: [ReadKind; 4] = [ReadKind::Plain, ReadKind::Bounds, ReadKind::Unix, ReadKind::Slow];
+
 /// The clock under attack.
 pub(crate) struct Clock {
     driven: DrivenClock<SteppedCell>,
     /// The lines of the CPUs, if each has one.
-    pub(crate) units: Box<[SharedClock<SteppedCell>]>,
+    pub(crate) cpu_clocks: Box<[SharedClock<SteppedCell>]>,
     pub(crate) config: Config,
     /// The token of the process.
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
     /// The result of a judgement made now, and that of the last one.
-    pub(crate) verdict: Cell<Verdict>,
-    judged: Cell<Verdict>,
+    pub(crate) verdict: Cell<Judgement>,
+    judged: Cell<Judgement>,
     /// Whether the thread was woken to calibrate all CPUs now.
     pub(crate) forced: Cell<bool>,
-    /// The program's actions on the gate that are still to do. An idle thread takes the first one.
-    pub(crate) orders: RefCell<VecDeque<Fault>>,
+    /// The program's commands on the gate that are still to do. An idle thread takes the first one.
+    pub(crate) commands: RefCell<VecDeque<Fault>>,
 }
 
 /// Everything that an actor reaches.
@@ -74,14 +88,14 @@ impl Clock {
         let cpus = if setup.per_cpu { world.units.len() } else { 0 };
         Self {
             driven: DrivenClock::new(shared(ONE_LINE)),
-            units: (0..cpus).map(shared).collect(),
+            cpu_clocks: (0..cpus).map(shared).collect(),
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Readers),
-            verdict: Cell::new(Verdict::Open),
-            judged: Cell::new(Verdict::Open),
+            verdict: Cell::new(Judgement::Open),
+            judged: Cell::new(Judgement::Open),
             forced: Cell::new(false),
-            orders: RefCell::default(),
+            commands: RefCell::default(),
         }
     }
 
@@ -92,7 +106,7 @@ impl Clock {
 
     /// How often `event` has happened.
     pub(crate) fn events(&self, event: Event) -> u64 {
-        self.units.iter().chain([self.shared()]).map(|unit| unit.events(event)).sum()
+        self.cpu_clocks.iter().chain([self.shared()]).map(|clock| clock.events(event)).sum()
     }
 }
 
@@ -162,7 +176,7 @@ impl Context {
 
     /// Whether the clock is allowed to be without a line.
     fn may_lack_line(&self) -> bool {
-        self.clock.verdict.get() != Verdict::Open || self.clock.driven.keeper.stage() == Stage::Disabled
+        self.clock.verdict.get() != Judgement::Open || self.clock.driven.keeper.stage() == Stage::Disabled
     }
 
     /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
@@ -179,7 +193,7 @@ impl Context {
         }
         let last = own_unit.newest_start_ticks.get();
         let access = self.access();
-        let iteration = match self.clock.units.get(unit) {
+        let iteration = match self.clock.cpu_clocks.get(unit) {
             Some(shared) => per_cpu::maintain(control, shared, unit, &access, &access),
             None => Some(control.maintain(self.clock.shared(), &access, &access)),
         };
@@ -261,13 +275,16 @@ impl Context {
     }
 
     fn one_reading(&self) {
-        let kind = self.random_below(9);
+        let choice = usize::try_from(self.random_below(9)).expect("few");
+        let kind = RARE_KINDS.get(choice).copied().unwrap_or(ReadKind::Ordered);
         let begin = self.check.begin();
         self.world.me().steps_left.set(READING_STEPS);
         if self.is_per_cpu() && self.random_below(4) == 0 {
             self.go_elsewhere();
         }
-        self.read_the_clock(kind, begin);
+        if !self.read_fast(kind, begin) {
+            self.read_slowly(kind, begin);
+        }
         self.world.me().steps_left.set(u64::MAX);
     }
 
@@ -276,52 +293,52 @@ impl Context {
         self.world.scenario.clock.per_cpu
     }
 
-    /// A reading of one of the kinds, by the common line or by the line of the current CPU.
-    fn read_the_clock(&self, kind: u64, begin: Begin) {
-        let (shared, units, access, check) =
-            (self.clock.shared(), &self.clock.units, self.access(), &self.check);
-        let per_cpu = self.is_per_cpu();
+    /// A reading by the common line, or by the line of the current CPU. `false` if the fast path
+    /// refuses.
+    fn read_fast(&self, kind: ReadKind, begin: Begin) -> bool {
+        let (shared, clocks, access) = (self.clock.shared(), &self.clock.cpu_clocks, self.access());
         let unit = || self.world.me().last_read.get().unit;
         let complete = || self.world.step(Step::End);
-        match kind {
-            1 => {
-                if let Some(reading) = self.read_bounds() {
-                    complete();
-                    check.end(begin, unit(), reading.ns, ReadPath::FastPath, true);
-                    return check.bounds(&reading);
-                }
+        let now = || CpuCounter::now(&access);
+        let now_ordered = || CpuCounter::now_ordered(&access);
+        let by_cpu = |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read(&read));
+        let ns = match (kind, self.is_per_cpu()) {
+            (ReadKind::Bounds, _) => {
+                let Some(reading) = self.read_bounds() else { return false };
+                complete();
+                self.check.end(begin, unit(), reading.ns, ReadPath::FastPath, true);
+                self.check.bounds(&reading);
+                return true;
             }
-            2 => {
-                let by_cpu = || per_cpu::unit(units, CpuCounter::now(&access));
-                let ns = match per_cpu {
-                    true => by_cpu().and_then(|(unit, read)| unit.read_unix(&read)),
-                    false => shared.read_unix(&access),
+            (ReadKind::Unix, per_cpu) => {
+                let by_cpu =
+                    || per_cpu::cpu_clock(clocks, now()).and_then(|(clock, read)| clock.read_unix(&read));
+                let Some(ns) = (if per_cpu { by_cpu() } else { shared.read_unix(&access) }) else {
+                    return false;
                 };
-                if let Some(ns) = ns {
-                    // No step has come after the reading's second load of the state, so this bound
-                    // belongs to its line.
-                    let margin_ns = self.world.units[unit()].unix_bound_ns.get();
-                    complete();
-                    check.not_behind_the_gate(begin);
-                    return check.unix(ns, margin_ns);
-                }
+                // No step has come after the reading's second load of the state, so this bound
+                // belongs to its line.
+                let margin_ns = self.world.units[unit()].unix_bound_ns.get();
+                complete();
+                self.check.not_behind_the_gate(begin);
+                self.check.unix(ns, margin_ns);
+                return true;
             }
-            3 => {}
-            _ => {
-                let is_ordered = kind != 0;
-                let by_cpu = |read| per_cpu::unit(units, read).and_then(|(unit, read)| unit.read(&read));
-                let ns = match (per_cpu, is_ordered) {
-                    (false, false) => shared.read(&access),
-                    (false, true) => shared.read_ordered(&access),
-                    (true, false) => by_cpu(CpuCounter::now(&access)),
-                    (true, true) => by_cpu(CpuCounter::now_ordered(&access)),
-                };
-                if let Some(ns) = ns {
-                    complete();
-                    return check.end(begin, unit(), ns, ReadPath::FastPath, is_ordered);
-                }
-            }
-        }
+            (ReadKind::Slow, _) => None,
+            (ReadKind::Plain, false) => shared.read(&access),
+            (ReadKind::Plain, true) => by_cpu(now()),
+            (ReadKind::Ordered, false) => shared.read_ordered(&access),
+            (ReadKind::Ordered, true) => by_cpu(now_ordered()),
+        };
+        let Some(ns) = ns else { return false };
+        complete();
+        self.check.end(begin, unit(), ns, ReadPath::FastPath, kind == ReadKind::Ordered);
+        true
+    }
+
+    fn read_slowly(&self, kind: ReadKind, begin: Begin) {
+        let (shared, access, check) = (self.clock.shared(), self.access(), &self.check);
+        let complete = || self.world.step(Step::End);
         let helps = self.clock.events(Event::Help);
         let (mut unit, mut reading) = self.read_slow();
         if self.clock.events(Event::Help) != helps {
@@ -345,7 +362,7 @@ impl Context {
             Source::Reference { .. } => ReadPath::Reference,
         };
         check.end(begin, unit, reading.ns, path, true);
-        if kind == 1 && path == ReadPath::SlowPath && !per_cpu {
+        if kind == ReadKind::Bounds && path == ReadPath::SlowPath && !self.is_per_cpu() {
             let begin = check.begin();
             if let Some(reading) = shared.read_bounds_while_valid(&access, &access) {
                 complete();
@@ -358,8 +375,8 @@ impl Context {
     fn read_bounds(&self) -> Option<BoundedReading> {
         let access = self.access();
         if self.is_per_cpu() {
-            let (unit, read) = per_cpu::unit(&self.clock.units, CpuCounter::now_ordered(&access))?;
-            return unit.read_bounds(&read);
+            let (clock, read) = per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?;
+            return clock.read_bounds(&read);
         }
         self.clock.shared().read_bounds(&access)
     }
@@ -368,7 +385,7 @@ impl Context {
     fn read_slow(&self) -> (usize, SlowReading) {
         let access = self.access();
         if self.is_per_cpu() {
-            return per_cpu::read_slow(&self.clock.units, &access, &access)
+            return per_cpu::read_slow(&self.clock.cpu_clocks, &access, &access)
                 .expect("every CPU is in the table");
         }
         (ONE_LINE, self.clock.shared().read_slow(&access, &access))
@@ -430,17 +447,17 @@ impl Context {
         }
     }
 
-    /// A thread of the program that carries out the scenario's orders: it switches the counter off
+    /// A thread of the program that carries out the scenario's commands: it switches the counter off
     /// and on, and sets policies. The scheduler wakes it.
-    pub(crate) fn follow_orders(&self) {
+    pub(crate) fn carry_out_commands(&self) {
         let keeper = &self.clock.driven.keeper;
         loop {
-            let Some(order) = self.clock.orders.borrow_mut().pop_front() else {
+            let Some(command) = self.clock.commands.borrow_mut().pop_front() else {
                 self.world.step(Step::Sleep(crate::world::FOREVER_PS));
                 continue;
             };
             self.check.acts(|| {
-                match order {
+                match command {
                     Fault::GateCloses => {
                         return self.check.disables(|| {
                             keeper.disable(self);
@@ -451,7 +468,7 @@ impl Context {
                         keeper.enable();
                         self.world.step(Step::End);
                     }),
-                    _ => keeper.judge_again(self),
+                    _ => keeper.request_judgement(self),
                 }
                 self.check.disturbed(self.world.now_ps.get());
             });
@@ -470,10 +487,10 @@ impl Closable for Context {
 }
 
 impl Platform for Context {
-    fn try_lock<'a>(&self, lock: &'a TryLock<ControlLoop>) -> Option<LockGuard<'a, ControlLoop>> {
+    fn try_lock<'a>(&self, lock: &'a TryLock<LockedState>) -> Option<LockGuard<'a, LockedState>> {
         // SAFETY: the token is the same for all actors of this process, and a forked one gets
         // another.
-        unsafe { lock.try_lock(self.clock.token.get(), ControlLoop::forget_judgement) }
+        unsafe { lock.try_lock(self.clock.token.get(), LockedState::forget_judgement) }
     }
 
     fn monotonic_ns(&self) -> i64 {
@@ -486,30 +503,26 @@ impl Platform for Context {
 
     /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
     /// collects one fact after the other.
-    fn judge(&self, _: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
+    fn judge(&self, _: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
         self.world.step(Step::Load);
         let verdict = self.clock.verdict.get();
         self.clock.judged.set(verdict);
         self.world.step(Step::Load);
         Some(match verdict {
-            Verdict::Open => {
-                control_loop.control.begin_anew(self.clock.config);
+            Judgement::Open => {
+                locked.control.begin_anew(self.clock.config);
                 Ok(())
             }
-            Verdict::Passing => {
+            Judgement::Passing => {
                 let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
                 Err(Closed { retry_at_ns: Some(self.world.returned_ns().saturating_add(interval_ns)) })
             }
-            Verdict::Closed => Err(Closed { retry_at_ns: None }),
+            Judgement::Closed => Err(Closed { retry_at_ns: None }),
         })
     }
 
-    fn review(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
-        if self.clock.verdict.get() == self.clock.judged.get() {
-            None
-        } else {
-            self.judge(lines, control_loop)
-        }
+    fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+        if self.clock.verdict.get() == self.clock.judged.get() { None } else { self.judge(lines, locked) }
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {

@@ -3,7 +3,7 @@
 use tickline_core::control::MEETING_MARGIN_NS;
 
 use crate::machine::{LONGEST_TICK_PS, PS};
-use crate::scenario::{Driver, Fault, Scenario, Sleep};
+use crate::scenario::{CounterInSuspend, Driver, Fault, Scenario};
 
 /// The limits that every reading of a run must keep.
 #[derive(Debug, Clone, Copy)]
@@ -73,11 +73,11 @@ impl Limits {
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let machine = &scenario.machine;
         let interval_ns = scenario.clock.interval_ns;
-        let window_ns = interval_ns * valid_intervals(scenario);
-        // The longest window. A suspend can put readings, and the high-water mark of a retired
-        // line, ahead of the reference by as much as the window. Past the window, a line
-        // counts only for ticks that the reference vouches for (rule 12).
-        let longest_window_ns = window_ns / 2;
+        let valid_ns = interval_ns * valid_intervals(scenario);
+        // A suspend can put readings, and the high-water mark of a retired line, ahead of the
+        // reference by as much as the window. Past the window, a line counts only for ticks that
+        // the reference vouches for (rule 12).
+        let window_ns = valid_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
         let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;
         // A high-water mark that was taken on the faster CPU also has a margin.
@@ -100,23 +100,25 @@ impl Limits {
                 Fault::Rate { ppb, .. } => (slowest, fastest) = (slowest.min(ppb), fastest.max(ppb)),
                 Fault::CounterRate { ppb } => counter_ppb += ppb.unsigned_abs(),
                 Fault::Jump { by_ns } => jumps_ns = jumps_ns.saturating_add(by_ns),
-                Fault::Suspend { for_ns, counter: Sleep::Stops, reference_runs: true } => asleep_ns += for_ns,
+                Fault::Suspend { for_ns, counter: CounterInSuspend::Stops, reference_runs: true } => {
+                    asleep_ns += for_ns
+                }
                 // The high-water mark is at most the end of the window. If the counter is not
                 // reset, it behaves like one that stands still.
-                Fault::Suspend { for_ns, counter: Sleep::Resets, reference_runs } => {
-                    jumps_ns += longest_window_ns;
+                Fault::Suspend { for_ns, counter: CounterInSuspend::Resets, reference_runs } => {
+                    jumps_ns += window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
                 // A line that runs on, and a high-water mark, are ahead by at most the window.
-                Fault::Suspend { for_ns, counter: Sleep::Runs, reference_runs: false } => {
-                    jumps_ns += for_ns.min(longest_window_ns);
+                Fault::Suspend { for_ns, counter: CounterInSuspend::Runs, reference_runs: false } => {
+                    jumps_ns += for_ns.min(window_ns);
                 }
                 // In other suspends both run on, or both stand still.
                 _ => {}
             }
         }
         if scenario.clock.per_cpu {
-            jumps_ns = jumps_ns.saturating_add(lost_ns(scenario).min(longest_window_ns));
+            jumps_ns = jumps_ns.saturating_add(lost_ns(scenario).min(window_ns));
         }
         let fastest_ppb = fastest.unsigned_abs().max(slowest.unsigned_abs());
         jumps_ns = jumps_ns.saturating_add(asleep_ns + share_ns(asleep_ns, fastest_ppb));
@@ -141,16 +143,16 @@ impl Limits {
                 // The line removes a jump by the end of its window. If no new line comes, it is off
                 // by as much on the other side when its validity ends.
                 + jumps_ns * 3 / 2
-                + share_ns(window_ns, 2 * rates_ppb)
+                + share_ns(valid_ns, 2 * rates_ppb)
                 // The slope of a first line is known to 2e-3, and the line lasts 200 us.
                 + share_ns(200_000, 4_000_000),
             calm_offset_ns: read_ns
                 + skewed_ns
                 + 2 * dither_ns
                 + 20
-                + share_ns(window_ns, 10 + 10 * wander_ppb),
+                + share_ns(valid_ns, 10 + 10 * wander_ppb),
             // A lead is slewed at half rate, so it takes twice as long to go.
-            calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(window_ns, 2 * rates_ppb),
+            calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(valid_ns, 2 * rates_ppb),
             // Readers that read rarely start no line. The lead-in of a line covers a skew of 5 us.
             // With more skew, a reader on the slower CPU finds each new line's start ahead of its
             // counter. The reader takes this for a reset, and retires the line.

@@ -3,7 +3,7 @@
 //! The counter's rate is constant, and only the reference changes its rate. Both are straight lines
 //! between events, and each event starts a new line.
 
-use crate::scenario::{Machine, Sleep};
+use crate::scenario::{CounterInSuspend, Machine};
 
 /// The shift of the simulated counters. It allows lines from 7.9 MHz up.
 pub(crate) const SHIFT: u32 = 7;
@@ -269,17 +269,17 @@ impl Clocks {
     pub(crate) fn suspend(
         &mut self,
         (at_ps, end_ps): (u64, u64),
-        counter: Sleep,
-        window_ps: u64,
+        counter: CounterInSuspend,
+        valid_ps: u64,
         reference_runs: bool,
     ) -> bool {
         self.advance(at_ps);
         self.anchor(at_ps);
         let ticks = self.counter.unstepped(at_ps);
-        let window_ticks = (u128::from(window_ps) * self.counter.rate) >> RATE_BITS;
-        let within_window = u128::from(ticks.wrapping_sub(RESET_TICKS)) < window_ticks;
-        let starts_again = counter == Sleep::Resets && !within_window;
-        if counter != Sleep::Runs {
+        let valid_ticks = (u128::from(valid_ps) * self.counter.rate) >> RATE_BITS;
+        let is_valid = u128::from(ticks.wrapping_sub(RESET_TICKS)) < valid_ticks;
+        let starts_again = counter == CounterInSuspend::Resets && !is_valid;
+        if counter != CounterInSuspend::Runs {
             self.counter.since_ps = end_ps;
             self.counter.base_ticks = if starts_again { RESET_TICKS } else { ticks };
         }

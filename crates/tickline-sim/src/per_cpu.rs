@@ -1,8 +1,8 @@
 //! Clocks with a line for each CPU: simulates moves of actors between CPUs, and the thread that
 //! calibrates the CPUs.
 //!
-//! The code under attack is `tickline_core::per_cpu`. `drive_cpus` stands for `CpuPass` of
-//! `tickline` (`per_cpu/pass.rs`). One step reads the counter and the CPU's
+//! The code under attack is `tickline_core::per_cpu`. `drive_cpus` stands for `CpuCalibrations` of
+//! `tickline` (`per_cpu/calibrations.rs`). One step reads the counter and the CPU's
 //! id, as `rdtscp` does. Before every other step the scheduler may move the thread. A thread that
 //! is bound to its CPU is moved as well, though seldom, and whenever its CPU goes offline.
 //!
@@ -71,7 +71,7 @@ impl Context {
     /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self) {
         let config = self.clock.config;
-        let mut cpus: Vec<_> = self.clock.units.iter().map(|_| Calibration::new(config)).collect();
+        let mut cpus: Vec<_> = self.clock.cpu_clocks.iter().map(|_| Calibration::new(config)).collect();
         let interval_ns = i64::try_from(config.interval_ns).expect("in its range");
         let stay = |time_ns| {
             self.world.step(Step::Sleep(time_ns * PS + self.random_ps(100_000 * PS)));
@@ -106,7 +106,7 @@ impl Context {
         let iteration = self.iterate(cpu, control);
         me.serving.set(false);
         match iteration {
-            Some(_) => self.check.after_iteration(self.clock.units[cpu].cell.peek(), false),
+            Some(_) => self.check.after_iteration(self.clock.cpu_clocks[cpu].cell.peek(), false),
             None => self.world.counts.borrow_mut().lost += 1,
         }
         iteration

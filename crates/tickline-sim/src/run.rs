@@ -11,7 +11,7 @@ use crate::actors::Context;
 use crate::check::{Counts, TrackPoint};
 use crate::limits::valid_intervals;
 use crate::machine::PS;
-use crate::scenario::{Fault, Scenario, Sleep, TimedFault};
+use crate::scenario::{CounterInSuspend, Fault, Scenario, TimedFault};
 use crate::world::{FOREVER_PS, MAX_ACTORS, Step, StepYielder, World};
 
 /// The result of a run.
@@ -140,7 +140,7 @@ impl Scheduler {
             if let Some(timed) = self.faults.pop_if(|timed| timed.at_ns * PS <= due_ps) {
                 // A fault that is due while the machine sleeps takes place when it wakes up.
                 world.now_ps.set(world.now_ps.get().max(timed.at_ns * PS).max(self.awake_ps));
-                self.strike(timed.fault);
+                self.inject(timed.fault);
                 continue;
             }
             if ready_ps > end_ps {
@@ -261,7 +261,7 @@ impl Scheduler {
         (0..MAX_ACTORS).filter(|place| who(*place)).for_each(|place| self.stop(place, until_ps));
     }
 
-    fn strike(&mut self, fault: Fault) {
+    fn inject(&mut self, fault: Fault) {
         let world = Rc::clone(&self.context.world);
         let now_ps = world.now_ps.get();
         world.counts.borrow_mut().faults += 1;
@@ -315,7 +315,7 @@ impl Scheduler {
                 }
             }
             Fault::Fork => self.fork(),
-            Fault::GateCloses | Fault::GateOpens | Fault::JudgeAgain => self.order(fault),
+            Fault::GateCloses | Fault::GateOpens | Fault::JudgeAgain => self.command(fault),
             Fault::Verdict { verdict } => {
                 self.context.clock.verdict.set(verdict);
                 self.context.check.acts(|| {});
@@ -333,15 +333,15 @@ impl Scheduler {
     }
 
     /// Everything stops. Returns when the machine runs again.
-    fn suspend(&mut self, for_ns: u64, counter: Sleep, reference_runs: bool) -> u64 {
+    fn suspend(&mut self, for_ns: u64, counter: CounterInSuspend, reference_runs: bool) -> u64 {
         let world = Rc::clone(&self.context.world);
         let now_ps = world.now_ps.get();
         let over_ps = now_ps + for_ns * PS;
         self.awake_ps = over_ps;
-        let window_ps = valid_intervals(&world.scenario) * world.scenario.clock.interval_ns * PS;
+        let valid_ps = valid_intervals(&world.scenario) * world.scenario.clock.interval_ns * PS;
         let times_ps = (now_ps, over_ps);
         let mut clocks = world.clocks.borrow_mut();
-        if clocks.suspend(times_ps, counter, window_ps, reference_runs) {
+        if clocks.suspend(times_ps, counter, valid_ps, reference_runs) {
             world.units.iter().for_each(|unit| unit.reset.set(Some((unit.state.get(), over_ps))));
         }
         drop(clocks);
@@ -367,20 +367,20 @@ impl Scheduler {
         over_ps
     }
 
-    /// Gives this order to the program's threads. It wakes an idle thread, or starts a new one. If
-    /// there are enough threads, the first one that becomes idle takes the order.
-    fn order(&mut self, order: Fault) {
+    /// Gives this command to the program's threads. It wakes an idle thread, or starts a new one. If
+    /// there are enough threads, the first one that becomes idle takes the command.
+    fn command(&mut self, command: Fault) {
         let world = Rc::clone(&self.context.world);
         if world.scenario.clock.per_cpu {
             return; // a table has no gate of its own
         }
-        self.context.clock.orders.borrow_mut().push_back(order);
+        self.context.clock.commands.borrow_mut().push_back(command);
         let idle = |place: &usize| world.actors[*place].ready_ps.get() >= FOREVER_PS;
         if let Some(place) = self.gatekeepers.iter().copied().find(idle) {
             world.actors[place].ready_ps.set(world.now_ps.get());
             world.actors[place].fence_ps.set(world.now_ps.get());
         } else if self.gatekeepers.len() < MAX_GATEKEEPERS {
-            let place = self.add_actor(Context::follow_orders);
+            let place = self.add_actor(Context::carry_out_commands);
             self.gatekeepers.push(place);
         }
     }

@@ -152,7 +152,7 @@ pub enum Fault {
         /// How long, ns.
         for_ns: u64,
         /// What the counter does.
-        counter: Sleep,
+        counter: CounterInSuspend,
         /// Whether the reference goes on.
         reference_runs: bool,
     },
@@ -212,14 +212,14 @@ pub enum Fault {
     /// From now on judgements have this result.
     Verdict {
         /// The result.
-        verdict: Verdict,
+        verdict: Judgement,
     },
 }
 
 /// The result of a judgement of the gates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum Judgement {
     /// Every gate is open.
     Open,
     /// A gate is closed for a reason that passes by itself. The driver judges again an interval
@@ -233,14 +233,14 @@ pub enum Verdict {
 /// What the counter does in a suspend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sleep {
+pub enum CounterInSuspend {
     /// It runs on.
     Runs,
     /// It stands still.
     Stops,
-    /// It starts again near 0. If this would move it back by less than a window, it stands still
-    /// instead. Readers cannot detect a counter that comes back within the window of the present
-    /// line, so the clock promises no order on such a machine.
+    /// It starts again near 0. If this would move it back by less than the validity of a line, it
+    /// stands still instead. Readers cannot detect a counter that comes back within the present
+    /// line's validity, so the clock promises no order on such a machine.
     Resets,
 }
 
@@ -372,7 +372,7 @@ fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
         Fault::GateCloses => Some(Fault::GateOpens),
         Fault::Offline { cpu } => Some(Fault::Online { cpu }),
         Fault::DriverDies => Some(Fault::DriverStarts),
-        Fault::Verdict { .. } => Some(Fault::Verdict { verdict: Verdict::Open }),
+        Fault::Verdict { .. } => Some(Fault::Verdict { verdict: Judgement::Open }),
         _ => None,
     };
     if matches!(fault, Fault::GateCloses | Fault::JudgeAgain | Fault::Verdict { .. }) {
@@ -402,8 +402,8 @@ fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
 fn busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
     let verdict = |verdict| Fault::Verdict { verdict };
-    scenario.add_fault(0, verdict(Verdict::Passing));
-    scenario.add_fault(rng.u64(0..until_ns), verdict(Verdict::Open));
+    scenario.add_fault(0, verdict(Judgement::Passing));
+    scenario.add_fault(rng.u64(0..until_ns), verdict(Judgement::Open));
     for _ in 0..rng.u32(20..200) {
         let fault = pick(rng, &GATE_FAULTS);
         scenario.add_fault(rng.u64(0..until_ns), fault);
@@ -443,9 +443,17 @@ fn restless_sleep(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
                 0 => random_ns(rng, 100 * interval_ns),
                 _ => rng.u64(0..3 * interval_ns),
             };
-            let counter = pick(rng, &[Sleep::Runs, Sleep::Runs, Sleep::Runs, Sleep::Resets]);
+            let counter = pick(
+                rng,
+                &[
+                    CounterInSuspend::Runs,
+                    CounterInSuspend::Runs,
+                    CounterInSuspend::Runs,
+                    CounterInSuspend::Resets,
+                ],
+            );
             // Restoring a virtual machine resets the counter without a suspend.
-            let for_ns = if counter == Sleep::Resets && rng.bool() { 0 } else { for_ns };
+            let for_ns = if counter == CounterInSuspend::Resets && rng.bool() { 0 } else { for_ns };
             scenario.add_fault(at_ns, Fault::Suspend { for_ns, counter, reference_runs: rng.u32(..8) == 0 });
             // Faults have true times, so add the suspend: the next fault comes after the wake-up.
             at_ns += for_ns + random_ns(rng, interval_ns / 4);
@@ -465,7 +473,7 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
         2 => Fault::Jump { by_ns: random_ns(rng, 10 * interval_ns) },
         3 | 4 => Fault::Suspend {
             for_ns: random_ns(rng, 100 * interval_ns),
-            counter: pick(rng, &[Sleep::Runs, Sleep::Stops, Sleep::Resets]),
+            counter: pick(rng, &[CounterInSuspend::Runs, CounterInSuspend::Stops, CounterInSuspend::Resets]),
             reference_runs: rng.bool(),
         },
         5 => Fault::CounterRate { ppb: rng.i64(-10_000_000..=10_000_000) },
@@ -476,9 +484,9 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
         10 => Fault::DriverDies,
         11 => Fault::Fork,
         12 => Fault::JudgeAgain,
-        13 | 14 => {
-            Fault::Verdict { verdict: pick(rng, &[Verdict::Passing, Verdict::Passing, Verdict::Closed]) }
-        }
+        13 | 14 => Fault::Verdict {
+            verdict: pick(rng, &[Judgement::Passing, Judgement::Passing, Judgement::Closed]),
+        },
         _ => Fault::GateCloses,
     }
 }
