@@ -318,10 +318,10 @@ pub(crate) fn utc_width_ns(utc: &UtcReading) -> u64 {
 fn gates(status: &Status) -> Vec<GateRow> {
     let gate = |verdict: &tickline::Verdict| GateRow {
         gate: verdict.gate.code().into(),
-        open: verdict.closed.is_none(),
-        reason: verdict.closed.map(|reason| reason.code().into()),
+        open: verdict.closed_by.is_none(),
+        reason: verdict.closed_by.map(|reason| reason.code().into()),
         warning: verdict.warning.map(|reason| reason.code().into()),
-        text: verdict.closed.or(verdict.warning).map(|reason| reason.to_string()),
+        text: verdict.closed_by.or(verdict.warning).map(|reason| reason.to_string()),
     };
     status.verdicts().iter().map(gate).collect()
 }

@@ -147,7 +147,7 @@ pub(crate) struct Evidence {
 }
 
 /// The shared memory of one clock; its protocol is in [the section above](self#protocol).
-/// [`LineCell`] is its only implementation; tests wrap it in their own.
+/// [`LineCell`] implements it; tests and the simulator wrap that.
 pub trait StateCell {
     /// The shift of the counter whose lines these are.
     const SHIFT: u32;

@@ -80,7 +80,7 @@ const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 
 /// If a sample is older than this, ns, when it is used, the writer was preempted, and takes
 /// another.
-const FRESH_NS: u64 = 100_000;
+const MAX_SAMPLE_AGE_NS: u64 = 100_000;
 
 /// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
 /// the reference has passed the mark. This is one and a half times the sum of two margins: the
@@ -94,14 +94,14 @@ const USUAL_OFFSET_NS: i64 = 50;
 /// The lateness that a thread may have without losing its line, ns: a tick of a kernel at 250 Hz.
 /// With 62 us to 1 ms instead, a thread that always came 5 ms late left the clock without a line
 /// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
-const LATENESS_NS: u64 = 4_000_000;
+const MAX_LATENESS_NS: u64 = 4_000_000;
 
 /// After this many iterations without a line, the next ones come less often.
 const QUICK_RETRIES: u32 = 16;
 
 /// The most samples that one iteration takes. A writer that was preempted after each of them gives
 /// up until the next iteration.
-const ATTEMPTS: u32 = 4;
+const MAX_SAMPLES: u32 = 4;
 
 /// The longest window, ticks. A line is valid for twice that, which is half of the range in which
 /// [`Line::at`](crate::line::Line::at) converts its bounds exactly.
@@ -148,7 +148,7 @@ pub enum Outcome {
     Recovered,
     /// No line yet: the samples say too little. If they spoke against the line that was there, this
     /// iteration has ended it.
-    Learning,
+    Calibrating,
     /// No line yet, for a reason that passes soon: another thread changed the state, the writer was
     /// preempted too often, or the reference has not passed the high-water mark.
     RetrySoon,
@@ -236,10 +236,10 @@ impl Control {
     /// Forgets everything, and goes on as a new control loop with `config` would. It works in
     /// place, because a signal handler's stack has no room for another loop.
     pub fn begin_anew(&mut self, config: Config) {
-        static UNLEARNT: StabilityMonitor = StabilityMonitor::new();
+        static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
         (self.config, self.serves_unix) = (config, true);
         // Not an assignment: without optimisation that makes a copy on the stack.
-        core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNLEARNT));
+        core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
         self.unix = UnixTrack::new();
         self.slope = None;
         self.sampling = RecentTimes::NONE;
@@ -278,10 +278,10 @@ impl Control {
         reference: &impl Reference,
     ) -> (Outcome, u64) {
         let mut samples_too_old = false;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
             let Some(is_consistent) = self.take_sample(shared, counter, reference) else { continue };
-            let fit = self.stability.fit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
+            let fit = self.stability.refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
 
             let seen = shared.cell.snapshot();
@@ -298,16 +298,16 @@ impl Control {
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
                     end_line(&seen, shared, counter, reference);
-                    return (Outcome::Learning, MIN_INTERVAL_NS);
+                    return (Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self
                     .make_plan(seen.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&seen, shared, counter, reference, fit.is_some())),
+                    .and_then(|()| self.replace(&seen, shared, counter, reference)),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
                         .and_then(|()| self.recover_line(&seen, shared, counter, reference)),
-                    _ => return (Outcome::Learning, self.retry_interval_ns()),
+                    _ => return (Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
             samples_too_old = matches!(result, Err(Refusal::SamplesTooOld));
@@ -322,13 +322,13 @@ impl Control {
                     return (Outcome::RetrySoon, MIN_INTERVAL_NS);
                 }
                 Err(Refusal::CounterTooSlow) => {
-                    shared.gauges.show_counter_too_slow();
+                    shared.figures.store_counter_too_slow();
                     return (Outcome::Unsupported, self.config.interval_ns);
                 }
             }
         }
         if samples_too_old {
-            shared.gauges.count_samples_too_old();
+            shared.figures.count_samples_too_old();
         }
         (Outcome::RetrySoon, self.retry_interval_ns())
     }

@@ -48,7 +48,7 @@ pub(crate) struct Steering {
 
 /// The slope that takes `old` from its value at `at_ticks` to the target within `window_ticks`.
 pub(crate) fn steer(old: &Snapshot, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
-    let wanted = target.at(at_ticks);
+    let wanted = target.fixed_at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
     let rate = i128::from(target.slope.bits);
     let window_ns = target.slope.over(i64::try_from(window_ticks).unwrap_or(i64::MAX));
@@ -77,7 +77,7 @@ pub(crate) fn join(
     // Both lines are straight, so comparing at both ends of the overlap covers what lies between.
     let early = next.b_not_below(old.state, shift, at_ticks.wrapping_sub(margin_ticks));
     let late = next.b_not_below(old.state, shift, at_ticks.wrapping_add(margin_ticks));
-    let stepped = steering.step_to.map_or(early, |ns| next.b_through(shift, at_ticks, ns));
+    let stepped = steering.step_to.map_or(early, |ns| next.b_not_below_ns(shift, at_ticks, ns));
     next.with_b(larger(larger(early, late), stepped))
 }
 
@@ -92,8 +92,8 @@ pub(crate) fn recover(
     at_ticks: u64,
     from: FixedNs,
 ) -> LineState {
-    let above_mark = next.b_through(shift, start_ticks, FixedNs::from_ns(high_water_ns));
-    next.with_b(larger(next.b_through(shift, at_ticks, from), above_mark))
+    let above_mark = next.b_not_below_ns(shift, start_ticks, FixedNs::from_ns(high_water_ns));
+    next.with_b(larger(next.b_not_below_ns(shift, at_ticks, from), above_mark))
 }
 
 /// The larger of two values of `b`, which wrap with the ticks.

@@ -14,9 +14,9 @@ use crate::sample::Resolutions;
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
 
-/// The control loop, under the clock's lock.
+/// What the clock's lock protects.
 #[derive(Debug)]
-pub struct ControlLoop {
+pub struct LockedState {
     /// The writer's memory.
     pub control: Control,
     /// The facts of the last judgement.
@@ -25,7 +25,7 @@ pub struct ControlLoop {
     is_admitted: bool,
 }
 
-impl ControlLoop {
+impl LockedState {
     const fn new() -> Self {
         let config = Config {
             interval_ns: *INTERVAL_RANGE_NS.start(),
@@ -46,8 +46,8 @@ impl ControlLoop {
 /// line, too.
 pub trait Platform: Closable {
     /// Takes the clock's lock. Resets it by
-    /// [`forget_judgement`](ControlLoop::forget_judgement).
-    fn try_lock<'a>(&self, lock: &'a TryLock<ControlLoop>) -> Option<LockGuard<'a, ControlLoop>>;
+    /// [`forget_judgement`](LockedState::forget_judgement).
+    fn try_lock<'a>(&self, lock: &'a TryLock<LockedState>) -> Option<LockGuard<'a, LockedState>>;
 
     /// The time by the reference, ns.
     fn monotonic_ns(&self) -> i64;
@@ -57,10 +57,10 @@ pub trait Platform: Closable {
 
     /// Judges the gates for `lines`. If all are open, begins the control loop anew. `None` without
     /// the facts.
-    fn judge(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>>;
+    fn judge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
 
     /// Judges the gates again. `None` if nothing has changed that concerns the present line.
-    fn review(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>>;
+    fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
 
     /// One iteration of the common line's control loop. `None` without a counter.
     fn iterate(&self, control: &mut Control) -> Option<Iteration>;
@@ -72,8 +72,8 @@ pub trait Platform: Closable {
 pub struct DrivenClock<S = LineCell> {
     /// The common line. It comes first: then the clock's address is that of its state.
     pub shared: SharedClock<S>,
-    /// The control loop and its lock, which [`lock`](Self::lock) takes.
-    pub control_loop: TryLock<ControlLoop>,
+    /// The control loop behind its lock, which [`lock`](Self::lock) takes.
+    pub locked: TryLock<LockedState>,
     /// How far the judgement of the gates has come, and the kind of lines.
     pub keeper: GateKeeper,
 }
@@ -81,37 +81,37 @@ pub struct DrivenClock<S = LineCell> {
 impl<S> DrivenClock<S> {
     /// A clock whose gates are not judged yet.
     pub const fn new(shared: SharedClock<S>) -> Self {
-        Self { shared, control_loop: TryLock::new(ControlLoop::new()), keeper: GateKeeper::new() }
+        Self { shared, locked: TryLock::new(LockedState::new()), keeper: GateKeeper::new() }
     }
 
     /// The lock; `None` while another thread has it.
-    pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, ControlLoop>> {
-        platform.try_lock(&self.control_loop)
+    pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, LockedState>> {
+        platform.try_lock(&self.locked)
     }
 
     /// The lock, with the gates judged and a control loop that may iterate, and the lines for which
     /// they were judged. `None` if another thread has the lock, or a gate is closed.
-    pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, ControlLoop>, Lines)> {
-        let mut control_loop = self.lock(platform)?;
-        let known = self.keeper.lines().filter(|_| control_loop.is_admitted);
+    pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, LockedState>, Lines)> {
+        let mut locked = self.lock(platform)?;
+        let known = self.keeper.lines().filter(|_| locked.is_admitted);
         let judge = |lines| {
-            let judged = platform.judge(lines, &mut control_loop)?;
-            control_loop.is_admitted = judged.is_ok();
+            let judged = platform.judge(lines, &mut locked)?;
+            locked.is_admitted = judged.is_ok();
             Some(judged)
         };
         let judge_if_due = || self.keeper.judge_if_due(|| platform.monotonic_ns(), platform, judge);
         let lines = known.or_else(judge_if_due)?;
-        Some((control_loop, lines))
+        Some((locked, lines))
     }
 
     /// An iteration of the common line's control loop, and a second one after a recovery. `None` if
     /// another thread has the lock, a gate is closed, or each CPU has a line: a common line would
     /// be wrong on some. Never waits, allocates or panics.
     pub fn maintain(&self, platform: &impl Platform, driven_by: DrivenBy) -> Option<Iteration> {
-        let (mut control_loop, lines) = self.lock_judged(platform)?;
+        let (mut locked, lines) = self.lock_judged(platform)?;
         match lines {
             Lines::PerCpu => None,
-            Lines::Common => self.iterate(&mut control_loop.control, platform, driven_by),
+            Lines::Common => self.iterate(&mut locked.control, platform, driven_by),
         }
     }
 
@@ -127,7 +127,7 @@ impl<S> DrivenClock<S> {
         if iteration.outcome == Outcome::Recovered {
             iteration = platform.iterate(control)?;
         }
-        if iteration.outcome == Outcome::GateClosed && self.keeper.gate_was_closed() {
+        if iteration.outcome == Outcome::GateClosed && self.keeper.request_judgement_if_open() {
             return None; // the next iteration judges the gates first
         }
         self.keeper.set_due(platform.monotonic_ns().saturating_add(iteration.next_in_ns.cast_signed()));
@@ -138,10 +138,10 @@ impl<S> DrivenClock<S> {
     /// can't go on then, it ends, and `true` says that the next iteration should be now. `false`
     /// also while another thread has the lock.
     pub fn review(&self, platform: &impl Platform) -> bool {
-        let Some(mut control_loop) = self.lock(platform) else { return false };
+        let Some(mut locked) = self.lock(platform) else { return false };
         let judge = |lines| {
-            let judged = platform.review(lines, &mut control_loop)?;
-            control_loop.is_admitted = judged.is_ok();
+            let judged = platform.review(lines, &mut locked)?;
+            locked.is_admitted = judged.is_ok();
             Some(judged)
         };
         self.keeper.rejudge(platform, judge).is_some()

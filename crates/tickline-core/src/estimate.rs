@@ -45,11 +45,11 @@ pub(crate) const MAX_AGE_NS: u64 = 300 * NS_PER_S;
 /// Kernels steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a
 /// cycle is 0.16 ppm (Linux `timekeeping_adjust`). A set of samples may contradict itself by this
 /// much before samples are dropped.
-pub(crate) const DITHER_PPB: i64 = 200;
+pub(crate) const FIT_TOLERANCE_PPB: i64 = 200;
 
-/// The longest time without a kernel tick for which dither is allowed, ns: 17 ns were seen over
-/// 100 ms of idle.
-const MAX_DITHER_GAP_NS: i64 = 200_000_000;
+/// The longest gap between two samples for which this tolerance grows, ns: 17 ns were seen over 100
+/// ms of idle. The dither that the bounds allow for is larger (`stability/dither.rs`).
+const MAX_TOLERANCE_GAP_NS: i64 = 200_000_000;
 
 /// The feasible slopes of a set of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) struct Fit {
     pub(crate) slope_min: Slope,
     /// Largest feasible slope, rounded down.
     pub(crate) slope_max: Slope,
-    /// Whether the set was feasible without the tolerance of [`DITHER_PPB`].
+    /// Whether the set was feasible without the tolerance of [`FIT_TOLERANCE_PPB`].
     pub(crate) exact: bool,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Target {
 
 impl Target {
     /// The reference at `ticks`, as estimated.
-    pub(crate) fn at(&self, ticks: u64) -> FixedNs {
+    pub(crate) fn fixed_at(&self, ticks: u64) -> FixedNs {
         self.ns.plus(self.slope.over(ticks_between(self.ticks, ticks)))
     }
 }
@@ -259,8 +259,8 @@ impl History {
     /// Tolerance for the kernel's dither over the last gap between samples, ns.
     fn dither_ns(&self) -> i64 {
         let [.., before, last] = self.samples() else { return 1 };
-        let gap_ns = last.lower.ns.saturating_sub(before.lower.ns).clamp(0, MAX_DITHER_GAP_NS);
-        (gap_ns.saturating_mul(DITHER_PPB) / 1_000_000_000).max(1)
+        let gap_ns = last.lower.ns.saturating_sub(before.lower.ns).clamp(0, MAX_TOLERANCE_GAP_NS);
+        (gap_ns.saturating_mul(FIT_TOLERANCE_PPB) / 1_000_000_000).max(1)
     }
 
     /// The slopes of the straight lines from which the reference may be no further than

@@ -77,8 +77,8 @@ named! {
         /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
         /// closed, the OS serves Unix time, and the counter everything else.
         UnixCost = "unix_cost",
-        /// There is a line that was renewed in time. Warns if the window has passed; closed if the
-        /// machine is too slow to make a line.
+        /// There is a line. Warns if the last one has ended; closed if the machine is too slow to make
+        /// one.
         Calibration = "calibration",
     }
 }
@@ -131,8 +131,8 @@ named! {
         CounterTooSlow = "counter_too_slow",
         /// Sampling takes so long here that samples are too old for a line once they are complete.
         SamplesTooOld = "samples_too_old",
-        /// Nobody renewed the line, and its window has passed. Only a warning: the gate stays open.
-        WindowPassed = "window_passed",
+        /// The last line has ended, and there is no other yet. Only a warning: the gate stays open.
+        LineEnded = "line_ended",
     }
 }
 
@@ -165,9 +165,9 @@ impl core::fmt::Display for Reason {
             Self::SamplesTooOld => {
                 "sampling the OS clock takes longer here than the interval allows; choose a longer interval"
             }
-            Self::WindowPassed => {
-                "nobody renewed the line in time: the clock's thread is late, or readings are rare and the \
-                 clock has no thread (tickline::start() makes one)"
+            Self::LineEnded => {
+                "the last line has ended, and there is no other yet: the clock's thread is late, or readings \
+                 are rare and the clock has no thread (tickline::start() makes one)"
             }
         })
     }
@@ -179,7 +179,7 @@ impl core::fmt::Display for Reason {
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
 ///
 /// let verdict = judge(Gate::Readable, &Facts::UNKNOWN);
-/// assert_eq!((verdict.closed, verdict.warning), (Some(Reason::Denied), None));
+/// assert_eq!((verdict.closed_by, verdict.warning), (Some(Reason::Denied), None));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -187,7 +187,7 @@ pub struct Verdict {
     /// The gate.
     pub gate: Gate,
     /// Why it is closed; `None` if it is open.
-    pub closed: Option<Reason>,
+    pub closed_by: Option<Reason>,
     /// What is odd although the gate is open.
     pub warning: Option<Reason>,
 }
@@ -195,8 +195,8 @@ pub struct Verdict {
 impl Verdict {
     /// The verdict on a gate: closed for this reason, or open without one.
     #[must_use]
-    pub const fn of(gate: Gate, closed: Option<Reason>) -> Self {
-        Self { gate, closed, warning: None }
+    pub const fn of(gate: Gate, closed_by: Option<Reason>) -> Self {
+        Self { gate, closed_by, warning: None }
     }
 }
 
@@ -253,7 +253,7 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// has compared them and there is no hypervisor. Under a hypervisor the kernel may have skipped its
 /// own checks, so a comparison may close the gate.
 #[must_use]
-pub const fn wants_comparison(facts: &Facts) -> bool {
+pub const fn needs_comparison(facts: &Facts) -> bool {
     !matches!((kernel_verdict(facts), facts.hypervisor), (KernelVerdict::Uses, Hypervisor::None))
 }
 
@@ -314,8 +314,8 @@ const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
 /// this function finds it open, and [`judge_missing_line`] judges it.
 #[must_use]
 pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
-    let closed = match gate {
-        Gate::User => facts.switched_off,
+    let closed_by = match gate {
+        Gate::User => facts.switched_off_by,
         Gate::Supported => match (facts.has_counter, facts.has_atomics) {
             (false, _) => Some(Reason::NoCounter),
             (true, false) => Some(Reason::NoAtomics),
@@ -333,12 +333,12 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::UnixCost => judge_unix_cost(facts),
         Gate::Calibration => None,
     };
-    Verdict::of(gate, closed)
+    Verdict::of(gate, closed_by)
 }
 
 /// Judges [`Gate::Calibration`] of a clock that has no line, though every other gate is open. The
 /// gate is closed on a machine that is too slow to make a line. Iterations go on, and the first one
-/// that makes a line opens the gate. The gate warns if the last line's window has passed.
+/// that makes a line opens the gate. The gate warns if there was a line before.
 #[must_use]
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let gate = Gate::Calibration;
@@ -346,7 +346,7 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
         figures if figures.counter_too_slow => Verdict::of(gate, Some(Reason::CounterTooSlow)),
         figures if figures.samples_too_old => Verdict::of(gate, Some(Reason::SamplesTooOld)),
         figures if figures.frequency_hz.is_some() => {
-            Verdict { warning: Some(Reason::WindowPassed), ..Verdict::of(gate, None) }
+            Verdict { warning: Some(Reason::LineEnded), ..Verdict::of(gate, None) }
         }
         _ => Verdict::of(gate, None),
     }
@@ -356,5 +356,8 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
 /// [`Gate::UnixCost`], which stops Unix time alone.
 #[must_use]
 pub fn first_closed(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reason> {
-    verdicts.into_iter().filter(|verdict| verdict.gate != Gate::UnixCost).find_map(|verdict| verdict.closed)
+    verdicts
+        .into_iter()
+        .filter(|verdict| verdict.gate != Gate::UnixCost)
+        .find_map(|verdict| verdict.closed_by)
 }

@@ -4,16 +4,16 @@
 //! its line's replacement, its fallback and its recovery. Between two CPUs, or in a thread that
 //! is moved, a reading may step back by no more than the sum of their published bounds.
 //!
-//! A CPU has a **unit**: a [`SharedClock`] of its own. A reading takes the same steps as a reading
+//! **A CPU's clock** is a [`SharedClock`] of its own. A reading takes the same steps as a reading
 //! of a common line, but **reads the counter before the state**: without `rdpid` one instruction
 //! reads counter and id, and a second read would double the cost. If the thread was stopped after
 //! its read of the counter, and the CPU was calibrated meanwhile, the line is younger than that
-//! read. A unit's line starts at the tick that was read when its predecessor ended (a common line
+//! read. Its line starts at the tick that was read when its predecessor ended (a common line
 //! starts 5 us earlier), so the window check refuses such a reading. Every other reading was made
 //! when the line was current. The second look at the state only proves that start and window belong
 //! to the line.
 //!
-//! A unit's control loop runs on its CPU, through [`maintain`]. A reader on that CPU that finds the
+//! Its control loop runs on the CPU, through [`maintain`]. A reader on that CPU that finds the
 //! line being replaced has therefore interrupted the writer. This reader does not wait, and helps
 //! at once.
 //!
@@ -24,7 +24,7 @@
 //! |---|---|
 //! | Who has them? | Clocks whose thread finds the counters unsynchronised (`PerCpu::Auto`), and those that ask for them (`PerCpu::On`). The gate that compares counters then judges every CPU alone; all other gates hold. |
 //! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
-//! | How does the kind of lines change? | `GateKeeper::set_lines` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the units at once. |
+//! | How does the kind of lines change? | `GateKeeper::set_lines` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at once. |
 //! | What if the thread is moved in the middle of an iteration? | The counter that it reads then behaves like one that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead, and 0.6 ms more for each ms for which the thread was stopped meanwhile, or for which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | Those on which the thread may run now, and those on which a reader missed its line. So a cpuset that grows, a CPU that returns, and threads with their own masks need no rule. |
 //! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each round over the CPUs added one sample to each, every line would end before the next round (measured: readings cost 57 ns for 150 ms). |
@@ -43,16 +43,16 @@ const _: () = assert!(
     "a table has one for each of up to 4,096 CPUs"
 );
 
-/// The unit of the CPU whose counter was read just now, by [`CpuCounter::now`] or
+/// The clock of the CPU whose counter was read just now, by [`CpuCounter::now`] or
 /// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read. The fast
-/// readings of the unit take it: `unit.read(&read)`. `None` if the slow path must be taken.
+/// readings take it: `clock.read(&read)`. `None` if the slow path must be taken.
 #[inline(always)]
-pub fn unit<S>(
-    units: &[SharedClock<S>],
+pub fn cpu_clock<S>(
+    clocks: &[SharedClock<S>],
     read: Option<(u64, usize)>,
 ) -> Option<(&SharedClock<S>, impl Counter)> {
     let (ticks, cpu) = read?;
-    Some((units.get(cpu)?, WasRead(ticks)))
+    Some((clocks.get(cpu)?, WasRead(ticks)))
 }
 
 /// A counter that was read before.
@@ -72,44 +72,44 @@ impl Counter for WasRead {
     fn barrier(&self) {}
 }
 
-/// The slow path: the id of this CPU, and an ordered reading, whatever the state of the CPU's unit.
-/// `None` if the table has no such unit. Waits for nobody; repeats only if the thread was moved, or
+/// The slow path: the id of this CPU, and an ordered reading, whatever the state of the CPU's clock.
+/// `None` if the table has no such CPU. Waits for nobody; repeats only if the thread was moved, or
 /// another thread has changed the state meanwhile.
 pub fn read_slow<S: StateCell>(
-    units: &[SharedClock<S>],
+    clocks: &[SharedClock<S>],
     counter: &impl CpuCounter,
     reference: &impl Reference,
 ) -> Option<(usize, SlowReading)> {
     loop {
         let Some((_, cpu)) = counter.now_ordered() else { continue };
-        let unit = units.get(cpu)?;
+        let clock = clocks.get(cpu)?;
         // A tick that was read after the state, and from this CPU's counter. No other tick says
         // anything about the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
         let unfinished = |seen: &Snapshot| {
             // Rule 3: the writer is this CPU's, and does not run while this does.
-            if ticks_here().is_some_and(|ticks| unit.help_at(seen, ticks, None, reference)) {
-                unit.events.count(Event::Help);
+            if ticks_here().is_some_and(|ticks| clock.help_at(seen, ticks, None, reference)) {
+                clock.events.count(Event::Help);
             }
         };
-        if let Some(reading) = unit.try_read_slow(ticks_here, || counter.barrier(), reference, unfinished) {
+        if let Some(reading) = clock.try_read_slow(ticks_here, || counter.barrier(), reference, unfinished) {
             return Some((cpu, reading));
         }
     }
 }
 
-/// An iteration of `control` for the unit of `cpu`, where this thread was put. `None` if the thread
+/// An iteration of `control` for the clock of `cpu`, where this thread was put. `None` if the thread
 /// is not there, or was moved away meanwhile.
 pub fn maintain<S: StateCell>(
     control: &mut Control,
-    unit: &SharedClock<S>,
+    clock: &SharedClock<S>,
     cpu: usize,
     counter: &impl CpuCounter,
     reference: &impl Reference,
 ) -> Option<Iteration> {
     let pinned = PinnedCounter::take(counter, cpu)?;
-    let iteration = control.maintain(unit, &pinned, reference);
+    let iteration = control.maintain(clock, &pinned, reference);
     (!pinned.lost.get()).then_some(iteration)
 }
 

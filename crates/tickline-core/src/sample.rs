@@ -92,7 +92,7 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// The last one happens: systemd-timesyncd slews offsets of up to 0.4 s with a time constant of
 /// 1, which begins with 5 %. Not counted: `STA_PPSTIME`, with which a kernel that is built for it
 /// (`CONFIG_NTP_PPS`, not with tickless kernels) removes 0.5 s in one second.
-pub(crate) const KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
+pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
 /// The resolutions of counter and reference. They say how far a bracket must be widened. Most
 /// references run by a clock of their own. A reference that the kernel computes from the same

@@ -11,14 +11,14 @@ use crate::state::{Phase, is_supported};
 use crate::units::ticks_between;
 
 pub(crate) mod events;
-mod gauges;
+mod figures;
 mod high_water;
 mod reading;
 
 pub use events::Event;
 use events::Events;
-pub use gauges::Figures;
-pub(crate) use gauges::Gauges;
+pub(crate) use figures::AtomicFigures;
+pub use figures::Figures;
 pub use reading::{BoundedReading, SlowReading, Source};
 
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock without
@@ -27,7 +27,7 @@ pub use reading::{BoundedReading, SlowReading, Source};
 pub struct SharedClock<S = LineCell> {
     /// State, slots and bounds.
     pub cell: S,
-    pub(crate) gauges: Gauges,
+    pub(crate) figures: AtomicFigures,
     pub(crate) events: Events,
 }
 
@@ -35,13 +35,13 @@ impl<S> SharedClock<S> {
     /// A clock that has no line yet, around `cell`.
     #[must_use]
     pub const fn new(cell: S) -> Self {
-        Self { cell, gauges: Gauges::new(), events: Events::new() }
+        Self { cell, figures: AtomicFigures::new(), events: Events::new() }
     }
 
     /// What the control loop last found.
     #[must_use]
     pub fn figures(&self) -> Figures {
-        self.gauges.figures()
+        self.figures.load()
     }
 
     /// How often `event` has happened.

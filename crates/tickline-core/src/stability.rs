@@ -19,7 +19,7 @@ mod dither;
 use crate::cell::Bounds;
 use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
-use crate::sample::{KERNEL_SLEW_PPB, Sample};
+use crate::sample::{MAX_KERNEL_SLEW_PPB, Sample};
 use crate::shared::events::{Event, Events};
 use crate::units::{FixedNs, NS_PER_S, ticks_between, ticks_since};
 use dither::{Departure, Dither};
@@ -50,9 +50,10 @@ const NARROW_PPB: u64 = 10;
 
 /// The largest change of rate that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to
 /// its fastest.
-const MAX_RATE_CHANGE_PPB: u64 =
-    ((2 * KERNEL_SLEW_PPB * NS_PER_S.cast_signed()).div_euclid(NS_PER_S.cast_signed() - KERNEL_SLEW_PPB) + 1)
-        .cast_unsigned();
+const MAX_RATE_CHANGE_PPB: u64 = ((2 * MAX_KERNEL_SLEW_PPB * NS_PER_S.cast_signed())
+    .div_euclid(NS_PER_S.cast_signed() - MAX_KERNEL_SLEW_PPB)
+    + 1)
+.cast_unsigned();
 
 /// A contradiction above this share of the gap is a jump of the reference or the counter, not a
 /// change of rate, ppb.
@@ -119,7 +120,7 @@ impl StabilityMonitor {
     }
 
     /// Remembers the bounds that were published, and the target of the published line.
-    pub(crate) fn published(&mut self, bounds: Bounds, target: Target) {
+    pub(crate) fn note_publication(&mut self, bounds: Bounds, target: Target) {
         self.bounds = Some(bounds);
         self.target = Some(target);
     }
@@ -166,7 +167,7 @@ impl StabilityMonitor {
         };
         let gap_ticks = ticks_between(last.lower.ticks, sample.lower.ticks);
         if gap_ticks < 0 {
-            self.disrupted(sample, events);
+            self.note_disruption(sample, events);
             return false;
         }
         let broken = gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
@@ -175,7 +176,7 @@ impl StabilityMonitor {
             let rate_ppb =
                 excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
             if rate_ppb > MIN_JUMP_PPB && excess_ns > MIN_JUMP_NS {
-                self.disrupted(sample, events);
+                self.note_disruption(sample, events);
                 return false;
             }
             let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
@@ -227,7 +228,7 @@ impl StabilityMonitor {
             distance: self.distance(sample, slope)?,
             width: sample.width(slope),
             narrowest_before: self.history.narrowest(slope)?,
-            open: self.open_at(ticks)?,
+            uncertainty: self.uncertainty_at(ticks)?,
         })
     }
 
@@ -247,11 +248,11 @@ impl StabilityMonitor {
     fn distance(&self, sample: &Sample, slope: Slope) -> Option<FixedNs> {
         let target = self.target.as_ref()?;
         let (ticks, middle) = sample.middle(slope);
-        Some(middle.minus(target.at(ticks)).abs())
+        Some(middle.minus(target.fixed_at(ticks)).abs())
     }
 
-    /// How wide the range is that the samples leave open at `ticks`.
-    fn open_at(&self, ticks: u64) -> Option<FixedNs> {
+    /// The width of the range that the samples allow at `ticks`.
+    fn uncertainty_at(&self, ticks: u64) -> Option<FixedNs> {
         let (slowest, fastest) = self.slopes?;
         let low = self.history.lower_bound(ticks, slowest)?;
         Some(self.history.upper_bound(ticks, fastest)?.minus(low).max(FixedNs::ZERO))
@@ -269,7 +270,7 @@ impl StabilityMonitor {
         (excess > FixedNs::ZERO).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
     }
 
-    fn disrupted(&mut self, sample: &Sample, events: &Events) {
+    fn note_disruption(&mut self, sample: &Sample, events: &Events) {
         events.count(Event::Disruption);
         self.forget(sample.lower.ticks);
     }
@@ -288,7 +289,7 @@ impl StabilityMonitor {
 
     /// The feasible slopes, if they are certain enough to be used. Old samples that contradict
     /// the newest are dropped, and the rest are thinned; `slope` is the best known one.
-    pub(crate) fn fit(&mut self, slope: Slope, events: &Events) -> Option<Fit> {
+    pub(crate) fn refit(&mut self, slope: Slope, events: &Events) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
         let within = self.slopes_within_dither();

@@ -127,10 +127,10 @@ pub(crate) const MAX_SHIFT: u32 = 7;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const FAST_PATH: u64 = 1;
 const FAST_PATH_UNIX: u64 = 1 << 1;
-const REPLACING: u64 = 1 << 2;
+const CHANGING: u64 = 1 << 2;
 /// Also the distance of the two slots in memory, bytes: a reader finds its slot by one mask.
 const SLOT: u64 = 1 << 3;
-const GATE: u64 = 1 << 4;
+const GATE_CLOSED: u64 = 1 << 4;
 /// The line leaves Unix time to the OS clock. The bit stays while the line is being replaced, so
 /// that the line's `m` can be computed from the state.
 const NO_UNIX: u64 = 1 << 5;
@@ -197,41 +197,41 @@ impl LineState {
 
     /// The state that announces the replacement of this line.
     pub(crate) const fn replacing(self) -> Self {
-        Self { m: self.m & !(FAST_PATH | FAST_PATH_UNIX) | REPLACING, b: self.b }
+        Self { m: self.m & !(FAST_PATH | FAST_PATH_UNIX) | CHANGING, b: self.b }
     }
 
     /// The state without a line that follows this one.
     pub(crate) const fn without_line(self, high_water_ns: i64) -> Self {
-        Self { m: self.m & (SLOT | GATE | COUNT_MASK), b: high_water_ns }
+        Self { m: self.m & (SLOT | GATE_CLOSED | COUNT_MASK), b: high_water_ns }
     }
 
     /// The state that announces the first line after this one. Until that line is published or
     /// given up, no reading takes its time from the reference.
     pub(crate) const fn first_publication(self) -> Self {
-        Self { m: self.m | REPLACING, b: self.b }
+        Self { m: self.m | CHANGING, b: self.b }
     }
 
     /// The state to which a first publication goes back: the one before it.
     pub(crate) const fn given_up(self) -> Self {
-        Self { m: self.m & !REPLACING, b: self.b }
+        Self { m: self.m & !CHANGING, b: self.b }
     }
 
     /// This state with its gate closed. A published line is then being replaced, because a closed
     /// gate leaves no line in use.
     pub(crate) const fn with_gate_closed(self) -> Self {
         let state = if self.is_published() { self.replacing() } else { self };
-        Self { m: state.m | GATE, b: state.b }
+        Self { m: state.m | GATE_CLOSED, b: state.b }
     }
 
     /// This state without a line, with its gate open again. The change is counted.
     pub(crate) const fn with_gate_open(self) -> Self {
-        Self { m: self.m & !(COUNT_MASK | GATE) | self.m.wrapping_add(COUNT) & COUNT_MASK, b: self.b }
+        Self { m: self.m & !(COUNT_MASK | GATE_CLOSED) | self.m.wrapping_add(COUNT) & COUNT_MASK, b: self.b }
     }
 
     /// What this state allows.
     #[must_use]
     pub const fn phase(self) -> Phase {
-        match (self.m > TAG_MASK, self.m & REPLACING != 0) {
+        match (self.m > TAG_MASK, self.m & CHANGING != 0) {
             (false, false) => Phase::NoLine,
             (false, true) => Phase::FirstPublication,
             (true, false) => Phase::Published,
@@ -260,7 +260,7 @@ impl LineState {
     /// Whether a gate is closed, so that the clock has no line.
     #[must_use]
     pub const fn is_gate_closed(self) -> bool {
-        self.m & GATE != 0
+        self.m & GATE_CLOSED != 0
     }
 
     /// The slot in use; without a line, the one that was.
@@ -272,7 +272,7 @@ impl LineState {
     /// The line's `m`, as the fast path finds it.
     const fn line_m(self) -> u64 {
         let fast = if self.m & NO_UNIX == 0 { FAST_PATH | FAST_PATH_UNIX } else { FAST_PATH };
-        self.m & !(REPLACING | GATE) | fast
+        self.m & !(CHANGING | GATE_CLOSED) | fast
     }
 
     /// A published line at `ticks`, ns, rounded down. Wraps with [`wrap_mask`].
@@ -300,7 +300,7 @@ impl LineState {
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
-    pub(crate) fn b_through(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
+    pub(crate) fn b_not_below_ns(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
         const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
         let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
         let (whole_ns, fraction) = ns.parts();

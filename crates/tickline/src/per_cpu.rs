@@ -1,5 +1,5 @@
 //! A line for each CPU, for counters of one rate and different origins: the table of lines, and the
-//! thread's calibrations ([`pass`]).
+//! thread's calibrations ([`calibrations`]).
 //!
 //! A reader takes the line of the CPU that it runs on (core's `per_cpu`). The common line
 //! is never published, so the fast path of every other clock stays the same. In each pass the
@@ -14,9 +14,9 @@
 //! come from the OS clock once the CPU's line has ended. The thread keeps trying. After
 //! [`PATIENCE_NS`] the CPU's state is `Fallback`.
 //!
-//! A unit takes 640 bytes for each CPU id that the system may ever use.
+//! The table takes 408 bytes for each CPU id that the system may ever use (x86_64).
 
-pub(crate) mod pass;
+pub(crate) mod calibrations;
 
 use core::ptr;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
@@ -34,7 +34,7 @@ use crate::status::{CpuStatus, State};
 use crate::sys;
 use crate::sys::reference::OsClock;
 
-/// How long a CPU is without a line before it counts as fallen back, ns. In libmtev, `mtev_time.c`
+/// How long after its last line a CPU without one counts as fallen back, ns. In libmtev, `mtev_time.c`
 /// gives a core up after the same time.
 const PATIENCE_NS: i64 = 15_000_000_000;
 
@@ -102,7 +102,7 @@ const FALLEN_BACK: u8 = 2;
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
 pub(crate) struct Table {
-    units: Box<[SharedClock]>,
+    clocks: Box<[SharedClock]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Table {
 impl Table {
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
-            units: (0..ids).map(|_| SharedClock::new(LineCell::new())).collect(),
+            clocks: (0..ids).map(|_| SharedClock::new(LineCell::new())).collect(),
             records: (0..ids).map(|_| CpuRecord::default()).collect(),
             counter,
         }
@@ -121,71 +121,71 @@ impl Table {
 
     #[inline(never)]
     pub(crate) fn read(&self) -> Option<i64> {
-        let (unit, read) = per_cpu::unit(&self.units, self.counter.now())?;
-        unit.read(&read)
+        let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
+        clock.read(&read)
     }
 
     #[inline(never)]
     pub(crate) fn read_ordered(&self) -> Option<i64> {
-        let (unit, read) = per_cpu::unit(&self.units, self.counter.now_ordered())?;
-        unit.read(&read)
+        let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
+        clock.read(&read)
     }
 
     #[inline(never)]
     pub(crate) fn read_unix(&self) -> Option<i64> {
-        let (unit, read) = per_cpu::unit(&self.units, self.counter.now())?;
-        unit.read_unix(&read)
+        let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now())?;
+        clock.read_unix(&read)
     }
 
     #[inline(never)]
     pub(crate) fn read_bounds(&self) -> Option<BoundedReading> {
-        let (unit, read) = per_cpu::unit(&self.units, self.counter.now_ordered())?;
-        unit.read_bounds(&read)
+        let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
+        clock.read_bounds(&read)
     }
 
     /// A reading whatever the state, and whether a line has served it; `None` if the table has no
     /// such CPU.
     pub(crate) fn read_slow(&self) -> Option<(i64, Source)> {
-        let (cpu, reading) = per_cpu::read_slow(&self.units, &self.counter, &OsClock)?;
+        let (cpu, reading) = per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
         if let (Source::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
             record.report_miss();
         }
         Some((reading.ns, reading.source))
     }
 
-    /// The unit of the CPU that this runs on.
-    pub(crate) fn unit_here(&self) -> Option<&SharedClock> {
-        self.units.get(self.counter.now_ordered()?.1)
+    /// The clock of the CPU that this runs on.
+    pub(crate) fn clock_here(&self) -> Option<&SharedClock> {
+        self.clocks.get(self.counter.now_ordered()?.1)
     }
 
     /// Whether any CPU has a line.
     pub(crate) fn is_published(&self) -> bool {
-        self.units.iter().any(|unit| unit.cell.load().is_published())
+        self.clocks.iter().any(|clock| clock.cell.load().is_published())
     }
 
     /// Whether no line, unless a new one comes, returns more than this, or has done so. Without the
     /// lines nobody knows what they have returned.
     pub(crate) fn is_passed_by(&self, reference_ns: i64) -> bool {
-        self.units.iter().all(|unit| {
-            let line = unit.cell.snapshot();
+        self.clocks.iter().all(|clock| {
+            let line = clock.cell.snapshot();
             let most_ns = match line.state.phase() {
                 Phase::NoLine | Phase::FirstPublication => line.state.b,
                 Phase::Replacing | Phase::Published => line.at(line.end_ticks()),
             };
             // Of a line that ends meanwhile, the snapshot may be a mixture.
-            most_ns <= reference_ns && unit.cell.is_still(line.state)
+            most_ns <= reference_ns && clock.cell.is_still(line.state)
         })
     }
 
     pub(crate) fn events(&self, event: Event) -> u64 {
-        self.units.iter().map(|unit| unit.events(event)).fold(0, u64::saturating_add)
+        self.clocks.iter().map(|clock| clock.events(event)).fold(0, u64::saturating_add)
     }
 
     /// The CPUs that the thread calibrates.
     pub(crate) fn status(&self) -> Vec<CpuStatus> {
         let now_ns = OsClock.monotonic_ns();
         let mut cpus = Vec::new();
-        for (cpu, (unit, record)) in self.units.iter().zip(&self.records).enumerate() {
+        for (cpu, (clock, record)) in self.clocks.iter().zip(&self.records).enumerate() {
             // ORDERING: Relaxed for all, figures on their own for display.
             let (state, order) = (record.state.load(Ordering::Relaxed), Ordering::Relaxed);
             if state == IDLE {
@@ -195,12 +195,12 @@ impl Table {
             cpus.push(CpuStatus {
                 cpu,
                 state: match state {
-                    _ if unit.cell.load().is_published() => State::Fast,
-                    FALLEN_BACK => State::Fallback(Reason::WindowPassed),
+                    _ if clock.cell.load().is_published() => State::Fast,
+                    FALLEN_BACK => State::Fallback(Reason::LineEnded),
                     _ => State::Calibrating,
                 },
-                frequency_hz: unit.figures().frequency_hz,
-                offset_ns: unit.figures().offset_ns,
+                frequency_hz: clock.figures().frequency_hz,
+                offset_ns: clock.figures().offset_ns,
                 age_ns: published_ns.map(|ns| u64::try_from(now_ns.saturating_sub(ns)).unwrap_or(0)),
                 failures: record.failures.load(order),
             });

@@ -114,7 +114,7 @@ impl Events {
 /// let status = tickline::Clock::global().status();
 /// println!("{}", status.state);
 /// for verdict in status.verdicts() {
-///     println!("{}: {}", verdict.gate.code(), verdict.closed.map_or("open", |reason| reason.code()));
+///     println!("{}: {}", verdict.gate.code(), verdict.closed_by.map_or("open", |reason| reason.code()));
 /// }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl Status {
     /// ```
     #[must_use]
     pub fn unix_reason(&self) -> Option<Reason> {
-        self.reason().or(self.verdict(Gate::UnixCost).closed)
+        self.reason().or(self.verdict(Gate::UnixCost).closed_by)
     }
 }
 

@@ -48,7 +48,7 @@ use tickline_core::sample::Reference;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::{Probes, Settings};
-use crate::per_cpu::pass::CpuPass;
+use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
@@ -125,7 +125,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         Probes::Full => engine.thread_mark.mark_this_thread(),
         Probes::Minimal => None,
     };
-    let (mut comparing, mut pass) = (Comparing::default(), CpuPass::default());
+    let (mut comparing, mut pass) = (Comparing::default(), CpuCalibrations::default());
     let (mut reviewed_ns, mut comparison) = (i64::MIN, Comparison::Pending);
     #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
     let mut utc = crate::utc::UtcPolls::default();
@@ -141,26 +141,26 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         };
         #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
         utc.poll(engine);
-        let is_closed = next_ns.is_none() && engine.is_closed();
+        let is_gate_closed = next_ns.is_none() && engine.is_gate_closed();
         let mut wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
-            None if is_closed => engine.interval_ns(),
+            None if is_gate_closed => engine.interval_ns(),
             // A reader is doing an iteration of its own.
             None => MIN_INTERVAL_NS,
         };
         let now_ns = OsClock.monotonic_ns();
         let since_review_ns = now_ns.saturating_sub(reviewed_ns).unsigned_abs();
         // At least once in an interval: now, if the next wake-up would be too late.
-        if is_closed || since_review_ns.saturating_add(wait_ns) > engine.interval_ns() {
+        if is_gate_closed || since_review_ns.saturating_add(wait_ns) > engine.interval_ns() {
             reviewed_ns = now_ns;
-            if engine.wants_comparison() {
+            if engine.needs_comparison() {
                 comparing.ensure();
             }
             if engine.review() {
                 continue;
             }
         }
-        if is_closed && comparing.is_running() {
+        if is_gate_closed && comparing.is_running() {
             wait_ns = wait_ns.min(ASK_RESULT_EVERY_NS);
         }
         match sleep(engine, notifier, Duration::from_nanos(wait_ns), settings.recent_every) {

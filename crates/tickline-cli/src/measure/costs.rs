@@ -127,7 +127,7 @@ pub(crate) fn long_run(calls: &[Call], count: u32, mut progress: impl FnMut(f64)
 pub(crate) fn may_read_counter() -> bool {
     let status = tickline::Clock::global().status();
     let is_about = |verdict: &&Verdict| matches!(verdict.gate, Gate::Supported | Gate::Readable);
-    status.is_judged && status.verdicts().iter().filter(is_about).all(|verdict| verdict.closed.is_none())
+    status.is_judged && status.verdicts().iter().filter(is_about).all(|verdict| verdict.closed_by.is_none())
 }
 
 /// The number of calls that take `ROUND_NS`.

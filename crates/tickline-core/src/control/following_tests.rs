@@ -9,7 +9,7 @@ use crate::testing::{By, INTERVAL_NS, Machine, bounds_hold, new_clock, settled_c
 /// A suspend between the first samples, with the counter running on, would make a slope that is
 /// far too small, and so a window of hours. A third sample contradicts it.
 #[test]
-fn a_suspend_while_learning_makes_no_line() {
+fn a_suspend_while_calibrating_makes_no_line() {
     for (asleep_ns, before) in
         [300_000_000, 8 * 3_600_000_000_000].into_iter().flat_map(|it| [(it, 1), (it, 3)])
     {
@@ -56,7 +56,7 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
         let iterations: Vec<_> = (0..80).map(|_| iterate()).collect();
         let published = iterations
             .iter()
-            .filter(|iteration| !matches!(iteration.outcome, Outcome::Learning | Outcome::RetrySoon));
+            .filter(|iteration| !matches!(iteration.outcome, Outcome::Calibrating | Outcome::RetrySoon));
         assert!(has_line || published.count() == 0, "{iterations:?}");
         assert_eq!(iterations[79].next_in_ns, INTERVAL_NS);
         let lead = clock.read_slow(&counter, machine).ns - machine.truth_ns();
@@ -150,7 +150,7 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");
     let mut anew = crate::testing::new_control();
-    assert_eq!(anew.maintain(clock, machine, machine).outcome, Outcome::Learning);
+    assert_eq!(anew.maintain(clock, machine, machine).outcome, Outcome::Calibrating);
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
     clock.settle(&mut anew);
     assert!(bounds_hold(clock, machine, machine), "no line again");

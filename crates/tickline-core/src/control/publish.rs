@@ -15,7 +15,7 @@ use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, join, 
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::sample::{Point, Reference};
-use crate::shared::{Event, SharedClock};
+use crate::shared::{Event, Figures, SharedClock};
 use crate::stability::Allowance;
 use crate::state::wrap_mask;
 use crate::units::{FixedNs, ticks_between};
@@ -27,6 +27,8 @@ pub(super) struct Plan {
     pub(super) allowance: Allowance,
     bounds: Bounds,
     interval_ns: u64,
+    /// Whether the slope comes from samples.
+    slope_is_proven: bool,
 }
 
 impl Control {
@@ -51,7 +53,13 @@ impl Control {
             }
         };
         let allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
-        self.plan = Some(Plan { target, allowance, bounds: Bounds::default(), interval_ns });
+        self.plan = Some(Plan {
+            target,
+            allowance,
+            bounds: Bounds::default(),
+            interval_ns,
+            slope_is_proven: fit.is_some(),
+        });
         Some(())
     }
 
@@ -126,8 +134,7 @@ impl Control {
         self.stability.history.samples().last().map(|sample| sample.lower)
     }
 
-    /// Rule 2: replaces a line by the planned one. `slope_is_proven`: whether the planned slope
-    /// comes from samples.
+    /// Rule 2: replaces a line by the planned one.
     #[inline(never)]
     pub(super) fn replace<S: StateCell>(
         &mut self,
@@ -135,7 +142,6 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-        slope_is_proven: bool,
     ) -> Result<(Outcome, u64), Refusal> {
         let plan = self.plan.as_ref().ok_or(Refusal::SamplesTooOld)?;
         let before_ticks = counter.now_ordered();
@@ -147,7 +153,7 @@ impl Control {
         if self.samples_are_too_old(before_ticks, target.slope) {
             return Err(Refusal::SamplesTooOld);
         }
-        let offset = old.fixed_at(before_ticks).minus(target.at(before_ticks));
+        let offset = old.fixed_at(before_ticks).minus(target.fixed_at(before_ticks));
         let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, target.slope);
         let old_slope = old.slope();
         let window_ticks = self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
@@ -157,7 +163,7 @@ impl Control {
         // withdrawn.
         self.warm_up(target, old, before_ticks, window_ticks)?;
         let steering = self.swap_lines(plan, old, shared, counter, reference, window_ticks)?;
-        self.slope_is_proven = slope_is_proven;
+        self.slope_is_proven = plan.slope_is_proven;
         self.note_replacement(&steering, shared, offset, interval_ns);
         Ok((Outcome::Published, interval_ns))
     }
@@ -231,7 +237,7 @@ impl Control {
             .plus(plan.target.slope.over(since_ticks));
         // If the writer was stopped between the two reads, the samples' upper bound is lower.
         let latest = latest.min(plan.bounds.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
-        plan.target.at(at_ticks).max(latest)
+        plan.target.fixed_at(at_ticks).max(latest)
     }
 
     /// The first line. At `at_ticks` it is at `from`.
@@ -319,7 +325,7 @@ impl Control {
         match line {
             Ok(line) => {
                 let published = shared.cell.publish(first.state, &line, &plan.bounds, self.suspended_ns);
-                let offset = line.fixed_at(at_ticks).minus(plan.target.at(at_ticks));
+                let offset = line.fixed_at(at_ticks).minus(plan.target.fixed_at(at_ticks));
                 if published { Ok(offset) } else { Err(Refusal::Lost) }
             }
             Err(refusal) => {
@@ -334,14 +340,16 @@ impl Control {
     fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
         let Some(plan) = &self.plan else { return }; // it was just published
         let slope = plan.target.slope;
-        self.stability.published(plan.bounds, plan.target);
+        self.stability.note_publication(plan.bounds, plan.target);
         self.slope = Some(slope);
-        shared.gauges.show(
-            slope,
-            plan.allowance.max_drift_ppb,
+        shared.figures.store(&Figures {
+            frequency_hz: Some(slope.to_hz()),
+            max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),
             interval_ns,
-            offset.round_ns(),
-            self.disrupted,
-        );
+            offset_ns: offset.round_ns(),
+            samples_too_old: false,
+            counter_too_slow: false,
+            is_disrupted: self.disrupted,
+        });
     }
 }

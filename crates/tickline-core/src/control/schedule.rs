@@ -42,7 +42,7 @@
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{
-    Control, DrivenBy, FRESH_NS, LATENESS_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, QUICK_RETRIES,
+    Control, DrivenBy, MAX_LATENESS_NS, MAX_SAMPLE_AGE_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, QUICK_RETRIES,
     USUAL_OFFSET_NS,
 };
 use crate::estimate::Fit;
@@ -50,7 +50,7 @@ use crate::line::Slope;
 use crate::units::{FixedNs, ticks_between};
 
 /// How long the last eight samples took. That changes: a clock device answers later while other
-/// CPUs ask it, too. Eight, because the [`ATTEMPTS`](super::ATTEMPTS) of one iteration may all have
+/// CPUs ask it, too. Eight, because the [`MAX_SAMPLES`](super::MAX_SAMPLES) of one iteration may all have
 /// been preempted.
 #[derive(Debug)]
 pub(super) struct RecentTimes([u64; 8]);
@@ -102,9 +102,9 @@ impl Control {
     /// long. A line must not end before the next one can be published. Sampling may take longer
     /// than the whole interval, and end with samples that are young enough.
     pub(super) fn min_interval_ns(&self, slope: Slope) -> u64 {
-        let rounds_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
-        let rounds_ns = slope.over(rounds_ticks).round_ns().max(0).cast_unsigned();
-        MIN_INTERVAL_NS.max(rounds_ns).min(self.config.interval_ns)
+        let sampling_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
+        let sampling_ns = slope.over(sampling_ticks).round_ns().max(0).cast_unsigned();
+        MIN_INTERVAL_NS.max(sampling_ns).min(self.config.interval_ns)
     }
 
     /// The interval for a line that starts `offset` away from its target, ns: `interval_ns`, or a
@@ -122,7 +122,7 @@ impl Control {
     /// The interval when the next line is needed soon, ns: a sixteenth, but long enough for a
     /// thread that comes late.
     pub(super) fn short_interval_ns(&self) -> u64 {
-        (self.config.interval_ns >> 4).max(LATENESS_NS).min(self.config.interval_ns)
+        (self.config.interval_ns >> 4).max(MAX_LATENESS_NS).min(self.config.interval_ns)
     }
 
     /// How old the newest sample is at `ticks`, ticks.
@@ -141,7 +141,7 @@ impl Control {
     pub(super) fn samples_are_too_old(&self, ticks: u64, slope: Slope) -> bool {
         let slow_ticks =
             self.sampling.shortest().saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
-        self.age_ticks(ticks) > slope.ticks_in(FRESH_NS).max(slow_ticks)
+        self.age_ticks(ticks) > slope.ticks_in(MAX_SAMPLE_AGE_NS).max(slow_ticks)
     }
 
     /// The window of a line that starts `margin_ticks` before it is published, ticks.

@@ -52,9 +52,9 @@ impl Closable for Process {
 }
 
 impl Platform for Process {
-    fn try_lock<'a>(&self, lock: &'a TryLock<ControlLoop>) -> Option<LockGuard<'a, ControlLoop>> {
+    fn try_lock<'a>(&self, lock: &'a TryLock<LockedState>) -> Option<LockGuard<'a, LockedState>> {
         // SAFETY: a guard of another process is not used.
-        unsafe { lock.try_lock(self.token.get(), ControlLoop::forget_judgement) }
+        unsafe { lock.try_lock(self.token.get(), LockedState::forget_judgement) }
     }
 
     fn monotonic_ns(&self) -> i64 {
@@ -65,15 +65,15 @@ impl Platform for Process {
         CONFIG.interval_ns
     }
 
-    fn judge(&self, _: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
+    fn judge(&self, _: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
-        control_loop.control.begin_anew(CONFIG);
+        locked.control.begin_anew(CONFIG);
         Some(self.is_open.get().then_some(()).ok_or(Closed { retry_at_ns: None }))
     }
 
-    fn review(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
-        if self.is_open == self.was_open { None } else { self.judge(lines, control_loop) }
+    fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+        if self.is_open == self.was_open { None } else { self.judge(lines, locked) }
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {
@@ -123,6 +123,6 @@ fn a_gate_that_is_closed_late_is_judged_again() {
 #[test]
 fn a_recovery_is_followed_by_another_iteration_at_once() {
     let process = Process::new();
-    let first = core::iter::repeat_with(|| process.maintain()).find(|it| *it != Some(Outcome::Learning));
+    let first = core::iter::repeat_with(|| process.maintain()).find(|it| *it != Some(Outcome::Calibrating));
     assert_eq!(first, Some(Some(Outcome::Published)));
 }

@@ -222,16 +222,16 @@ pub struct Cost {
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
 ///
 /// let mut facts = Facts::UNKNOWN;
-/// assert_eq!(judge(Gate::Supported, &facts).closed, Some(Reason::NoCounter));
+/// assert_eq!(judge(Gate::Supported, &facts).closed_by, Some(Reason::NoCounter));
 /// facts.has_counter = true;
-/// assert_ne!(judge(Gate::Supported, &facts).closed, Some(Reason::NoCounter));
+/// assert_ne!(judge(Gate::Supported, &facts).closed_by, Some(Reason::NoCounter));
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Facts {
     /// Who has switched the counter off: [`Reason::DisabledByProgram`] or
     /// [`Reason::DisabledByEnvironment`]; `None` if nobody has.
-    pub switched_off: Option<Reason>,
+    pub switched_off_by: Option<Reason>,
     /// Whose verdict about the counter counts.
     pub trust: Trust,
     /// Whether the program assumes that the counter is invariant, whatever the processor says.
@@ -269,7 +269,7 @@ pub struct Facts {
 impl Facts {
     /// Nothing is known, and there is no counter.
     pub const UNKNOWN: Self = Self {
-        switched_off: None,
+        switched_off_by: None,
         trust: Trust::Auto,
         assume_invariant: false,
         has_counter: false,

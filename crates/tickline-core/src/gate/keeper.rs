@@ -33,7 +33,7 @@
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
-//!   ([`gate_was_closed`](GateKeeper::gate_was_closed)). A process that was forked in between does
+//!   ([`request_judgement_if_open`](GateKeeper::request_judgement_if_open)). A process that was forked in between does
 //!   the same.
 //!
 //! It follows that no reading that begins after [`disable`](GateKeeper::disable) has returned uses
@@ -139,7 +139,7 @@ pub struct GateKeeper {
     /// The last reading by the slow path, ns, and how many came in a row.
     last_slow_ns: AtomicI64,
     streak: AtomicU64,
-    /// Iterations that readers have run.
+    /// Iterations that readers or the program have run.
     iterations: AtomicU64,
 }
 
@@ -166,7 +166,7 @@ impl GateKeeper {
     /// change.
     #[must_use]
     pub fn changes(&self) -> u64 {
-        self.begin() / CHANGE
+        self.load_word() / CHANGE
     }
 
     /// How far the judgement has come.
@@ -221,7 +221,7 @@ impl GateKeeper {
         gate: &impl Closable,
         judge: impl FnOnce(Lines) -> Option<Result<(), Closed>>,
     ) -> Option<Lines> {
-        let before = self.begin();
+        let before = self.load_word();
         let lines = lines_of(before);
         match stage_of(before) {
             Stage::Unjudged | Stage::Open => {}
@@ -244,7 +244,7 @@ impl GateKeeper {
         gate: &impl Closable,
         judge: impl FnOnce(Lines) -> Option<Result<(), Closed>>,
     ) -> Option<bool> {
-        let before = self.begin();
+        let before = self.load_word();
         if matches!(stage_of(before), Stage::Unjudged | Stage::Disabled) {
             return None;
         }
@@ -253,8 +253,8 @@ impl GateKeeper {
         Some(self.carry_out(before, judged, gate))
     }
 
-    /// The word with which a judgement begins.
-    fn begin(&self) -> u64 {
+    /// The word, with which a judgement begins.
+    fn load_word(&self) -> u64 {
         // ORDERING: Acquire, pairs with the exchange in `change_word`: the judge sees the settings
         // for which it was asked.
         self.word.load(Ordering::Acquire)
@@ -308,7 +308,7 @@ impl GateKeeper {
     /// Has the gates judged again if the word says that they are open. For the holder of the
     /// clock's lock, if its iteration has found the gate closed. Returns whether there is something
     /// to judge.
-    pub fn gate_was_closed(&self) -> bool {
+    pub fn request_judgement_if_open(&self) -> bool {
         matches!(self.forget_judgement(), Stage::Unjudged | Stage::Open)
     }
 
@@ -319,7 +319,7 @@ impl GateKeeper {
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
-    pub fn judge_again(&self, gate: &impl Closable) {
+    pub fn request_judgement(&self, gate: &impl Closable) {
         self.change_word(asked);
         gate.close();
     }
@@ -354,11 +354,11 @@ impl GateKeeper {
     /// Changes the word, and returns what it was.
     fn change_word(&self, change: impl Fn(u64) -> u64) -> u64 {
         // A guess: an exchange that fails returns the word. There is no load before it, because
-        // loom would then not see that this exchange and the load in `begin` may come in either
+        // loom would then not see that this exchange and the load in `load_word` may come in either
         // order.
         let mut word = Stage::Unjudged as u64;
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a gate that was opened before
-        // this is seen to be open, and is closed. Release, pairs with the load in `begin`: the
+        // this is seen to be open, and is closed. Release, pairs with the load in `load_word`: the
         // next judge sees the settings that were changed before this.
         while let Err(found) =
             self.word.compare_exchange(word, change(word), Ordering::AcqRel, Ordering::Relaxed)

@@ -31,7 +31,7 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
     };
     let signature = text("hypervisor", "").as_bytes().try_into();
     Facts {
-        switched_off: Reason::ALL.iter().copied().find(|reason| reason.code() == text("switch", "on")),
+        switched_off_by: Reason::ALL.iter().copied().find(|reason| reason.code() == text("switch", "on")),
         trust,
         assume_invariant: is("assume_invariant", false),
         has_counter: is("present", true),
@@ -86,21 +86,21 @@ fn every_situation_leads_to_its_verdicts() {
             assert_eq!(reason(Comparison::Single), reason(IN_STEP), "{story}");
             let unix = machine.get("unix").map_or("open", |word| word.as_str().unwrap());
             let unix_by_os = verdicts(after).into_iter().find(|verdict| verdict.gate == Gate::UnixCost);
-            assert_eq!(code(unix_by_os.and_then(|verdict| verdict.closed)), unix, "{story}");
+            assert_eq!(code(unix_by_os.and_then(|verdict| verdict.closed_by)), unix, "{story}");
             let warns = verdicts(after).iter().any(|verdict| verdict.warning.is_some());
             assert_eq!(warns, machine.contains_key("warns"), "{story}");
         }
     }
     // The others are those of a line.
     let missing = Reason::ALL.iter().filter(|reason| !codes.contains(&reason.code()));
-    let of_a_line = [Reason::CounterTooSlow, Reason::SamplesTooOld, Reason::WindowPassed];
+    let of_a_line = [Reason::CounterTooSlow, Reason::SamplesTooOld, Reason::LineEnded];
     assert!(missing.eq(&of_a_line), "each reason that a machine gives is in the table");
 }
 
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
     let wanted = |clocksource, hypervisor| {
-        wants_comparison(&Facts {
+        needs_comparison(&Facts {
             clocksource,
             hypervisor,
             matching_clocksource: Clocksource::Tsc,
@@ -116,14 +116,14 @@ fn a_missing_line_is_judged_by_why_it_is_missing() {
     let hz = Some(1);
     for (counter_too_slow, samples_too_old, frequency_hz, closed, warning) in [
         (false, false, None, None, None), // a new clock
-        (false, false, hz, None, Some(Reason::WindowPassed)),
+        (false, false, hz, None, Some(Reason::LineEnded)),
         (false, true, hz, Some(Reason::SamplesTooOld), None),
         (true, true, None, Some(Reason::CounterTooSlow), None),
     ] {
         let figures = SharedClock::new(LineCell::new()).figures();
         let figures = Figures { counter_too_slow, samples_too_old, frequency_hz, ..figures };
         let verdict = judge_missing_line(&figures);
-        assert_eq!((verdict.closed, verdict.warning), (closed, warning), "{figures:?}");
+        assert_eq!((verdict.closed_by, verdict.warning), (closed, warning), "{figures:?}");
     }
 }
 

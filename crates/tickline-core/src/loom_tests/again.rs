@@ -98,7 +98,7 @@ fn a_line_that_comes_again_keeps_the_order() {
         let clock = Handmade::new();
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
         let first = LineState::default().next_line(ghz, SHIFT).unwrap();
-        let first = first.with_b(first.b_through(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000)));
+        let first = first.with_b(first.b_not_below_ns(SHIFT, START_TICKS, FixedNs::from_ns(7_000_000)));
         let first = clock.publish(LineState::default(), first, START_TICKS).unwrap();
         let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
@@ -169,7 +169,7 @@ fn a_high_water_mark_that_comes_again_keeps_the_order() {
         let retired = (|| {
             let (first, at_ticks) = clock.announce(before, before.first_publication())?;
             let flat = before.next_line(Slope { bits: 1 << 18 }, SHIFT).unwrap();
-            let flat = flat.with_b(flat.b_through(SHIFT, at_ticks, FixedNs::from_ns(MARK_NS)));
+            let flat = flat.with_b(flat.b_not_below_ns(SHIFT, at_ticks, FixedNs::from_ns(MARK_NS)));
             let line = clock.publish(first, flat, at_ticks)?;
             assert_eq!(line.at(line.end_ticks()), MARK_NS, "too steep");
             clock.scene.time.jump(MARK_NS);

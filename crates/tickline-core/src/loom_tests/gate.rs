@@ -36,7 +36,7 @@ impl Judged {
     /// The same with a gate that is closed until then.
     fn closed() -> Self {
         let gated = Self::new();
-        gated.keeper.judge_again(&gated.scene);
+        gated.keeper.request_judgement(&gated.scene);
         gated
     }
 
@@ -65,7 +65,7 @@ impl Judged {
                 return None;
             }
             let outcome = self.scene.maintain(control).outcome;
-            (outcome != Outcome::GateClosed || !self.keeper.gate_was_closed()).then_some(outcome)
+            (outcome != Outcome::GateClosed || !self.keeper.request_judgement_if_open()).then_some(outcome)
         })
     }
 
@@ -155,7 +155,7 @@ fn a_policy_is_set_under_a_judge() {
         let setter = spawn(&gated, |gated| {
             // ORDERING: Relaxed, ordered by the request that follows.
             gated.against.store(1, Ordering::Relaxed);
-            gated.keeper.judge_again(&gated.scene);
+            gated.keeper.request_judgement(&gated.scene);
             gated.is_not_read(i64::MIN);
         });
         gated.serve();

@@ -119,14 +119,14 @@ fn shortly_before((scene, control): (Scene, Control), end_ticks: fn(&Snapshot) -
 #[test]
 fn a_window_ends_under_a_writer() {
     let scene = || shortly_before(Scene::with_line(), |line| line.start_ticks + line.window_ticks);
-    a_writer_meets_a_reader(&["Published", "Learning", "help", "expiry"], scene, reading);
+    a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, reading);
 }
 
 /// Rules 2, 4 and 5: the window of a line that is ahead of the reference passes under the writer.
 #[test]
 fn a_window_passes_under_a_writer() {
     let scene = || shortly_before(Scene::with_long_line(), Snapshot::end_ticks);
-    a_writer_meets_a_reader(&["Published", "Learning", "help", "expiry"], scene, slow_reading);
+    a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, slow_reading);
 }
 
 /// Rules 6 and 7: a reading without a line that spans a recovery. Right after the recovery the

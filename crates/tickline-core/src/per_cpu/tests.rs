@@ -14,7 +14,7 @@ use crate::units::FixedNs;
 /// CPU 1 is ahead of CPU 0 by this many ticks (ns): less than a window, which would refuse more.
 const SKEW_TICKS: u64 = 100_000_000;
 
-type Units = [SharedClock<HookedCell>];
+type Clocks = [SharedClock<HookedCell>];
 
 /// Two CPUs whose counters have one rate and different origins, and a thread that is on one of
 /// them.
@@ -44,29 +44,29 @@ impl CpuCounter for Board {
 }
 
 /// An iteration of each CPU's loop in turn, until both are in their steady state.
-fn settled_board(atomic: bool) -> (&'static Board, &'static Units, [Calibration; 2]) {
+fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [Calibration; 2]) {
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
-    let units = leak([(); 2].map(|()| SharedClock::new(HookedCell::new(machine))));
+    let clocks = leak([(); 2].map(|()| SharedClock::new(HookedCell::new(machine))));
     let mut calibrations = [(); 2].map(|()| Calibration::new(CONFIG));
     let mut steady = 0;
     for _ in 0..400 {
-        let next = [0, 1].map(|cpu| calibrate(board, units, &mut calibrations, cpu));
+        let next = [0, 1].map(|cpu| calibrate(board, clocks, &mut calibrations, cpu));
         steady += u32::from(next == [INTERVAL_NS; 2]);
         if steady == 6 {
             machine.pass(100_000_000);
             board.on.set(0);
-            return (board, units, calibrations);
+            return (board, clocks, calibrations);
         }
         machine.pass(next[0].min(next[1]));
     }
-    panic!("the units did not settle");
+    panic!("the clocks did not settle");
 }
 
 /// An iteration on `cpu`. Returns when the next one is due, ns from now.
-fn calibrate(board: &'static Board, units: &Units, calibrations: &mut [Calibration; 2], cpu: usize) -> u64 {
+fn calibrate(board: &'static Board, clocks: &Clocks, calibrations: &mut [Calibration; 2], cpu: usize) -> u64 {
     board.on.set(cpu);
-    let iterate = |control: &mut Control| maintain(control, &units[cpu], cpu, board, board.machine);
+    let iterate = |control: &mut Control| maintain(control, &clocks[cpu], cpu, board, board.machine);
     let iteration = calibrations[cpu].run(&CONFIG, iterate, |_| false, || board.machine.now().cast_signed());
     iteration.expect("the thread was just put there").next_in_ns
 }
@@ -76,11 +76,11 @@ fn calibrate(board: &'static Board, units: &Units, calibrations: &mut [Calibrati
 /// the old one does not count. Symptom: the bounds went on as if it had no steps.
 #[test]
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
-    let (board, units, _) = settled_board(true);
+    let (board, clocks, _) = settled_board(true);
     let (mut calibration, mut config) = (Calibration::new(CONFIG), CONFIG);
     let now_ns = || board.machine.now().cast_signed();
     let pass = |calibration: &mut Calibration, config: &Config| {
-        let iterate = |control: &mut Control| maintain(control, &units[0], 0, board, board.machine);
+        let iterate = |control: &mut Control| maintain(control, &clocks[0], 0, board, board.machine);
         let stay = |ns| {
             board.machine.pass(ns);
             true
@@ -93,20 +93,20 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     assert!(calibration.is_ready(i64::MIN));
     config.resolutions.reference_ns = 20_000;
     pass(&mut calibration, &config);
-    assert!(!units[0].cell.load().is_published());
+    assert!(!clocks[0].cell.load().is_published());
 }
 
 /// The readings of the fast path, as ns of the reference.
-const READINGS: [fn(&Units, &Board) -> Option<i64>; 4] = [
-    |units, board| unit(units, board.now()).and_then(|(unit, read)| unit.read(&read)),
-    |units, board| unit(units, board.now_ordered()).and_then(|(unit, read)| unit.read(&read)),
-    |units, board| {
-        let (unit, read) = unit(units, board.now())?;
-        unit.read_unix(&read).map(|ns| ns - 1_000_000_000_000)
+const READINGS: [fn(&Clocks, &Board) -> Option<i64>; 4] = [
+    |clocks, board| cpu_clock(clocks, board.now()).and_then(|(clock, read)| clock.read(&read)),
+    |clocks, board| cpu_clock(clocks, board.now_ordered()).and_then(|(clock, read)| clock.read(&read)),
+    |clocks, board| {
+        let (clock, read) = cpu_clock(clocks, board.now())?;
+        clock.read_unix(&read).map(|ns| ns - 1_000_000_000_000)
     },
-    |units, board| {
-        let (unit, read) = unit(units, board.now_ordered())?;
-        unit.read_bounds(&read).map(|line| line.ns)
+    |clocks, board| {
+        let (clock, read) = cpu_clock(clocks, board.now_ordered())?;
+        clock.read_bounds(&read).map(|line| line.ns)
     },
 ];
 
@@ -138,11 +138,11 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
     for atomic in [false, true] {
         let mut refused = 0;
         for reading in READINGS {
-            let (board, units, _) = settled_board(atomic);
+            let (board, clocks, _) = settled_board(atomic);
             let mut served = 0;
             let steps = moved_at_each_step(board, || {
                 let before = board.machine.truth_ns();
-                match reading(units, board) {
+                match reading(clocks, board) {
                     Some(ns) => {
                         let after = board.machine.truth_ns();
                         assert!((before - 50..after + 50).contains(&ns), "off by {}", ns - after);
@@ -162,33 +162,33 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
 /// The same for the slow path, which also must not take the other CPU's counter for one that was
 /// reset, or ran past the window.
 #[test]
-fn a_migration_never_ends_the_line_of_a_unit() {
+fn a_migration_never_ends_a_cpus_line() {
     for atomic in [false, true] {
-        let (board, units, _) = settled_board(atomic);
+        let (board, clocks, _) = settled_board(atomic);
         let steps = moved_at_each_step(board, || {
             let before = board.machine.truth_ns();
-            let (_, reading) = read_slow(units, board, board.machine).expect("in the table");
+            let (_, reading) = read_slow(clocks, board, board.machine).expect("in the table");
             let after = board.machine.truth_ns();
             assert!((before - 50..after + 50).contains(&reading.ns), "off by {}", reading.ns - after);
             assert!(matches!(reading.source, Source::Line { .. }), "{reading:?}");
         });
         assert!(steps >= 4, "{steps} steps");
-        assert!(units.iter().all(|unit| unit.cell.load().is_published()));
+        assert!(clocks.iter().all(|clock| clock.cell.load().is_published()));
     }
 }
 
-/// Replaces a unit's line by one of `ns` per 10 ticks (the old one has 10), which meets the
+/// Replaces a clock's line by one of `ns` per 10 ticks (the old one has 10), which meets the
 /// old one at the present tick.
-fn bend(board: &Board, unit: &SharedClock<HookedCell>, ns: u64) {
-    let (old, ticks) = (unit.cell.snapshot(), board.machine.now());
+fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
+    let (old, ticks) = (clock.cell.snapshot(), board.machine.now());
     let replacing = old.state.replacing();
-    assert!(unit.cell.swap(old.state, replacing));
+    assert!(clock.cell.swap(old.state, replacing));
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope, old.shift).unwrap();
-    let next = next.with_b(next.b_through(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
+    let next = next.with_b(next.b_not_below_ns(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
     let line = Snapshot { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
-    let bounds = unit.cell.slot(old.state).bounds(old.state.b);
-    assert!(unit.cell.publish(replacing, &line, &bounds, None));
+    let bounds = clock.cell.slot(old.state).bounds(old.state.b);
+    assert!(clock.cell.publish(replacing, &line, &bounds, None));
 }
 
 /// The thread is stopped between the counter and the line, while the line is replaced by one that
@@ -200,14 +200,14 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
     for (stop, reading) in
         [Step::Load, Step::SecondLoad].into_iter().flat_map(|stop| READINGS.map(|it| (stop, it)))
     {
-        let (board, units, _) = settled_board(true);
-        let before = read_slow(units, board, board.machine).unwrap().1.ns;
+        let (board, clocks, _) = settled_board(true);
+        let before = read_slow(clocks, board, board.machine).unwrap().1.ns;
         let replace = move || {
             board.machine.pass(100);
-            bend(board, &units[0], 100);
+            bend(board, &clocks[0], 100);
         };
         let ((), ns) =
-            interrupted(board.machine, move |step| step == stop, replace, || reading(units, board));
+            interrupted(board.machine, move |step| step == stop, replace, || reading(clocks, board));
         assert!(ns.is_none_or(|ns| ns >= before), "{ns:?} after {before}");
         assert!(stop == Step::Load || ns.is_none(), "the line was replaced before the second load");
     }
@@ -216,21 +216,21 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
 /// Rule 1, in the slow path: the counter was read after the line had been replaced by a flatter
 /// one, so the old one would be ahead of what comes next.
 #[test]
-fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
-    let (board, units, _) = settled_board(true);
+fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
+    let (board, clocks, _) = settled_board(true);
     let reads = leak(Cell::new(0));
     board.machine.hooks.set(move |step| {
         reads.set(reads.get() + u32::from(step == Step::Counter));
         // The first load tells the CPU.
         if step == Step::Counter && reads.get() == 2 {
-            bend(board, &units[0], 1);
+            bend(board, &clocks[0], 1);
             board.machine.pass(10_000);
         }
     });
-    let first = read_slow(units, board, board.machine).unwrap().1.ns;
+    let first = read_slow(clocks, board, board.machine).unwrap().1.ns;
     board.machine.hooks.clear();
     assert!(reads.get() > 2, "the replaced line was used");
-    let second = read_slow(units, board, board.machine).unwrap().1.ns;
+    let second = read_slow(clocks, board, board.machine).unwrap().1.ns;
     assert!(second >= first, "{second} after {first}");
 }
 
@@ -238,28 +238,28 @@ fn rule_1_a_unit_s_line_is_current_when_the_counter_is_read() {
 /// not wait for it.
 #[test]
 fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
-    let (board, units, mut calibrations) = settled_board(true);
+    let (board, clocks, mut calibrations) = settled_board(true);
     let read = move || {
         let start = board.machine.now();
-        let seen = read_slow(units, board, board.machine).unwrap().1;
+        let seen = read_slow(clocks, board, board.machine).unwrap().1;
         assert!(board.machine.now() - start < 200, "waited for a writer that cannot run");
         seen
     };
-    let published = units[0].events(Event::Publication);
+    let published = clocks[0].events(Event::Publication);
     let (seen, _) =
-        interrupted(board.machine, is_publish, read, || calibrate(board, units, &mut calibrations, 0));
-    assert_eq!(units[0].events(Event::Help), 1);
-    assert_eq!(units[0].events(Event::Publication), published, "the late line was published");
+        interrupted(board.machine, is_publish, read, || calibrate(board, clocks, &mut calibrations, 0));
+    assert_eq!(clocks[0].events(Event::Help), 1);
+    assert_eq!(clocks[0].events(Event::Publication), published, "the late line was published");
     assert!(matches!(seen.source, Source::Reference { .. }), "{seen:?}");
-    assert!(read_slow(units, board, board.machine).unwrap().1.ns >= seen.ns);
+    assert!(read_slow(clocks, board, board.machine).unwrap().1.ns >= seen.ns);
 }
 
 #[test]
 fn an_id_outside_of_the_table_reads_nothing() {
-    let (board, units, _) = settled_board(false);
+    let (board, clocks, _) = settled_board(false);
     board.on.set(1);
-    let units = &units[..1];
-    assert!(READINGS.iter().all(|reading| reading(units, board).is_none()));
-    assert!(read_slow(units, board, board.machine).is_none());
-    assert!(maintain(&mut Control::new(CONFIG), &units[0], 0, board, board.machine).is_none());
+    let clocks = &clocks[..1];
+    assert!(READINGS.iter().all(|reading| reading(clocks, board).is_none()));
+    assert!(read_slow(clocks, board, board.machine).is_none());
+    assert!(maintain(&mut Control::new(CONFIG), &clocks[0], 0, board, board.machine).is_none());
 }

@@ -59,7 +59,7 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ti
 /// The least `b` of `next` that keeps it above all points (ticks, units of 2^-64 ns). `None` if the
 /// points need values so far apart that 64 bits can't tell which one is the larger.
 fn least_b(next: &Known, points: &[(u64, BigInt)]) -> Option<i64> {
-    let needed = || points.iter().map(|(ticks, exact)| next.b_through(exact.clone(), *ticks));
+    let needed = || points.iter().map(|(ticks, exact)| next.b_not_below_ns(exact.clone(), *ticks));
     let (least, most) = (needed().min()?, needed().max()?);
     (&most - least < wide(1_u64 << 62)).then(|| wrapped_i64(&most))
 }

@@ -239,7 +239,7 @@ proptest! {
         // A whole `b` meets this bound exactly, and the next one does not.
         let exact = next.line.fixed_at(at);
         for (from, high_water) in
-            [(target.at(at), high_water), (target.at(at), near), (exact, i64::MIN), (above(exact, 1), i64::MIN)]
+            [(target.fixed_at(at), high_water), (target.fixed_at(at), near), (exact, i64::MIN), (above(exact, 1), i64::MIN)]
         {
             discipline::check_recover(&next, from, high_water, start, at, probe);
         }

@@ -57,7 +57,7 @@ impl Known {
     }
 
     /// The least `b` with which this line is not below `needed` (units of 2^-64 ns) at `ticks`.
-    pub(crate) fn b_through(&self, needed: BigInt, ticks: u64) -> BigInt {
+    pub(crate) fn b_not_below_ns(&self, needed: BigInt, ticks: u64) -> BigInt {
         let spare: BigInt = (self.with_b(0).exact_at(ticks) - needed) >> 64;
         -spare
     }
@@ -76,15 +76,15 @@ pub(crate) fn check_conversion(known: &Known, ticks: u64, ns: FixedNs) {
     }
     assert!(!state.allows_fast_path() || state.fast_at(shift, ticks) == at, "{known:?} at {ticks}");
     if i64::try_from(floor_ns(&units(ns))).is_ok() {
-        let least = wrapped_i64(&known.b_through(units(ns) << 16, ticks));
-        assert_eq!(state.b_through(shift, ticks, ns), least, "{known:?} through {ns:?} at {ticks}");
+        let least = wrapped_i64(&known.b_not_below_ns(units(ns) << 16, ticks));
+        assert_eq!(state.b_not_below_ns(shift, ticks, ns), least, "{known:?} through {ns:?} at {ticks}");
     }
 }
 
 /// Rule 9: the least `b` with which a line is not below another, at any tick.
 pub(crate) fn check_not_below(new: &Known, old: &Known, ticks: u64) {
     let b = new.line.state.b_not_below(old.line.state, old.line.shift, ticks);
-    let least = wrapped_i64(&new.b_through(old.exact_at(ticks), ticks));
+    let least = wrapped_i64(&new.b_not_below_ns(old.exact_at(ticks), ticks));
     assert_eq!(b, least, "{new:?} {old:?} at {ticks}");
 }
 

@@ -18,8 +18,8 @@
 //! change that.
 //!
 //! A counter that went back without a suspend (a machine was restored, a thread was moved to
-//! another CPU's counter) has a lower limit: it cannot have come further than the reference did
-//! at the kernel's slowest rate.
+//! another CPU's counter) has a tighter upper limit: it cannot have come further than the reference
+//! did at the kernel's slowest rate.
 //!
 //! References: Linux `kernel/time/ntp.c`, `include/linux/timex.h`, `kernel/time/timekeeping.c`
 //! (`timekeeping_resume`).
@@ -49,13 +49,14 @@ use super::SharedClock;
 use crate::cell::{Evidence, Snapshot, StateCell};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
-use crate::sample::{KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
+use crate::sample::{MAX_KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
 use crate::units::{NS_PER_S, ticks_between, ticks_since};
 
 /// By how much the reference's rate may have fallen unnoticed since it was sampled, ppb of that
 /// rate: 36.9 %, from the fastest slew to the slowest.
-const UNNOTICED_SLEW_PPB: i64 =
-    (2 * KERNEL_SLEW_PPB * NS_PER_S.cast_signed()).div_euclid(NS_PER_S.cast_signed() + KERNEL_SLEW_PPB) + 1;
+const UNNOTICED_SLEW_PPB: i64 = (2 * MAX_KERNEL_SLEW_PPB * NS_PER_S.cast_signed())
+    .div_euclid(NS_PER_S.cast_signed() + MAX_KERNEL_SLEW_PPB)
+    + 1;
 
 const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 369_000_000);
 

@@ -60,7 +60,7 @@ const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
 /// The range is taken to be this many times the largest distance that was seen. With 2, bounds were
 /// wrong in the simulator: the samples had happened to fall near the intended line.
-const SAFETY: i64 = 4;
+const RANGE_FACTOR: i64 = 4;
 
 /// The least number of samples in a block of evidence.
 const BLOCK_SAMPLES: u32 = 32;
@@ -85,23 +85,24 @@ pub(super) struct Departure {
     pub(super) distance: FixedNs,
     /// How wide it is.
     pub(super) width: FixedNs,
-    /// How wide the range is that the samples before it leave open at `ticks`.
-    pub(super) open: FixedNs,
+    /// The width of the range that the samples before it allow at `ticks`.
+    pub(super) uncertainty: FixedNs,
     /// The width of the narrowest sample before it.
     pub(super) narrowest_before: FixedNs,
 }
 
 impl Departure {
     fn is_clear(&self, narrowest: FixedNs) -> bool {
-        self.width.max(self.open) <= widest_clear(narrowest)
+        self.width.max(self.uncertainty) <= widest_clear(narrowest)
     }
 
-    /// The distance, less the most that noise can do. That is half of a sum: what the sample and
-    /// the open range are wider than the narrowest sample, and the reference's rounding.
+    /// The distance, less the most that noise can do:
+    /// `((width - narrowest) + (uncertainty - narrowest) + 1 ns of rounding) / 2`.
     fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
         let wider = self.width.minus(narrowest).max(FixedNs::ZERO);
-        let open = if self.is_clear(narrowest) { FixedNs::ZERO } else { self.open.minus(narrowest) };
-        let noise = wider.plus(open.max(FixedNs::ZERO)).plus(FixedNs::from_ns(1)).half();
+        let uncertainty =
+            if self.is_clear(narrowest) { FixedNs::ZERO } else { self.uncertainty.minus(narrowest) };
+        let noise = wider.plus(uncertainty.max(FixedNs::ZERO)).plus(FixedNs::from_ns(1)).half();
         self.distance.minus(noise).max(FixedNs::ZERO)
     }
 }
@@ -173,7 +174,7 @@ impl Dither {
         let most = FixedNs::from_ns(MAX_NS.cast_signed());
         let Some(previous) = self.previous else { return most };
         let largest = self.current.map_or(FixedNs::ZERO, |block| block.largest).max(previous);
-        largest.times(SAFETY).clamp(FixedNs::from_ns(MIN_NS.cast_signed()), most)
+        largest.times(RANGE_FACTOR).clamp(FixedNs::from_ns(MIN_NS.cast_signed()), most)
     }
 }
 
@@ -229,14 +230,15 @@ mod tests {
     fn the_range_is_known_by_enough_clear_samples() {
         for (what, steps) in CASES {
             let (mut dither, mut ticks) = (Dither::new(), 1 << 40);
-            for (place, &(samples, gap_ms, distance_ns, (width_ns, open_ns), range_ns)) in
+            for (place, &(samples, gap_ms, distance_ns, (width_ns, uncertainty_ns), range_ns)) in
                 steps.iter().enumerate()
             {
-                let (width, open) = (FixedNs::from_ns(width_ns), FixedNs::from_ns(open_ns));
+                let (width, uncertainty) = (FixedNs::from_ns(width_ns), FixedNs::from_ns(uncertainty_ns));
                 let distance = FixedNs::from_ns(distance_ns).plus(FixedNs::from_ns(1).half());
                 for _ in 0..samples {
                     ticks += gap_ms * 1_000_000;
-                    let departure = Departure { ticks, distance, width, open, narrowest_before: width };
+                    let departure =
+                        Departure { ticks, distance, width, uncertainty, narrowest_before: width };
                     dither.add(&departure, Slope::from_hz(1_000_000_000).unwrap());
                 }
                 assert_eq!(dither.is_known(), range_ns.is_some(), "{what}, step {place}");

@@ -84,7 +84,7 @@ impl ClockGuard {
         // Reads the environment on this thread, through std if need be. A reading that could not has
         // taken `TICKLINE` for unset.
         if learn_environment(GLOBAL.probes()) {
-            GLOBAL.judge_again();
+            GLOBAL.request_judgement();
         }
         with_global_thread(|slot| {
             if let Some(running) = slot {

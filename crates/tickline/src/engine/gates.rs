@@ -17,7 +17,7 @@ use core::sync::atomic::Ordering;
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Control, DISRUPTED_OFFSET_NS, Iteration};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::{ControlLoop, Platform};
+use tickline_core::driver::{LockedState, Platform};
 use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::gate::{
     Clocksource, Comparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge, judge_missing_line,
@@ -53,9 +53,9 @@ const COST_RETRY_NS: i64 = 5_000_000_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Judgement {
     /// Why the first closed gate is closed.
-    closed: Option<Reason>,
+    closed_by: Option<Reason>,
     /// Why the OS serves Unix time.
-    unix_closed: Option<Reason>,
+    unix_closed_by: Option<Reason>,
     clocksource: Clocksource,
 }
 
@@ -67,18 +67,18 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 impl Engine {
     /// Judges by these from now on.
     pub(super) fn set_policy(&self, trust: Trust, assume_invariant: bool) {
-        // ORDERING: Relaxed for both, a setting. `judge_again` below publishes it.
+        // ORDERING: Relaxed for both, a setting. `request_judgement` below publishes it.
         let order = Ordering::Relaxed;
         let before =
             (self.trust.swap(trust as u8, order), self.assume_invariant.swap(assume_invariant, order));
         if before != (trust as u8, assume_invariant) {
-            self.judge_again(); // even if nobody has judged: somebody may be about to
+            self.request_judgement(); // even if nobody has judged: somebody may be about to
         }
     }
 
     /// Ends the present line. The gates are judged again before the next one.
-    pub(crate) fn judge_again(&self) {
-        self.clock.keeper.judge_again(self);
+    pub(crate) fn request_judgement(&self) {
+        self.clock.keeper.request_judgement(self);
     }
 
     /// The clock's own facts, for these lines.
@@ -88,7 +88,7 @@ impl Engine {
         let trust = usize::from(self.trust.load(Ordering::Relaxed));
         facts.trust = TRUSTS.get(trust).copied().unwrap_or(Trust::Auto);
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
-        facts.switched_off = self.is_disabled().then_some(Reason::DisabledByProgram);
+        facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
         facts.comparison = compare::result().unwrap_or(Comparison::Pending);
         facts.has_line_per_cpu = lines == Lines::PerCpu;
         facts.was_slower_than_os = self.reason_of(Gate::Cost) == Some(Reason::Slow);
@@ -118,9 +118,9 @@ impl Engine {
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.
-    pub(crate) fn wants_comparison(&self) -> bool {
+    pub(crate) fn needs_comparison(&self) -> bool {
         self.probes() == Probes::Full
-            && self.clock.lock(self).is_some_and(|control_loop| facts::want_comparison(&control_loop.facts))
+            && self.clock.lock(self).is_some_and(|locked| facts::needs_comparison(&locked.facts))
     }
 
     /// As [`DrivenClock::review`](tickline_core::driver::DrivenClock::review). The facts are the
@@ -139,14 +139,14 @@ impl Engine {
     fn judge(
         &self,
         lines: Lines,
-        control_loop: &mut ControlLoop,
+        locked: &mut LockedState,
         present: Option<Judgement>,
     ) -> Option<Result<(), Closed>> {
-        if !self.collect(&mut control_loop.facts, lines) {
+        if !self.collect(&mut locked.facts, lines) {
             return None;
         }
-        let judgement = self.judge_facts(&control_loop.facts);
-        (Some(judgement) != present).then(|| self.act_on(judgement, control_loop))
+        let judgement = self.judge_facts(&locked.facts);
+        (Some(judgement) != present).then(|| self.act_on(judgement, locked))
     }
 
     #[inline(never)]
@@ -154,23 +154,23 @@ impl Engine {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
         Judgement {
-            closed: first_closed(verdicts),
-            unix_closed: verdicts[Gate::UnixCost as usize].closed,
+            closed_by: first_closed(verdicts),
+            unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by,
             clocksource: facts.clocksource,
         }
     }
 
     /// What follows from what was found. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn act_on(&self, found: Judgement, control_loop: &mut ControlLoop) -> Result<(), Closed> {
-        let wait_ns = match found.closed {
+    fn act_on(&self, found: Judgement, locked: &mut LockedState) -> Result<(), Closed> {
+        let wait_ns = match found.closed_by {
             None => {
-                let resolution_ticks = control_loop.facts.resolution_ticks.unwrap_or(0);
+                let resolution_ticks = locked.facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
                     found.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
                 resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
-                control_loop.control.begin_anew(Config { resolutions, ..control_loop.control.config });
-                control_loop.control.serves_unix = found.unix_closed.is_none();
+                locked.control.begin_anew(Config { resolutions, ..locked.control.config });
+                locked.control.serves_unix = found.unix_closed_by.is_none();
                 return Ok(());
             }
             // The kernel decides about the counter within seconds of boot.
@@ -186,7 +186,7 @@ impl Engine {
     fn record(&self, verdict: Verdict) {
         let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning {
-            None => code(verdict.closed),
+            None => code(verdict.closed_by),
             warning => code(warning) | WARNING,
         };
         // ORDERING: Relaxed, a value on its own. The keeper's word, which the judge exchanges
@@ -200,12 +200,12 @@ impl Engine {
         let place = usize::from(code & !WARNING).checked_sub(1);
         let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
         let mut verdict = Verdict::of(gate, None);
-        *(if code & WARNING == 0 { &mut verdict.closed } else { &mut verdict.warning }) = reason;
+        *(if code & WARNING == 0 { &mut verdict.closed_by } else { &mut verdict.warning }) = reason;
         verdict
     }
 
     fn reason_of(&self, gate: Gate) -> Option<Reason> {
-        self.recorded(gate).closed
+        self.recorded(gate).closed_by
     }
 
     /// Whether the last judgement has left Unix time to the OS.
@@ -238,13 +238,13 @@ impl Engine {
     /// What the control loop last found of the line that serves this CPU.
     #[inline(never)]
     pub(super) fn figures(&self) -> Figures {
-        let unit = self.per_cpu_table().and_then(Table::unit_here);
-        unit.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
+        let clock = self.per_cpu_table().and_then(Table::clock_here);
+        clock.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
     }
 
     /// Whether the control loop has found a jump. A function of its own, whose frame is gone soon.
     #[inline(never)]
-    fn was_disrupted(&self) -> bool {
+    fn loop_found_disruption(&self) -> bool {
         self.figures().is_disrupted
     }
 
@@ -254,7 +254,7 @@ impl Engine {
     }
 
     /// Whether a gate is closed.
-    pub(crate) fn is_closed(&self) -> bool {
+    pub(crate) fn is_gate_closed(&self) -> bool {
         !matches!(self.clock.keeper.stage(), Stage::Unjudged | Stage::Open)
     }
 
@@ -300,7 +300,7 @@ impl Engine {
     /// control loop says so. Until its next iteration this asks the OS clock, which is far
     /// outside the line's bounds then.
     pub(crate) fn is_disrupted(&self) -> bool {
-        if self.was_disrupted() {
+        if self.loop_found_disruption() {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();
@@ -327,12 +327,12 @@ impl Closable for Engine {
 }
 
 impl Platform for Engine {
-    fn try_lock<'a>(&self, lock: &'a TryLock<ControlLoop>) -> Option<LockGuard<'a, ControlLoop>> {
+    fn try_lock<'a>(&self, lock: &'a TryLock<LockedState>) -> Option<LockGuard<'a, LockedState>> {
         // SAFETY: the token is the same for all processes that share this memory, and differs from
         // that of each process whose copy this memory is; where that cannot be known, it is the
         // same for all. POSIX forbids a program to fork in a signal handler and to return from it
         // in the child.
-        unsafe { lock.try_lock(sys::lock_token(), ControlLoop::forget_judgement) }
+        unsafe { lock.try_lock(sys::lock_token(), LockedState::forget_judgement) }
     }
 
     fn monotonic_ns(&self) -> i64 {
@@ -343,20 +343,20 @@ impl Platform for Engine {
         self.interval_ns()
     }
 
-    fn judge(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
-        self.judge(lines, control_loop, None)
+    fn judge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+        self.judge(lines, locked, None)
     }
 
-    fn review(&self, lines: Lines, control_loop: &mut ControlLoop) -> Option<Result<(), Closed>> {
-        if facts::are_current(&control_loop.facts) {
+    fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+        if facts::are_current(&locked.facts) {
             return None;
         }
         let present = (self.clock.keeper.stage() == Stage::Open).then(|| Judgement {
-            closed: None,
-            unix_closed: self.reason_of(Gate::UnixCost),
-            clocksource: control_loop.facts.clocksource,
+            closed_by: None,
+            unix_closed_by: self.reason_of(Gate::UnixCost),
+            clocksource: locked.facts.clocksource,
         });
-        self.judge(lines, control_loop, present)
+        self.judge(lines, locked, present)
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {

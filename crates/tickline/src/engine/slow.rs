@@ -12,7 +12,7 @@ use tickline_core::shared::{BoundedReading, Source};
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
 use crate::per_cpu::Table;
-use crate::per_cpu::pass::CpuPass;
+use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::reading::Reading;
 use crate::status::State;
 use crate::substitute::Timescale;
@@ -185,16 +185,20 @@ impl Engine {
 
     /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
     /// next CPU is due, ns; `None` as [`maintain`](Self::maintain).
-    pub(crate) fn calibrate_cpus(&self, pass: &mut CpuPass, notifier: &ClockSetNotifier) -> Option<u64> {
+    pub(crate) fn calibrate_cpus(
+        &self,
+        pass: &mut CpuCalibrations,
+        notifier: &ClockSetNotifier,
+    ) -> Option<u64> {
         let Some(table) = self.cpu_lines.made() else {
             return self.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_lines(Lines::PerCpu);
-        let (control_loop, lines) = self.clock.lock_judged(self)?;
+        let (locked, lines) = self.clock.lock_judged(self)?;
         if lines == Lines::Common {
             return None; // somebody has left the CPUs' lines again
         }
-        let config = control_loop.control.config;
+        let config = locked.control.config;
         Some(pass.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
     }
 

@@ -6,7 +6,7 @@ use tickline_core::control::{Config, DrivenBy, MIN_INTERVAL_NS};
 use tickline_core::sample::Resolutions;
 use tickline_core::state::LineState;
 
-use super::pass::CpuPass;
+use super::calibrations::CpuCalibrations;
 use super::*;
 use crate::engine::Engine;
 use crate::options::{Driver, Settings};
@@ -34,7 +34,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: 0 },
         driven_by: DrivenBy::PinnedThread,
     };
-    let mut pass = CpuPass::default();
+    let mut pass = CpuCalibrations::default();
     let notifier = ClockSetNotifier::new();
     let wait_ns = pass.run(&table, &config, &notifier);
     assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
@@ -51,17 +51,17 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let status = table.status();
     assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
 
-    let published = table.units.iter().filter(|unit| unit.cell.load().is_published());
-    let ends_ns = published.map(|unit| unit.cell.snapshot()).map(|line| line.at(line.end_ticks()));
+    let published = table.clocks.iter().filter(|clock| clock.cell.load().is_published());
+    let ends_ns = published.map(|clock| clock.cell.snapshot()).map(|line| line.at(line.end_ticks()));
     let most_ns = ends_ns.max().unwrap_or(0);
     assert!(table.is_passed_by(most_ns.max(OsClock.monotonic_ns())), "a line that has ended");
     assert!(most_ns == 0 || !table.is_passed_by(most_ns - 1), "a line that may be read");
 }
 
 /// Lets a CPU's readings be `b_ns` at the least, as the end of a line that was so far ahead.
-fn set_high_water(unit: &SharedClock, b_ns: i64) {
+fn set_high_water(clock: &SharedClock, b_ns: i64) {
     let mark = LineState { b: b_ns, ..LineState::default() };
-    while !unit.cell.swap(unit.cell.load(), mark) {}
+    while !clock.cell.swap(clock.cell.load(), mark) {}
 }
 
 /// The engine's thread, once it has made a line for each CPU, and these. `None`, with a message,
@@ -72,7 +72,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &T
     loop {
         match engine.per_cpu_table() {
             Some(table) => return Some((thread, table)),
-            None if needs().is_err() || engine.is_closed() => break,
+            None if needs().is_err() || engine.is_gate_closed() => break,
             None => std::thread::yield_now(),
         }
     }
@@ -90,13 +90,13 @@ fn readers_leave_the_cpus_lines_in_order() {
     let Some(home) = CpuMask::of_this_thread() else {
         return eprintln!("SKIPPED: no way to say where this thread may run");
     };
-    let here = (0..table.units.len()).find(|cpu| home.contains(*cpu)).expect("this CPU");
+    let here = (0..table.clocks.len()).find(|cpu| home.contains(*cpu)).expect("this CPU");
     assert!(CpuMask::only(here).is_some_and(|mask| mask.apply()), "it is in the mask");
     let mut most_ns = 0;
-    for (cpu, unit) in table.units.iter().enumerate() {
+    for (cpu, clock) in table.clocks.iter().enumerate() {
         let ahead_ns = if cpu == here { 20_000_000 } else { 100_000_000 };
         let mark_ns = OsClock.monotonic_ns() + ahead_ns;
-        set_high_water(unit, mark_ns);
+        set_high_water(clock, mark_ns);
         most_ns = most_ns.max(mark_ns);
     }
     drop(thread);
@@ -119,12 +119,12 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));
     let Some((thread, table)) = with_cpus_lines(&engine) else { return };
     let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
-    table.units.iter().for_each(|unit| set_high_water(unit, mark_ns));
+    table.clocks.iter().for_each(|clock| set_high_water(clock, mark_ns));
     drop(thread);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
     // The lock stays held, as a forked child finds it that its parent's thread held.
     // SAFETY: the guard is not used any more, as if its holder were in another process.
-    let held = unsafe { engine.clock.control_loop.try_lock(sys::lock_token() ^ 2, |_| ()) };
+    let held = unsafe { engine.clock.locked.try_lock(sys::lock_token() ^ 2, |_| ()) };
     core::mem::forget(held.expect("nobody has it"));
     let others = engine.collector();
     engine.maintain(DrivenBy::Timer);

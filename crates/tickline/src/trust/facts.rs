@@ -44,12 +44,12 @@ fn is_accepted() -> Option<bool> {
 /// Whether the counter may be read. That is a SIGSEGV where the process may not, and unwanted where
 /// the program has switched the counter off.
 const fn is_usable(facts: &Facts) -> bool {
-    facts.may_read_counter && facts.has_counter && facts.switched_off.is_none()
+    facts.may_read_counter && facts.has_counter && facts.switched_off_by.is_none()
 }
 
 /// Whether the CPUs' counters should be compared.
-pub(crate) const fn want_comparison(facts: &Facts) -> bool {
-    is_usable(facts) && gate::wants_comparison(facts)
+pub(crate) const fn needs_comparison(facts: &Facts) -> bool {
+    is_usable(facts) && gate::needs_comparison(facts)
 }
 
 /// Whether the facts that may change while a clock runs are still the same. Reads one small file, or
@@ -85,7 +85,7 @@ mod tests {
         };
         assert!(are_current(&facts));
         // As if the counter were usable, and no kernel kept time with it.
-        (facts.may_read_counter, facts.has_counter, facts.switched_off) = (true, true, None);
+        (facts.may_read_counter, facts.has_counter, facts.switched_off_by) = (true, true, None);
         facts.matching_clocksource = match facts.clocksource {
             Clocksource::Riscv => Clocksource::Tsc,
             _ => Clocksource::Riscv,

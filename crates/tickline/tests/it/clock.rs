@@ -153,7 +153,7 @@ fn a_comparison_is_made_where_it_matters() {
         skip("the kernel has compared the counters of this machine itself");
         return;
     }
-    let closed = [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed);
+    let closed = [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed_by);
     if closed.iter().any(Option::is_some) {
         skip("no counter to compare, or none that is worth it");
         return;

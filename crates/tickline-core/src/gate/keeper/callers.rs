@@ -24,9 +24,10 @@ const CALLS_PER_INTERVAL: u64 = 256;
 /// renews a line that nobody has read for a while.
 const STREAK: u64 = 8;
 
-/// Iterations that readers run between two checks of the facts. That is four seconds at the default
-/// interval, because a check takes some 10 us. A thread checks at each interval.
-const ITERATIONS_PER_CHECK: u64 = 8;
+/// Iterations between two reviews of the facts, where no thread drives the clock. That is four
+/// seconds at the default interval, because a review takes some 10 us. A thread reviews them at each
+/// interval.
+const ITERATIONS_PER_REVIEW: u64 = 8;
 
 impl GateKeeper {
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
@@ -58,10 +59,11 @@ impl GateKeeper {
         }
     }
 
-    /// Counts an iteration that a reader has run; says whether the reader should check the facts.
+    /// Counts an iteration that a reader or the program has run; says whether a review of the facts
+    /// is due.
     pub fn count_iteration(&self) -> bool {
         // ORDERING: Relaxed, a count of its own.
-        self.iterations.fetch_add(1, Ordering::Relaxed).checked_rem(ITERATIONS_PER_CHECK) == Some(0)
+        self.iterations.fetch_add(1, Ordering::Relaxed).checked_rem(ITERATIONS_PER_REVIEW) == Some(0)
     }
 }
 

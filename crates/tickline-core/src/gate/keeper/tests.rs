@@ -55,7 +55,7 @@ type NamedAct = (&'static str, fn(&GateKeeper, &Gate));
 const ACTS: [NamedAct; 6] = [
     ("disable", |keeper, gate| keeper.disable(gate)),
     ("enable", |keeper, _| keeper.enable()),
-    ("judge_again", |keeper, gate| keeper.judge_again(gate)),
+    ("request_judgement", |keeper, gate| keeper.request_judgement(gate)),
     ("set_lines", |keeper, _| keeper.set_lines(Lines::PerCpu)),
     ("disable, enable", |keeper, gate| {
         keeper.disable(gate);
@@ -73,13 +73,13 @@ fn a_gate_is_judged_once_and_again_when_asked() {
     assert_eq!((gate.keeper.stage(), gate.keeper.is_due(i64::MIN)), (Stage::Unjudged, true));
     assert!(gate.opens());
     assert!(gate.judge_if_due(0, || panic!("judged already")));
-    gate.keeper.judge_again(&gate);
+    gate.keeper.request_judgement(&gate);
     assert!(!gate.open.get());
     assert!(gate.opens());
     gate.keeper.disable(&gate);
     assert!(!gate.open.get());
     assert!(!gate.judge_if_due(0, || panic!("switched off")));
-    gate.keeper.judge_again(&gate);
+    gate.keeper.request_judgement(&gate);
     assert!(!gate.judge_if_due(0, || panic!("still switched off")));
     gate.keeper.enable();
     assert!(gate.opens());
@@ -255,10 +255,10 @@ fn a_gate_that_is_closed_late_is_noticed() {
         late(&gate.keeper, &gate);
         let stage = gate.keeper.stage();
         assert!(!gate.open.get(), "{what}");
-        assert_eq!(gate.keeper.gate_was_closed(), stage != Stage::Disabled, "{what}");
+        assert_eq!(gate.keeper.request_judgement_if_open(), stage != Stage::Disabled, "{what}");
         assert_eq!(gate.opens(), stage != Stage::Disabled, "{what}");
     }
     let gate = Gate::default();
     assert!(!gate.judge_if_due(0, || FOR_GOOD));
-    assert!(!gate.keeper.gate_was_closed(), "it is known to be closed");
+    assert!(!gate.keeper.request_judgement_if_open(), "it is known to be closed");
 }

@@ -16,7 +16,7 @@ use crate::trust::facts::played;
 fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<Status> {
     let ps = |ns: u64| ns * 1_000;
     played::COST.set(Some(Cost { counter_ps: ps(counter), os_ps: ps(os), os_unix_ps: ps(os_unix) }));
-    engine.judge_again();
+    engine.request_judgement();
     let start = std::time::Instant::now();
     loop {
         engine.maintain(DrivenBy::Timer);

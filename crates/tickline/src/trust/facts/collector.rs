@@ -167,8 +167,8 @@ impl Collector {
 
     /// After all stages. Begins anew.
     fn hand_over(&mut self, probes: Probes, facts: &mut Facts) {
-        if facts.switched_off.is_none() && environment(probes) == Environment::Off {
-            facts.switched_off = Some(Reason::DisabledByEnvironment);
+        if facts.switched_off_by.is_none() && environment(probes) == Environment::Off {
+            facts.switched_off_by = Some(Reason::DisabledByEnvironment);
         }
         // Asked again: since the measurement the right to read the counter may have come or gone.
         facts.may_read_counter = is_readable(probes);

@@ -1,6 +1,5 @@
 //! Figures that the control loop leaves for status displays. They steer nothing.
 
-use crate::line::Slope;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 /// What the control loop last found, for status displays. They are read one by one, so two of them
@@ -34,7 +33,7 @@ const TOO_OLD_ITERATIONS: u64 = 4;
 
 /// The memory of [`Figures`], which is 0 before the first line.
 #[derive(Debug, Default)]
-pub(crate) struct Gauges {
+pub(crate) struct AtomicFigures {
     frequency_hz: AtomicU64,
     max_drift_ppb: AtomicU64,
     interval_ns: AtomicU64,
@@ -45,10 +44,10 @@ pub(crate) struct Gauges {
     is_disrupted: AtomicU64,
 }
 
-// ORDERING for all gauges: Relaxed, each is a figure on its own for display.
-const GAUGE: Ordering = Ordering::Relaxed;
+// ORDERING for all figures: Relaxed, each is a figure on its own for display.
+const RELAXED: Ordering = Ordering::Relaxed;
 
-impl Gauges {
+impl AtomicFigures {
     pub(super) const fn new() -> Self {
         Self {
             frequency_hz: AtomicU64::new(0),
@@ -61,45 +60,37 @@ impl Gauges {
         }
     }
 
-    pub(super) fn figures(&self) -> Figures {
+    pub(super) fn load(&self) -> Figures {
         Figures {
-            frequency_hz: Some(self.frequency_hz.load(GAUGE)).filter(|&hz| hz != 0),
-            max_drift_ppb: self.max_drift_ppb.load(GAUGE),
-            interval_ns: self.interval_ns.load(GAUGE),
-            offset_ns: self.offset_ns.load(GAUGE),
-            samples_too_old: self.too_old_iterations.load(GAUGE) >= TOO_OLD_ITERATIONS,
-            counter_too_slow: self.counter_too_slow.load(GAUGE) != 0,
-            is_disrupted: self.is_disrupted.load(GAUGE) != 0,
+            frequency_hz: Some(self.frequency_hz.load(RELAXED)).filter(|&hz| hz != 0),
+            max_drift_ppb: self.max_drift_ppb.load(RELAXED),
+            interval_ns: self.interval_ns.load(RELAXED),
+            offset_ns: self.offset_ns.load(RELAXED),
+            samples_too_old: self.too_old_iterations.load(RELAXED) >= TOO_OLD_ITERATIONS,
+            counter_too_slow: self.counter_too_slow.load(RELAXED) != 0,
+            is_disrupted: self.is_disrupted.load(RELAXED) != 0,
         }
     }
 
-    pub(crate) fn show_counter_too_slow(&self) {
-        self.counter_too_slow.store(1, GAUGE);
+    pub(crate) fn store_counter_too_slow(&self) {
+        self.counter_too_slow.store(1, RELAXED);
     }
 
-    /// Shows a line that was published: its slope; its maximum drift, ppb; the present interval,
-    /// ns; its distance from the target, ns, and whether a jump is the reason for that distance.
-    pub(crate) fn show(
-        &self,
-        slope: Slope,
-        max_drift_ppb: u32,
-        interval_ns: u64,
-        offset_ns: i64,
-        disrupted: bool,
-    ) {
-        self.frequency_hz.store(slope.to_hz(), GAUGE);
-        self.max_drift_ppb.store(u64::from(max_drift_ppb), GAUGE);
-        self.interval_ns.store(interval_ns, GAUGE);
-        self.offset_ns.store(offset_ns, GAUGE);
-        self.too_old_iterations.store(0, GAUGE);
-        self.counter_too_slow.store(0, GAUGE);
-        self.is_disrupted.store(u64::from(disrupted), GAUGE);
+    /// Stores the figures of a line that was published.
+    pub(crate) fn store(&self, figures: &Figures) {
+        self.frequency_hz.store(figures.frequency_hz.unwrap_or(0), RELAXED);
+        self.max_drift_ppb.store(figures.max_drift_ppb, RELAXED);
+        self.interval_ns.store(figures.interval_ns, RELAXED);
+        self.offset_ns.store(figures.offset_ns, RELAXED);
+        self.too_old_iterations.store(0, RELAXED);
+        self.counter_too_slow.store(0, RELAXED);
+        self.is_disrupted.store(u64::from(figures.is_disrupted), RELAXED);
     }
 
     /// Counts an iteration all of whose samples were too old when they were complete. For the
     /// holder of the clock's lock.
     pub(crate) fn count_samples_too_old(&self) {
-        let iterations = self.too_old_iterations.load(GAUGE);
-        self.too_old_iterations.store(iterations.saturating_add(1), GAUGE);
+        let iterations = self.too_old_iterations.load(RELAXED);
+        self.too_old_iterations.store(iterations.saturating_add(1), RELAXED);
     }
 }

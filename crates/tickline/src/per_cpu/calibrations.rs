@@ -1,4 +1,4 @@
-//! The thread's calibrations of the CPUs, by turns.
+//! The calibrations of the CPUs, which the thread makes in turn.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -14,7 +14,7 @@ use crate::sys::{ClockSetNotifier, CpuMask, Woken};
 
 /// What the thread remembers of the CPUs.
 #[derive(Debug, Default)]
-pub(crate) struct CpuPass {
+pub(crate) struct CpuCalibrations {
     cpus: Vec<Option<Box<Calibrated>>>,
 }
 
@@ -22,11 +22,11 @@ pub(crate) struct CpuPass {
 #[derive(Debug)]
 struct Calibrated {
     calibration: Calibration,
-    /// Since when there is no line, ns; `None` before the first calibration.
-    waiting_since_ns: Option<i64>,
+    /// When the last line was published, or else the first try was made, ns.
+    last_line_ns: Option<i64>,
 }
 
-impl CpuPass {
+impl CpuCalibrations {
     /// Makes every CPU due, because somebody set the OS clock.
     pub(crate) fn force_due(&mut self) {
         self.cpus.iter_mut().flatten().for_each(|cpu| cpu.calibration.force_due());
@@ -36,7 +36,7 @@ impl CpuPass {
     /// Returns the time until the next CPU is due, ns.
     pub(crate) fn run(&mut self, table: &Table, config: &Config, notifier: &ClockSetNotifier) -> u64 {
         let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
-        self.cpus.resize_with(table.units.len(), || None);
+        self.cpus.resize_with(table.clocks.len(), || None);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
         let mut clock_was_set = false;
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
@@ -49,7 +49,7 @@ impl CpuPass {
                 continue;
             }
             let calibrated = calibrated.get_or_insert_with(|| {
-                Box::new(Calibrated { calibration: Calibration::new(*config), waiting_since_ns: None })
+                Box::new(Calibrated { calibration: Calibration::new(*config), last_line_ns: None })
             });
             if calibrated.calibration.is_ready(OsClock.monotonic_ns()) {
                 match calibrated.calibrate(cpu, table, config, notifier) {
@@ -78,14 +78,14 @@ impl Calibrated {
         config: &Config,
         notifier: &ClockSetNotifier,
     ) -> Woken {
-        let (unit, record) = (&table.units[cpu], &table.records[cpu]);
+        let (clock, record) = (&table.clocks[cpu], &table.records[cpu]);
         let mut woken = Woken::Timeout;
         let iteration = self.calibration.run(
             config,
             |control| {
                 // `None` also where the CPU's register holds another number than the kernel's.
                 CpuMask::only(cpu)?.apply().then_some(())?;
-                per_cpu::maintain(control, unit, cpu, &table.counter, &OsClock)
+                per_cpu::maintain(control, clock, cpu, &table.counter, &OsClock)
             },
             |time_ns| {
                 woken = notifier.wait(Duration::from_nanos(time_ns));
@@ -98,7 +98,7 @@ impl Calibrated {
             Some(Iteration { outcome: Outcome::Published | Outcome::Recovered, .. }) => {
                 // ORDERING: Relaxed, for display.
                 record.published_ns.store(now_ns, Ordering::Relaxed);
-                self.waiting_since_ns = Some(now_ns);
+                self.last_line_ns = Some(now_ns);
             }
             Some(_) => {}
             None => {
@@ -108,8 +108,8 @@ impl Calibrated {
                 record.has_missed.store(false, Ordering::Relaxed);
             }
         }
-        let waited_ns = now_ns.saturating_sub(*self.waiting_since_ns.get_or_insert(now_ns));
-        let fallen_back = has_fallen_back(unit.cell.load().is_published(), waited_ns);
+        let waited_ns = now_ns.saturating_sub(*self.last_line_ns.get_or_insert(now_ns));
+        let fallen_back = has_fallen_back(clock.cell.load().is_published(), waited_ns);
         let state = if fallen_back { FALLEN_BACK } else { CALIBRATED };
         // ORDERING: Relaxed, for display; only this thread writes it.
         if record.state.swap(state, Ordering::Relaxed) != state && fallen_back {
