@@ -4,12 +4,12 @@
 //! |---|---|
 //! | `builds.rs` | interleaves the slices of another build of the benchmark with those of this one |
 //! | `baseline.rs` | compares this run with a stored one |
-//! | `paired.rs` | analyses paired times: the medians of their rounds |
+//! | `couples.rs` | analyses couples: the medians of their rounds |
 //! | `signed_rank.rs` | gives the difference its interval |
 
 pub(crate) mod baseline;
 pub(crate) mod builds;
-pub(crate) mod paired;
+pub(crate) mod couples;
 pub(crate) mod signed_rank;
 
 use std::error::Error;
@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, RandomState};
 
 use serde_json::{Value, json};
 
-use crate::compare::paired::{MIN_PAIRED, PairedTimes, analyse};
+use crate::compare::couples::{Couple, MIN_COUPLES, analyse};
 use crate::compare::signed_rank::MIN_ROUNDS;
 use crate::number::{as_f64, count, index};
 use crate::pairs::collector::Collector;
@@ -192,9 +192,9 @@ pub fn compare<C: BenchPairs, A, B>(
         sample(collector, iterations, &mut routines)
     });
     let collector = collector.filter(Collector::has_measured)?;
-    let (paired, disturbances) = (&*collector.found.paired, collector.found.disturbances);
+    let (couples, disturbances) = (&*collector.found.couples, collector.found.disturbances);
     let names = ["A", "B"];
-    Measured { collector: &collector, paired, slice_ends: None, disturbances, names }.report()
+    Measured { collector: &collector, couples, slice_ends: None, disturbances, names }.report()
 }
 
 /// Takes a pair around so many `calls`. Not inlined, so that equal routines have equal code.
@@ -232,10 +232,10 @@ fn sample(
     }
 }
 
-/// The paired times that count, and what they are.
+/// The couples that count, and what they are.
 pub(crate) struct Measured<'a, const N: usize> {
     pub(crate) collector: &'a Collector<N>,
-    pub(crate) paired: &'a [PairedTimes],
+    pub(crate) couples: &'a [Couple],
     /// Where slices end, if whole slices were interleaved.
     pub(crate) slice_ends: Option<&'a [usize]>,
     /// What disturbed others.
@@ -251,7 +251,7 @@ impl<const N: usize> Measured<'_, N> {
         let Some(comparison) = self.comparison() else {
             let (have, what, least) = match self.slice_ends {
                 Some(ends) => (count(ends.len()), "slices", count(MIN_ROUNDS)),
-                None => (count(self.paired.len()), "couples", MIN_PAIRED),
+                None => (count(self.couples.len()), "couples", MIN_COUPLES),
             };
             messages.print(&format_args!(
                 "not compared: {have} {what} count, {least} are needed; measure longer"
@@ -271,7 +271,7 @@ impl<const N: usize> Measured<'_, N> {
 
     fn comparison(&self) -> Option<Comparison> {
         let (scale, iterations) = (self.collector.scale(), self.collector.iterations_per_pair());
-        let analysis = analyse(self.paired, self.slice_ends, as_f64(scale.resolution_ticks))?;
+        let analysis = analyse(self.couples, self.slice_ends, as_f64(scale.resolution_ticks))?;
         let iterations_per_pair = as_f64(iterations);
         let [a_ns, b_ns] = analysis.medians.map(|ticks| scale.net_ns(ticks) / iterations_per_pair);
         // Both medians contain the cost of a pair, so their difference does not.
@@ -283,7 +283,7 @@ impl<const N: usize> Measured<'_, N> {
             difference_ns: ns(analysis.difference.estimate),
             low_ns: ns(analysis.difference.low) - place_ns,
             high_ns: ns(analysis.difference.high) + place_ns,
-            couples: count(self.paired.len()),
+            couples: count(self.couples.len()),
             disturbed: self.disturbances.total(),
             iterations,
             rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
@@ -296,7 +296,7 @@ impl<const N: usize> Measured<'_, N> {
     fn draw(&self, name: &str, comparison: &Comparison) -> Result<String, Box<dyn Error>> {
         let [a, b] = [0, 1].map(|side| {
             let mut distribution = Distribution::default();
-            distribution.extend(self.paired.iter().map(|two| two[side]));
+            distribution.extend(self.couples.iter().map(|two| two[side]));
             distribution.histogram_ns(&self.collector.scale(), comparison.iterations)
         });
         let marks = [[("p50", 0.5, comparison.a_ns)], [("p50", 0.5, comparison.b_ns)]];

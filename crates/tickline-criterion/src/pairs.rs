@@ -12,12 +12,12 @@
 //! | word | meaning |
 //! |---|---|
 //! | pair | two readings, around one iteration or around a batch of them; also the time between |
-//! | paired times | a time of A and the time of B that was taken next to it; printed and stored as a couple |
-//! | group | pairs that count together or not at all: one pair, or the two of paired times |
+//! | couple | a time of A and the time of B that was taken next to it |
+//! | group | pairs that count together or not at all: one pair, or the two of a couple |
 //! | block | groups of 50 us; one preemption disturbs all of them |
 //! | slice | blocks of 10 ms, or those of one sample if it is shorter; steal, a frequency change or an event of the clock disturbs all of them |
 //! | sample | criterion's: some iterations, for which it gets one number |
-//! | round | one value of a verdict: a sample, or the paired times of one sixtieth of the run |
+//! | round | one value of a verdict: a sample, or the couples of one sixtieth of the run |
 //! | interleaving | two routines alternate by pairs, or two builds by slices; the driving build asks, the serving one answers |
 //! | turn | a slice of one build, while the other one waits; "in turns", as printed and stored, means interleaved |
 //! | disturbance | why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
@@ -212,9 +212,10 @@ fn report(collector: &Collector<1>) {
     };
     files::store(time, collector.returned(), files);
     if let Some(Interleaving::Drives(peer)) = interleaving {
-        let (paired, slice_ends, disturbances) = (&*peer.paired, Some(&*peer.slice_ends), peer.disturbances);
+        let (couples, slice_ends, disturbances) =
+            (&*peer.couples, Some(&*peer.slice_ends), peer.disturbances);
         let names = ["the other build", "this build"];
-        Measured { collector, paired, slice_ends, disturbances, names }.report();
+        Measured { collector, couples, slice_ends, disturbances, names }.report();
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
     };
     let asked =
         served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
-    let words = facts.choosing_words().map(|word| format!("the kernel's command line has {word}"));
+    let words = facts.clocksource_parameters().map(|word| format!("the kernel's command line has {word}"));
     Some(
         finding
             .with_evidence(words)
@@ -128,7 +128,7 @@ fn bypassed(facts: &Document) -> Option<Finding> {
     // A vDSO that is mapped all the same is not off.
     let word = words.into_iter().find(|word| facts.has_parameter(word));
     if let Some(word) = word.filter(|_| facts.machine.vdso_mapped != Some(true)) {
-        return Some(by_word("vdso_off", word));
+        return Some(by_parameter("vdso_off", word));
     }
     // An unknown clocksource may be slow by itself. Where the vDSO cannot read a counter, a kernel
     // for 32-bit Arm takes every clock out of the vDSO (PLATFORM.md).
@@ -137,8 +137,8 @@ fn bypassed(facts: &Document) -> Option<Finding> {
 }
 
 /// A word of the kernel's command line, which is to be taken off, keeps the process from the vDSO.
-fn by_word(key: &'static str, word: &'static str) -> Finding {
-    Finding::new(key, &[("word", &word)]).steps(steps::take_off(word))
+fn by_parameter(key: &'static str, word: &'static str) -> Finding {
+    Finding::new(key, &[("word", &word)]).steps(steps::remove_parameter(word))
 }
 
 /// The vDSO can read the clocksource, but does not answer.
@@ -160,7 +160,7 @@ fn mapped(facts: &Document) -> Option<String> {
 fn kvm_clock(facts: &Document) -> Finding {
     const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
     if facts.has_parameter(NO_VSYSCALL) {
-        return by_word("vdso_off/kvm_clock", NO_VSYSCALL);
+        return by_parameter("vdso_off/kvm_clock", NO_VSYSCALL);
     }
     // A 64-bit vDSO that is in use reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT
     // (PLATFORM.md).
@@ -229,7 +229,7 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
     }
     if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.has_parameter(word)) {
         return Finding::new("tsc_switched_off", &[("clocksource", &name), ("word", &word)])
-            .fix(take_off(word, facts));
+            .fix(remove_parameter(word, facts));
     }
     let offered = facts.machine.available_clocksources.as_deref();
     let missing = offered.map(|list| match facts.lists("tsc") {
@@ -314,20 +314,20 @@ fn given_up(facts: &Document) -> Fix {
         "tsc_watchdog_delay" => fix::on_the_host_or(fix::no_watchdog, facts),
         // Only one of the two idle drivers is in use. Each has its own parameter.
         "tsc_halts" => texts::phrase("halts").into(),
-        "tsc_switched_off/by_log" => take_off("tsc=unstable", facts),
+        "tsc_switched_off/by_log" => remove_parameter("tsc=unstable", facts),
         _ => fix::on_the_host_or(fix::trust_tsc, facts),
     }
 }
 
 /// What to do about a parameter that keeps the kernel from the TSC. Where the TSC is bad, the
 /// parameter stays.
-fn take_off(word: &str, facts: &Document) -> Fix {
+fn remove_parameter(word: &str, facts: &Document) -> Fix {
     if facts.are_unsynchronised() {
         return fix::on_the_host_or_firmware(facts);
     }
     if !facts.may_have_good_tsc() {
         return fix::invariant_tsc(facts);
     }
-    let steps = facts.has_parameter(word).then(|| steps::take_off(word));
+    let steps = facts.has_parameter(word).then(|| steps::remove_parameter(word));
     Fix { text: format!("take `{word}` off the kernel's command line"), steps }
 }

@@ -120,7 +120,7 @@ impl Document {
     }
 
     /// Those that keep the kernel from another clocksource.
-    pub(super) fn choosing_words(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn clocksource_parameters(&self) -> impl Iterator<Item = &str> {
         let chosen = |word: &str| {
             word.strip_prefix("clocksource=").is_some_and(|name| self.clocksource() == Some(name))
         };

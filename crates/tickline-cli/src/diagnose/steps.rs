@@ -99,7 +99,7 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
 }
 
 /// Takes a word off the kernel's command line.
-pub(super) fn take_off(word: &str) -> Steps {
+pub(super) fn remove_parameter(word: &str) -> Steps {
     let (keep, undo_keep) = (parameters(Some(word), None), parameters(None, Some(word)));
     Steps { keep: Some(keep), undo_keep: Some(undo_keep), ..Steps::default() }
 }

@@ -9,7 +9,7 @@
 //!    one waits for a line.
 //! 2. They alternate by slices of 10 ms or less. A random number decides which comes first.
 //! 3. Both have samples of the same size, and pairs of the same number of iterations.
-//! 4. The n-th pair of a slice and the n-th of the other build's slice are paired times, as those
+//! 4. The n-th pair of a slice and the n-th of the other build's slice are a couple, as those
 //!    of [`compare`](crate::compare), which gives the verdict. Its rounds have whole slices.
 //!
 //! | line | sent to | says |
@@ -27,7 +27,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
 
 use crate::arguments::{self, Role};
-use crate::compare::paired::PairedTimes;
+use crate::compare::couples::Couple;
 use crate::compare::toss;
 use crate::evidence;
 use crate::pairs::disturbance::Disturbances;
@@ -145,7 +145,7 @@ pub(crate) struct PeerBuild {
     /// The present slice of the other build, if its turn came first.
     first: Option<Vec<u64>>,
     /// The times of the other build and of this one, in their order.
-    pub(crate) paired: Vec<PairedTimes>,
+    pub(crate) couples: Vec<Couple>,
     /// Where their slices end.
     pub(crate) slice_ends: Vec<usize>,
     /// What disturbed pairs of both.
@@ -184,7 +184,7 @@ impl PeerBuild {
             clock: String::new(),
             alone: format!("{} {}", program.display(), arguments.join(" ")),
             first: None,
-            paired: Vec::new(),
+            couples: Vec::new(),
             slice_ends: Vec::new(),
             disturbances: Disturbances::default(),
         };
@@ -216,7 +216,8 @@ impl PeerBuild {
 
     /// Forgets the warm-up.
     pub(crate) fn forget(&mut self) {
-        (self.paired, self.slice_ends, self.disturbances) = (Vec::new(), Vec::new(), Disturbances::default());
+        (self.couples, self.slice_ends, self.disturbances) =
+            (Vec::new(), Vec::new(), Disturbances::default());
     }
 
     pub(crate) fn begin_slice(&mut self, request: Request) -> Result<(), String> {
@@ -231,11 +232,11 @@ impl PeerBuild {
             Some(theirs) => theirs,
             None => self.ask(request)?,
         };
-        self.paired.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
+        self.couples.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
         self.disturbances.add_all(ours);
         // Perhaps nothing of a slice counts.
-        if self.paired.len() > self.slice_ends.last().copied().unwrap_or(0) {
-            self.slice_ends.push(self.paired.len());
+        if self.couples.len() > self.slice_ends.last().copied().unwrap_or(0) {
+            self.slice_ends.push(self.couples.len());
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ pub(crate) struct Collected<const N: usize> {
     /// Those of the others that have a length.
     pub(crate) excluded: Distribution,
     /// The groups that count, in their order; empty for groups of one pair, which are many more.
-    pub(crate) paired: Vec<[u64; N]>,
+    pub(crate) couples: Vec<[u64; N]>,
     /// All groups, and how many of them were disturbed.
     pub(crate) groups: u64,
     pub(crate) disturbances: Disturbances,
@@ -65,9 +65,9 @@ impl<const N: usize> Collected<N> {
         self.kept.extend(slice.counted(counting).map(last));
         self.excluded.extend(slice.excluded(counting).map(last));
         if N > 1 {
-            self.paired.extend(slice.counted(counting));
+            self.couples.extend(slice.counted(counting));
         }
-        self.groups += slice.all();
+        self.groups += slice.count();
         self.disturbances.add_all(slice.disturbances());
         self.long_kept += slice.long_kept;
         self.counted.extend(slice.counted(counting).map(|group| as_f64(last(group))));

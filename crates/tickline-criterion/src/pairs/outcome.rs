@@ -152,7 +152,7 @@ mod tests {
         let (mut found, mut slice) = (Collected::default(), Slice::new());
         for (ticks, pairs, disturbed) in blocks {
             let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
-            slice.block(&mut vec![[pair]; *pairs], *disturbed);
+            slice.add_block(&mut vec![[pair]; *pairs], *disturbed);
         }
         slice.judge(None, &Noise::default());
         found.add(&slice, Counting::Undisturbed);

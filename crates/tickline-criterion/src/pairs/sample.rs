@@ -54,7 +54,7 @@ impl<'a, const N: usize> Sample<'a, N> {
 
     /// Groups that count, and those of this slice that may count.
     fn pending(&self) -> u64 {
-        self.counted() + self.collector.slice.good()
+        self.counted() + self.collector.slice.good_count()
     }
 
     fn counted(&self) -> u64 {
@@ -66,11 +66,11 @@ impl<'a, const N: usize> Sample<'a, N> {
     fn close_block(&mut self) -> ControlFlow<()> {
         let ticks = self.block_ticks();
         let Collector { slice, monitor, .. } = &mut *self.collector;
-        slice.block(&mut self.block, monitor.end_block(ticks));
+        slice.add_block(&mut self.block, monitor.end_block(ticks));
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
         let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
             || self.pending() >= self.wanted
-            || self.taken + self.collector.slice.all() >= self.most();
+            || self.taken + self.collector.slice.count() >= self.most();
         if !is_over {
             return ControlFlow::Continue(());
         }
@@ -96,7 +96,7 @@ impl<'a, const N: usize> Sample<'a, N> {
 
     fn close_slice(&mut self) {
         let Collector { found, slice, monitor, time, interleaving, .. } = &mut *self.collector;
-        let groups = slice.all();
+        let groups = slice.count();
         slice.judge(monitor.end_slice(time, slice.cpu), &monitor.noise());
         let counting = time.settings().counting;
         let exchanged = interleaving.as_mut().map(|interleaving| {

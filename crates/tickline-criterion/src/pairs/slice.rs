@@ -32,8 +32,8 @@ impl<const N: usize> Slice<N> {
         Self { good: Vec::new(), disturbed: Vec::new(), long_kept: 0, cpu: None }
     }
 
-    /// Takes the groups out of a block. `of_all` is the disturbance of those without another one.
-    pub(crate) fn block(&mut self, block: &mut Vec<[Ends; N]>, of_all: Option<Disturbance>) {
+    /// Takes the groups out of a block. `common` is the disturbance of groups without their own.
+    pub(crate) fn add_block(&mut self, block: &mut Vec<[Ends; N]>, common: Option<Disturbance>) {
         for group in block.drain(..) {
             let has_moved = self.has_moved(&group);
             let disturbance = if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
@@ -41,7 +41,7 @@ impl<const N: usize> Slice<N> {
             } else if has_moved {
                 Some(Disturbance::Moved)
             } else {
-                of_all
+                common
             };
             let ticks = group.map(|pair| pair.ticks());
             match disturbance {
@@ -61,18 +61,18 @@ impl<const N: usize> Slice<N> {
     }
 
     /// Groups without a disturbance so far.
-    pub(crate) fn good(&self) -> u64 {
+    pub(crate) fn good_count(&self) -> u64 {
         crate::number::count(self.good.len())
     }
 
-    pub(crate) fn all(&self) -> u64 {
-        self.good() + crate::number::count(self.disturbed.len())
+    pub(crate) fn count(&self) -> u64 {
+        self.good_count() + crate::number::count(self.disturbed.len())
     }
 
-    /// Judges the slice, whose facts are now known. `of_all` is the disturbance of all groups
-    /// without another one.
-    pub(crate) fn judge(&mut self, of_all: Option<Disturbance>, noise: &Noise) {
-        if let Some(disturbance) = of_all {
+    /// Judges the slice, whose facts are now known. `common` is the disturbance of
+    /// groups without one of their own.
+    pub(crate) fn judge(&mut self, common: Option<Disturbance>, noise: &Noise) {
+        if let Some(disturbance) = common {
             self.disturbed.extend(self.good.drain(..).map(|group| (disturbance, group)));
             return;
         }
@@ -153,9 +153,9 @@ mod tests {
         Ends { cpus: Some(cpus), ..pair(0, 100) }
     }
 
-    fn found(slice: &mut Slice<1>, of_all: Option<Disturbance>) -> Collected<1> {
+    fn found(slice: &mut Slice<1>, common: Option<Disturbance>) -> Collected<1> {
         let mut found = Collected::default();
-        slice.judge(of_all, &NOISE);
+        slice.judge(common, &NOISE);
         found.add(slice, Counting::Undisturbed);
         found
     }
@@ -165,7 +165,7 @@ mod tests {
         let mut slice = Slice::new();
         // A move within the second pair; and one between the third and the fourth.
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
-        slice.block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), None);
+        slice.add_block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), None);
         let found = found(&mut slice, None);
         assert_eq!((found.disturbances.to_string().as_str(), found.disturbances.total()), ("moved 2", 2));
         assert_eq!((found.kept.0.len(), found.excluded.0.len()), (3, 2));
@@ -175,11 +175,11 @@ mod tests {
     fn a_disturbed_pair_takes_its_partner_along() {
         let two = |a: u64, b: u64| [pair(0, a), pair(a, b)];
         let mut slice = Slice::new();
-        slice.block(&mut vec![two(100, 102); 100_000], None);
-        slice.block(&mut vec![two(100, 102); 10], Some(Disturbance::Preempted));
+        slice.add_block(&mut vec![two(100, 102); 100_000], None);
+        slice.add_block(&mut vec![two(100, 102); 10], Some(Disturbance::Preempted));
         let moved =
             [Ends { cpus: Some((0, 1)), ..pair(0, 100) }, Ends { cpus: Some((1, 1)), ..pair(100, 102) }];
-        slice.block(&mut vec![moved, two(100, 102), two(100, 9_000)], None);
+        slice.add_block(&mut vec![moved, two(100, 102), two(100, 9_000)], None);
         slice.judge(None, &NOISE);
         assert_eq!(slice.disturbances().to_string(), "moved 2, preempted 10, interrupted 1");
         assert_eq!(slice.good.len(), 100_000);
@@ -191,9 +191,9 @@ mod tests {
         use Disturbance::{Clock, Frequency, Stolen};
         for (disturbance, name) in [(Stolen, "stolen"), (Frequency, "frequency"), (Clock, "clock")] {
             let mut slice = Slice::new();
-            slice.block(&mut vec![[pair(0, 100)]; 10], Some(Disturbance::Preempted));
-            slice.block(&mut vec![[pair(0, 100)]; 5], None);
-            assert_eq!((slice.good(), slice.all()), (5, 15));
+            slice.add_block(&mut vec![[pair(0, 100)]; 10], Some(Disturbance::Preempted));
+            slice.add_block(&mut vec![[pair(0, 100)]; 5], None);
+            assert_eq!((slice.good_count(), slice.count()), (5, 15));
             let found = found(&mut slice, Some(disturbance));
             assert_eq!(found.disturbances.to_string(), format!("preempted 10, {name} 5"));
             assert_eq!(found.kept.0.len(), 0);
@@ -206,7 +206,7 @@ mod tests {
         let mut pairs = vec![[pair(0, 100)]; 100_000];
         pairs.push([pair(0, 7_000)]); // an interrupt
         pairs.push([Ends { start_ticks: 9, end_ticks: 3, cpus: None }]);
-        slice.block(&mut pairs, None);
+        slice.add_block(&mut pairs, None);
         let mut found = found(&mut slice, None);
         assert_eq!(found.disturbances.to_string(), "backwards 1, interrupted 1");
         assert_eq!((found.kept.0.len() + found.disturbances.total(), found.groups), (100_002, 100_002));
@@ -220,8 +220,8 @@ mod tests {
     fn a_preempted_pair_is_not_in_the_mean_unless_all_are_included() {
         for (counting, expected) in [(Counting::Undisturbed, 100.0), (Counting::All, 10_000_100.0 / 2.0)] {
             let mut slice = Slice::new();
-            slice.block(&mut vec![[pair(0, 100)]], None);
-            slice.block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
+            slice.add_block(&mut vec![[pair(0, 100)]], None);
+            slice.add_block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
             let mut found = Collected::default();
             slice.judge(None, &NOISE);
             found.add(&slice, counting);
@@ -235,8 +235,8 @@ mod tests {
     #[test]
     fn a_sample_without_an_undisturbed_pair_has_a_median_and_is_counted() {
         let mut slice = Slice::new();
-        slice.block(&mut vec![[pair(0, 300)]; 9], Some(Disturbance::Preempted));
-        slice.block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
+        slice.add_block(&mut vec![[pair(0, 300)]; 9], Some(Disturbance::Preempted));
+        slice.add_block(&mut vec![[pair(0, 10_000_000)]], Some(Disturbance::Preempted));
         let mut found = found(&mut slice, None);
         let ticks = found.sample_ticks(1).expect("pairs");
         assert!((ticks - 300.0).abs() < 1.0, "{ticks}");
@@ -248,7 +248,7 @@ mod tests {
         let mut slice = Slice::new();
         let mut pairs = vec![[pair(0, 100)]; 10_000];
         pairs.extend(vec![[pair(0, 8_000)]; 100]);
-        slice.block(&mut pairs, None);
+        slice.add_block(&mut pairs, None);
         let found = found(&mut slice, None);
         assert_eq!((found.long_kept, found.disturbances.total()), (100, 0));
         assert_eq!(found.kept.counted(), [(100.0, 10_000), (8_002.0, 100)]);

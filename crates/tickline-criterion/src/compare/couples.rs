@@ -1,23 +1,23 @@
-//! The verdict on paired times: the medians, the difference, and its interval. It is arithmetic
+//! The verdict on couples: the medians, the difference, and its interval. It is arithmetic
 //! alone.
 
 use crate::compare::signed_rank::{Interval, MIN_ROUNDS, interval};
 use crate::number::as_f64;
 use crate::pairs::distribution::median;
 
-/// Rounds: enough for the normal approximation, and so few that each has many paired times.
+/// Rounds: enough for the normal approximation, and so few that each has many couples.
 const ROUNDS: usize = 60;
 
-/// The fewest paired times of a round, for a median.
-const MIN_PAIRED_A_ROUND: usize = 5;
+/// The fewest couples of a round, for a median.
+const MIN_COUPLES_A_ROUND: usize = 5;
 
-/// The fewest paired times for a comparison.
-pub(crate) const MIN_PAIRED: u64 = (MIN_ROUNDS * MIN_PAIRED_A_ROUND) as u64;
+/// The fewest couples for a comparison.
+pub(crate) const MIN_COUPLES: u64 = (MIN_ROUNDS * MIN_COUPLES_A_ROUND) as u64;
 
 /// The times of A and B in one couple, ticks of a pair.
-pub(crate) type PairedTimes = [u64; 2];
+pub(crate) type Couple = [u64; 2];
 
-/// What paired times show, ticks of a pair.
+/// What couples show, ticks of a pair.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Analysis {
     pub(crate) medians: [f64; 2],
@@ -27,33 +27,33 @@ pub(crate) struct Analysis {
     pub(crate) rounds: Vec<f64>,
 }
 
-/// Analyses paired times; `None` if there are too few for ten rounds. If they come in slices, which
+/// Analyses couples; `None` if there are too few for ten rounds. If they come in slices, which
 /// end at `ends`, a round has whole slices: the times of one slice are not independent, because the
 /// core may have another speed in the next one. Each time stands for an interval of `width_ticks`.
-pub(crate) fn analyse(paired: &[PairedTimes], ends: Option<&[usize]>, width_ticks: f64) -> Option<Analysis> {
-    let units = ends.map_or(paired.len() / MIN_PAIRED_A_ROUND, <[usize]>::len);
+pub(crate) fn analyse(couples: &[Couple], ends: Option<&[usize]>, width_ticks: f64) -> Option<Analysis> {
+    let units = ends.map_or(couples.len() / MIN_COUPLES_A_ROUND, <[usize]>::len);
     let rounds = units.min(ROUNDS);
     if rounds < MIN_ROUNDS {
         return None;
     }
     let cut = |round: usize| match ends {
         Some(ends) => (round * units / rounds).checked_sub(1).map_or(0, |last| ends[last]),
-        None => round * paired.len() / rounds,
+        None => round * couples.len() / rounds,
     };
-    let median_of = |paired: &[PairedTimes], routine: usize| {
-        let ticks: Vec<f64> = paired.iter().map(|two| as_f64(two[routine])).collect();
+    let median_of = |couples: &[Couple], routine: usize| {
+        let ticks: Vec<f64> = couples.iter().map(|two| as_f64(two[routine])).collect();
         median(&ticks, width_ticks)
     };
-    // The rounds have nearly equal numbers of paired times.
+    // The rounds have nearly equal numbers of couples.
     let differences: Option<Vec<f64>> = (0..rounds)
         .map(|round| {
-            let paired = &paired[cut(round)..cut(round + 1)];
-            Some(median_of(paired, 1)? - median_of(paired, 0)?)
+            let couples = &couples[cut(round)..cut(round + 1)];
+            Some(median_of(couples, 1)? - median_of(couples, 0)?)
         })
         .collect();
     let rounds = differences?;
     Some(Analysis {
-        medians: [median_of(paired, 0)?, median_of(paired, 1)?],
+        medians: [median_of(couples, 0)?, median_of(couples, 1)?],
         difference: interval(&rounds)?,
         rounds,
     })
@@ -66,7 +66,7 @@ mod tests {
 
     /// Times of 2,000 ticks on a core whose frequency wanders by 2 %, read by a counter with a
     /// resolution of 26 ticks. B takes longer by `percent`.
-    fn wandering(uniform: &mut impl FnMut() -> f64, percent: f64) -> Vec<PairedTimes> {
+    fn wandering(uniform: &mut impl FnMut() -> f64, percent: f64) -> Vec<Couple> {
         let mut drift = 0.0;
         (0..6_000)
             .map(|_| {
@@ -105,19 +105,19 @@ mod tests {
         let mut false_ones = 0;
         for _ in 0..200 {
             let mut one = || crate::number::round(1_300.0 + 400.0 * uniform());
-            let slices: Vec<PairedTimes> = (0..20).map(|_| [one(), one()]).collect();
-            let paired: Vec<PairedTimes> = slices.into_iter().flat_map(|two| [two; 30]).collect();
+            let slices: Vec<Couple> = (0..20).map(|_| [one(), one()]).collect();
+            let couples: Vec<Couple> = slices.into_iter().flat_map(|two| [two; 30]).collect();
             let ends: Vec<usize> = (1..=20).map(|slice| slice * 30).collect();
-            let difference = analyse(&paired, Some(&ends), 1.0).expect("20 slices").difference;
+            let difference = analyse(&couples, Some(&ends), 1.0).expect("20 slices").difference;
             false_ones += usize::from(difference.low > 1.0 || difference.high < -1.0);
-            assert_eq!(analyse(&paired, Some(&ends[..9]), 1.0), None, "too few slices");
+            assert_eq!(analyse(&couples, Some(&ends[..9]), 1.0), None, "too few slices");
         }
         // Ten are expected. Without whole slices there were 56.
         assert!(false_ones <= 24, "{false_ones} of 200");
     }
 
     #[test]
-    fn too_few_paired_times_show_nothing() {
+    fn too_few_couples_show_nothing() {
         assert_eq!(analyse(&[[100, 102]; 49], None, 26.0), None);
         let analysis = analyse(&[[100, 102]; 50], None, 26.0).expect("ten rounds of five");
         assert_eq!(analysis.rounds.len(), 10);
