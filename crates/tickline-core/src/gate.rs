@@ -77,8 +77,8 @@ named! {
         /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
         /// closed, the OS serves Unix time, and the counter everything else.
         UnixCost = "unix_cost",
-        /// There is a line. Warns if the last one has ended; closed if the machine is too slow to make
-        /// one.
+        /// There is a line. Warns if the last one has ended; closed if the machine is too slow to
+        /// make one.
         Calibration = "calibration",
     }
 }

@@ -97,9 +97,9 @@
 //!
 //! [`counter`], [`sample`], [`control`], [`shared`], [`gate`] and, in [`cell`],
 //! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
-//! [`Slope`](cell::Slope) follow semantic versioning. [`driver`], [`per_cpu`], [`try_lock`], [`state`] and
-//! the rest of [`cell`] may change with every minor version: they are public for `tickline`, which
-//! drives its clocks through them, and for the simulator, which has its own cell.
+//! [`Slope`](cell::Slope) follow semantic versioning. [`driver`], [`per_cpu`], [`try_lock`],
+//! [`state`] and the rest of [`cell`] may change with every minor version: they are public for
+//! `tickline`, which drives its clocks through them, and for the simulator, which has its own cell.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

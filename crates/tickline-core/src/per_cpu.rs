@@ -72,9 +72,9 @@ impl Counter for WasRead {
     fn barrier(&self) {}
 }
 
-/// The slow path: the id of this CPU, and an ordered reading, whatever the state of the CPU's clock.
-/// `None` if the table has no such CPU. Waits for nobody; repeats only if the thread was moved, or
-/// another thread has changed the state meanwhile.
+/// The slow path: the id of this CPU, and an ordered reading, whatever the state of the CPU's
+/// clock. `None` if the table has no such CPU. Waits for nobody; repeats only if the thread was
+/// moved, or another thread has changed the state meanwhile.
 pub fn read_slow<S: StateCell>(
     clocks: &[SharedClock<S>],
     counter: &impl CpuCounter,
@@ -99,8 +99,8 @@ pub fn read_slow<S: StateCell>(
     }
 }
 
-/// An iteration of `control` for the clock of `cpu`, where this thread was put. `None` if the thread
-/// is not there, or was moved away meanwhile.
+/// An iteration of `control` for the clock of `cpu`, where this thread was put. `None` if the
+/// thread is not there, or was moved away meanwhile.
 pub fn maintain<S: StateCell>(
     control: &mut Control,
     clock: &SharedClock<S>,

@@ -24,8 +24,8 @@
 //! | published | the line's | 0 | the line's | everybody |
 //! | replacing | the line's | 1 | the line's | the writer, and readers that help |
 //!
-//! The bits `fast path` and `fast path Unix` let a reading use a published line, for monotonic and for
-//! Unix time. All bits zero is a clock without a line, with a high-water mark of 0, so static
+//! The bits `fast path` and `fast path Unix` let a reading use a published line, for monotonic and
+//! for Unix time. All bits zero is a clock without a line, with a high-water mark of 0, so static
 //! memory is a valid clock.
 //!
 //! # A state is its own proof

@@ -447,8 +447,8 @@ impl Context {
         }
     }
 
-    /// A thread of the program that carries out the scenario's commands: it switches the counter off
-    /// and on, and sets policies. The scheduler wakes it.
+    /// A thread of the program that carries out the scenario's commands: it switches the counter
+    /// off and on, and sets policies. The scheduler wakes it.
     pub(crate) fn carry_out_commands(&self) {
         let keeper = &self.clock.driven.keeper;
         loop {

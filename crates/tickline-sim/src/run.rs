@@ -367,8 +367,8 @@ impl Scheduler {
         over_ps
     }
 
-    /// Gives this command to the program's threads. It wakes an idle thread, or starts a new one. If
-    /// there are enough threads, the first one that becomes idle takes the command.
+    /// Gives this command to the program's threads. It wakes an idle thread, or starts a new one.
+    /// If there are enough threads, the first one that becomes idle takes the command.
     fn command(&mut self, command: Fault) {
         let world = Rc::clone(&self.context.world);
         if world.scenario.clock.per_cpu {

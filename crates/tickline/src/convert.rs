@@ -40,8 +40,9 @@ const GOOD_BRACKET_NS: u64 = 250;
 ///
 /// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
-///   bounds of [`Clock::reading`](crate::Clock::reading), some 50 ns, however old the anchor is. A line for each CPU, and
-///   the state [`Disrupted`](crate::State::Disrupted), add errors of their own.
+///   bounds of [`Clock::reading`](crate::Clock::reading), some 50 ns, however old the anchor is. A
+///   line for each CPU, and the state [`Disrupted`](crate::State::Disrupted), add errors of their
+///   own.
 /// - Unix time keeps its difference from `CLOCK_MONOTONIC` until somebody sets it, or until a leap
 ///   second. An anchor has the difference at its own moment: to move a deadline when somebody sets
 ///   the clock, convert it again by a new anchor.

@@ -34,8 +34,8 @@ use crate::status::{CpuStatus, State};
 use crate::sys;
 use crate::sys::reference::OsClock;
 
-/// How long after its last line a CPU without one counts as fallen back, ns. In libmtev, `mtev_time.c`
-/// gives a core up after the same time.
+/// How long after its last line a CPU without one counts as fallen back, ns. In libmtev,
+/// `mtev_time.c` gives a core up after the same time.
 const PATIENCE_NS: i64 = 15_000_000_000;
 
 /// Whether there is to be a line for each CPU, by what the comparison of the counters says.

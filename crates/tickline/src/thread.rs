@@ -7,8 +7,9 @@
 //! - **Readers** count their readings by the slow path. After eight in a row, each within 2 ms of
 //!   the one before (1/256 of the interval), the eighth runs an iteration if one is due. The facts
 //!   for the gates take 60 to 80 us, so each call collects one stage of them
-//!   (`facts/collector.rs`); `benches/README.md` has the slowest call on the way. A reader that comes within 2 ms of the window's end replaces the line at
-//!   once. Others use the line to the end of its validity, then the OS clock.
+//!   (`facts/collector.rs`); `benches/README.md` has the slowest call on the way. A reader that
+//!   comes within 2 ms of the window's end replaces the line at once. Others use the line to the
+//!   end of its validity, then the OS clock.
 //! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
 //!   clock is set and when the machine resumes. Nobody reads or writes the descriptor. Before each
 //!   use the thread checks that the descriptor is still its own, by the odd period with which it

@@ -94,8 +94,8 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Starts a thread that samples each of `cpus` every `interval`. It may have to wait for a busy CPU,
-    /// so nobody joins it: it ends once nobody receives its samples.
+    /// Starts a thread that samples each of `cpus` every `interval`. It may have to wait for a busy
+    /// CPU, so nobody joins it: it ends once nobody receives its samples.
     pub(crate) fn new(cpus: Vec<u32>, interval: Duration) -> Self {
         let start = Instant::now();
         // It waits while samples of several rounds are left, as behind a pipe that nobody reads.

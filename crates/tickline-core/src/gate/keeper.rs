@@ -33,8 +33,8 @@
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
-//!   ([`request_judgement_if_open`](GateKeeper::request_judgement_if_open)). A process that was forked in between does
-//!   the same.
+//!   ([`request_judgement_if_open`](GateKeeper::request_judgement_if_open)). A process that was
+//!   forked in between does the same.
 //!
 //! It follows that no reading that begins after [`disable`](GateKeeper::disable) has returned uses
 //! the counter, until somebody calls [`enable`](GateKeeper::enable). And once nobody makes changes,

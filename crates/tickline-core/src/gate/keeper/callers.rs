@@ -25,8 +25,8 @@ const CALLS_PER_INTERVAL: u64 = 256;
 const STREAK: u64 = 8;
 
 /// Iterations between two reviews of the facts, where no thread drives the clock. That is four
-/// seconds at the default interval, because a review takes some 10 us. A thread reviews them at each
-/// interval.
+/// seconds at the default interval, because a review takes some 10 us. A thread reviews them at
+/// each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
 
 impl GateKeeper {
