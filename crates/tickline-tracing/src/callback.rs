@@ -1,6 +1,7 @@
 //! Callbacks, and the values of fields that they choose.
 
 use core::fmt;
+use std::sync::Arc;
 
 use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
@@ -14,7 +15,7 @@ use crate::timing::SpanTiming;
 pub struct ClosedSpan<'a> {
     span: &'a Span<'a>,
     times: &'a SpanTiming,
-    fields: Option<&'a Texts>,
+    fields: Option<Texts>,
 }
 
 impl ClosedSpan<'_> {
@@ -40,7 +41,7 @@ impl ClosedSpan<'_> {
     /// `None` if the span has no such field, or if [`Callback::with_fields`] does not name it.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields?.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
+        self.fields.as_ref()?.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
     }
 
     /// Its times.
@@ -100,14 +101,12 @@ impl Callback {
             return;
         }
         // The extensions are not locked while values are formatted: a value's `Debug` may use them.
-        let mut found = Texts::default();
-        record(&mut Chosen { names: self.fields, texts: &mut found });
-        span.found.with(|span| {
-            let mut extensions = span.extensions();
-            let Texts(mut kept) = extensions.remove().unwrap_or_default();
-            kept.retain(|(known, _)| found.0.iter().all(|(name, _)| name != known));
-            kept.append(&mut found.0);
-            extensions.insert(Texts(kept));
+        let mut chosen = Chosen { names: self.fields, texts: Vec::new() };
+        record(&mut chosen);
+        span.change(|Texts(kept)| {
+            let kept = Arc::make_mut(kept);
+            kept.retain(|(known, _)| chosen.texts.iter().all(|(name, _)| name != known));
+            kept.append(&mut chosen.texts);
         });
     }
 }
@@ -128,30 +127,27 @@ impl Hooks for Callback {
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        // Taken out, so that no lock is held: the callback may use the extensions.
-        let kept = || span.found.with(|found| found.extensions().remove::<Texts>()).flatten();
+        // The callback may use the extensions, so they are not locked.
+        let kept = || span.extension(|texts: &mut Texts| texts.clone());
         let fields = if self.fields.is_empty() { None } else { kept() };
-        (self.call)(&ClosedSpan { span, times, fields: fields.as_ref() });
-        if let Some(fields) = fields {
-            span.found.with(|found| found.extensions().replace(fields));
-        }
+        (self.call)(&ClosedSpan { span, times, fields });
     }
 }
 
 /// The extension of a span: name and text of the fields that some callback has chosen.
-#[derive(Debug, Default)]
-struct Texts(Vec<(&'static str, String)>);
+#[derive(Debug, Clone, Default)]
+struct Texts(Arc<Vec<(&'static str, String)>>);
 
 /// Takes the texts of the fields with these names.
-struct Chosen<'a> {
-    names: &'a [&'static str],
-    texts: &'a mut Texts,
+struct Chosen {
+    names: &'static [&'static str],
+    texts: Vec<(&'static str, String)>,
 }
 
-impl Visit for Chosen<'_> {
+impl Visit for Chosen {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if self.names.contains(&field.name()) {
-            self.texts.0.push((field.name(), format!("{value:?}")));
+            self.texts.push((field.name(), format!("{value:?}")));
         }
     }
 

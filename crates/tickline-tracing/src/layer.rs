@@ -22,7 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
-use crate::sink::{Find, Hooks, Sink, Span};
+use crate::sink::{Hooks, Sink, Span};
 use crate::source::{GlobalClock, TimeSource, UnixOffset};
 use crate::timing::OpenSpan;
 
@@ -123,18 +123,6 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     }
 }
 
-/// The span of this number. A sink that asks for more than its metadata looks it up. (A function
-/// that takes what to call with it costs 20 instructions a span, by callgrind.)
-macro_rules! span {
-    ($ctx:ident, $id:ident, $metadata:ident) => {
-        Span {
-            id: $id,
-            metadata: $metadata,
-            found: Find { by: &|take| _ = $ctx.span($id).map(|found| take(&found)) },
-        }
-    };
-}
-
 // What is called for each span is `#[inline]`: without that, the compiler leaves the calls from
 // `Layered` in place, and each saves most registers.
 impl<S, T> Layer<S> for SpanTimingLayer<T>
@@ -151,7 +139,7 @@ where
         let now_ns = self.source.now_ns();
         let metadata = attributes.metadata();
         self.open_spans.insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
-        let span = span!(ctx, id, metadata);
+        let span = Span { id, metadata, lookup: &ctx };
         self.sinks.iter().for_each(|sink| sink.created(&span, attributes, now_ns));
     }
 
@@ -159,7 +147,7 @@ where
         let Some(metadata) = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata) else {
             return;
         };
-        let span = span!(ctx, id, metadata);
+        let span = Span { id, metadata, lookup: &ctx };
         self.sinks.iter().for_each(|sink| sink.recorded(&span, values));
     }
 
@@ -167,8 +155,7 @@ where
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         if self.wants_events {
             let ns = self.source.now_ns();
-            let around = Find { by: &|take| _ = ctx.event_span(event).map(|found| take(&found)) };
-            self.sinks.iter().for_each(|sink| sink.event(event, &around, ns));
+            self.sinks.iter().for_each(|sink| sink.event(event, &ctx, ns));
         }
     }
 
@@ -180,7 +167,7 @@ where
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
             let ns = ns.unwrap_or_else(|| self.source.now_ns());
-            let span = span!(ctx, id, metadata);
+            let span = Span { id, metadata, lookup: &ctx };
             self.sinks.iter().for_each(|sink| sink.entered(&span, ns));
         }
     }
@@ -195,7 +182,7 @@ where
         let exited = self.open_spans.change(id.into_u64(), exit);
         if self.wants_enters {
             let Some(metadata) = exited else { return };
-            let span = span!(ctx, id, metadata);
+            let span = Span { id, metadata, lookup: &ctx };
             self.sinks.iter().for_each(|sink| sink.exited(&span, now_ns));
         }
     }
@@ -222,7 +209,7 @@ where
             first.or(kept)
         };
         if let Some(times) = times {
-            let span = Span { id: &id, metadata: found.metadata(), found: Find { by: &|take| take(&found) } };
+            let span = Span { id: &id, metadata: found.metadata(), lookup: &found };
             self.sinks.iter().for_each(|sink| sink.closed(&span, &times));
         }
     }

@@ -77,7 +77,7 @@ impl RunningTime {
 
 /// The CPU time of a span that is being closed, as [`RunningTime::of`].
 pub(crate) fn of(span: &Span<'_>) -> Option<Duration> {
-    span.found.with(|found| found.extensions().get_mut::<Ran>()?.sum).flatten()
+    span.extension(|ran: &mut Ran| ran.sum).flatten()
 }
 
 impl Hooks for RunningTime {
@@ -86,30 +86,25 @@ impl Hooks for RunningTime {
     }
 
     fn entered(&self, span: &Span<'_>, _: u64) {
-        span.found.with(|found| {
-            let (mut extensions, thread) = (found.extensions(), thread::current().id());
-            if extensions.get_mut::<Ran>().is_none() {
-                extensions.insert(Ran::default());
-            }
-            let Some(ran) = extensions.get_mut::<Ran>() else { return };
-            match ran.entered.iter_mut().find(|entered| entered.thread == thread) {
+        span.change(|Ran { entered, .. }| {
+            let thread = thread::current().id();
+            match entered.iter_mut().find(|entered| entered.thread == thread) {
                 Some(known) => known.depth += 1,
                 // The clock is read last, so that little of this sink's own work counts.
-                None => ran.entered.push(Entered { thread, depth: 1, at: thread_cpu() }),
+                None => entered.push(Entered { thread, depth: 1, at: thread_cpu() }),
             }
         });
     }
 
     fn exited(&self, span: &Span<'_>, _: u64) {
         let now = thread_cpu();
-        span.found.with(|found| {
-            let (mut extensions, thread) = (found.extensions(), thread::current().id());
-            let ran = extensions.get_mut::<Ran>()?;
-            let place = ran.entered.iter().position(|entered| entered.thread == thread)?;
-            ran.entered[place].depth -= 1;
-            if ran.entered[place].depth == 0 {
-                let time = now?.saturating_sub(ran.entered.remove(place).at?);
-                ran.sum = Some(ran.sum.unwrap_or_default() + time);
+        span.extension(|Ran { sum, entered }| {
+            let thread = thread::current().id();
+            let place = entered.iter().position(|entered| entered.thread == thread)?;
+            entered[place].depth -= 1;
+            if entered[place].depth == 0 {
+                let time = now?.saturating_sub(entered.remove(place).at?);
+                *sum = Some(sum.unwrap_or_default() + time);
             }
             Some(())
         });

@@ -4,7 +4,8 @@ use core::fmt;
 use std::sync::Arc;
 
 use tracing_core::span::{Attributes, Id, Record};
-use tracing_core::{Dispatch, Event, Metadata};
+use tracing_core::{Dispatch, Event, Metadata, Subscriber};
+use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 
 use crate::open_spans::OpenSpans;
@@ -59,64 +60,95 @@ pub trait Hooks: fmt::Debug + Send + Sync + 'static {
     /// A span was exited on this thread.
     fn exited(&self, _span: &Span<'_>, _ns: u64) {}
 
-    /// An event happened on this thread, in the span that `around` finds.
-    fn event(&self, _event: &Event<'_>, _around: &Find<'_>, _ns: u64) {}
+    /// An event happened on this thread.
+    fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
 
     /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among
     /// them.
     fn closed(&self, _span: &Span<'_>, _times: &SpanTiming) {}
 }
 
-/// What gets a span that was found.
-type Take<'a> = &'a mut dyn FnMut(&dyn Found);
-
-/// A span in the registry, whichever that is.
-pub(crate) trait Found {
-    /// Its extensions, locked.
-    fn extensions(&self) -> ExtensionsMut<'_>;
-
-    /// Passes on its parent, if it has one.
-    #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
-    fn parent(&self, take: Take<'_>);
+/// Which span is meant.
+#[derive(Debug, Clone, Copy)]
+pub enum Which<'a> {
+    /// The span of this number.
+    This(&'a Id),
+    /// Its parent.
+    ParentOf(&'a Id),
+    /// The one in which this event happened.
+    Around(&'a Event<'a>),
 }
 
-impl<R: for<'a> LookupSpan<'a>> Found for SpanRef<'_, R> {
-    fn extensions(&self) -> ExtensionsMut<'_> {
-        self.extensions_mut()
-    }
+/// Finds spans in the registry, whichever that is. A filter may hide spans there from the layer.
+pub trait Lookup {
+    /// Lends the extensions of a span, locked, if it finds the span.
+    fn lend(&self, which: Which<'_>, take: &mut dyn FnMut(ExtensionsMut<'_>));
+}
 
-    fn parent(&self, take: Take<'_>) {
-        if let Some(parent) = SpanRef::parent(self) {
-            take(&parent);
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
+    fn lend(&self, which: Which<'_>, take: &mut dyn FnMut(ExtensionsMut<'_>)) {
+        let found = match which {
+            Which::This(id) => self.span(id),
+            Which::ParentOf(id) => self.span(id).and_then(|span| span.parent()),
+            Which::Around(event) => self.event_span(event),
+        };
+        if let Some(found) = found {
+            take(found.extensions_mut());
         }
     }
 }
 
-/// A way to a span in the registry. It passes the span on, if it finds one.
-pub struct Find<'a> {
-    pub(crate) by: &'a dyn Fn(Take<'_>),
+/// A span that was found already. It alone is meant.
+impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
+    fn lend(&self, _: Which<'_>, take: &mut dyn FnMut(ExtensionsMut<'_>)) {
+        take(self.extensions_mut());
+    }
 }
 
-impl Find<'_> {
-    /// What `run` makes of the span; `None` if there is none, or a filter hides it from the layer.
-    pub(crate) fn with<R>(&self, run: impl FnOnce(&dyn Found) -> R) -> Option<R> {
+impl dyn Lookup + '_ {
+    /// What `run` makes of a span's extension of this type; `None` if there is none.
+    pub(crate) fn extension<T: Send + Sync + 'static, R>(
+        &self,
+        which: Which<'_>,
+        run: impl FnOnce(&mut T) -> R,
+    ) -> Option<R> {
         let (mut run, mut result) = (Some(run), None);
-        (self.by)(&mut |found| result = run.take().map(|run| run(found)));
+        self.lend(which, &mut |mut extensions| {
+            result = extensions.get_mut().zip(run.take()).map(|(extension, run)| run(extension));
+        });
         result
     }
 }
 
-impl fmt::Debug for Find<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Find").finish_non_exhaustive()
-    }
-}
-
-/// A span that something happens to. Its number and its metadata are at hand; the rest is in the
-/// registry, which may cost a lookup.
-#[derive(Debug)]
+/// A span that something happens to. Its number and its metadata are at hand. Its extensions are in
+/// the registry, which may cost a lookup.
 pub struct Span<'a> {
     pub(crate) id: &'a Id,
     pub(crate) metadata: &'static Metadata<'static>,
-    pub(crate) found: Find<'a>,
+    pub(crate) lookup: &'a dyn Lookup,
+}
+
+impl Span<'_> {
+    /// What `run` makes of the span's extension of this type; `None` if there is none.
+    pub(crate) fn extension<T: Send + Sync + 'static, R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
+        self.lookup.extension(Which::This(self.id), run)
+    }
+
+    /// Changes the span's extension of this type. The default is added if there is none.
+    pub(crate) fn change<T: Default + Send + Sync + 'static>(&self, change: impl FnOnce(&mut T)) {
+        let mut change = Some(change);
+        self.lookup.lend(Which::This(self.id), &mut |mut extensions| {
+            if extensions.get_mut::<T>().is_none() {
+                extensions.insert(T::default());
+            }
+            _ = extensions.get_mut().zip(change.take()).map(|(extension, change)| change(extension));
+        });
+    }
+}
+
+impl fmt::Debug for Span<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { id, metadata, .. } = self;
+        f.debug_struct("Span").field("id", id).field("metadata", metadata).finish_non_exhaustive()
+    }
 }

@@ -3,70 +3,104 @@
 use core::fmt;
 use std::sync::Arc;
 
-use serde_json::{Value, to_string};
+use serde_json::{Value, to_string, to_writer};
 use tracing_core::Event;
 use tracing_core::field::{Field, Visit};
 
 use super::record::{Kind, Record};
 
-/// The extension that keeps a span's fields until it is closed, for all recorders.
+/// Names and values of fields. A value replaces an earlier one of the same field. JSON has no
+/// infinities and no NaN: these become null.
+#[derive(Debug, Default)]
+pub(crate) struct Fields(Vec<(&'static str, Value)>);
+
+impl Fields {
+    /// The fields that `record` passes on. They are formatted while no extensions are locked: a
+    /// value's `Debug` may use them.
+    pub(crate) fn of(record: impl FnOnce(&mut dyn Visit)) -> Self {
+        let mut fields = Self::default();
+        record(&mut fields);
+        fields
+    }
+
+    fn put(&mut self, name: &'static str, value: Value) {
+        match self.0.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = value,
+            None => self.0.push((name, value)),
+        }
+    }
+
+    /// The text of the members.
+    fn text(&self) -> String {
+        // As much as most fields take: text that grows is copied.
+        let mut text = Vec::with_capacity(128);
+        for (name, value) in &self.0 {
+            if !text.is_empty() {
+                text.push(b',');
+            }
+            // A vector takes all.
+            _ = to_writer(&mut text, name);
+            text.push(b':');
+            _ = to_writer(&mut text, value);
+        }
+        String::from_utf8(text).unwrap_or_default()
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field.name(), format!("{value:?}").into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field.name(), value.into());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field.name(), value.into());
+    }
+}
+
+/// The fields of a span.
 #[derive(Debug, Default)]
 pub(crate) struct SpanFields {
-    members: Vec<Member>,
-    /// All members in one text, as records store them.
-    text: Arc<str>,
-}
-
-/// A field of a span.
-#[derive(Debug)]
-pub(crate) struct Member {
-    name: &'static str,
-    /// As JSON.
-    value: String,
-    /// Whether the value was recorded after the span was created.
-    is_later: bool,
-}
-
-/// The fields that `record` passes on. They are formatted while no extensions are locked: a value's
-/// `Debug` may use them.
-pub(crate) fn members(is_later: bool, record: impl FnOnce(&mut dyn Visit)) -> Vec<Member> {
-    let mut members = Vec::new();
-    record(&mut EachField(|name, value| {
-        members.push(Member { name, value, is_later });
-    }));
-    members
+    all: Fields,
+    /// Those that were recorded after the span was created.
+    later: Fields,
+    /// The text of all, as records store it, if there are any.
+    pub(crate) text: Option<Arc<str>>,
 }
 
 impl SpanFields {
-    /// Adds values, or replaces those of the same fields.
-    pub(crate) fn add(&mut self, members: Vec<Member>) {
-        for member in members {
-            match self.members.iter_mut().find(|known| known.name == member.name) {
-                Some(known) => *known = member,
-                None => self.members.push(member),
-            }
-        }
-        // As much as most fields take: text that grows is copied.
-        self.text = self.join(String::with_capacity(128), |_| true).into();
+    pub(crate) fn new(all: Fields) -> Self {
+        Self { text: Some(all.text().into()), all, later: Fields::default() }
     }
 
-    fn join(&self, mut text: String, is_wanted: impl Fn(&Member) -> bool) -> String {
-        for member in self.members.iter().filter(|member| is_wanted(member)) {
-            push_name(&mut text, member.name);
-            text.push_str(&member.value);
+    /// Adds values that were recorded after the span was created.
+    pub(crate) fn add(&mut self, values: Fields) {
+        for (name, value) in values.0 {
+            self.later.put(name, value.clone());
+            self.all.put(name, value);
         }
-        text
+        self.text = Some(self.all.text().into());
     }
 
-    /// The text of the members that were recorded after the span was created. Viewers add those of
-    /// an end to those of its beginning.
+    /// The text of what was recorded after the span was created. Viewers add the members of an end
+    /// to those of its beginning.
     pub(crate) fn later(&self) -> String {
-        self.join(String::new(), |member| member.is_later)
-    }
-
-    /// The text of all members; `None` if there are none.
-    pub(crate) fn text(&self) -> Option<Arc<str>> {
-        (!self.text.is_empty()).then(|| Arc::clone(&self.text))
+        self.later.text()
     }
 }
 
@@ -76,68 +110,16 @@ pub(crate) const BEHIND_NAME: char = '\n';
 /// An event: its name, and its members. The message becomes the name; without a message, the name
 /// is the event's place in the source.
 pub(crate) fn event_text(event: &Event<'_>) -> String {
-    let (mut name, mut args) = (String::new(), String::new());
-    event.record(&mut EachField(|field, value| {
-        if field == "message" {
-            name = value;
-        } else {
-            push_name(&mut args, field);
-            args.push_str(&value);
-        }
-    }));
-    if name.is_empty() {
-        push_string(&mut name, event.metadata().name());
-    }
-    name.push(BEHIND_NAME);
-    name + &args
-}
-
-/// A visitor that calls this with each field's name, and its value as JSON. JSON has no infinities
-/// and no NaN: these become null.
-struct EachField<F>(F);
-
-impl<F: FnMut(&'static str, String)> Visit for EachField<F> {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.record_str(field, &format!("{value:?}"));
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        (self.0)(field.name(), json(to_string(&value)));
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        (self.0)(field.name(), json(to_string(&value)));
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        (self.0)(field.name(), json(to_string(&value)));
-    }
-
-    fn record_bool(&mut self, field: &Field, value: bool) {
-        (self.0)(field.name(), json(to_string(&value)));
-    }
-
-    fn record_f64(&mut self, field: &Field, value: f64) {
-        (self.0)(field.name(), json(to_string(&value)));
-    }
-}
-
-fn push_name(text: &mut String, name: &str) {
-    if !text.is_empty() {
-        text.push(',');
-    }
-    push_string(text, name);
-    text.push(':');
+    let mut fields = Fields::of(|visit| event.record(visit));
+    let message = fields.0.iter().position(|(name, _)| *name == "message");
+    let name = message.map_or_else(|| event.metadata().name().into(), |place| fields.0.remove(place).1);
+    format!("{name}{BEHIND_NAME}{}", fields.text())
 }
 
 /// A JSON string.
 pub(crate) fn push_string(text: &mut String, value: &str) {
-    text.push_str(&json(to_string(value)));
-}
-
-/// What serde_json makes of a string, a number or a boolean, which does not fail.
-fn json(value: serde_json::Result<String>) -> String {
-    value.unwrap_or_default()
+    // To make text of a string does not fail.
+    text.push_str(&to_string(value).unwrap_or_default());
 }
 
 /// Whether a record can have its text. In a file it may have any.

@@ -11,18 +11,15 @@ use std::{fs, io, process};
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
 
-use super::fields::{SpanFields, event_text, members};
+use super::fields::{Fields, SpanFields, event_text};
 use super::file::RingFile;
 use super::local;
 use super::record::{Kind, Record, Word};
 use super::ring::Ring;
 use super::{Settings, Tracks, WhenFull};
 use crate::open_spans::{OpenSpans, patiently};
-use crate::sink::{Find, Found, Hooks, Span};
+use crate::sink::{Hooks, Lookup, Span, Which};
 use crate::timing::SpanTiming;
-
-/// Numbers the requests of a process.
-static NEXT_REQUEST: AtomicU64 = AtomicU64::new(1);
 
 /// What callsites are called, by the address of their metadata: name, target, and the place in the
 /// source, such as `src/main.rs:7`, if the trace is to have it, with a NUL between them.
@@ -92,11 +89,14 @@ pub(crate) struct Recorder {
     pub(crate) writing: AtomicU32,
 }
 
-/// The extension of a span that belongs to a request, for all recorders.
-struct Request {
-    id: u64,
-    /// Whether its beginning was recorded.
-    is_open: bool,
+/// The extension of a span, for all recorders.
+#[derive(Debug, Default)]
+struct Recorded {
+    /// The number of its request; 0 for none.
+    request: u64,
+    /// Whether its beginning in the request was recorded.
+    is_begun: bool,
+    fields: SpanFields,
 }
 
 /// A recorder that overwrites keeps the rings of this many threads that have ended: those that
@@ -345,15 +345,11 @@ fn present_thread() -> (u64, String) {
     (number, name.unwrap_or_else(|| format!("thread {number}")))
 }
 
-/// The number of the request that a span belongs to.
-fn request(span: &dyn Found) -> Option<u64> {
-    span.extensions().get_mut::<Request>().map(|request| request.id)
-}
-
-/// The values of a span's fields that were recorded after it was created.
-fn later(span: &Span<'_>) -> String {
-    let later = |found: &dyn Found| found.extensions().get_mut::<SpanFields>().map(|fields| fields.later());
-    span.found.with(later).flatten().unwrap_or_default()
+/// The number of a new request of this process.
+fn next_request() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // ORDERING: Relaxed, the number alone counts.
+    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Hooks for Arc<Recorder> {
@@ -366,30 +362,26 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
-        if !self.has_requests() && !self.has_fields(span.metadata) {
+        let (has_requests, has_fields) = (self.has_requests(), self.has_fields(span.metadata));
+        if !has_requests && !has_fields {
             return;
         }
-        span.found.with(|found| {
-            let mut text = None;
-            if self.has_fields(span.metadata) {
-                let mut fields = SpanFields::default();
-                fields.add(members(false, |visit| attributes.record(visit)));
-                text = fields.text();
-                found.extensions().replace(fields);
+        // The extensions are not locked while values are formatted: a value's `Debug` may use them.
+        let fields = has_fields.then(|| Fields::of(|visit| attributes.record(visit)));
+        span.change(|recorded: &mut Recorded| {
+            if let Some(fields) = fields {
+                recorded.fields = SpanFields::new(fields);
             }
-            if self.has_requests() {
-                let mut id = request(found);
-                if id.is_none() {
-                    found.parent(&mut |parent| id = request(parent));
+            if has_requests {
+                // Another recorder may have numbered the request.
+                if recorded.request == 0 {
+                    let parents = |parent: &mut Recorded| parent.request;
+                    let parents = span.lookup.extension(Which::ParentOf(span.id), parents);
+                    recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_request);
                 }
-                let id = id.unwrap_or_else(|| {
-                    // ORDERING: Relaxed, the number alone counts.
-                    NEXT_REQUEST.fetch_add(1, Ordering::Relaxed)
-                });
-                let text = text.as_deref().unwrap_or_default();
-                let record = Record { id, text, ..Record::new(Kind::Open, ns) };
-                let is_open = local::record(self, span.metadata, record);
-                found.extensions().replace(Request { id, is_open });
+                let text = recorded.fields.text.as_deref().filter(|_| has_fields).unwrap_or_default();
+                let record = Record { id: recorded.request, text, ..Record::new(Kind::Open, ns) };
+                recorded.is_begun = local::record(self, span.metadata, record);
             }
         });
     }
@@ -398,12 +390,8 @@ impl Hooks for Arc<Recorder> {
         if !self.has_fields(span.metadata) {
             return;
         }
-        let values = members(true, |visit| values.record(visit));
-        span.found.with(|found| {
-            if let Some(fields) = found.extensions().get_mut::<SpanFields>() {
-                fields.add(values);
-            }
-        });
+        let values = Fields::of(|visit| values.record(visit));
+        span.extension(|recorded: &mut Recorded| recorded.fields.add(values));
         let _ = local::with(self, |local, _| local.change(span.id));
     }
 
@@ -411,9 +399,8 @@ impl Hooks for Arc<Recorder> {
         if !self.wants_enters() {
             return; // another sink does
         }
-        let text = |found: &dyn Found| found.extensions().get_mut::<SpanFields>()?.text();
-        let has_fields = self.has_fields(span.metadata);
-        let text = if has_fields { span.found.with(text).flatten() } else { None };
+        let text = || span.extension(|recorded: &mut Recorded| recorded.fields.text.clone());
+        let text = if self.has_fields(span.metadata) { text().flatten() } else { None };
         let _ = local::with(self, |local, recorder| {
             local.enter(recorder, span.id, span.metadata, ns, text);
         });
@@ -421,13 +408,16 @@ impl Hooks for Arc<Recorder> {
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
         if self.wants_enters() {
-            let _ = local::with(self, |local, recorder| local.exit(recorder, span.id, ns, || later(span)));
+            let later = || span.extension(|recorded: &mut Recorded| recorded.fields.later());
+            let later = || later().unwrap_or_default();
+            let _ = local::with(self, |local, recorder| local.exit(recorder, span.id, ns, later));
         }
     }
 
-    fn event(&self, event: &Event<'_>, around: &Find<'_>, ns: u64) {
+    fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
         let text = &event_text(event);
-        let id = if self.has_requests() { around.with(request).flatten().unwrap_or(0) } else { 0 };
+        let request = || lookup.extension(Which::Around(event), |around: &mut Recorded| around.request);
+        let id = if self.has_requests() { request().unwrap_or(0) } else { 0 };
         local::record(self, event.metadata(), Record { id, text, ..Record::new(Kind::Instant, ns) });
     }
 
@@ -435,13 +425,15 @@ impl Hooks for Arc<Recorder> {
         if !self.has_requests() {
             return;
         }
-        let request = |found: &dyn Found| {
-            let mut extensions = found.extensions();
-            extensions.get_mut::<Request>().filter(|request| request.is_open).map(|request| request.id)
+        let has_fields = self.has_fields(span.metadata);
+        let begun = |recorded: &mut Recorded| {
+            let later = if has_fields { recorded.fields.later() } else { String::new() };
+            recorded.is_begun.then_some((recorded.request, later))
         };
-        let Some(id) = span.found.with(request).flatten() else { return };
-        let text = &later(span);
-        local::record(self, span.metadata, Record { id, text, ..Record::new(Kind::Close, times.closed_ns) });
+        if let Some((id, text)) = span.extension(begun).flatten() {
+            let record = Record { id, text: &text, ..Record::new(Kind::Close, times.closed_ns) };
+            local::record(self, span.metadata, record);
+        }
     }
 }
 
