@@ -334,7 +334,7 @@ impl<'a> Kept<'a> {
         }
         // A request may run on several threads: all records are put in order of time. The sort is
         // stable, so those of a thread stay in order.
-        kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::Close));
+        kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::AsyncEnd));
         kept.end_ns = kept.items.last().map_or(0, |item| item.record.ns).max(snapshot.end_ns);
         // Of a thread of which nothing is left, all before the end is missing.
         for (_, before_ns, _) in &mut kept.lost {
@@ -393,15 +393,15 @@ impl<'a> Kept<'a> {
             let Item { thread, record: Record { kind, ns, callsite, id, .. }, .. } = self.items[place];
             let begins = match kind {
                 Kind::Begin | Kind::End => inside.entry(thread).or_default(),
-                Kind::Open | Kind::Close => open.entry((id, callsite)).or_default(),
+                Kind::AsyncBegin | Kind::AsyncEnd => open.entry((id, callsite)).or_default(),
                 _ => {
                     self.items[place].is_wanted = ns >= since_ns;
                     continue;
                 }
             };
-            if matches!(kind, Kind::Begin | Kind::Open) {
+            if matches!(kind, Kind::Begin | Kind::AsyncBegin) {
                 // No end is that of a request's span that is open.
-                let open = still_open.as_mut().filter(|_| kind == Kind::Open);
+                let open = still_open.as_mut().filter(|_| kind == Kind::AsyncBegin);
                 match open.and_then(|open| open.get_mut(&(ns, callsite))) {
                     Some(count) if *count > 0 => *count -= 1,
                     _ => begins.push(place),

@@ -145,8 +145,8 @@ impl TraceSummary {
     /// Counts a record, unless it only repeats another, or begins a block.
     pub(crate) const fn count(&mut self, kind: Kind) {
         match kind {
-            Kind::Begin | Kind::Open => self.written += 1,
-            Kind::End | Kind::Close => self.ended += 1,
+            Kind::Begin | Kind::AsyncBegin => self.written += 1,
+            Kind::End | Kind::AsyncEnd => self.ended += 1,
             Kind::Instant => self.events += 1,
             Kind::Rest | Kind::Block | Kind::Inside | Kind::Name => {}
         }

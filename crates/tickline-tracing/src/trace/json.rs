@@ -148,8 +148,8 @@ fn push_place(text: &mut String, process: &str, thread: u64, ns: u64) {
 
 const fn phase(kind: Kind, id: u64) -> char {
     match kind {
-        Kind::Open => 'b',
-        Kind::Close => 'e',
+        Kind::AsyncBegin => 'b',
+        Kind::AsyncEnd => 'e',
         Kind::Instant if id != 0 => 'n',
         Kind::Instant => 'i',
         _ => 'B',

@@ -38,9 +38,9 @@ pub(crate) enum Kind {
     /// An event.
     Instant = 5,
     /// A span was created that belongs to the request `id`.
-    Open = 6,
+    AsyncBegin = 6,
     /// It was closed.
-    Close = 7,
+    AsyncEnd = 7,
     /// Only in a file's ring of names: what a callsite is called.
     Name = 8,
 }
@@ -48,8 +48,8 @@ pub(crate) enum Kind {
 impl Kind {
     /// The kind of this number. Other numbers, which only a damaged file has, are a block's rest.
     fn of(number: u64) -> Self {
-        use Kind::{Begin, Block, Close, End, Inside, Instant, Name, Open, Rest};
-        let kinds = [Rest, Block, Begin, End, Inside, Instant, Open, Close, Name];
+        use Kind::{AsyncBegin, AsyncEnd, Begin, Block, End, Inside, Instant, Name, Rest};
+        let kinds = [Rest, Block, Begin, End, Inside, Instant, AsyncBegin, AsyncEnd, Name];
         kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or(Rest)
     }
 
@@ -60,7 +60,7 @@ impl Kind {
             Self::Block => BLOCK_HEADER,
             Self::End => 2,
             Self::Begin | Self::Inside => 3,
-            Self::Instant | Self::Open | Self::Close | Self::Name => 4,
+            Self::Instant | Self::AsyncBegin | Self::AsyncEnd | Self::Name => 4,
         }
     }
 }

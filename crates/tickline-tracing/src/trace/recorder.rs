@@ -380,7 +380,7 @@ impl Hooks for Arc<Recorder> {
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_request);
                 }
                 let text = recorded.fields.text.as_deref().filter(|_| has_fields).unwrap_or_default();
-                let record = Record { id: recorded.request, text, ..Record::new(Kind::Open, ns) };
+                let record = Record { id: recorded.request, text, ..Record::new(Kind::AsyncBegin, ns) };
                 recorded.is_begun = local::record(self, span.metadata, record);
             }
         });
@@ -431,7 +431,7 @@ impl Hooks for Arc<Recorder> {
             recorded.is_begun.then_some((recorded.request, later))
         };
         if let Some((id, text)) = span.extension(begun).flatten() {
-            let record = Record { id, text: &text, ..Record::new(Kind::Close, times.closed_ns) };
+            let record = Record { id, text: &text, ..Record::new(Kind::AsyncEnd, times.closed_ns) };
             local::record(self, span.metadata, record);
         }
     }
