@@ -40,7 +40,7 @@ pub struct RunningTime;
 
 /// The extension of a span.
 #[derive(Default)]
-struct Ran {
+struct CpuTime {
     /// `None` before the first exit.
     sum: Option<Duration>,
     /// The threads that are in the span.
@@ -71,13 +71,13 @@ impl RunningTime {
     /// is not there.
     #[must_use]
     pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {
-        span.extensions().get::<Ran>()?.sum
+        span.extensions().get::<CpuTime>()?.sum
     }
 }
 
 /// The CPU time of a span that is being closed, as [`RunningTime::of`].
 pub(crate) fn of(span: &Span<'_>) -> Option<Duration> {
-    span.extension(|ran: &mut Ran| ran.sum).flatten()
+    span.extension(|time: &mut CpuTime| time.sum).flatten()
 }
 
 impl Hooks for RunningTime {
@@ -86,7 +86,7 @@ impl Hooks for RunningTime {
     }
 
     fn entered(&self, span: &Span<'_>, _: u64) {
-        span.change(|Ran { entered, .. }| {
+        span.change(|CpuTime { entered, .. }| {
             let thread = thread::current().id();
             match entered.iter_mut().find(|entered| entered.thread == thread) {
                 Some(known) => known.depth += 1,
@@ -98,7 +98,7 @@ impl Hooks for RunningTime {
 
     fn exited(&self, span: &Span<'_>, _: u64) {
         let now = thread_cpu();
-        span.extension(|Ran { sum, entered }| {
+        span.extension(|CpuTime { sum, entered }| {
             let thread = thread::current().id();
             let place = entered.iter().position(|entered| entered.thread == thread)?;
             entered[place].depth -= 1;
