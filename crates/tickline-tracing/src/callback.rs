@@ -7,7 +7,7 @@ use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
 
-use crate::sink::{Hooks, Span};
+use crate::sink::{Sink, Span};
 use crate::timing::SpanTiming;
 
 /// A closed span, as a callback gets it.
@@ -103,7 +103,7 @@ impl Callback {
         // The extensions are not locked while values are formatted: a value's `Debug` may use them.
         let mut chosen = Chosen { names: self.fields, texts: Vec::new() };
         record(&mut chosen);
-        span.change(|Texts(kept)| {
+        span.change(|Texts(kept), _| {
             let kept = Arc::make_mut(kept);
             kept.retain(|(known, _)| chosen.texts.iter().all(|(name, _)| name != known));
             kept.append(&mut chosen.texts);
@@ -117,7 +117,7 @@ impl fmt::Debug for Callback {
     }
 }
 
-impl Hooks for Callback {
+impl Sink for Callback {
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
         self.keep(span, |visit| attributes.record(visit));
     }

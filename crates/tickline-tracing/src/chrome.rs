@@ -59,9 +59,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Instant;
 
-use crate::open_spans::OpenSpans;
-use crate::sink::{Hooks, Sink};
-use crate::trace::recorder::Recorder;
+use crate::trace::recorder::{Recorder, TraceSink};
 use crate::trace::{self, Settings, WhenFull, settings};
 
 mod writer;
@@ -100,9 +98,9 @@ pub struct Chrome {
     recorder: Arc<Recorder>,
 }
 
-impl Sink for Chrome {
-    fn hooks(self, _: &Arc<OpenSpans>) -> Box<dyn Hooks> {
-        Box::new(self.recorder)
+impl TraceSink for Chrome {
+    fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
     }
 }
 

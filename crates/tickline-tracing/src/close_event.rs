@@ -6,7 +6,7 @@ use tracing_core::dispatcher::{self, WeakDispatch};
 use tracing_core::field::{Field, FieldSet, Value};
 use tracing_core::{Dispatch, Event};
 
-use crate::sink::{Hooks, Span};
+use crate::sink::{Sink, Span};
 use crate::timing::SpanTiming;
 
 /// Sends an event for each span that is closed, with the message `close` and the fields `time.busy`
@@ -41,7 +41,7 @@ impl CloseEvents {
     }
 }
 
-impl Hooks for CloseEvents {
+impl Sink for CloseEvents {
     fn attached(&self, dispatch: &Dispatch) {
         // The first subscriber stays: a layer is for one subscriber.
         let _ = self.home.set(dispatch.downgrade());

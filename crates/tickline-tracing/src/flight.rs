@@ -106,12 +106,10 @@ use std::process;
 use std::sync::Arc;
 use std::thread;
 
-use crate::open_spans::OpenSpans;
-use crate::sink::{Hooks, Sink};
 use crate::timing::as_ns;
 use crate::trace::json::Trace;
 use crate::trace::record::{Kind, Record, Records};
-use crate::trace::recorder::{Recorder, Snapshot, ThreadSnapshot};
+use crate::trace::recorder::{Recorder, Snapshot, ThreadSnapshot, TraceSink};
 use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, file, settings};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
@@ -121,10 +119,9 @@ pub struct FlightRecorder {
     recorder: Arc<Recorder>,
 }
 
-impl Sink for FlightRecorder {
-    fn hooks(self, open_spans: &Arc<OpenSpans>) -> Box<dyn Hooks> {
-        self.recorder.add_layer(open_spans);
-        Box::new(self.recorder)
+impl TraceSink for FlightRecorder {
+    fn recorder(&self) -> &Arc<Recorder> {
+        &self.recorder
     }
 }
 

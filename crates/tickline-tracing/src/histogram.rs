@@ -40,12 +40,12 @@
 //! thread, and 1 KiB for each power of two in which there are times.
 
 use core::fmt;
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::open_spans::OpenSpans;
-use crate::sink::{Hooks, Sink};
+use crate::open_spans::Slots;
 use crate::timing::as_ns;
 
 mod prometheus;
@@ -112,6 +112,9 @@ pub enum Measure {
 pub struct Histograms {
     measure: Measure,
     table: Arc<Table>,
+    /// The series of each open span of the layer, if labels are fields ([`sink`]). To keep it in the
+    /// registry's extensions would cost as much as the layer.
+    open: Option<Arc<Slots<AtomicU64>>>,
 }
 
 impl Histograms {
@@ -119,7 +122,7 @@ impl Histograms {
     #[must_use]
     pub fn new(measure: Measure) -> Self {
         let bounds_ns = BOUNDS_MS.iter().map(|ms| ms * 1_000_000).collect();
-        Self { measure, table: Table::new(&[NAME], bounds_ns) }
+        Self { measure, table: Table::new(&[NAME], bounds_ns), open: None }
     }
 
     /// Empty histograms, by these labels: names of fields, or `span` for the span's name, or
@@ -226,12 +229,6 @@ impl fmt::Display for Histograms {
             line.iter().enumerate().map(cell).collect::<Vec<_>>().join(" ")
         };
         f.write_str(&lines.iter().map(line).collect::<Vec<_>>().join("\n"))
-    }
-}
-
-impl Sink for Histograms {
-    fn hooks(self, _: &Arc<OpenSpans>) -> Box<dyn Hooks> {
-        Box::new(sink::Counting::new(self))
     }
 }
 

@@ -22,7 +22,7 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
-use crate::sink::{Hooks, Sink, Span};
+use crate::sink::{Sink, Span};
 use crate::source::{GlobalClock, TimeSource, UnixOffset};
 use crate::timing::OpenSpan;
 
@@ -47,7 +47,7 @@ use crate::timing::OpenSpan;
 #[derive(Debug)]
 pub struct SpanTimingLayer<T = GlobalClock> {
     source: T,
-    sinks: Vec<Box<dyn Hooks>>,
+    sinks: Vec<Box<dyn Sink>>,
     /// Whether any of the sinks wants these.
     wants_enters: bool,
     wants_events: bool,
@@ -107,11 +107,11 @@ impl<T: TimeSource> SpanTimingLayer<T> {
 
     /// The same layer, which also calls `sink`, after those that it has.
     #[must_use]
-    pub fn with_sink(mut self, sink: impl Sink) -> Self {
-        let sink = sink.hooks(&self.open_spans);
+    pub fn with_sink(mut self, mut sink: impl Sink) -> Self {
+        sink.joined(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
-        self.sinks.push(sink);
+        self.sinks.push(Box::new(sink));
         self
     }
 

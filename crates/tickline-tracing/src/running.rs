@@ -25,7 +25,8 @@ use std::thread::{self, ThreadId};
 use nix::time::{ClockId, clock_gettime};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::sink::{Hooks, Span};
+use crate::sink::{Sink, Span};
+use crate::timing::SpanTiming;
 
 /// A sink that adds up the CPU time of each span, from enters to exits. Sinks that come later find
 /// it: [`ClosedSpan::running`](crate::ClosedSpan::running), `Measure::Running` of the histograms,
@@ -80,13 +81,13 @@ pub(crate) fn of(span: &Span<'_>) -> Option<Duration> {
     span.extension(|time: &mut CpuTime| time.sum).flatten()
 }
 
-impl Hooks for RunningTime {
+impl Sink for RunningTime {
     fn wants_enters(&self) -> bool {
         true
     }
 
     fn entered(&self, span: &Span<'_>, _: u64) {
-        span.change(|CpuTime { entered, .. }| {
+        span.change(|CpuTime { entered, .. }, _| {
             let thread = thread::current().id();
             match entered.iter_mut().find(|entered| entered.thread == thread) {
                 Some(known) => known.depth += 1,
@@ -109,4 +110,6 @@ impl Hooks for RunningTime {
             Some(())
         });
     }
+
+    fn closed(&self, _: &Span<'_>, _: &SpanTiming) {}
 }

@@ -21,51 +21,53 @@ use crate::timing::SpanTiming;
 /// read side again. If another thread has begun to reload in between, both wait for each other for
 /// ever. To avoid that, reload a filter around the layer, which holds no lock, or use callbacks
 /// that make neither events nor spans.
-pub trait Sink {
-    /// What a layer calls, which keeps its open spans in this table.
+// All times are ns of `CLOCK_MONOTONIC`. Other crates cannot implement it: `closed` has to be there,
+// and they cannot name the type of a span.
+pub trait Sink: fmt::Debug + Send + Sync + 'static {
+    /// The sink became one of a layer that keeps its open spans in this table.
     #[doc(hidden)]
-    fn hooks(self, open_spans: &Arc<OpenSpans>) -> Box<dyn Hooks>;
-}
+    fn joined(&mut self, _open_spans: &Arc<OpenSpans>) {}
 
-impl<H: Hooks> Sink for H {
-    fn hooks(self, _: &Arc<OpenSpans>) -> Box<dyn Hooks> {
-        Box::new(self)
-    }
-}
-
-/// What the layer calls when something happens to a span. All times are ns of `CLOCK_MONOTONIC`.
-pub trait Hooks: fmt::Debug + Send + Sync + 'static {
     /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted.
+    #[doc(hidden)]
     fn wants_enters(&self) -> bool {
         false
     }
 
     /// Whether [`event`](Self::event) is wanted. Each event then costs a reading of the clock.
+    #[doc(hidden)]
     fn wants_events(&self) -> bool {
         false
     }
 
     /// The layer became part of a subscriber.
+    #[doc(hidden)]
     fn attached(&self, _dispatch: &Dispatch) {}
 
     /// A span was created.
+    #[doc(hidden)]
     fn created(&self, _span: &Span<'_>, _attributes: &Attributes<'_>, _ns: u64) {}
 
     /// Values of a span's fields were recorded after its creation.
+    #[doc(hidden)]
     fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
 
     /// A span was entered on this thread, re-entries included.
+    #[doc(hidden)]
     fn entered(&self, _span: &Span<'_>, _ns: u64) {}
 
     /// A span was exited on this thread.
+    #[doc(hidden)]
     fn exited(&self, _span: &Span<'_>, _ns: u64) {}
 
     /// An event happened on this thread.
+    #[doc(hidden)]
     fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
 
     /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among
     /// them.
-    fn closed(&self, _span: &Span<'_>, _times: &SpanTiming) {}
+    #[doc(hidden)]
+    fn closed(&self, span: &Span<'_>, times: &SpanTiming);
 }
 
 /// Which span is meant.
@@ -79,29 +81,35 @@ pub enum Which<'a> {
     Around(&'a Event<'a>),
 }
 
+/// What gets a span's extensions, locked, and the span, from which its parent can be found.
+type Take<'a> = &'a mut dyn FnMut(ExtensionsMut<'_>, &dyn Lookup);
+
 /// Finds spans in the registry, whichever that is. A filter may hide spans there from the layer.
 pub trait Lookup {
-    /// Lends the extensions of a span, locked, if it finds the span.
-    fn lend(&self, which: Which<'_>, take: &mut dyn FnMut(ExtensionsMut<'_>));
+    /// Lends a span, if it finds it.
+    fn lend(&self, which: Which<'_>, take: Take<'_>);
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
-    fn lend(&self, which: Which<'_>, take: &mut dyn FnMut(ExtensionsMut<'_>)) {
+    fn lend(&self, which: Which<'_>, take: Take<'_>) {
         let found = match which {
-            Which::This(id) => self.span(id),
-            Which::ParentOf(id) => self.span(id).and_then(|span| span.parent()),
+            Which::This(id) | Which::ParentOf(id) => self.span(id),
             Which::Around(event) => self.event_span(event),
         };
-        if let Some(found) = found {
-            take(found.extensions_mut());
-        }
+        found.iter().for_each(|found| found.lend(which, take));
     }
 }
 
-/// A span that was found already. It alone is meant.
+/// A span that was found already.
 impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
-    fn lend(&self, _: Which<'_>, take: &mut dyn FnMut(ExtensionsMut<'_>)) {
-        take(self.extensions_mut());
+    fn lend(&self, which: Which<'_>, take: Take<'_>) {
+        match which {
+            Which::ParentOf(_) => {
+                let parent = self.parent();
+                parent.iter().for_each(|parent| take(parent.extensions_mut(), parent));
+            }
+            Which::This(_) | Which::Around(_) => take(self.extensions_mut(), self),
+        }
     }
 }
 
@@ -113,7 +121,7 @@ impl dyn Lookup + '_ {
         run: impl FnOnce(&mut T) -> R,
     ) -> Option<R> {
         let (mut run, mut result) = (Some(run), None);
-        self.lend(which, &mut |mut extensions| {
+        self.lend(which, &mut |mut extensions, _| {
             result = extensions.get_mut().zip(run.take()).map(|(extension, run)| run(extension));
         });
         result
@@ -134,14 +142,20 @@ impl Span<'_> {
         self.lookup.extension(Which::This(self.id), run)
     }
 
-    /// Changes the span's extension of this type. The default is added if there is none.
-    pub(crate) fn change<T: Default + Send + Sync + 'static>(&self, change: impl FnOnce(&mut T)) {
+    /// Changes the span's extension of this type. The default is added if there is none. `change` also
+    /// gets the span, from which its parent can be found.
+    pub(crate) fn change<T: Default + Send + Sync + 'static>(
+        &self,
+        change: impl FnOnce(&mut T, &dyn Lookup),
+    ) {
         let mut change = Some(change);
-        self.lookup.lend(Which::This(self.id), &mut |mut extensions| {
+        self.lookup.lend(Which::This(self.id), &mut |mut extensions, found| {
             if extensions.get_mut::<T>().is_none() {
                 extensions.insert(T::default());
             }
-            _ = extensions.get_mut().zip(change.take()).map(|(extension, change)| change(extension));
+            if let Some((extension, change)) = extensions.get_mut().zip(change.take()) {
+                change(extension, found);
+            }
         });
     }
 }

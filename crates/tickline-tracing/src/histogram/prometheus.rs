@@ -4,7 +4,7 @@ use super::{Histograms, MAX_LABELS};
 
 pub(super) fn text(metric: &str, histograms: &Histograms) -> String {
     assert!(is_name(metric), "{metric:?} is not the name of a metric in Prometheus");
-    let Histograms { measure, table } = histograms;
+    let Histograms { measure, table, .. } = histograms;
     let measure = format!("{measure:?}").to_lowercase();
     let mut text =
         format!("# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n");

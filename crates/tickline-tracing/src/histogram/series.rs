@@ -53,6 +53,7 @@ struct Counts {
 #[derive(Debug)]
 pub(super) struct OwnCounts(Arc<Counts>);
 
+#[inline]
 fn add(counter: &AtomicU64, by: u64) {
     // ORDERING: Relaxed. This thread alone writes.
     let before = counter.load(Ordering::Relaxed);
@@ -66,6 +67,7 @@ fn read(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
 
+#[inline]
 fn fine_bucket(ns: u64) -> usize {
     // Without a branch, which would be mispredicted for times about `STEPS`. From there on, a time
     // shifted like this still has its highest bit, which leads past the buckets of shorter times.

@@ -1,24 +1,16 @@
 //! Counts the spans of one layer.
 
 use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
 use super::table::PLACES;
 use super::{Histograms, Measure, is_field};
-use crate::open_spans::Slots;
-use crate::sink::{Hooks, Span};
+use crate::open_spans::{OpenSpans, Slots};
+use crate::sink::{Sink, Span};
 use crate::timing::SpanTiming;
-
-/// The sink of one layer.
-#[derive(Debug)]
-pub(super) struct Counting {
-    histograms: Histograms,
-    /// The series of each open span, if labels are fields ([`pack`]). To keep it in the registry's
-    /// extensions would cost as much as the layer.
-    open: Option<Slots<AtomicU64>>,
-}
 
 /// What the slot of a span has: the index of its series, and above it the span's number, which
 /// tells it from the slot's other spans. It is not 0. Lost are bits by which the registry counts
@@ -30,20 +22,18 @@ fn pack(span: &Id, index: usize) -> u64 {
 const INDEX_BITS: u32 = PLACES.ilog2();
 
 /// The index in it, if it is this span's.
+#[inline]
 fn unpack(packed: u64, span: &Id) -> Option<usize> {
     usize::try_from(packed ^ pack(span, 0)).ok().filter(|index| *index < PLACES)
 }
 
-impl Counting {
-    pub(super) fn new(histograms: Histograms) -> Self {
-        let open = histograms.table.labels.iter().any(|label| is_field(label)).then(Slots::new);
-        Self { histograms, open }
+impl Sink for Histograms {
+    fn joined(&mut self, _: &Arc<OpenSpans>) {
+        self.open = self.table.labels.iter().any(|label| is_field(label)).then(|| Arc::new(Slots::new()));
     }
-}
 
-impl Hooks for Counting {
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
-        let (table, Some(open)) = (&self.histograms.table, &self.open) else { return };
+        let (table, Some(open)) = (&self.table, &self.open) else { return };
         table.with(|local| {
             let index = local.index(table, span.metadata, None, |visit| attributes.record(visit))?;
             let slot = open.get_or_make(span.id.into_u64())?;
@@ -54,7 +44,7 @@ impl Hooks for Counting {
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Record<'_>) {
-        let table = &self.histograms.table;
+        let table = &self.table;
         let Some(slot) = self.open.as_ref().and_then(|open| open.get(span.id.into_u64())) else { return };
         let with_values = |before| {
             // Spans that count with others have lost their values.
@@ -70,7 +60,7 @@ impl Hooks for Counting {
 
     #[inline]
     fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        let table = &self.histograms.table;
+        let table = &self.table;
         let index_of = |open: &Slots<AtomicU64>| {
             let slot = open.get(span.id.into_u64())?;
             // ORDERING: Relaxed, as in `created`. The span has ended: nobody else writes.
@@ -79,7 +69,7 @@ impl Hooks for Counting {
             slot.store(0, Ordering::Relaxed);
             Some(index)
         };
-        let ns = match self.histograms.measure {
+        let ns = match self.measure {
             Measure::Total => times.closed_ns - times.created_ns,
             Measure::Busy => times.busy_ns,
             Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,

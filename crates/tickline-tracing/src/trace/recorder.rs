@@ -1,5 +1,6 @@
 //! A recorder: the rings of all threads, and the sink that fills them.
 
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,7 +19,7 @@ use super::record::{Kind, Record, Word};
 use super::ring::Ring;
 use super::{Settings, Tracks, WhenFull};
 use crate::open_spans::{OpenSpans, patiently};
-use crate::sink::{Hooks, Lookup, Span, Which};
+use crate::sink::{Lookup, Sink, Span, Which};
 use crate::timing::SpanTiming;
 
 /// What callsites are called, by the address of their metadata: name, target, and the place in the
@@ -352,9 +353,18 @@ fn next_request() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-impl Hooks for Arc<Recorder> {
+/// A sink that fills a recorder.
+pub(crate) trait TraceSink: fmt::Debug + Send + Sync + 'static {
+    fn recorder(&self) -> &Arc<Recorder>;
+}
+
+impl<S: TraceSink> Sink for S {
+    fn joined(&mut self, open_spans: &Arc<OpenSpans>) {
+        self.recorder().add_layer(open_spans);
+    }
+
     fn wants_enters(&self) -> bool {
-        self.settings.tracks != Tracks::Requests
+        self.recorder().settings.tracks != Tracks::Requests
     }
 
     fn wants_events(&self) -> bool {
@@ -362,13 +372,14 @@ impl Hooks for Arc<Recorder> {
     }
 
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, ns: u64) {
-        let (has_requests, has_fields) = (self.has_requests(), self.has_fields(span.metadata));
+        let recorder = self.recorder();
+        let (has_requests, has_fields) = (recorder.has_requests(), recorder.has_fields(span.metadata));
         if !has_requests && !has_fields {
             return;
         }
         // The extensions are not locked while values are formatted: a value's `Debug` may use them.
         let fields = has_fields.then(|| Fields::of(|visit| attributes.record(visit)));
-        span.change(|recorded: &mut Recorded| {
+        span.change(|recorded: &mut Recorded, found| {
             if let Some(fields) = fields {
                 recorded.fields = SpanFields::new(fields);
             }
@@ -376,32 +387,34 @@ impl Hooks for Arc<Recorder> {
                 // Another recorder may have numbered the request.
                 if recorded.request == 0 {
                     let parents = |parent: &mut Recorded| parent.request;
-                    let parents = span.lookup.extension(Which::ParentOf(span.id), parents);
+                    let parents = found.extension(Which::ParentOf(span.id), parents);
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_request);
                 }
                 let text = recorded.fields.text.as_deref().filter(|_| has_fields).unwrap_or_default();
                 let record = Record { id: recorded.request, text, ..Record::new(Kind::AsyncBegin, ns) };
-                recorded.is_begun = local::record(self, span.metadata, record);
+                recorded.is_begun = local::record(recorder, span.metadata, record);
             }
         });
     }
 
     fn recorded(&self, span: &Span<'_>, values: &Values<'_>) {
-        if !self.has_fields(span.metadata) {
+        let recorder = self.recorder();
+        if !recorder.has_fields(span.metadata) {
             return;
         }
         let values = Fields::of(|visit| values.record(visit));
         span.extension(|recorded: &mut Recorded| recorded.fields.add(values));
-        let _ = local::with(self, |local, _| local.change(span.id));
+        let _ = local::with(recorder, |local, _| local.change(span.id));
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
         if !self.wants_enters() {
             return; // another sink does
         }
+        let recorder = self.recorder();
         let text = || span.extension(|recorded: &mut Recorded| recorded.fields.text.clone());
-        let text = if self.has_fields(span.metadata) { text().flatten() } else { None };
-        let _ = local::with(self, |local, recorder| {
+        let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
+        let _ = local::with(recorder, |local, recorder| {
             local.enter(recorder, span.id, span.metadata, ns, text);
         });
     }
@@ -410,29 +423,31 @@ impl Hooks for Arc<Recorder> {
         if self.wants_enters() {
             let later = || span.extension(|recorded: &mut Recorded| recorded.fields.later());
             let later = || later().unwrap_or_default();
-            let _ = local::with(self, |local, recorder| local.exit(recorder, span.id, ns, later));
+            let _ = local::with(self.recorder(), |local, recorder| local.exit(recorder, span.id, ns, later));
         }
     }
 
     fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
+        let recorder = self.recorder();
         let text = &event_text(event);
         let request = || lookup.extension(Which::Around(event), |around: &mut Recorded| around.request);
-        let id = if self.has_requests() { request().unwrap_or(0) } else { 0 };
-        local::record(self, event.metadata(), Record { id, text, ..Record::new(Kind::Instant, ns) });
+        let id = if recorder.has_requests() { request().unwrap_or(0) } else { 0 };
+        local::record(recorder, event.metadata(), Record { id, text, ..Record::new(Kind::Instant, ns) });
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
-        if !self.has_requests() {
+        let recorder = self.recorder();
+        if !recorder.has_requests() {
             return;
         }
-        let has_fields = self.has_fields(span.metadata);
+        let has_fields = recorder.has_fields(span.metadata);
         let begun = |recorded: &mut Recorded| {
             let later = if has_fields { recorded.fields.later() } else { String::new() };
             recorded.is_begun.then_some((recorded.request, later))
         };
         if let Some((id, text)) = span.extension(begun).flatten() {
             let record = Record { id, text: &text, ..Record::new(Kind::AsyncEnd, times.closed_ns) };
-            local::record(self, span.metadata, record);
+            local::record(recorder, span.metadata, record);
         }
     }
 }
