@@ -7,6 +7,7 @@ use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 /// A time in ns; the longest that fits, if it is longer.
+#[cfg(any(feature = "chrome", feature = "histogram"))]
 #[inline]
 pub(crate) fn as_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)

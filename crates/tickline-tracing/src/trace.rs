@@ -165,7 +165,7 @@ pub(crate) fn after_panics(call: impl Fn() + Send + Sync + 'static) {
 }
 
 /// `path` with something behind its name.
-pub(crate) fn with(path: &Path, behind: &str) -> PathBuf {
+pub(crate) fn with_suffix(path: &Path, behind: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(behind);
     name.into()
@@ -177,7 +177,7 @@ pub(crate) fn beside<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) 
     static NEXT: AtomicU32 = AtomicU32::new(0);
     // ORDERING: Relaxed, only the number counts.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let beside = with(path, &format!(".{}.{number}.part", process::id()));
+    let beside = with_suffix(path, &format!(".{}.{number}.part", process::id()));
     // A file of this name was left by a process of the same number.
     let _ = fs::remove_file(&beside);
     let made = make(&beside);

@@ -47,7 +47,7 @@ pub(super) struct Table {
 
 /// What a thread knows of a table.
 #[derive(Debug, Default)]
-pub(super) struct Local {
+pub(super) struct ThreadCounts {
     /// The table's address. No other has it as long as this refers to the table.
     address: usize,
     table: Weak<Table>,
@@ -58,7 +58,7 @@ pub(super) struct Local {
     last: (usize, usize),
     /// By the series' index.
     counts: Box<[Option<OwnCounts>]>,
-    next: Option<Box<Local>>,
+    next: Option<Box<ThreadCounts>>,
 }
 
 /// What a thread knows of a callsite, and of the last span that it made there. Takes a span's
@@ -91,7 +91,7 @@ thread_local! {
     /// A list, the last table first. It is empty while it is used. A value's `Debug`, or the
     /// allocator, may close spans meanwhile. These begin anew, and have counts of their own. (A
     /// vector in its place cost 45 instructions a span, by callgrind.)
-    static LOCALS: Cell<Option<Box<Local>>> = const { Cell::new(None) };
+    static LOCALS: Cell<Option<Box<ThreadCounts>>> = const { Cell::new(None) };
 }
 
 impl Table {
@@ -105,7 +105,7 @@ impl Table {
     /// What `run` makes of what this thread knows. A thread that is ending has lost its
     /// thread-local memory, and counts nothing.
     #[inline]
-    pub(super) fn with<R>(self: &Arc<Self>, run: impl FnOnce(&mut Local) -> Option<R>) -> Option<R> {
+    pub(super) fn with<R>(self: &Arc<Self>, run: impl FnOnce(&mut ThreadCounts) -> Option<R>) -> Option<R> {
         LOCALS
             .try_with(|locals| {
                 let mut local = match locals.take() {
@@ -121,7 +121,7 @@ impl Table {
 
     /// Puts what the thread knows of this table first.
     #[inline(never)]
-    fn put_first(self: &Arc<Self>, locals: Option<Box<Local>>) -> Box<Local> {
+    fn put_first(self: &Arc<Self>, locals: Option<Box<ThreadCounts>>) -> Box<ThreadCounts> {
         let address = Arc::as_ptr(self).addr();
         let (mut rest, mut others, mut found) = (locals, None, None);
         while let Some(mut local) = rest {
@@ -135,7 +135,7 @@ impl Table {
         }
         let new = || {
             let counts = (0..PLACES).map(|_| None).collect();
-            Box::new(Local { address, table: Arc::downgrade(self), counts, ..Local::default() })
+            Box::new(ThreadCounts { address, table: Arc::downgrade(self), counts, ..ThreadCounts::default() })
         };
         let mut local = found.unwrap_or_else(new);
         local.next = others;
@@ -271,7 +271,7 @@ impl Visit for Callsite {
     }
 }
 
-impl Local {
+impl ThreadCounts {
     /// What is known of a callsite; `None` if it lacks a field.
     #[inline]
     pub(super) fn callsite(

@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use spin::mutex::SpinMutex;
 
 use crate::open_spans::lock_briefly;
-use crate::trace::{beside, with};
+use crate::trace::{beside, with_suffix};
 
 /// The mapping of a file that this process has locked.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Mapping {
                 word.store(value, Ordering::Relaxed);
             }
             if older.is_some() {
-                fs::rename(path, with(path, ".old"))?;
+                fs::rename(path, with_suffix(path, ".old"))?;
             }
             // Unlike a rename this fails if another recorder was faster.
             fs::hard_link(beside, path).map_err(|error| match error.kind() {
@@ -197,7 +197,7 @@ mod tests {
         fs::write(&path, "old").unwrap();
         let opened = File::open(&path).unwrap();
         lock_at(&opened, &path).unwrap();
-        fs::rename(&path, with(&path, ".old")).unwrap();
+        fs::rename(&path, with_suffix(&path, ".old")).unwrap();
         fs::write(&path, "new").unwrap();
         assert_eq!(lock_at(&opened, &path).unwrap_err().kind(), io::ErrorKind::ResourceBusy);
     }
