@@ -326,8 +326,8 @@ impl<'a> Kept<'a> {
     fn of(snapshot: &'a Snapshot) -> Self {
         let mut kept = Self::default();
         kept.summary.dropped = snapshot.gone;
-        for (place, thread) in snapshot.threads.iter().enumerate() {
-            kept.add(place, thread);
+        for (index, thread) in snapshot.threads.iter().enumerate() {
+            kept.add(index, thread);
         }
         // A request may run on several threads: all records are put in order of time. The sort is
         // stable, so those of a thread stay in order.
@@ -383,16 +383,16 @@ impl<'a> Kept<'a> {
         let mut still_open = snapshot.open_requests.clone();
         let ends_gone_before_ns =
             snapshot.ends_gone_before_ns.max(self.summary.complete_since_ns.unwrap_or(0));
-        // The places of beginnings: a stack for each thread, and one for each request's number and
+        // The indices of beginnings: a stack for each thread, and one for each request's number and
         // callsite.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
-        for place in 0..self.items.len() {
-            let Item { thread, record: Record { kind, ns, callsite, id, .. }, .. } = self.items[place];
+        for index in 0..self.items.len() {
+            let Item { thread, record: Record { kind, ns, callsite, id, .. }, .. } = self.items[index];
             let begins = match kind {
                 Kind::Begin | Kind::End => inside.entry(thread).or_default(),
                 Kind::AsyncBegin | Kind::AsyncEnd => open.entry((id, callsite)).or_default(),
                 _ => {
-                    self.items[place].is_wanted = ns >= since_ns;
+                    self.items[index].is_wanted = ns >= since_ns;
                     continue;
                 }
             };
@@ -401,13 +401,13 @@ impl<'a> Kept<'a> {
                 let open = still_open.as_mut().filter(|_| kind == Kind::AsyncBegin);
                 match open.and_then(|open| open.get_mut(&(ns, callsite))) {
                     Some(count) if *count > 0 => *count -= 1,
-                    _ => begins.push(place),
+                    _ => begins.push(index),
                 }
                 continue;
             }
             let begin = begins.pop();
             if begin.is_none() || ns < since_ns {
-                begin.into_iter().chain([place]).for_each(|place| self.items[place].is_wanted = false);
+                begin.into_iter().chain([index]).for_each(|index| self.items[index].is_wanted = false);
             }
         }
         for begin in open.into_values().flatten() {

@@ -3,7 +3,7 @@
 //! The registry's extensions are made for this. But to find a span there at each enter, exit and
 //! close costs more than the whole layer (the bench `spans` has both as rows). Open spans are
 //! therefore in a table of the layer's own. The slot of a span is computed from its number. The
-//! registry's numbers tell which thread created the span, and its place among the open spans of
+//! registry's numbers tell which thread created the span, and its index among the open spans of
 //! that thread. A thread has chunks of 32, 64, 128 slots and so on, as in the registry. A thread
 //! writes to another's chunk only for a span that has moved. If the slot is taken when a span is
 //! created, the span goes to a map, behind a lock, and stays there.
@@ -19,11 +19,11 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::timing::OpenSpan;
 
-/// The lowest bits of the registry's number less 1: the span's place among the open spans of its
+/// The lowest bits of the registry's number less 1: the span's index among the open spans of its
 /// thread (sharded-slab 0.1.7, `cfg.rs`: half a word of the registry's chunks, the first of which
-/// has 32 places). Above are the number of the thread, and a count of the uses of the place. If a
+/// has 32 slots). Above are the number of the thread, and a count of the uses of the slot. If a
 /// registry numbers its spans in another way, the table is slower, but no time is wrong.
-const PLACE_BITS: u32 = usize::BITS / 2 + 6;
+const INDEX_BITS: u32 = usize::BITS / 2 + 6;
 
 /// The most threads with chunks of their own, a power of two. Further threads share the chunks of
 /// these. The registry gives the number of a thread that has ended to a thread that begins.
@@ -113,10 +113,10 @@ impl<S: Default> Shard<S> {
     }
 }
 
-/// The chunk of `place` and the place in it; chunk 0 has the first 32.
+/// The chunk of slot `index` and the index in it; chunk 0 has the first 32.
 #[inline]
-const fn chunk(place: usize) -> (usize, usize) {
-    let from_first = place + FIRST_CHUNK;
+const fn chunk(index: usize) -> (usize, usize) {
+    let from_first = index + FIRST_CHUNK;
     let chunk = (from_first / FIRST_CHUNK).ilog2();
     (chunk as usize, from_first - (FIRST_CHUNK << chunk))
 }
@@ -132,22 +132,22 @@ impl<S: Default> Slots<S> {
         Self { shards: [const { OnceLock::new() }; THREADS] }
     }
 
-    /// The shard of a span, and its place there.
+    /// The shard of a span, and its index there.
     #[inline]
-    fn place(span: u64) -> (usize, usize) {
+    fn locate(span: u64) -> (usize, usize) {
         // The registry's numbers are made from a `usize` and are not 0, so nothing is lost.
         let index = usize::try_from(span.wrapping_sub(1)).unwrap_or(0);
-        (index >> PLACE_BITS & (THREADS - 1), index & ((1 << PLACE_BITS) - 1))
+        (index >> INDEX_BITS & (THREADS - 1), index & ((1 << INDEX_BITS) - 1))
     }
 
     /// The slot of `span`, if there is one.
     #[inline]
     pub(crate) fn get(&self, span: u64) -> Option<&S> {
-        let (shard, place) = Self::place(span);
+        let (shard, index) = Self::locate(span);
         let shard = self.shards.get(shard)?.get()?;
-        shard.first.get(place).or_else(|| {
-            let (chunk, place) = chunk(place);
-            shard.more.get(chunk - 1)?.get()?.get(place)
+        shard.first.get(index).or_else(|| {
+            let (chunk, index) = chunk(index);
+            shard.more.get(chunk - 1)?.get()?.get(index)
         })
     }
 
@@ -159,9 +159,9 @@ impl<S: Default> Slots<S> {
 
     #[cold]
     fn make(&self, span: u64) -> Option<&S> {
-        let (shard, place) = Self::place(span);
+        let (shard, index) = Self::locate(span);
         let shard = self.shards.get(shard)?.get_or_init(Shard::new);
-        let (chunk, _) = chunk(place);
+        let (chunk, _) = chunk(index);
         if let Some(chunk_before) = chunk.checked_sub(1) {
             shard
                 .more
@@ -275,8 +275,8 @@ mod tests {
 
     use super::*;
 
-    /// Two spans that have the same slot: a number of the same place, used once more.
-    const SAME_SLOT: [u64; 2] = [1, 1 + (1 << (PLACE_BITS + THREADS.ilog2()))];
+    /// Two spans that have the same slot: a number of the same index, used once more.
+    const SAME_SLOT: [u64; 2] = [1, 1 + (1 << (INDEX_BITS + THREADS.ilog2()))];
 
     fn created(spans: &OpenSpans, span: u64) -> Option<u64> {
         spans.remove(span, |open_span| open_span.created_ns)
@@ -307,18 +307,18 @@ mod tests {
     #[cfg(target_pointer_width = "64")]
     fn the_spans_of_a_thread_come_to_the_same_slots_again() {
         const DEEP: usize = 3;
-        let places = || -> BTreeSet<(usize, usize)> {
-            let place = |span: &tracing::Span| Slots::<Slot>::place(span.id().expect("enabled").into_u64());
+        let indices = || -> BTreeSet<(usize, usize)> {
+            let index = |span: &tracing::Span| Slots::<Slot>::locate(span.id().expect("enabled").into_u64());
             let nested = |_| {
                 let spans = [(); DEEP].map(|()| tracing::info_span!("span"));
-                spans.each_ref().map(place)
+                spans.each_ref().map(index)
             };
             (0..1_000).flat_map(nested).collect()
         };
-        // The registry uses places again only if there is a layer.
+        // The registry uses indices again only if there is a layer.
         let subscriber = tracing_subscriber::registry().with(crate::SpanTimingLayer::new());
         let dispatch = tracing_core::Dispatch::new(subscriber);
-        let here = tracing::dispatcher::with_default(&dispatch, places);
+        let here = tracing::dispatcher::with_default(&dispatch, indices);
         assert_eq!(here.len(), DEEP, "{here:?}");
     }
 
@@ -326,12 +326,12 @@ mod tests {
     #[test]
     fn every_open_span_has_a_slot() {
         let spans = OpenSpans::new();
-        let number = |place: u64, thread: u64| 1 + place + (thread << PLACE_BITS);
+        let number = |index: u64, thread: u64| 1 + index + (thread << INDEX_BITS);
         let all =
-            || [0, 1, 1_023].into_iter().flat_map(|thread| (0..5_000).map(move |place| (place, thread)));
-        all().for_each(|(place, thread)| spans.insert(number(place, thread), OpenSpan::of_a_callsite(place)));
+            || [0, 1, 1_023].into_iter().flat_map(|thread| (0..5_000).map(move |index| (index, thread)));
+        all().for_each(|(index, thread)| spans.insert(number(index, thread), OpenSpan::of_a_callsite(index)));
         assert!(spans.others().is_empty());
-        assert!(all().all(|(place, thread)| created(&spans, number(place, thread)) == Some(place)));
+        assert!(all().all(|(index, thread)| created(&spans, number(index, thread)) == Some(index)));
         let beyond = number(FIRST_CHUNK as u64 * ((1 << CHUNKS) - 1), 0);
         spans.insert(beyond, OpenSpan::of_a_callsite(7));
         assert!(is_elsewhere(&spans, beyond) && created(&spans, beyond) == Some(7));

@@ -101,10 +101,10 @@ impl Sink for RunningTime {
         let now = thread_cpu();
         span.extension(|CpuTime { sum, entered }| {
             let thread = thread::current().id();
-            let place = entered.iter().position(|entered| entered.thread == thread)?;
-            entered[place].depth -= 1;
-            if entered[place].depth == 0 {
-                let time = now?.saturating_sub(entered.remove(place).at?);
+            let index = entered.iter().position(|entered| entered.thread == thread)?;
+            entered[index].depth -= 1;
+            if entered[index].depth == 0 {
+                let time = now?.saturating_sub(entered.remove(index).at?);
                 *sum = Some(sum.unwrap_or_default() + time);
             }
             Some(())

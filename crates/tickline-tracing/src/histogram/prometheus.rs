@@ -49,10 +49,10 @@ fn label_name(label: &str) -> String {
 pub(super) fn check(labels: &[&str]) {
     assert!(labels.len() <= MAX_LABELS, "{} labels are more than {MAX_LABELS}", labels.len());
     let names: Vec<_> = labels.iter().map(|label| label_name(label)).collect();
-    for (place, name) in names.iter().enumerate() {
+    for (index, name) in names.iter().enumerate() {
         let is_label = is_name(name) && !name.starts_with("__") && name != "le";
-        assert!(is_label, "{:?} is not the name of a label in Prometheus", labels[place]);
-        assert!(!names[..place].contains(name), "the label {:?} is there twice", labels[place]);
+        assert!(is_label, "{:?} is not the name of a label in Prometheus", labels[index]);
+        assert!(!names[..index].contains(name), "the label {:?} is there twice", labels[index]);
     }
 }
 

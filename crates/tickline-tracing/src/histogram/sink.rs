@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
-use super::table::PLACES;
+use super::table::SLOTS;
 use super::{Histograms, Measure, is_field};
 use crate::open_spans::{OpenSpans, Slots};
 use crate::sink::{Sink, Span};
@@ -19,12 +19,12 @@ fn pack(span: &Id, index: usize) -> u64 {
     (span.into_u64() << INDEX_BITS) | index as u64
 }
 
-const INDEX_BITS: u32 = PLACES.ilog2();
+const INDEX_BITS: u32 = SLOTS.ilog2();
 
 /// The index in it, if it is this span's.
 #[inline]
 fn unpack(packed: u64, span: &Id) -> Option<usize> {
-    usize::try_from(packed ^ pack(span, 0)).ok().filter(|index| *index < PLACES)
+    usize::try_from(packed ^ pack(span, 0)).ok().filter(|index| *index < SLOTS)
 }
 
 impl Sink for Histograms {

@@ -27,8 +27,8 @@ const MAX_SERIES: usize = 1_000;
 /// Each value of the series for all others.
 const OTHER: &str = "(other)";
 
-/// Places for series: twice as many, so that a search ends soon.
-pub(super) const PLACES: usize = 2_048;
+/// Slots for series: twice as many, so that a search ends soon.
+pub(super) const SLOTS: usize = 2_048;
 
 /// All series of some histograms.
 #[derive(Debug)]
@@ -36,9 +36,9 @@ pub(super) struct Table {
     pub(super) labels: &'static [&'static str],
     /// Ascending.
     pub(super) bounds_ns: Arc<[u64]>,
-    /// A hash table: a series is in the first place that was free, from that of its values' hash
+    /// A hash table: a series is in the first slot that was free, from that of its values' hash
     /// on.
-    places: Box<[OnceLock<Box<Series>>]>,
+    slots: Box<[OnceLock<Box<Series>>]>,
     /// How many series there are, or are being added.
     series: AtomicUsize,
     /// The index of the series for spans beyond [`MAX_SERIES`].
@@ -52,9 +52,9 @@ pub(super) struct ThreadCounts {
     address: usize,
     table: Weak<Table>,
     callsites: Vec<Callsite>,
-    /// Their places, by the address of the metadata; `None` if the callsite lacks a field.
+    /// Their indices, by the address of the metadata; `None` if the callsite lacks a field.
     by_address: FxHashMap<usize, Option<usize>>,
-    /// Address and place of the last one, which is often the next.
+    /// Address and index of the last one, which is often the next.
     last: (usize, usize),
     /// By the series' index.
     counts: Box<[Option<OwnCounts>]>,
@@ -67,7 +67,7 @@ pub(super) struct ThreadCounts {
 pub(super) struct Callsite {
     /// By field. The name and the target follow.
     values: Vec<Known>,
-    /// The place there of each label's value.
+    /// The index there of each label's value.
     labels: Vec<usize>,
     /// Which labels the last span gave a value, a bit for each.
     given: u64,
@@ -96,8 +96,8 @@ thread_local! {
 
 impl Table {
     pub(super) fn new(labels: &'static [&'static str], bounds_ns: Arc<[u64]>) -> Arc<Self> {
-        let places = (0..PLACES).map(|_| OnceLock::new()).collect();
-        let mut table = Self { labels, bounds_ns, places, series: AtomicUsize::new(0), other: 0 };
+        let slots = (0..SLOTS).map(|_| OnceLock::new()).collect();
+        let mut table = Self { labels, bounds_ns, slots, series: AtomicUsize::new(0), other: 0 };
         table.other = table.index(labels.iter().map(|_| OTHER));
         Arc::new(table)
     }
@@ -134,7 +134,7 @@ impl Table {
             }
         }
         let new = || {
-            let counts = (0..PLACES).map(|_| None).collect();
+            let counts = (0..SLOTS).map(|_| None).collect();
             Box::new(ThreadCounts { address, table: Arc::downgrade(self), counts, ..ThreadCounts::default() })
         };
         let mut local = found.unwrap_or_else(new);
@@ -144,7 +144,7 @@ impl Table {
 
     /// The series that were met so far, by their values in alphabetical order.
     pub(super) fn all(&self) -> Vec<&Series> {
-        let mut all: Vec<_> = self.places.iter().filter_map(OnceLock::get).map(Box::as_ref).collect();
+        let mut all: Vec<_> = self.slots.iter().filter_map(OnceLock::get).map(Box::as_ref).collect();
         all.sort_by_key(|series| &series.values);
         all
     }
@@ -153,13 +153,13 @@ impl Table {
     fn index<'a>(&self, values: impl Iterator<Item = &'a str> + Clone) -> usize {
         let mut hasher = FxHasher::default();
         values.clone().for_each(|value| value.hash(&mut hasher));
-        let first = usize::try_from(hasher.finish() % PLACES as u64).unwrap_or(0);
-        for index in (first..first + PLACES).map(|place| place % PLACES) {
-            let place = &self.places[index];
-            match place
+        let first = usize::try_from(hasher.finish() % SLOTS as u64).unwrap_or(0);
+        for index in (first..first + SLOTS).map(|slot| slot % SLOTS) {
+            let slot = &self.slots[index];
+            match slot
                 .get()
                 .map(Box::as_ref)
-                .or_else(|| self.add(place, values.clone().map(str::to_owned).collect()))
+                .or_else(|| self.add(slot, values.clone().map(str::to_owned).collect()))
             {
                 None => break,
                 Some(series) if series.values.iter().eq(values.clone()) => return index,
@@ -169,33 +169,33 @@ impl Table {
         self.other
     }
 
-    /// What is in a place that was free: a new series, or that of another thread, which was faster.
+    /// What is in a slot that was free: a new series, or that of another thread, which was faster.
     /// `None` if there are too many.
     #[cold]
-    fn add<'a>(&self, place: &'a OnceLock<Box<Series>>, values: Vec<String>) -> Option<&'a Series> {
+    fn add<'a>(&self, slot: &'a OnceLock<Box<Series>>, values: Vec<String>) -> Option<&'a Series> {
         let more = |series| (series <= MAX_SERIES).then_some(series + 1);
         // ORDERING: Relaxed for both, the number alone counts.
-        let has_place = self.series.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
-        if has_place && place.set(Box::new(Series::new(values))).is_err() {
+        let has_room = self.series.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        if has_room && slot.set(Box::new(Series::new(values))).is_err() {
             // ORDERING: as above.
             self.series.fetch_sub(1, Ordering::Relaxed);
         }
-        place.get().map(Box::as_ref)
+        slot.get().map(Box::as_ref)
     }
 }
 
 impl Callsite {
     fn new(table: &Table, metadata: &'static Metadata<'static>) -> Option<Self> {
         let fields = metadata.fields();
-        let place = |label: &&str| match *label {
+        let index = |label: &&str| match *label {
             NAME => Some(fields.len()),
             TARGET => Some(fields.len() + 1),
             label => Some(fields.field(label)?.index()),
         };
-        let labels: Vec<_> = table.labels.iter().map(place).collect::<Option<_>>()?;
+        let labels: Vec<_> = table.labels.iter().map(index).collect::<Option<_>>()?;
         let mut values = vec![Known::default(); fields.len()];
-        for (label, place) in labels.iter().enumerate() {
-            values.get_mut(*place).into_iter().for_each(|value| value.label = 1 << label);
+        for (label, index) in labels.iter().enumerate() {
+            values.get_mut(*index).into_iter().for_each(|value| value.label = 1 << label);
         }
         let fixed = |text: &str| Known { text: text.to_owned(), ..Known::default() };
         values.extend([metadata.name(), metadata.target()].map(fixed));
@@ -228,7 +228,7 @@ impl Callsite {
                 value.set("", None);
             }
         }
-        let index = table.index(self.labels.iter().map(|place| &*self.values[*place].text));
+        let index = table.index(self.labels.iter().map(|index| &*self.values[*index].text));
         self.index = Some(index);
         index
     }
@@ -289,11 +289,11 @@ impl ThreadCounts {
     #[inline(never)]
     fn find(&mut self, table: &Table, metadata: &'static Metadata<'static>) -> Option<(usize, usize)> {
         let address = ptr::from_ref(metadata).addr();
-        let place = *self.by_address.entry(address).or_insert_with(|| {
+        let index = *self.by_address.entry(address).or_insert_with(|| {
             self.callsites.push(Callsite::new(table, metadata)?);
             Some(self.callsites.len() - 1)
         });
-        Some((address, place?))
+        Some((address, index?))
     }
 
     /// The index of a span's series, if it counts: one that has the values of series `before`, or
@@ -308,10 +308,10 @@ impl ThreadCounts {
     ) -> Option<usize> {
         let callsite = self.callsite(table, metadata)?;
         callsite.taken = 0;
-        if let Some(before) = before.and_then(|before| table.places[before].get()) {
+        if let Some(before) = before.and_then(|before| table.slots[before].get()) {
             (callsite.taken, callsite.index) = (u64::MAX, None);
-            for (place, text) in callsite.labels.iter().zip(&before.values) {
-                callsite.values[*place].set(text, None);
+            for (index, text) in callsite.labels.iter().zip(&before.values) {
+                callsite.values[*index].set(text, None);
             }
         }
         record(callsite);
@@ -324,7 +324,7 @@ impl ThreadCounts {
     pub(super) fn count(&mut self, table: &Table, index: usize, ns: u64) -> Option<()> {
         let counts = &mut self.counts[index];
         if counts.is_none() {
-            *counts = table.places[index].get().map(|series| series.own(&table.bounds_ns));
+            *counts = table.slots[index].get().map(|series| series.own(&table.bounds_ns));
         }
         counts.as_ref()?.record(ns);
         Some(())

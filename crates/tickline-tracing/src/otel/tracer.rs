@@ -70,8 +70,8 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
 /// Takes the attribute [`CREATED`] out.
 fn take_created(builder: &mut SpanBuilder) -> Option<u64> {
     let attributes = builder.attributes.as_mut()?;
-    let place = attributes.iter().position(|attribute| attribute.key.as_str() == CREATED)?;
-    match attributes.remove(place).value {
+    let index = attributes.iter().position(|attribute| attribute.key.as_str() == CREATED)?;
+    match attributes.remove(index).value {
         Value::I64(ns) => u64::try_from(ns).ok(),
         _ => None,
     }

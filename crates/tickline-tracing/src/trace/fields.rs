@@ -112,7 +112,7 @@ pub(crate) const BEHIND_NAME: char = '\n';
 pub(crate) fn event_text(event: &Event<'_>) -> String {
     let mut fields = Fields::of(|visit| event.record(visit));
     let message = fields.0.iter().position(|(name, _)| *name == "message");
-    let name = message.map_or_else(|| event.metadata().name().into(), |place| fields.0.remove(place).1);
+    let name = message.map_or_else(|| event.metadata().name().into(), |index| fields.0.remove(index).1);
     format!("{name}{BEHIND_NAME}{}", fields.text())
 }
 

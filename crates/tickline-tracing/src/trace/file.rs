@@ -130,7 +130,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     }
     let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
     // ORDERING: Relaxed, this process's copy.
-    let number = |place| word(head.words(), place).load(Ordering::Relaxed);
+    let number = |which| word(head.words(), which).load(Ordering::Relaxed);
     let capacity = usize::try_from(number(HeadWord::Capacity)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
         return Err(wrong("the size of its rings is wrong"));
@@ -173,9 +173,9 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its end is missing"));
     }
     let memory = Memory::own(words);
-    for (place, word) in memory.words().iter().zip(bytes.as_chunks().0) {
+    for (atomic, word) in memory.words().iter().zip(bytes.as_chunks().0) {
         // ORDERING: Relaxed, nobody else knows the memory yet.
-        place.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        atomic.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
     }
     Ok(memory)
 }

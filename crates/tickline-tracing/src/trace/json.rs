@@ -74,9 +74,9 @@ impl<W: Write> Trace<W> {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
                 let new = || of_callsite(phase, names(record.callsite).as_deref());
-                let [begin, place] = &*callsites.entry((phase, record.callsite)).or_insert_with(new);
+                let [begin, location] = &*callsites.entry((phase, record.callsite)).or_insert_with(new);
                 text.push_str(begin);
-                source = place;
+                source = location;
             }
         }
         push_place(text, process, thread, record.ns);
@@ -160,7 +160,7 @@ const fn phase(kind: Kind, id: u64) -> char {
 /// The name of a `tracing` event is in its record instead.
 fn of_callsite(phase: char, names: Option<&str>) -> [String; 2] {
     let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
-    let [name, target, place] = [(); 3].map(|()| names.next().unwrap_or_default());
+    let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
     let (mut begin, mut source) = (",\n{".to_owned(), String::new());
     if !matches!(phase, 'i' | 'n') {
         begin.push_str("\"name\":");
@@ -174,9 +174,9 @@ fn of_callsite(phase: char, names: Option<&str>) -> [String; 2] {
     begin.push_str(",\"ph\":\"");
     begin.push(phase);
     begin.push_str(if phase == 'i' { "\",\"s\":\"t\"," } else { "\"," });
-    if phase != 'e' && !place.is_empty() {
+    if phase != 'e' && !location.is_empty() {
         source.push_str("\"source\":");
-        push_string(&mut source, place);
+        push_string(&mut source, location);
     }
     [begin, source]
 }

@@ -77,11 +77,11 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Re
         .try_with(|locals| {
             let mut locals = locals.try_borrow_mut().ok()?;
             let known = locals.iter().position(|local| local.recorder.as_ptr() == Arc::as_ptr(recorder));
-            let place = match known {
-                Some(place) => place,
+            let index = match known {
+                Some(index) => index,
                 None => join(&mut locals, recorder)?,
             };
-            locals.get_mut(place).map(|local| run(local, recorder))
+            locals.get_mut(index).map(|local| run(local, recorder))
         })
         .ok()
         .flatten()
@@ -140,8 +140,8 @@ impl Local {
         ns: u64,
         text: Option<Arc<str>>,
     ) {
-        if let Some(place) = self.find(span) {
-            self.entered[place].depth += 1;
+        if let Some(index) = self.find(span) {
+            self.entered[index].depth += 1;
             return;
         }
         let callsite = self.callsite(recorder, metadata);
@@ -153,8 +153,8 @@ impl Local {
 
     /// Calls `text` only if values of the span's fields were recorded since the enter.
     pub(crate) fn exit(&mut self, recorder: &Recorder, span: &Id, ns: u64, text: impl FnOnce() -> String) {
-        let Some(place) = self.find(span) else { return };
-        let entered = &mut self.entered[place];
+        let Some(index) = self.find(span) else { return };
+        let entered = &mut self.entered[index];
         entered.depth -= 1;
         if entered.depth > 0 {
             return;
@@ -162,12 +162,12 @@ impl Local {
         let text = if entered.is_changed { text() } else { String::new() };
         // In the file an end belongs to the latest beginning. If the thread is still in spans that
         // it entered later, these end here and begin again.
-        for later in (place + 1..self.entered.len()).rev() {
+        for later in (index + 1..self.entered.len()).rev() {
             self.end(recorder, later, ns, "");
         }
-        self.end(recorder, place, ns, &text);
+        self.end(recorder, index, ns, &text);
         // Not by `remove`, which cost 30 instructions a span, by callgrind.
-        for later in place..self.entered.len() - 1 {
+        for later in index..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
             let record = Record { callsite: self.entered[later].callsite, ..Record::new(Kind::Begin, ns) };
             self.entered[later].is_begun = self.write(recorder, &record);
@@ -175,20 +175,20 @@ impl Local {
         self.entered.pop();
     }
 
-    /// Records the end of the span at `place` of the list. The span must still count as begun: if
+    /// Records the end of the span at `index` of the list. The span must still count as begun: if
     /// this record begins a block, the block repeats the span's beginning.
     #[inline]
-    fn end(&mut self, recorder: &Recorder, place: usize, ns: u64, text: &str) {
-        if self.entered[place].is_begun {
+    fn end(&mut self, recorder: &Recorder, index: usize, ns: u64, text: &str) {
+        if self.entered[index].is_begun {
             self.write(recorder, &Record { text, ..Record::new(Kind::End, ns) });
-            self.entered[place].is_begun = false;
+            self.entered[index].is_begun = false;
         }
     }
 
     /// Remembers that values of a span's fields changed.
     pub(crate) fn change(&mut self, span: &Id) {
-        if let Some(place) = self.find(span) {
-            self.entered[place].is_changed = true;
+        if let Some(index) = self.find(span) {
+            self.entered[index].is_changed = true;
         }
     }
 

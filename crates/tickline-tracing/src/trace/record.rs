@@ -138,7 +138,7 @@ impl<'a> Iterator for Records<'a> {
                 self.damaged += 1;
                 continue;
             };
-            let word = |place: usize| heads.get(place).map_or(0, |word| u64::from_le_bytes(*word));
+            let word = |number: usize| heads.get(number).map_or(0, |word| u64::from_le_bytes(*word));
             return Some(Record { kind, ns: word(1), callsite: index(word(2)), id: word(3), text });
         }
     }

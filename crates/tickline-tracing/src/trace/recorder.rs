@@ -153,18 +153,18 @@ impl Recorder {
     }
 
     fn names(&self, metadata: &Metadata<'_>) -> String {
-        let place = metadata.file().zip(metadata.line()).filter(|_| self.settings.has_locations);
-        let place = place.map(|(file, line)| format!("{file}:{line}")).unwrap_or_default();
-        [metadata.name(), metadata.target(), &place].join("\0")
+        let location = metadata.file().zip(metadata.line()).filter(|_| self.settings.has_locations);
+        let location = location.map(|(file, line)| format!("{file}:{line}")).unwrap_or_default();
+        [metadata.name(), metadata.target(), &location].join("\0")
     }
 
     /// Makes sure that [`callsite`](Self::callsite) knows it.
     #[cold]
     pub(crate) fn add_callsite(&self, address: usize, metadata: &'static Metadata<'static>) {
         if let Some(mut callsites) = self.lock(&self.callsites)
-            && let Entry::Vacant(place) = callsites.entry(address)
+            && let Entry::Vacant(entry) = callsites.entry(address)
         {
-            let names = place.insert(self.names(metadata).into());
+            let names = entry.insert(self.names(metadata).into());
             if let Some(file) = &self.file {
                 file.add_names(address, names);
             }
@@ -210,8 +210,8 @@ impl Recorder {
         let Some(mut rings) = self.lock(&self.rings) else { return };
         // Under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
-        let Some(place) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else { return };
-        let ring = rings.remove(place);
+        let Some(index) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else { return };
+        let ring = rings.remove(index);
         rings.push(ring);
         // The file has room for its rings, and a thread that needs one forgets another.
         let takes_memory = |ring: &Ring| !ring.is_mapped();

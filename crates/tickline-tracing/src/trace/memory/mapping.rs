@@ -123,8 +123,8 @@ impl Mapping {
     pub(crate) fn unlock(&self) {
         let entry = {
             let mut files = lock_briefly(&FILES);
-            let place = files.iter().position(|(words, _)| ptr::eq(*words, self.words));
-            place.map(|place| files.swap_remove(place))
+            let index = files.iter().position(|(words, _)| ptr::eq(*words, self.words));
+            index.map(|index| files.swap_remove(index))
         };
         // A forked child has left it.
         if let Some((_, file)) = entry {
