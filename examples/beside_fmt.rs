@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use tickline_tracing::format::Rfc3339;
-use tickline_tracing::{CloseEvents, SpanTiming, SpanTimingLayer};
+use tickline_tracing::{CloseEvents, SpanTimes, SpanTimingLayer};
 use tracing::span::Id;
 use tracing::{Subscriber, info, info_span, warn};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -21,7 +21,7 @@ struct Lazy;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lazy {
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        let Some(times) = ctx.span(&id).as_ref().and_then(SpanTiming::of) else { return };
+        let Some(times) = ctx.span(&id).as_ref().and_then(SpanTimes::of) else { return };
         if times.idle() > times.busy() {
             warn!(idle = ?times.idle(), total = ?times.total(), enters = times.enters(), "lazy");
         }

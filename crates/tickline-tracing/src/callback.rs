@@ -8,13 +8,13 @@ use tracing_core::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
 
 use crate::sink::{Sink, Span};
-use crate::timing::SpanTiming;
+use crate::timing::SpanTimes;
 
 /// A closed span, as a callback gets it.
 #[derive(Debug)]
 pub struct ClosedSpan<'a> {
     span: &'a Span<'a>,
-    times: &'a SpanTiming,
+    times: &'a SpanTimes,
     fields: Option<Texts>,
 }
 
@@ -46,7 +46,7 @@ impl ClosedSpan<'_> {
 
     /// Its times.
     #[must_use]
-    pub fn times(&self) -> &SpanTiming {
+    pub fn times(&self) -> &SpanTimes {
         self.times
     }
 
@@ -126,7 +126,7 @@ impl Sink for Callback {
         self.keep(span, |visit| values.record(visit));
     }
 
-    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
+    fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
         // The callback may use the extensions, so they are not locked.
         let kept = || span.extension(|texts: &mut Texts| texts.clone());
         let fields = if self.fields.is_empty() { None } else { kept() };

@@ -7,7 +7,7 @@ use tracing_core::field::{Field, FieldSet, Value};
 use tracing_core::{Dispatch, Event};
 
 use crate::sink::{Sink, Span};
-use crate::timing::SpanTiming;
+use crate::timing::SpanTimes;
 
 /// Sends an event for each span that is closed, with the message `close` and the fields `time.busy`
 /// and `time.idle`, as with `FmtSpan::CLOSE`. The event is in the span, and has its level and
@@ -47,7 +47,7 @@ impl Sink for CloseEvents {
         let _ = self.home.set(dispatch.downgrade());
     }
 
-    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
+    fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
         let metadata = span.metadata;
         // A field set belongs to a callsite. Here that is the span's, whose level and target the
         // event has.

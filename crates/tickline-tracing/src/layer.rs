@@ -27,7 +27,7 @@ use crate::source::{GlobalClock, TimeSource, UnixOffset};
 use crate::timing::OpenSpan;
 
 /// Times every span. The layer puts the times into the span's extensions
-/// ([`SpanTiming`](crate::SpanTiming)), and passes them to its sinks.
+/// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
 ///
 /// A layer is for one subscriber. If a subscriber has two such layers, the sinks of both get the
 /// times of the layer that is called first when the span is closed. A span is not timed if it was

@@ -29,7 +29,7 @@
 //! | to | use |
 //! |---|---|
 //! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
-//! | read them in another layer | [`SpanTiming`], in the span's extensions |
+//! | read them in another layer | [`SpanTimes`], in the span's extensions |
 //! | write all spans and events to a file | [`chrome::Chrome`] |
 //! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::Builder::keep_last`] |
 //! | get the last moments after a kill, an abort or a segfault | [`flight::Builder::create`], `tickline flight` |
@@ -127,7 +127,7 @@ pub use callback::{Callback, ClosedSpan};
 pub use close_event::CloseEvents;
 pub use layer::SpanTimingLayer;
 pub use sink::Sink;
-pub use timing::SpanTiming;
+pub use timing::SpanTimes;
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -181,7 +181,7 @@ impl<S: Default> Slots<S> {
 
 /// What `lock` locks; `None` if another thread has it for too long, as it may in a forked child.
 #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
-pub(crate) fn patiently<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
+pub(crate) fn lock_with_retries<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
     (0..TRIES).find_map(|_| {
         let guard = lock();
         if guard.is_none() {
@@ -213,9 +213,9 @@ impl OpenSpans {
     /// All open spans; `None` if one of them stays locked, as it may in a forked child.
     #[cfg_attr(not(feature = "chrome"), allow(dead_code, reason = "recorders alone need it"))]
     pub(crate) fn all(&self) -> Option<Vec<OpenSpan>> {
-        let mut all: Vec<_> = patiently(|| self.others.try_lock().ok())?.values().cloned().collect();
+        let mut all: Vec<_> = lock_with_retries(|| self.others.try_lock().ok())?.values().cloned().collect();
         for slot in self.slots.all().filter(|slot| slot.span() != FREE) {
-            let kept = patiently(|| slot.open_span.try_lock())?;
+            let kept = lock_with_retries(|| slot.open_span.try_lock())?;
             let open_span = kept.clone().filter(|_| slot.span() != FREE);
             // Nothing allocates under the lock: an allocator may close the span.
             drop(kept);

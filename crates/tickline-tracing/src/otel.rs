@@ -36,7 +36,7 @@
 //! | start | when it was created |
 //! | end | its last exit, or its end if it was never entered, as without this module |
 //! | event | when the event happened |
-//! | `busy_ns`, `idle_ns` | [`SpanTiming`](crate::SpanTiming)'s, if a [`SpanTimingLayer`](crate::SpanTimingLayer) was added before; else those of `std::time::Instant` |
+//! | `busy_ns`, `idle_ns` | [`SpanTimes`](crate::SpanTimes)'s, if a [`SpanTimingLayer`](crate::SpanTimingLayer) was added before; else those of `std::time::Instant` |
 //!
 //! All times of a span have the same offset from monotonic time, so that it becomes neither longer
 //! nor shorter if somebody sets the clock meanwhile.

@@ -26,14 +26,14 @@ use nix::time::{ClockId, clock_gettime};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::{Sink, Span};
-use crate::timing::SpanTiming;
+use crate::timing::SpanTimes;
 
 /// A sink that adds up the CPU time of each span, from enters to exits. Sinks that come later find
 /// it: [`ClosedSpan::running`](crate::ClosedSpan::running), `Measure::Running` of the histograms,
 /// and [`RunningTime::of`].
 ///
 /// If several threads are in a span at once, the CPU time of all counts, so it may be longer than
-/// [`SpanTiming::busy`](crate::SpanTiming::busy). The system calls are in the busy time, but not in
+/// [`SpanTimes::busy`](crate::SpanTimes::busy). The system calls are in the busy time, but not in
 /// the CPU time of their own span.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -111,5 +111,5 @@ impl Sink for RunningTime {
         });
     }
 
-    fn closed(&self, _: &Span<'_>, _: &SpanTiming) {}
+    fn closed(&self, _: &Span<'_>, _: &SpanTimes) {}
 }

@@ -9,7 +9,7 @@ use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 
 use crate::open_spans::OpenSpans;
-use crate::timing::SpanTiming;
+use crate::timing::SpanTimes;
 
 /// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements
 /// it: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents), and what is in the
@@ -64,10 +64,10 @@ pub trait Sink: fmt::Debug + Send + Sync + 'static {
     #[doc(hidden)]
     fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
 
-    /// A span was closed. Its extensions are still there, [`SpanTiming`](crate::SpanTiming) among
+    /// A span was closed. Its extensions are still there, [`SpanTimes`](crate::SpanTimes) among
     /// them.
     #[doc(hidden)]
-    fn closed(&self, span: &Span<'_>, times: &SpanTiming);
+    fn closed(&self, span: &Span<'_>, times: &SpanTimes);
 }
 
 /// Which span is meant.

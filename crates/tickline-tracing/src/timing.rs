@@ -1,4 +1,4 @@
-//! A span's times: while it is open ([`OpenSpan`]), and when it is closed ([`SpanTiming`]).
+//! A span's times: while it is open ([`OpenSpan`]), and when it is closed ([`SpanTimes`]).
 
 use core::time::Duration;
 
@@ -74,7 +74,7 @@ impl OpenSpan {
     }
 
     #[inline]
-    pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce() -> i64) -> SpanTiming {
+    pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce() -> i64) -> SpanTimes {
         // Not above `closed_ns`: the readings of two threads may cross, as in `interval_ns`.
         let created_ns = self.created_ns.min(closed_ns);
         let mut busy_ns = self.busy_ns;
@@ -83,7 +83,7 @@ impl OpenSpan {
             let end_ns = if self.depth == 0 { self.exited_ns } else { closed_ns };
             busy_ns = busy_ns.saturating_add(self.interval_ns(end_ns));
         }
-        SpanTiming {
+        SpanTimes {
             created_ns,
             closed_ns,
             busy_ns: busy_ns.min(closed_ns - created_ns),
@@ -101,7 +101,7 @@ impl OpenSpan {
 /// layers are called in the order in which they were added.
 ///
 /// ```
-/// use tickline_tracing::{SpanTiming, SpanTimingLayer};
+/// use tickline_tracing::{SpanTimes, SpanTimingLayer};
 /// use tracing_core::{Subscriber, span::Id};
 /// use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 /// use tracing_subscriber::registry::LookupSpan;
@@ -111,7 +111,7 @@ impl OpenSpan {
 /// impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Slow {
 ///     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
 ///         let Some(span) = ctx.span(&id) else { return };
-///         if let Some(times) = SpanTiming::of(&span).filter(|times| times.busy().as_millis() > 100) {
+///         if let Some(times) = SpanTimes::of(&span).filter(|times| times.busy().as_millis() > 100) {
 ///             println!("{} was busy for {:?} of {:?}", span.name(), times.busy(), times.total());
 ///         }
 ///     }
@@ -124,7 +124,7 @@ impl OpenSpan {
 /// Durations are those of `CLOCK_MONOTONIC`. `busy` is the time during which at least one thread
 /// was in the span, so `busy + idle = total` exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SpanTiming {
+pub struct SpanTimes {
     // Histograms take ns: they would divide and multiply for a `Duration`.
     pub(crate) created_ns: u64,
     pub(crate) closed_ns: u64,
@@ -133,7 +133,7 @@ pub struct SpanTiming {
     unix_offset_ns: i64,
 }
 
-impl SpanTiming {
+impl SpanTimes {
     /// The times of a span that is being closed; `None` if no timing layer has been called yet.
     #[must_use]
     pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Self> {

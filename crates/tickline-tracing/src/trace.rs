@@ -8,11 +8,11 @@
 pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod json;
-pub(crate) mod local;
 pub(crate) mod memory;
 pub(crate) mod record;
 pub(crate) mod recorder;
 pub(crate) mod ring;
+pub(crate) mod thread_recorder;
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::path::{Path, PathBuf};

@@ -141,7 +141,7 @@ struct Stored {
     words: [u64; 5],
 }
 
-const _: () = assert!(size_of::<Stored>() == size_of::<tickline_tracing::SpanTiming>());
+const _: () = assert!(size_of::<Stored>() == size_of::<tickline_tracing::SpanTimes>());
 
 struct Stores;
 

@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use super::TraceSummary;
 use crate::trace::json::Trace;
-use crate::trace::local;
 use crate::trace::record::{Records, Word};
 use crate::trace::recorder::{Recorder, own_name};
+use crate::trace::thread_recorder;
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
@@ -68,7 +68,7 @@ pub(super) fn run(
     requests: &FlushRequests,
     flush_every: Duration,
 ) -> io::Result<TraceSummary> {
-    local::this_thread_reads();
+    thread_recorder::this_thread_reads();
     // A recorder has one reader.
     let _ = recorder.reader.set(thread::current());
     let result = Trace::begin(output, process::id(), &own_name()).and_then(|trace| {

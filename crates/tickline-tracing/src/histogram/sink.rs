@@ -10,7 +10,7 @@ use super::table::SLOTS;
 use super::{Histograms, Measure, is_field};
 use crate::open_spans::{OpenSpans, Slots};
 use crate::sink::{Sink, Span};
-use crate::timing::SpanTiming;
+use crate::timing::SpanTimes;
 
 /// What the slot of a span has: the index of its series, and above it the span's number, which
 /// tells it from the slot's other spans. It is not 0. Lost are bits by which the registry counts
@@ -59,7 +59,7 @@ impl Sink for Histograms {
     }
 
     #[inline]
-    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
+    fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
         let table = &self.table;
         let index_of = |open: &Slots<AtomicU64>| {
             let slot = open.get(span.id.into_u64())?;

@@ -8,7 +8,7 @@ use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use super::OtelTimes;
-use crate::timing::SpanTiming;
+use crate::timing::SpanTimes;
 
 /// What `tracing` tells the OpenTelemetry layer. Times are monotonic, ns.
 #[derive(Debug, Clone, Copy, Default)]
@@ -20,7 +20,7 @@ pub(super) struct Call {
     /// A span was closed, whose last exit was at this time.
     pub(super) end_ns: Option<u64>,
     /// The times of a span that was closed.
-    pub(super) times: Option<SpanTiming>,
+    pub(super) times: Option<SpanTimes>,
 }
 
 thread_local! {
@@ -75,7 +75,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
         let now_ns = self.0.clock.now_ns();
         let found = ctx.span(&id).map(|span| {
             let extensions = span.extensions();
-            (extensions.get::<Exited>().map(|exited| exited.0), extensions.get::<SpanTiming>().copied())
+            (extensions.get::<Exited>().map(|exited| exited.0), extensions.get::<SpanTimes>().copied())
         });
         let (exited_ns, times) = found.unwrap_or_default();
         begin(Call { end_ns: exited_ns.or(Some(now_ns)), times, ..Call::default() });

@@ -85,7 +85,7 @@ impl Record<'_> {
         Self { kind, ns, callsite: 0, id: 0, text: "" }
     }
 
-    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`; `Local` shortens longer texts.
+    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`; `ThreadRecorder` shortens longer texts.
     pub(crate) const fn words(&self) -> u64 {
         self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
     }

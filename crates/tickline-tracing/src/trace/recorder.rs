@@ -14,13 +14,13 @@ use tracing_core::{Event, Metadata};
 
 use super::fields::{Fields, SpanFields, event_text};
 use super::file::RingFile;
-use super::local;
 use super::record::{Kind, Record, Word};
 use super::ring::Ring;
+use super::thread_recorder;
 use super::{Settings, Tracks, WhenFull};
-use crate::open_spans::{OpenSpans, patiently};
+use crate::open_spans::{OpenSpans, lock_with_retries};
 use crate::sink::{Lookup, Sink, Span, Which};
-use crate::timing::SpanTiming;
+use crate::timing::SpanTimes;
 
 /// What callsites are called, by the address of their metadata: name, target, and the place in the
 /// source, such as `src/main.rs:7`, if the trace is to have it, with a NUL between them.
@@ -145,7 +145,7 @@ impl Recorder {
     /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
     /// as it may for ever.
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
-        patiently(|| match list.try_lock() {
+        lock_with_retries(|| match list.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::WouldBlock) if self.is_in_child() => None,
             Err(_) => Some(list.lock().unwrap_or_else(PoisonError::into_inner)),
@@ -392,7 +392,7 @@ impl<S: TraceSink> Sink for S {
                 }
                 let text = recorded.fields.text.as_deref().filter(|_| has_fields).unwrap_or_default();
                 let record = Record { id: recorded.request, text, ..Record::new(Kind::AsyncBegin, ns) };
-                recorded.is_begun = local::record(recorder, span.metadata, record);
+                recorded.is_begun = thread_recorder::record(recorder, span.metadata, record);
             }
         });
     }
@@ -404,7 +404,7 @@ impl<S: TraceSink> Sink for S {
         }
         let values = Fields::of(|visit| values.record(visit));
         span.extension(|recorded: &mut Recorded| recorded.fields.add(values));
-        let _ = local::with(recorder, |local, _| local.change(span.id));
+        let _ = thread_recorder::with(recorder, |own, _| own.change(span.id));
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
@@ -414,8 +414,8 @@ impl<S: TraceSink> Sink for S {
         let recorder = self.recorder();
         let text = || span.extension(|recorded: &mut Recorded| recorded.fields.text.clone());
         let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
-        let _ = local::with(recorder, |local, recorder| {
-            local.enter(recorder, span.id, span.metadata, ns, text);
+        let _ = thread_recorder::with(recorder, |own, recorder| {
+            own.enter(recorder, span.id, span.metadata, ns, text);
         });
     }
 
@@ -423,7 +423,9 @@ impl<S: TraceSink> Sink for S {
         if self.wants_enters() {
             let later = || span.extension(|recorded: &mut Recorded| recorded.fields.later());
             let later = || later().unwrap_or_default();
-            let _ = local::with(self.recorder(), |local, recorder| local.exit(recorder, span.id, ns, later));
+            let _ = thread_recorder::with(self.recorder(), |own, recorder| {
+                own.exit(recorder, span.id, ns, later)
+            });
         }
     }
 
@@ -432,10 +434,14 @@ impl<S: TraceSink> Sink for S {
         let text = &event_text(event);
         let request = || lookup.extension(Which::Around(event), |around: &mut Recorded| around.request);
         let id = if recorder.has_requests() { request().unwrap_or(0) } else { 0 };
-        local::record(recorder, event.metadata(), Record { id, text, ..Record::new(Kind::Instant, ns) });
+        thread_recorder::record(
+            recorder,
+            event.metadata(),
+            Record { id, text, ..Record::new(Kind::Instant, ns) },
+        );
     }
 
-    fn closed(&self, span: &Span<'_>, times: &SpanTiming) {
+    fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
         let recorder = self.recorder();
         if !recorder.has_requests() {
             return;
@@ -447,7 +453,7 @@ impl<S: TraceSink> Sink for S {
         };
         if let Some((id, text)) = span.extension(begun).flatten() {
             let record = Record { id, text: &text, ..Record::new(Kind::AsyncEnd, times.closed_ns) };
-            local::record(recorder, span.metadata, record);
+            thread_recorder::record(recorder, span.metadata, record);
         }
     }
 }
@@ -461,11 +467,12 @@ mod tests {
     #[test]
     fn a_reader_records_nothing_anywhere() {
         let recorders = [(); 2].map(|()| Arc::new(Recorder::new(Settings::new(WhenFull::Drop))));
-        let records = || recorders.each_ref().map(|recorder| local::with(recorder, |_, _| ()).is_some());
+        let records =
+            || recorders.each_ref().map(|recorder| thread_recorder::with(recorder, |_, _| ()).is_some());
         assert_eq!(records(), [true; 2]);
         thread::scope(|scope| {
             scope.spawn(|| {
-                local::this_thread_reads();
+                thread_recorder::this_thread_reads();
                 assert_eq!(records(), [false; 2]);
             });
         });

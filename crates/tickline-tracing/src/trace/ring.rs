@@ -57,12 +57,12 @@ pub(super) const BLOCK_HEADER: u64 = Header::Since as u64 + 1;
 
 /// The words before those of the records. The name is behind them.
 #[derive(Debug, Clone, Copy)]
-enum Variable {
+enum HeadWord {
     /// Where the next record begins, among all words that were ever written. All records below are
     /// whole. The thread alone writes this, and what follows.
     Head,
     /// Where the present block is in memory, less where it is among all words.
-    Shift,
+    MemoryOffset,
     /// Words of the blocks that are in use, which are the first ones in memory.
     Used,
     /// Records so far. Those that begin a block, or repeat a beginning in it, do not count.
@@ -80,7 +80,7 @@ enum Variable {
 }
 
 /// The thread's name, and zeros behind it: room for 120 bytes. Longer names are cut.
-const NAME: Range<usize> = Variable::Taken as usize + 1..HEAD_WORDS;
+const NAME: Range<usize> = HeadWord::Taken as usize + 1..HEAD_WORDS;
 
 /// Words before those of the records.
 pub(crate) const HEAD_WORDS: usize = 32;
@@ -138,21 +138,21 @@ impl Ring {
     }
 
     #[inline]
-    fn variable(&self, variable: Variable) -> &AtomicU64 {
-        &self.variables[variable as usize]
+    fn head_word(&self, head_word: HeadWord) -> &AtomicU64 {
+        &self.variables[head_word as usize]
     }
 
     #[inline]
-    fn get(&self, variable: Variable) -> u64 {
+    fn get(&self, head_word: HeadWord) -> u64 {
         // ORDERING: Relaxed: the thread's own, a count of its own, or of a ring that was found by a
         // lock.
-        self.variable(variable).load(Ordering::Relaxed)
+        self.head_word(head_word).load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn set(&self, variable: Variable, value: u64) {
+    fn set(&self, head_word: HeadWord, value: u64) {
         // ORDERING: Relaxed, as in `get`.
-        self.variable(variable).store(value, Ordering::Relaxed);
+        self.head_word(head_word).store(value, Ordering::Relaxed);
     }
 
     #[inline]
@@ -163,34 +163,34 @@ impl Ring {
 
     /// Takes an unused ring for a thread. Returns whether it was unused.
     pub(crate) fn claim(&self, number: u64, name: &str) -> bool {
-        let in_use = self.variable(Variable::InUse);
+        let in_use = self.head_word(HeadWord::InUse);
         // ORDERING: Acquire, pairs with the Release store in `drop`: what the thread before has
         // stored comes before what this one stores. No test sees a weaker one: Miri's stores to one
         // place take effect in the order in which they run.
         if in_use.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        for block in (0..self.get(Variable::Used).min(self.capacity())).step_by(index(BLOCK)) {
+        for block in (0..self.get(HeadWord::Used).min(self.capacity())).step_by(index(BLOCK)) {
             self.set_header(block, Header::End, 0);
         }
         self.set_header(0, Header::Next, 0);
-        use Variable::{Dropped, Ended, Head, Records, Shift, Taken, Used};
-        for variable in [Head, Shift, Used, Records, Dropped, Ended, Taken] {
-            self.set(variable, 0);
+        use HeadWord::{Dropped, Ended, Head, MemoryOffset, Records, Taken, Used};
+        for head_word in [Head, MemoryOffset, Used, Records, Dropped, Ended, Taken] {
+            self.set(head_word, 0);
         }
-        self.set(Variable::Number, number);
+        self.set(HeadWord::Number, number);
         store_text(&self.variables[NAME], name);
         true
     }
 
     /// Whether a thread had the ring, in a file of which this process has a copy.
     pub(crate) fn is_in_use(&self) -> bool {
-        self.get(Variable::InUse) == 1
+        self.get(HeadWord::InUse) == 1
     }
 
     /// The number of the ring's thread.
     pub(crate) fn number(&self) -> u64 {
-        self.get(Variable::Number)
+        self.get(HeadWord::Number)
     }
 
     /// The name of the ring's thread.
@@ -203,7 +203,7 @@ impl Ring {
     /// Where the next record begins.
     #[inline]
     pub(crate) fn head(&self) -> u64 {
-        self.get(Variable::Head)
+        self.get(HeadWord::Head)
     }
 
     /// The words that are left of the present block; 0 before the first block.
@@ -228,8 +228,8 @@ impl Ring {
     pub(crate) fn begin_block(&self, now_ns: u64, since_ns: u64) {
         // ORDERING: Relaxed: this thread alone stores these.
         let header = |block, word| self.header_word(block, word).load(Ordering::Relaxed);
-        let (head, in_use) = (self.head(), self.get(Variable::Used));
-        let in_memory = |place: u64| place.wrapping_add(self.get(Variable::Shift));
+        let (head, in_use) = (self.head(), self.get(HeadWord::Used));
+        let in_memory = |place: u64| place.wrapping_add(self.get(HeadWord::MemoryOffset));
         if self.left() > 0 {
             // ORDERING: Relaxed, published by the head.
             self.word(in_memory(head)).store(0, Ordering::Relaxed);
@@ -247,13 +247,13 @@ impl Ring {
         // of the words below, or of the block's records, sees that the block is another one.
         fence(Ordering::Release);
         self.set_header(block, Header::Kind, Kind::Block as u64);
-        self.set_header(block, Header::Records, self.get(Variable::Records));
+        self.set_header(block, Header::Records, self.get(HeadWord::Records));
         self.set_header(block, Header::Next, next);
         self.set_header(block, Header::Since, now_ns);
         // Readers do not use this word of the present block.
         self.set_header(present, Header::Next, block);
-        self.set(Variable::Used, in_use.max(block + BLOCK));
-        self.set(Variable::Shift, block.wrapping_sub(start));
+        self.set(HeadWord::Used, in_use.max(block + BLOCK));
+        self.set(HeadWord::MemoryOffset, block.wrapping_sub(start));
         self.publish(start + BLOCK_HEADER);
     }
 
@@ -262,7 +262,7 @@ impl Ring {
     pub(crate) fn push(&self, record: &Record<'_>) {
         let at = self.head();
         let head = record.kind as u64 | (record.text.len() as u64) << 8;
-        let first = index(at.wrapping_add(self.get(Variable::Shift)));
+        let first = index(at.wrapping_add(self.get(HeadWord::MemoryOffset)));
         // A record lies in one block; unless a child by a bare `clone` has moved the head.
         let words = self.words.get(first..first.wrapping_add(index(record.words())));
         let Some(words) = words else { return };
@@ -279,7 +279,7 @@ impl Ring {
             }
         }
         let counts = u64::from(record.kind != Kind::Inside);
-        self.set(Variable::Records, self.get(Variable::Records) + counts);
+        self.set(HeadWord::Records, self.get(HeadWord::Records) + counts);
         self.publish(at.wrapping_add(record.words()));
     }
 
@@ -287,48 +287,48 @@ impl Ring {
     #[inline]
     fn publish(&self, end: u64) {
         // ORDERING: Release, pairs with the Acquire load in `end`.
-        self.variable(Variable::Head).store(end, Ordering::Release);
+        self.head_word(HeadWord::Head).store(end, Ordering::Release);
     }
 
     /// The end of the records that were taken.
     pub(crate) fn taken(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `taken_up_to`: the reader has its
         // copy before the thread overwrites the words.
-        self.variable(Variable::Taken).load(Ordering::Acquire)
+        self.head_word(HeadWord::Taken).load(Ordering::Acquire)
     }
 
     /// Counts a record that found no room.
     pub(crate) fn count_dropped(&self) {
-        self.set(Variable::Dropped, self.dropped() + 1);
+        self.set(HeadWord::Dropped, self.dropped() + 1);
     }
 
     /// Says that the thread writes nothing more.
     pub(crate) fn end_thread(&self) {
         // ORDERING: Release, pairs with the Acquire load in `has_ended`: a reader that sees the end
         // sees the last records.
-        self.variable(Variable::Ended).store(1, Ordering::Release);
+        self.head_word(HeadWord::Ended).store(1, Ordering::Release);
     }
 
     // For readers, and the recorder.
 
     pub(crate) fn has_ended(&self) -> bool {
         // ORDERING: Acquire, see `end_thread`.
-        self.variable(Variable::Ended).load(Ordering::Acquire) == 1
+        self.head_word(HeadWord::Ended).load(Ordering::Acquire) == 1
     }
 
     /// Records that were written, those that are overwritten included.
     pub(crate) fn records(&self) -> u64 {
-        self.get(Variable::Records)
+        self.get(HeadWord::Records)
     }
 
     pub(crate) fn dropped(&self) -> u64 {
-        self.get(Variable::Dropped)
+        self.get(HeadWord::Dropped)
     }
 
     /// Where the records end.
     fn end(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `publish`.
-        self.variable(Variable::Head).load(Ordering::Acquire)
+        self.head_word(HeadWord::Head).load(Ordering::Acquire)
     }
 
     /// Copies the records that were not taken yet, and lets the thread overwrite them. Returns the
@@ -344,7 +344,7 @@ impl Ring {
     /// Lets the thread overwrite what is below `place`.
     fn taken_up_to(&self, place: u64) {
         // ORDERING: Release, pairs with the Acquire load in `taken`.
-        self.variable(Variable::Taken).store(place, Ordering::Release);
+        self.head_word(HeadWord::Taken).store(place, Ordering::Release);
     }
 
     /// Copies the records of a ring that overwrites its oldest, from the beginning of a block. The
@@ -377,7 +377,7 @@ impl Drop for Ring {
         if *self.is_forgotten.get_mut() {
             // ORDERING: Release, pairs with the Acquire exchange in `claim`. No test sees a weaker
             // one, as there.
-            self.variable(Variable::InUse).store(0, Ordering::Release);
+            self.head_word(HeadWord::InUse).store(0, Ordering::Release);
         }
     }
 }
@@ -430,7 +430,7 @@ mod tests {
     }
 
     fn used_blocks(ring: &Ring) -> u64 {
-        ring.get(Variable::Used) / BLOCK
+        ring.get(HeadWord::Used) / BLOCK
     }
 
     /// The times of the instants, all of which must be whole, and the number of records before

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use tickline_tracing::source::TimeSource;
-use tickline_tracing::{Callback, Sink, SpanTiming, SpanTimingLayer};
+use tickline_tracing::{Callback, Sink, SpanTimes, SpanTimingLayer};
 use tracing::{Dispatch, dispatcher};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::{Registry, registry};
@@ -62,7 +62,7 @@ pub fn timed(sink: impl Sink, run: impl FnOnce()) {
 
 /// Name and times of each span that was closed.
 #[derive(Clone, Default)]
-pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTiming)>>>);
+pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTimes)>>>);
 
 impl Closed {
     pub fn sink(&self) -> Callback {
@@ -72,7 +72,7 @@ impl Closed {
         })
     }
 
-    pub fn all(&self) -> Vec<(&'static str, SpanTiming)> {
+    pub fn all(&self) -> Vec<(&'static str, SpanTimes)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -81,7 +81,7 @@ impl Closed {
     }
 
     /// The times of the only span of that name.
-    pub fn one(&self, name: &str) -> SpanTiming {
+    pub fn one(&self, name: &str) -> SpanTimes {
         let named: Vec<_> = self.all().into_iter().filter(|(known, _)| *known == name).collect();
         assert_eq!(named.len(), 1, "spans called {name}");
         named[0].1

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::common::{Closed, Hand, UNIX_OFFSET_NS, spawn, timed, with};
 use tickline::Clock;
-use tickline_tracing::{SpanTiming, SpanTimingLayer};
+use tickline_tracing::{SpanTimes, SpanTimingLayer};
 use tracing::span::Id;
 use tracing::{Subscriber, info_span};
 use tracing_subscriber::filter::LevelFilter;
@@ -23,7 +23,7 @@ fn lived(run: impl FnOnce(&Hand)) -> (u128, u128, u64) {
     (times.busy().as_nanos(), times.idle().as_nanos(), times.enters())
 }
 
-fn with_hand(run: impl FnOnce(&Hand)) -> SpanTiming {
+fn with_hand(run: impl FnOnce(&Hand)) -> SpanTimes {
     let (hand, closed) = (Hand::default(), Closed::default());
     hand.set_ns(1_000_000);
     hand.timed(closed.sink(), || run(&hand));
@@ -97,11 +97,11 @@ fn a_callback_may_panic() {
 
 /// Reads the extension when a span is closed, as any other layer may.
 #[derive(Clone, Default)]
-struct Reader(Arc<Mutex<Vec<Option<SpanTiming>>>>);
+struct Reader(Arc<Mutex<Vec<Option<SpanTimes>>>>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Reader {
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        let times = SpanTiming::of(&ctx.span(&id).unwrap());
+        let times = SpanTimes::of(&ctx.span(&id).unwrap());
         self.0.lock().unwrap().push(times);
     }
 }
@@ -205,7 +205,7 @@ fn a_gate_may_close_in_a_span() {
     // rate than std's while it comes back.
     assert!(total <= 2 * elapsed + Duration::from_millis(1), "{total:?} in {elapsed:?}");
     assert!(all.iter().all(|(_, times)| times.enters() == 2 && times.busy() <= times.total()));
-    let are_unix = |times: &SpanTiming| times.created().as_secs() > 1_577_836_800;
+    let are_unix = |times: &SpanTimes| times.created().as_secs() > 1_577_836_800;
     assert!(all.iter().all(|(_, times)| are_unix(times) && times.created() <= times.closed()));
 }
 

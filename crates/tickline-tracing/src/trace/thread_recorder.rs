@@ -40,7 +40,7 @@ struct Entered {
 }
 
 #[derive(Debug)]
-pub(crate) struct Local {
+pub(crate) struct ThreadRecorder {
     recorder: Weak<Recorder>,
     ring: Arc<Ring>,
     /// The end of the records that the reader had taken when this thread last asked.
@@ -50,7 +50,7 @@ pub(crate) struct Local {
     entered: Vec<Entered>,
 }
 
-impl Drop for Local {
+impl Drop for ThreadRecorder {
     fn drop(&mut self) {
         if let Some(recorder) = self.recorder.upgrade() {
             recorder.leave(&self.ring);
@@ -60,7 +60,7 @@ impl Drop for Local {
 
 thread_local! {
     /// This thread's state for each recorder. It ends with the thread.
-    static LOCALS: RefCell<Vec<Local>> = const { RefCell::new(Vec::new()) };
+    static RECORDERS: RefCell<Vec<ThreadRecorder>> = const { RefCell::new(Vec::new()) };
     static IS_READER: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -72,16 +72,19 @@ pub(crate) fn this_thread_reads() {
 /// Runs `run` with this thread's state. A thread that is ending has lost its thread-local memory;
 /// its last spans are not recorded.
 #[inline]
-pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut Local, &Recorder) -> R) -> Option<R> {
-    LOCALS
-        .try_with(|locals| {
-            let mut locals = locals.try_borrow_mut().ok()?;
-            let known = locals.iter().position(|local| local.recorder.as_ptr() == Arc::as_ptr(recorder));
+pub(crate) fn with<R>(
+    recorder: &Arc<Recorder>,
+    run: impl FnOnce(&mut ThreadRecorder, &Recorder) -> R,
+) -> Option<R> {
+    RECORDERS
+        .try_with(|recorders| {
+            let mut recorders = recorders.try_borrow_mut().ok()?;
+            let known = recorders.iter().position(|own| own.recorder.as_ptr() == Arc::as_ptr(recorder));
             let index = match known {
                 Some(index) => index,
-                None => join(&mut locals, recorder)?,
+                None => join(&mut recorders, recorder)?,
             };
-            locals.get_mut(index).map(|local| run(local, recorder))
+            recorders.get_mut(index).map(|own| run(own, recorder))
         })
         .ok()
         .flatten()
@@ -94,30 +97,30 @@ pub(crate) fn record(
     metadata: &'static Metadata<'static>,
     mut record: Record<'_>,
 ) -> bool {
-    let recorded = with(recorder, |local, recorder| {
-        record.callsite = local.callsite(recorder, metadata);
-        local.write(recorder, &record)
+    let recorded = with(recorder, |own, recorder| {
+        record.callsite = own.callsite(recorder, metadata);
+        own.write(recorder, &record)
     });
     recorded.unwrap_or(false)
 }
 
 #[cold]
-fn join(locals: &mut Vec<Local>, recorder: &Arc<Recorder>) -> Option<usize> {
+fn join(recorders: &mut Vec<ThreadRecorder>, recorder: &Arc<Recorder>) -> Option<usize> {
     if IS_READER.get() {
         return None;
     }
-    locals.retain(|local| local.recorder.strong_count() > 0);
-    locals.push(Local {
+    recorders.retain(|own| own.recorder.strong_count() > 0);
+    recorders.push(ThreadRecorder {
         recorder: Arc::downgrade(recorder),
         ring: recorder.join()?,
         taken: 0,
         known: [0; 64],
         entered: Vec::new(),
     });
-    Some(locals.len() - 1)
+    Some(recorders.len() - 1)
 }
 
-impl Local {
+impl ThreadRecorder {
     /// Returns the address that a record stores, and makes sure that the recorder knows the
     /// callsite.
     #[inline]
