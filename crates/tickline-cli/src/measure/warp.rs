@@ -27,10 +27,6 @@ const TRIES: u32 = 3;
 /// Further tries where the two threads did not run at the same time.
 const MORE_TRIES: u32 = 5;
 
-/// Fewer round trips prove nothing, since the first ones miss the cache. The same number as in
-/// `tickline`'s own comparison.
-const LEAST_ROUND_TRIPS: u64 = 50;
-
 /// Time for the measurement of the counter's rate. Two samples that are 50 ns wide give the rate to
 /// 1 ppm. Two that are 2 us wide, as between readings of hpet, give it to 20 ppm.
 const RATE_TIME: Duration = Duration::from_millis(100);
@@ -195,7 +191,7 @@ fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
 fn compare(from_cpu: u32, to_cpu: u32) -> Exchanges {
     let mut exchanges = Exchanges::NONE;
     for done in 0..TRIES + MORE_TRIES {
-        if done >= TRIES && exchanges.round_trips >= LEAST_ROUND_TRIPS {
+        if done >= TRIES && exchanges.are_enough() {
             break;
         }
         exchanges += exchange::between(from_cpu, to_cpu);
@@ -209,7 +205,7 @@ fn describe(
     frequency_hz: f64,
     resolution_ticks: u64,
 ) -> WarpPair {
-    let known = exchanges.round_trips >= LEAST_ROUND_TRIPS;
+    let known = exchanges.are_enough();
     let ns = |ticks: f64| ticks * 1e9 / frequency_hz;
     let difference = exchanges.difference;
     WarpPair {
@@ -240,6 +236,7 @@ fn rate_hz(counter: HardwareCounter) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use tickline::exchange::LEAST_ROUND_TRIPS;
     use tickline_core::gate::Difference;
 
     use super::*;

@@ -19,7 +19,7 @@ use tickline_core::try_lock::{self, TryLock};
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, SignalsBlocked};
-use crate::trust::exchange::{self, Exchanges, LEAST_ROUND_TRIPS};
+use crate::trust::exchange::{self, Exchanges};
 
 /// The rest between two tries, ns; or as long as the last one took.
 const REST_NS: i64 = 20_000_000;
@@ -194,11 +194,11 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
             let from_ns = OsClock.monotonic_ns();
             exchanges += exchange::between(*first, *other);
             rest_ns = OsClock.monotonic_ns().saturating_sub(from_ns).max(REST_NS);
-            if exchanges.round_trips >= LEAST_ROUND_TRIPS {
+            if exchanges.are_enough() {
                 break;
             }
         }
-        if exchanges.round_trips < LEAST_ROUND_TRIPS {
+        if !exchanges.are_enough() {
             return Some(Comparison::Impossible);
         }
         let difference = exchanges.difference;

@@ -19,7 +19,7 @@ use crate::sys::{self, COUNTER};
 
 /// The fewest quick round trips, over all tries, that make a result. The first ones run with cold
 /// caches.
-pub(crate) const LEAST_ROUND_TRIPS: u64 = 50;
+pub const LEAST_ROUND_TRIPS: u64 = 50;
 
 /// Round trips: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
 const ROUND_TRIPS: u32 = 1_000;
@@ -143,6 +143,12 @@ impl Exchanges {
     /// None yet.
     pub const NONE: Self = Self { difference: Difference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
 
+    /// Whether there were enough round trips for a result.
+    #[must_use]
+    pub const fn are_enough(&self) -> bool {
+        self.round_trips >= LEAST_ROUND_TRIPS
+    }
+
     /// Adds an exchange by `add`, [`Difference::add_sent`] or [`Difference::add_received`].
     fn add(&mut self, add: fn(&mut Difference, u64, u64), given_ticks: u64, got_ticks: u64) {
         add(&mut self.difference, given_ticks, got_ticks);
@@ -201,7 +207,7 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
             exchanges.round_trips = exchanges.round_trips.saturating_add(trips.into());
         }
         (clock_read_ns, trips) = (Some(now_ns), 0);
-        let limit_ns = if exchanges.round_trips < LEAST_ROUND_TRIPS { PATIENCE_NS } else { PAIR_NS };
+        let limit_ns = if exchanges.are_enough() { PAIR_NS } else { PATIENCE_NS };
         if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > limit_ns {
             token.give_up();
             break;
@@ -270,7 +276,7 @@ mod tests {
         }
         let mut exchanges = Exchanges::NONE;
         (0..2).for_each(|_| exchanges += between(here, here));
-        assert!(exchanges.round_trips < LEAST_ROUND_TRIPS, "{exchanges:?}");
+        assert!(!exchanges.are_enough(), "{exchanges:?}");
     }
 
     #[test]
