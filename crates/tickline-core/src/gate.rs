@@ -44,7 +44,7 @@ mod tests;
 
 pub use facts::{Clocksource, Cost, Facts, Hypervisor, Trust};
 
-pub use crate::compare::{Comparison, Difference};
+pub use crate::comparison::{Comparison, Difference};
 use crate::named::named;
 use crate::shared::Figures;
 

@@ -108,7 +108,7 @@
 )]
 
 pub mod cell;
-mod compare;
+mod comparison;
 pub mod control;
 pub mod counter;
 mod discipline;

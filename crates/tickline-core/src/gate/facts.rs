@@ -2,7 +2,7 @@
 //! kernels and processors use.
 
 use super::Reason;
-use crate::compare::Comparison;
+use crate::comparison::Comparison;
 use crate::named::named;
 use crate::sample::Resolutions;
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cell::LineCell;
-use crate::compare::Difference;
+use crate::comparison::Difference;
 use crate::shared::SharedClock;
 use toml::{Table, Value};
 
