@@ -17,11 +17,14 @@ mod system;
 #[path = "reference/other.rs"]
 mod system;
 
-pub(crate) use system::OsClock;
 #[cfg(all(windows, not(miri)))]
 pub(crate) use system::resolution_ns;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use system::{trust_libc, utc_error_ns};
+
+/// The monotonic clock and Unix time, as the file of this system reads them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OsClock;
 
 /// The resolution of the monotonic clock, ns, where the gates do not know it from the clocksource.
 /// On macOS it is 41.7 ns, at 24 MHz: less than the gates assume where that is unknown.

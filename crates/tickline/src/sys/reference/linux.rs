@@ -5,11 +5,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use tickline_core::sample::{Reference, SUSPENDED_BOUND_NS};
 
+use super::OsClock;
 use crate::sys::linux::process::{PreserveErrno, may_read_counter};
-
-/// `CLOCK_MONOTONIC` and `CLOCK_REALTIME`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OsClock;
 
 /// How this process asks for the time.
 static ROUTE: AtomicU8 = AtomicU8::new(ROUTE_UNKNOWN);

@@ -7,14 +7,12 @@
 
 use tickline_core::sample::Reference;
 
+use super::OsClock;
+
 unsafe extern "C" {
     /// A clock of this system, ns; 0 for an unknown one. Darwin's, since macOS 10.12.
     safe fn clock_gettime_nsec_np(clock: libc::clockid_t) -> u64;
 }
-
-/// `CLOCK_UPTIME_RAW` and `CLOCK_REALTIME`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OsClock;
 
 impl Reference for OsClock {
     #[inline]

@@ -1,16 +1,13 @@
-//! Systems without a file of their own: the clocks of `std`. Without any clock, as on
-//! `wasm32-unknown-unknown`, those panic. A reading never panics, so there it is 0.
+//! Systems without a file of their own: the clocks of `std`, `Instant` counted from its first use.
+//! Without any clock, as on `wasm32-unknown-unknown`, those panic. A reading never panics, so there
+//! it is 0.
 
 use std::sync::OnceLock;
 use std::time::Instant;
 
 use tickline_core::sample::Reference;
 
-use super::{HAS_CLOCK, unix_ns_by_std};
-
-/// `std::time::Instant`, counted from its first use, and `std::time::SystemTime`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OsClock;
+use super::{HAS_CLOCK, OsClock, unix_ns_by_std};
 
 impl Reference for OsClock {
     fn monotonic_ns(&self) -> i64 {

@@ -10,11 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use tickline_core::sample::{Reference, ns_of_counts_floor};
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 
-use super::unix_ns_by_std;
-
-/// The performance counter, and the system's time.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OsClock;
+use super::{OsClock, unix_ns_by_std};
 
 /// What the performance counter counts in a second.
 fn counts_per_second() -> u64 {
