@@ -3,6 +3,8 @@
 
 use core::ffi::CStr;
 
+use tickline_core::gate::Clocksource;
+
 use crate::host::read;
 
 /// The library's file.
@@ -53,7 +55,8 @@ pub const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/curr
 /// Whether the vDSO reads this clocksource by itself on x86_64. `name` may end with a line break.
 #[must_use]
 pub fn is_fast(name: &[u8]) -> bool {
-    [&b"tsc"[..], b"kvm-clock", b"hyperv_clocksource_tsc_page"].contains(&name.trim_ascii_end())
+    use Clocksource::{HypervPage, KvmClock, Tsc};
+    matches!(Clocksource::from_name(name), Tsc | KvmClock | HypervPage)
 }
 
 /// Whether the kernel's clock needs no system call here, by the name of its clocksource.
@@ -74,7 +77,7 @@ pub enum StartResult {
     Fast = 2,
     /// There is no page at the path, or it cannot be opened.
     NoPage = 3,
-    /// The page's file is not trusted ([`MappedPage::open`](crate::host::MappedPage::open)).
+    /// The page's file is not trusted ([`PageFile::open`](crate::host::PageFile::open)).
     NotTrusted = 4,
     /// The page is of another boot, another counter, or a time namespace that is not known.
     OtherMachine = 5,
