@@ -177,8 +177,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         }
     };
     // The program would find the same, but could not say as much.
-    let file = PageFile::open(&page).map_err(io::Error::other)?;
-    file.attach_here().map_err(io::Error::other)?;
+    let (file, _) = PageFile::attach(&page).map_err(io::Error::other)?;
     if machine::counter_readable() == Some(false) {
         return Err(io::Error::other("this process may not read the counter (PR_SET_TSC)"));
     }

@@ -64,15 +64,6 @@ use harness::{Seen, Time, View, check, made, spawn};
 
 pub(crate) type Clock = SharedClock<LineCell>;
 
-impl Reference for View<'_> {
-    fn monotonic_ns(&self) -> i64 {
-        self.reference_ns()
-    }
-    fn realtime_ns(&self) -> i64 {
-        self.monotonic_ns() + 1_000_000
-    }
-}
-
 /// How long a read of the writer takes, ticks. A reader's reads take longer than
 /// [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS), and longer than it waits for a
 /// replacement. So the next read distinguishes lines that differ, and nobody spins.

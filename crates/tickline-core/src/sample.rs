@@ -76,6 +76,26 @@ pub trait Reference {
     }
 }
 
+/// Which of a clock's two times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timescale {
+    /// The monotonic time.
+    Monotonic,
+    /// Unix time.
+    Unix,
+}
+
+impl Timescale {
+    /// The present of `reference`, ns.
+    #[inline(always)]
+    pub fn now_ns(self, reference: &impl Reference) -> i64 {
+        match self {
+            Self::Monotonic => reference.monotonic_ns(),
+            Self::Unix => reference.realtime_ns(),
+        }
+    }
+}
+
 /// How exact [`Reference::suspended_ns`] is, ns. A suspend takes milliseconds at least: every
 /// thread is stopped and started.
 pub const SUSPENDED_BOUND_NS: u64 = 100_000;

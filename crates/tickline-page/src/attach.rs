@@ -1,8 +1,10 @@
 //! Whether a page counts for this process, and readings of a page that counts.
 
+use tickline_core::sample::{Reference, Timescale};
+
 use crate::Counter;
 use crate::layout::{COUNTER, LAYOUT_VERSION, PAGE_BYTES, Page};
-use crate::lease::{OsClock, ProcessHighWater, Reading, Timescale, read, read_first_line};
+use crate::lease::{PageReading, ProcessHighWater, ReaderOs, read, read_first_line};
 
 /// Where a process runs. A forked child asks again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,10 +121,15 @@ impl AttachedPage<'_> {
     /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading. `os` answers in this process's
     /// time namespace; `mark` holds the page's time. Never panics.
     #[inline(always)]
-    pub fn monotonic(&self, counter: &impl Counter, os: &impl OsClock, mark: &ProcessHighWater) -> Reading {
+    pub fn monotonic(
+        &self,
+        counter: &impl Counter,
+        os: &impl ReaderOs,
+        mark: &ProcessHighWater,
+    ) -> PageReading {
         let os = Shifted { os, shift_ns: self.shift_ns };
         let reading = read(self.page.words(), counter, &os, mark, Timescale::Monotonic);
-        Reading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
+        PageReading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
     }
 
     /// [`monotonic`](Self::monotonic) where a reading needs no OS clock and no waiting, which is
@@ -136,13 +143,13 @@ impl AttachedPage<'_> {
 
     /// `CLOCK_REALTIME`, ns. Never panics.
     #[inline(always)]
-    pub fn unix(&self, counter: &impl Counter, os: &impl OsClock, mark: &ProcessHighWater) -> Reading {
+    pub fn unix(&self, counter: &impl Counter, os: &impl ReaderOs, mark: &ProcessHighWater) -> PageReading {
         read(self.page.words(), counter, os, mark, Timescale::Unix)
     }
 
     /// Call this before the first reading. No later monotonic reading is then below a time of the
     /// OS clock that the process has read before (rule R8).
-    pub fn begin(&self, os: &impl OsClock, mark: &ProcessHighWater) {
+    pub fn begin(&self, os: &impl Reference, mark: &ProcessHighWater) {
         mark.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }
 }
@@ -153,7 +160,7 @@ struct Shifted<'a, O> {
     shift_ns: i64,
 }
 
-impl<O: OsClock> OsClock for Shifted<'_, O> {
+impl<O: Reference> Reference for Shifted<'_, O> {
     #[inline(always)]
     fn monotonic_ns(&self) -> i64 {
         self.os.monotonic_ns().wrapping_sub(self.shift_ns)
@@ -162,6 +169,9 @@ impl<O: OsClock> OsClock for Shifted<'_, O> {
     fn realtime_ns(&self) -> i64 {
         self.os.realtime_ns()
     }
+}
+
+impl<O: ReaderOs> ReaderOs for Shifted<'_, O> {
     #[inline(always)]
     fn coarse_realtime_ns(&self) -> Option<i64> {
         self.os.coarse_realtime_ns()

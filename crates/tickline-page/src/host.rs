@@ -10,8 +10,8 @@
 //! Only the page's owner can truncate it, which ends its readers by SIGBUS. Nothing here handles
 //! that signal.
 //!
-//! [`MappedPage`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The rest has the feature
-//! `file`.
+//! [`PageFile::open`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The rest has the
+//! feature `file`.
 
 #[cfg(feature = "file")]
 mod error;
@@ -37,9 +37,7 @@ pub(crate) use find::read;
 pub use lock::writer_of;
 #[cfg(feature = "file")]
 pub use locked_file::{LockedPageFile, switch_off, switch_on};
-pub use mapped::MappedPage;
-#[cfg(feature = "file")]
-pub use reader::PageFile;
+pub use mapped::PageFile;
 #[cfg(feature = "file")]
 pub use snapshot::Snapshot;
 pub use trust::FileError;

@@ -53,13 +53,14 @@ mod writer;
 pub use cell::LeaseWords;
 pub use estimate::Estimate;
 pub(crate) use reader::read_first_line;
-pub use reader::{OsClock, ProcessHighWater, Reading, Source, read};
-pub use slot::{Field, HighWater, LeaseLine, Limit, SLOT_WORDS, SLOTS, Timescale, UNIX_BY_OS, UnixShift};
+pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
+pub use slot::{Field, HighWater, LeaseLine, Limit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixShift};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Closing, Config, FAST_SLEW_PPB, Lost, Writer, WriterAction, WriterStep};
+pub use writer::{Closing, FAST_SLEW_PPB, Lost, Writer, WriterAction, WriterConfig, WriterStep};
 
 pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};
+pub use tickline_core::sample::Timescale;
 
 /// Nanoseconds in a second.
 const NS_PER_S: u64 = 1_000_000_000;

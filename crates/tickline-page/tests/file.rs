@@ -30,7 +30,7 @@ fn entries(folder: &Path) -> Vec<String> {
 /// Neither a reader nor a writer has this file, and both say why.
 #[track_caller]
 fn is_refused(page: &Path, expected: &str) {
-    for error in [PageFile::open(page).map(drop), LockedPageFile::create(page).map(drop)] {
+    for error in [PageFile::attach(page).map(drop), LockedPageFile::create(page).map(drop)] {
         let error = error.expect_err("not trusted");
         assert!(error.to_string().contains(expected), "{error}");
         assert!(error.source().is_none(), "whoever prints the chain would repeat {error}");
@@ -44,9 +44,9 @@ fn a_page_is_made_whole_and_kept() {
     fs::write(folder.path().join("page.new"), b"half").unwrap();
     let context = BootContext::find().unwrap();
     let writer = LockedPageFile::create(&page).unwrap();
-    let file = PageFile::open(&page).unwrap();
+    let (file, shift_ns) = PageFile::attach(&page).unwrap();
     assert_eq!(file.page().header(), Some(Header::of(&context)));
-    file.page().attach(&context).unwrap();
+    assert_eq!(shift_ns, 0);
     let found = fs::metadata(&page).unwrap();
     assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);
@@ -96,9 +96,9 @@ fn what_is_no_page_is_refused() {
     fs::write(&page, [0; 100]).unwrap();
     is_refused(&page, "the page has 100 bytes, not 4096");
     fs::write(&page, [0; 4096]).unwrap();
-    let error = PageFile::open(&page).unwrap().attach_here().unwrap_err().to_string();
+    let error = PageFile::attach(&page).unwrap_err().to_string();
     assert!(error.contains("does not begin with `tickline`"), "{error}");
-    let error = PageFile::open(folder.path()).unwrap_err().to_string();
+    let error = PageFile::attach(folder.path()).unwrap_err().to_string();
     assert!(error.contains("is not a regular file (mode 4"), "{error}");
     is_refused(Path::new("/"), "name of a file");
     let missing = folder.path().join("none/page");

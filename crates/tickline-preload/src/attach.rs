@@ -7,7 +7,7 @@ use core::sync::atomic::AtomicU32;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
 use tickline_page::PAGE_BYTES;
-use tickline_page::host::{FileError, MappedPage};
+use tickline_page::host::{FileError, PageFile};
 use tickline_page::program::StartResult;
 
 use crate::state::state;
@@ -26,7 +26,7 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     if !path.starts_with(b"/") {
         return StartResult::NotAbsolute;
     }
-    let file = match MappedPage::open(path) {
+    let file = match PageFile::open(path) {
         Ok(file) => file,
         Err(FileError::NoName | FileError::Link | FileError::System { .. }) => return StartResult::NoPage,
         Err(_) => return StartResult::NotTrusted,

@@ -2,7 +2,9 @@
 
 use core::cell::Cell;
 
-use tickline_page::{AttachedPage, Counter, HardwareCounter, OsClock, ProcessHighWater, Source};
+use tickline_page::{
+    AttachedPage, Counter, HardwareCounter, PageSource, ProcessHighWater, ReaderOs, Reference,
+};
 
 use crate::original::{
     self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
@@ -66,7 +68,7 @@ fn read(attached: &AttachedPage<'_>, counter: &impl Counter, clock: Clock) -> Op
         Clock::Monotonic => attached.monotonic(counter, &os, &state().high_water),
         Clock::Unix | Clock::TimeOfDay => attached.unix(counter, &os, &state().high_water),
     };
-    (reading.source == Source::Line || !os.has_failed.get()).then_some(reading.ns)
+    (reading.source == PageSource::Line || !os.has_failed.get()).then_some(reading.ns)
 }
 
 /// The monotonic time in a forked process that may be in another time namespace, where the
@@ -140,7 +142,7 @@ impl Original {
     }
 }
 
-impl OsClock for Original {
+impl Reference for Original {
     #[cold]
     fn monotonic_ns(&self) -> i64 {
         self.clock_ns(CLOCK_MONOTONIC)
@@ -157,7 +159,9 @@ impl OsClock for Original {
         }
         time.seconds.saturating_mul(NANOS).saturating_add(time.micros.saturating_mul(1_000))
     }
+}
 
+impl ReaderOs for Original {
     #[inline(always)]
     fn coarse_realtime_ns(&self) -> Option<i64> {
         Self::coarse_ns(CLOCK_REALTIME_COARSE)

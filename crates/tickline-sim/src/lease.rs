@@ -20,10 +20,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
+use tickline_core::sample::Reference;
 use tickline_page::protocol::{
-    Closing, Config, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
-    OsClock, ProcessHighWater, Reading, SLOT_WORDS, Slope, SlotNumber, Source, SwapResult, Timescale, Writer,
-    WriterAction, read,
+    Closing, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, PageReading,
+    PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult, Timescale, Writer,
+    WriterAction, WriterConfig, read,
 };
 
 use crate::check::counts;
@@ -227,12 +228,12 @@ impl World {
                 }
                 let own = ProcessHighWater::new();
                 let of_process = mark.unwrap_or(&own);
-                let Reading { ns, source } =
+                let PageReading { ns, source } =
                     read(&access, &access, &access, of_process, Timescale::Monotonic);
                 // Another thread of the process may have raised its mark to a time of the OS clock.
                 // A reading at the mark is only as ordered as the OS clock.
                 let is_raised = mark.is_some() && ns == of_process.ns();
-                self.judge(ns, if is_raised { Source::Os } else { source }, before);
+                self.judge(ns, if is_raised { PageSource::Os } else { source }, before);
                 if mark.is_some() {
                     access.step(Pending::Memory);
                 } else {
@@ -243,20 +244,21 @@ impl World {
         })
     }
 
-    fn judge(&self, ns: i64, source: Source, (line_ns, os_ns): (i64, i64)) {
+    fn judge(&self, ns: i64, source: PageSource, (line_ns, os_ns): (i64, i64)) {
         let ahead_ns = ns - self.os_now_ns();
         let mut counts = self.counts.borrow_mut();
         match source {
-            Source::Line => counts.by_line += 1,
-            Source::Os => counts.by_os += 1,
+            PageSource::Line => counts.by_line += 1,
+            PageSource::Os => counts.by_os += 1,
         }
         counts.ahead_ns = counts.ahead_ns.max(ahead_ns);
         counts.behind_ns = counts.behind_ns.max(-ahead_ns);
-        let most = if source == Source::Line { &self.line_ns } else { &self.os_ns };
+        let most = if source == PageSource::Line { &self.line_ns } else { &self.os_ns };
         most.set(most.get().max(ns));
         // Readings by an unordered OS clock are as unordered as the OS clock itself. But readings
         // by a line are ordered with all others.
-        let least_ns = if source == Source::Os { os_ns.saturating_sub(self.stale_ns.get()) } else { os_ns };
+        let least_ns =
+            if source == PageSource::Os { os_ns.saturating_sub(self.stale_ns.get()) } else { os_ns };
         if ns < line_ns.max(least_ns) {
             let word = self.memory.word();
             *self.violation.borrow_mut() = Some(format!(
@@ -269,7 +271,7 @@ impl World {
     }
 
     /// A writer that takes over the page and makes `steps` steps.
-    fn writer(&'static self, config: Config, steps: u32) -> Script {
+    fn writer(&'static self, config: WriterConfig, steps: u32) -> Script {
         Script::new(move |yielder| {
             let access = Access::new(self, yielder, WRITER);
             let Ok(mut writer) = Writer::start(&access, config) else { return };
@@ -404,7 +406,7 @@ impl Counter for Access<'_> {
     fn barrier(&self) {}
 }
 
-impl OsClock for Access<'_> {
+impl Reference for Access<'_> {
     fn monotonic_ns(&self) -> i64 {
         self.step(Pending::Os);
         let mut ns = self.world.os_now_ns();
@@ -420,6 +422,9 @@ impl OsClock for Access<'_> {
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()
     }
+}
+
+impl ReaderOs for Access<'_> {
     fn pause(&self) {
         self.step(Pending::Memory);
     }

@@ -7,6 +7,8 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
 
+use tickline_core::sample::Timescale;
+
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::instant::Instant;
@@ -15,7 +17,6 @@ use crate::options::Probes;
 use crate::options::{Driver, Settings};
 use crate::reading::Reading;
 use crate::status::Status;
-use crate::substitute::Timescale;
 use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 use crate::unix_time::UnixTime;

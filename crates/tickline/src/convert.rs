@@ -6,10 +6,11 @@
 use core::time::Duration;
 use std::time::Instant as StdInstant;
 
+use tickline_core::sample::Timescale;
+
 use crate::engine::{Engine, current};
 use crate::instant::Instant;
 use crate::reading::Reading;
-use crate::substitute::Timescale;
 use crate::sys::reference;
 use crate::unix_time::UnixTime;
 

@@ -28,12 +28,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tickline_core::gate::Reason;
+use tickline_core::sample::Timescale;
 
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
 use crate::status::State;
-use crate::substitute::{Substitute, Timescale};
+use crate::substitute::Substitute;
 #[cfg(feature = "utc")]
 use crate::unix_time::UnixTime;
 #[cfg(feature = "utc")]

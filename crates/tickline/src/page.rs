@@ -6,11 +6,9 @@
 //! to the reader's own user, and nobody else may write to either. `docs/lease.md` in the
 //! repository says what is promised between processes.
 
-mod os;
 mod publisher;
 mod reader;
 
-pub use os::kernel_rate_ppb;
-pub use publisher::Publisher;
+pub use publisher::{Publisher, kernel_rate_ppb};
 pub use reader::PageStatus;
 pub use tickline_page::LeasePhase;

@@ -1,10 +1,10 @@
 //! A time with bounds on its error.
 
+use tickline_core::sample::Timescale;
 use tickline_core::shared::BoundedReading;
 
 use crate::engine::saturating_unsigned;
 use crate::status::State;
-use crate::substitute::Timescale;
 
 /// A time, and the bounds between which the OS clock was at that moment: an
 /// [`Instant`](crate::Instant) by [`Clock::reading`](crate::Clock::reading), a

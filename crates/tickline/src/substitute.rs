@@ -7,7 +7,7 @@
 use core::any::Any;
 use core::fmt;
 
-use tickline_core::sample::Reference;
+use tickline_core::sample::Timescale;
 
 use crate::engine::saturating_unsigned;
 use crate::reading::Reading;
@@ -16,23 +16,6 @@ use crate::sys::reference::OsClock;
 #[cfg(feature = "utc")]
 use crate::utc::{UtcReading, UtcUnknown};
 
-/// Which of the two times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Timescale {
-    Monotonic,
-    Unix,
-}
-
-impl Timescale {
-    /// The present of the OS clock, ns.
-    pub(crate) fn os_ns(self) -> u64 {
-        saturating_unsigned(match self {
-            Self::Monotonic => OsClock.monotonic_ns(),
-            Self::Unix => OsClock.realtime_ns(),
-        })
-    }
-}
-
 /// See the [module](self).
 pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
     /// The present, ns; monotonic time is in order across threads.
@@ -40,7 +23,7 @@ pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
 
     /// The present of the clock that it follows, ns.
     fn followed_ns(&self, scale: Timescale) -> u64 {
-        scale.os_ns()
+        saturating_unsigned(scale.now_ns(&OsClock))
     }
 
     /// How readings are served now.

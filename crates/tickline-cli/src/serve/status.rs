@@ -43,11 +43,10 @@ pub(super) struct Status {
 
 impl Status {
     pub(super) fn of(page: &Path) -> io::Result<Self> {
-        let file = PageFile::open(page).map_err(super::no_page)?;
-        let attached = file.attach_here().map_err(io::Error::other)?;
+        let (file, shift_ns) = PageFile::attach(page).map_err(super::no_page)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
-        let ahead = Ahead::find(&attached, counter);
+        let ahead = Ahead::find(&file.attached(shift_ns), counter);
         let found = file.snapshot(&counter);
         let excess_ns = ahead.as_ref().zip(found.lead_ns).map_or(0, |(ahead, stated_ns)| {
             ahead.lead_ns(stated_ns, found.lease_left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)

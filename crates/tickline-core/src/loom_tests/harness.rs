@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use loom::thread;
 
-use super::Counter;
+use super::{Counter, Reference};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 /// Counts of what happened in the executions of a model: a model in which something never happens
@@ -100,7 +100,7 @@ impl Time {
     pub(super) fn jump(&self, ns: i64) {
         // ORDERING: Relaxed, the only writer's own value.
         let lead_ns = self.lead_ns.load(Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `reference_ns`.
+        // ORDERING: Release, pairs with the Acquire load in `monotonic_ns`.
         self.lead_ns.store(lead_ns + ns, Ordering::Release);
     }
 
@@ -112,12 +112,14 @@ impl Time {
     }
 }
 
-impl View<'_> {
-    /// What the reference says, ns.
-    pub(super) fn reference_ns(&self) -> i64 {
+impl Reference for View<'_> {
+    fn monotonic_ns(&self) -> i64 {
         let ticks = i64::try_from(self.now_ordered()).unwrap();
         // ORDERING: Acquire, pairs with the Release store in `jump`.
         ticks + self.time.lead_ns.load(Ordering::Acquire)
+    }
+    fn realtime_ns(&self) -> i64 {
+        self.monotonic_ns() + 1_000_000
     }
 }
 

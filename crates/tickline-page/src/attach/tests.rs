@@ -1,7 +1,7 @@
 //! Whether a page counts.
 
 use super::*;
-use crate::lease::Source;
+use crate::lease::PageSource;
 use crate::lease::testing::{AHEAD_NS, CONTEXT, Scene};
 use crate::{Header, WritablePage};
 
@@ -17,11 +17,11 @@ fn a_time_namespace_shifts_the_time() {
     assert_eq!(attached.shift_ns(), SHIFT_NS);
     attached.begin(&scene, &mark);
     let by_line = attached.monotonic(&scene, &scene, &mark);
-    assert!(by_line.source == Source::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
+    assert!(by_line.source == PageSource::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
     // Past the lease: the OS clock of the namespace.
     scene.pass(600_000_000);
     let by_os = attached.monotonic(&scene, &scene, &mark);
-    assert!(by_os.source == Source::Os && by_os.ns > by_line.ns);
+    assert!(by_os.source == PageSource::Os && by_os.ns > by_line.ns);
     // A child of a fork that is in no namespace of its own keeps the high-water mark, not the
     // shift.
     scene.os_jumps(-SHIFT_NS);

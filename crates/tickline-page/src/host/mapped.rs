@@ -79,16 +79,15 @@ impl Drop for Mapping {
     }
 }
 
-/// A page's file that this process trusts, mapped read-only; unmapped when dropped. For programs
-/// without `std`; with the feature `file`, `PageFile` is the same, with errors that name the file.
+/// A page's file that this process trusts, mapped read-only; unmapped when dropped.
 #[derive(Debug)]
-pub struct MappedPage {
+pub struct PageFile {
     mapping: Mapping,
     owner: u32,
     is_on_tmpfs: bool,
 }
 
-impl MappedPage {
+impl PageFile {
     /// Opens and maps a page, if it is trusted (the README's "What a reader must do", 1). Follows
     /// no link, neither to the file nor to its folder.
     ///

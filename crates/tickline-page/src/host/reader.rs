@@ -1,74 +1,43 @@
-//! A page's file, open for reading.
+//! What programs with `std` do with a page's file.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::error::PageError;
-use super::mapped::MappedPage;
+use super::error::{PageError, Why};
+use super::mapped::PageFile;
 use super::snapshot::Snapshot;
 use crate::lease::{LeaseMemory, LeasePhase};
-use crate::{AttachedPage, Counter, Page};
-
-/// A page's file that this process trusts, mapped read-only; unmapped when dropped.
-#[derive(Debug)]
-pub struct PageFile {
-    mapped: MappedPage,
-    path: PathBuf,
-}
+use crate::{AttachedPage, Counter};
 
 impl PageFile {
-    /// Opens and maps a page, if it is trusted ([`MappedPage::open`]).
+    /// Opens a page ([`open`](Self::open)) and attaches to it ([`Page::attach`]), with
+    /// [`boot_context`](Self::boot_context). Returns the file, and the page's
+    /// [`shift_ns`](AttachedPage::shift_ns) here.
     ///
     /// # Errors
     ///
-    /// If the file cannot be opened, or is not trusted.
-    pub fn open(path: &Path) -> Result<Self, PageError> {
-        let mapped = MappedPage::open(path.as_os_str().as_bytes());
-        let mapped = mapped.map_err(|error| PageError::new(path, error))?;
-        Ok(Self { mapped, path: path.into() })
+    /// If the file cannot be opened or is not trusted, if the page does not count here, or if the
+    /// process does not know where it runs. The error names the file.
+    pub fn attach(path: &Path) -> Result<(Self, i64), PageError> {
+        let attach = || -> Result<_, Why> {
+            let file = Self::open(path.as_os_str().as_bytes())?;
+            let shift_ns = file.page().attach(&file.boot_context()?)?.shift_ns();
+            Ok((file, shift_ns))
+        };
+        attach().map_err(|why| PageError::new(path, why))
     }
 
-    /// The page.
+    /// The page, to which this process has attached before, with the shift from then.
+    #[inline]
     #[must_use]
-    pub const fn page(&self) -> &Page {
-        self.mapped.page()
-    }
-
-    /// The file's name, as it was opened.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The user that the file belongs to.
-    #[must_use]
-    pub const fn owner(&self) -> u32 {
-        self.mapped.owner()
-    }
-
-    /// Attaches to the page ([`Page::attach`]), with [`MappedPage::boot_context`]. Allocates nothing
-    /// unless it fails.
-    ///
-    /// # Errors
-    ///
-    /// If the page does not count here, or the process does not know where it runs.
-    pub fn attach_here(&self) -> Result<AttachedPage<'_>, PageError> {
-        let context = self.mapped.boot_context().map_err(|error| PageError::new(&self.path, error))?;
-        self.page().attach(&context).map_err(|refusal| PageError::new(&self.path, refusal))
+    pub const fn attached(&self, shift_ns: i64) -> AttachedPage<'_> {
+        AttachedPage::again(self.page(), shift_ns)
     }
 
     /// What readers may do now.
     #[must_use]
     pub fn phase(&self) -> LeasePhase {
         self.page().words().word().phase()
-    }
-
-    /// The page as [`attach_here`](Self::attach_here) has returned it before in this process, with
-    /// [`shift_ns`](AttachedPage::shift_ns) from then.
-    #[inline]
-    #[must_use]
-    pub const fn attached(&self, shift_ns: i64) -> AttachedPage<'_> {
-        AttachedPage::again(self.page(), shift_ns)
     }
 
     /// What the page serves now. Reads the counter if the page names lines.

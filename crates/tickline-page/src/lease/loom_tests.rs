@@ -19,20 +19,16 @@ use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicI64, Ordering};
 use tickline_core::counter::Counter;
+use tickline_core::sample::Reference;
 
 use super::{
-    Config, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsClock,
-    ProcessHighWater, Reading, Slope, SlotNumber, Source, Timescale, UnixShift, Writer, WriterAction, read,
+    Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, PageReading,
+    PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixShift, Writer, WriterAction,
+    WriterConfig, read,
 };
 use harness::{Seen, Time, View, check, made, spawn};
 
-impl OsClock for View<'_> {
-    fn monotonic_ns(&self) -> i64 {
-        self.reference_ns()
-    }
-    fn realtime_ns(&self) -> i64 {
-        self.monotonic_ns() + 1_000_000
-    }
+impl ReaderOs for View<'_> {
     fn pause(&self) {
         loom::thread::yield_now();
     }
@@ -94,8 +90,8 @@ fn a_reading_of_a_page_is_never_a_mixture() {
     among_lines(2, &["line 1", "line 3"], |memory| {
         let (time, mark) = (made(Time::new(500, 0)), made(ProcessHighWater::new()));
         let view = time.view(0);
-        let Reading { ns, source } = read(memory, &view, &view, &mark, Timescale::Unix);
-        assert_eq!(source, Source::Line);
+        let PageReading { ns, source } = read(memory, &view, &view, &mark, Timescale::Unix);
+        assert_eq!(source, PageSource::Line);
         let value = |number: i64| line(number).line.at(500) + number * 7;
         let number = (1..=3).find(|number| ns == value(*number)).expect("a value of one line");
         format!("line {number}")
@@ -130,13 +126,13 @@ fn rule_w1_two_writers_at_once() {
 }
 
 /// Short leases, so that a few reads of the counter lead from one to the next.
-const CONFIG: Config = Config {
+const CONFIG: WriterConfig = WriterConfig {
     lease_ns: 10_000,
     margin_ns: 2_000,
     wait_ns: 1_000,
     cpu_difference_ns: 10,
     pause_ns: 0,
-    ..Config::DEFAULT
+    ..WriterConfig::DEFAULT
 };
 
 const WIDTH_NS: i64 = 20;
@@ -169,7 +165,7 @@ impl Scene {
         (Self { memory, time, returned: Arc::new(AtomicI64::new(0)), seen: seen.clone() }, writer)
     }
 
-    fn read(&self, view: &View<'_>, mark: &ProcessHighWater) -> Reading {
+    fn read(&self, view: &View<'_>, mark: &ProcessHighWater) -> PageReading {
         read(&*self.memory, view, view, mark, Timescale::Monotonic)
     }
 
@@ -184,7 +180,7 @@ impl Scene {
         self.returned.store(ns, Ordering::Release);
     }
 
-    fn is_ordered(&self, reading: Reading, before_ns: i64) {
+    fn is_ordered(&self, reading: PageReading, before_ns: i64) {
         assert!(reading.ns >= before_ns, "{} after {before_ns}, {:?}", reading.ns, reading.source);
         if before_ns > 0 {
             self.seen.note(format!("{:?} after another", reading.source));

@@ -15,8 +15,9 @@
 //! What this module does not do: decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
 
 use tickline_core::counter::Counter;
+use tickline_core::sample::{Reference, Timescale};
 
-use super::slot::{Limit, Timescale, UnixShift, Window};
+use super::slot::{Limit, UnixShift, Window};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicU64, Ordering};
 
@@ -43,14 +44,9 @@ const FIRST_PAUSE: u32 = 64;
 /// come late.
 const FAR_NS: i64 = 50_000_000;
 
-/// The OS clocks of the process that reads. The monotonic ones are in the page's time namespace.
-pub trait OsClock {
-    /// The monotonic time, ns: what the OS says without a page.
-    fn monotonic_ns(&self) -> i64;
-
-    /// Unix time, ns.
-    fn realtime_ns(&self) -> i64;
-
+/// What a reader of a page asks its OS: the clocks that it would have without the page, and two
+/// things more.
+pub trait ReaderOs: Reference {
     /// Unix time of the kernel's last tick, ns, where that costs no system call.
     #[inline(always)]
     fn coarse_realtime_ns(&self) -> Option<i64> {
@@ -62,38 +58,19 @@ pub trait OsClock {
     fn pause(&self);
 }
 
-impl Timescale {
-    #[inline(always)]
-    fn read_os(self, os: &impl OsClock) -> i64 {
-        match self {
-            Self::Monotonic => os.monotonic_ns(),
-            Self::Unix => os.realtime_ns(),
-        }
-    }
-
-    /// A time of the page that is not above the OS clock by more than `lead_ns`, in this timescale;
-    /// Unix time is by what `slot` says.
-    #[inline(always)]
-    fn limit(self, memory: &impl LeaseMemory, slot: SlotNumber, ns: i64, lead_ns: i64) -> Limit {
-        match self {
-            Self::Monotonic => Limit { ns, lead_ns },
-            Self::Unix => UnixShift::load(memory, slot).limit(ns),
-        }
-    }
-
-    /// Rule R8 holds for time that nobody sets.
-    #[inline(always)]
-    fn respect(self, mark: &ProcessHighWater, ns: i64) -> i64 {
-        match self {
-            Self::Monotonic => ns.max(mark.ns()),
-            Self::Unix => ns,
-        }
+/// A time of the page that is not above the OS clock by more than `lead_ns`, in `timescale`; Unix
+/// time is by what `slot` says.
+#[inline(always)]
+fn limit(timescale: Timescale, memory: &impl LeaseMemory, slot: SlotNumber, ns: i64, lead_ns: i64) -> Limit {
+    match timescale {
+        Timescale::Monotonic => Limit { ns, lead_ns },
+        Timescale::Unix => UnixShift::load(memory, slot).limit(ns),
     }
 }
 
 /// Where a reading came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum PageSource {
     /// A line.
     Line,
     /// The OS clock: the reading is the larger of the OS clock and a high-water mark or a line.
@@ -103,11 +80,11 @@ pub enum Source {
 /// A reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
-pub struct Reading {
+pub struct PageReading {
     /// The time, ns.
     pub ns: i64,
     /// Where it came from.
-    pub source: Source,
+    pub source: PageSource,
 }
 
 /// The largest time of the OS clock that this process has read, ns, in the page's time (rule R8).
@@ -137,6 +114,15 @@ impl ProcessHighWater {
         self.0.load(Ordering::Relaxed).cast_signed()
     }
 
+    /// A reading that would be `ns`. Rule R8 holds for time that nobody sets.
+    #[inline(always)]
+    fn applied_to(&self, ns: i64, timescale: Timescale) -> i64 {
+        match timescale {
+            Timescale::Monotonic => ns.max(self.ns()),
+            Timescale::Unix => ns,
+        }
+    }
+
     /// Raises the high-water mark to `ns`, if it is lower.
     #[inline]
     pub fn raise(&self, ns: i64) {
@@ -164,7 +150,8 @@ enum LookResult {
     Changed,
 }
 
-/// How long the reader has been waiting.
+/// How long the reader has been waiting. Unlike a reader that could help the writer (`Wait` in
+/// `tickline-core`), this one then gives up.
 struct Patience {
     /// The first publication that it waits for; off before the first.
     word: LeaseWord,
@@ -200,7 +187,7 @@ impl Patience {
 
     /// Between two looks.
     #[inline(always)]
-    fn rest(&self, os: &impl OsClock) {
+    fn rest(&self, os: &impl ReaderOs) {
         if cfg!(loom) || (self.looks >= FIRST_PAUSE && self.looks.is_power_of_two()) {
             os.pause();
         } else {
@@ -217,10 +204,10 @@ impl Patience {
 pub fn read(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
-    os: &impl OsClock,
+    os: &impl ReaderOs,
     mark: &ProcessHighWater,
     timescale: Timescale,
-) -> Reading {
+) -> PageReading {
     let line = look_at_first_line(memory, counter, timescale);
     match line.and_then(|line| by_line(line, os, mark, timescale)) {
         Some(reading) => reading,
@@ -237,7 +224,7 @@ pub(crate) fn read_first_line(
     mark: &ProcessHighWater,
 ) -> Option<i64> {
     let line = look_at_first_line(memory, counter, Timescale::Monotonic)?;
-    Some(Timescale::Monotonic.respect(mark, line.ns))
+    Some(mark.applied_to(line.ns, Timescale::Monotonic))
 }
 
 /// A reading that [`look_at_first_line`] was not enough for.
@@ -246,10 +233,10 @@ pub(crate) fn read_first_line(
 fn read_patiently(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
-    os: &impl OsClock,
+    os: &impl ReaderOs,
     mark: &ProcessHighWater,
     timescale: Timescale,
-) -> Reading {
+) -> PageReading {
     let mut patience = Patience::NEW;
     let mut starts = 1_u32;
     while starts < MAX_STARTS {
@@ -269,30 +256,35 @@ fn read_patiently(
                 continue;
             }
         };
-        let os_ns = timescale.read_os(os);
+        let os_ns = timescale.now_ns(os);
         // The second look, after the OS was asked: a line published meanwhile may be below that.
         if memory.is_still(word) {
             return fallback(limit.applied_to(os_ns, timescale), mark, timescale);
         }
         starts = starts.saturating_add(1);
     }
-    fallback(timescale.read_os(os), mark, timescale)
+    fallback(timescale.now_ns(os), mark, timescale)
 }
 
 /// Rule R8: raises the process's high-water mark to what the OS clock led to, and respects it.
 #[inline(always)]
-fn fallback(ns: i64, mark: &ProcessHighWater, timescale: Timescale) -> Reading {
-    let ns = timescale.respect(mark, ns);
+fn fallback(ns: i64, mark: &ProcessHighWater, timescale: Timescale) -> PageReading {
+    let ns = mark.applied_to(ns, timescale);
     if timescale == Timescale::Monotonic {
         mark.raise(ns);
     }
-    Reading { ns, source: Source::Os }
+    PageReading { ns, source: PageSource::Os }
 }
 
 /// What a line says, not below the process's high-water mark (R8); Unix time not below the kernel's
 /// last tick (R9). Rule R10: `None` if it is so far above that Unix time may have been set back.
 #[inline(always)]
-fn by_line(line: Limit, os: &impl OsClock, mark: &ProcessHighWater, timescale: Timescale) -> Option<Reading> {
+fn by_line(
+    line: Limit,
+    os: &impl ReaderOs,
+    mark: &ProcessHighWater,
+    timescale: Timescale,
+) -> Option<PageReading> {
     let ns = match timescale {
         Timescale::Monotonic => line.ns,
         Timescale::Unix => {
@@ -303,7 +295,7 @@ fn by_line(line: Limit, os: &impl OsClock, mark: &ProcessHighWater, timescale: T
             line.ns.max(coarse_ns)
         }
     };
-    Some(Reading { ns: timescale.respect(mark, ns), source: Source::Line })
+    Some(PageReading { ns: mark.applied_to(ns, timescale), source: PageSource::Line })
 }
 
 /// The first published line, in its window. Nearly all readings need no more than this, and the
@@ -373,14 +365,14 @@ fn look_at_lines(
     let (line, slot) = if is_before(ticks, first.line.start_ticks) {
         // R4: the counter was reset.
         let lead_ns = LeaseLine::load_lead(memory, first_slot).max(LeaseLine::load_lead(memory, last_slot));
-        return LookResult::Ask(timescale.limit(memory, last_slot, last.end_ns(), lead_ns));
+        return LookResult::Ask(limit(timescale, memory, last_slot, last.end_ns(), lead_ns));
     } else if is_before(ticks, first.end_ticks) {
         (first.line, first_slot)
     } else if is_before(ticks, last.end_ticks) {
         (last.line, last_slot)
     } else {
         // R3: the leases have run out.
-        return LookResult::Ask(timescale.limit(memory, last_slot, last.end_ns(), i64::MAX));
+        return LookResult::Ask(limit(timescale, memory, last_slot, last.end_ns(), i64::MAX));
     };
     look_at_line(memory, word, (&line, slot), ticks, timescale)
 }
@@ -394,7 +386,7 @@ fn look_at_line(
     ticks: u64,
     timescale: Timescale,
 ) -> LookResult {
-    let limit = timescale.limit(memory, slot, line.at(ticks), i64::MAX);
+    let limit = limit(timescale, memory, slot, line.at(ticks), i64::MAX);
     if !memory.is_still(word) {
         LookResult::Changed
     } else if word.phase() == LeasePhase::Doubted || (timescale == Timescale::Unix && limit.is_none()) {

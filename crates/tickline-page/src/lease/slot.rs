@@ -11,6 +11,8 @@
 //! | 6 | most by which Unix time may be above the OS clock's, ns | the same, of the last line |
 //! | 7 | least that the difference in word 5 may be, ns; for the writer | the same, of the last line |
 
+use tickline_core::sample::Timescale;
+
 use super::{LeaseMemory, Line, Slope, SlotNumber};
 
 /// Words in a slot: one cache line.
@@ -18,15 +20,6 @@ pub const SLOT_WORDS: usize = 8;
 
 /// Slots of a page: two banks of four.
 pub const SLOTS: usize = 8;
-
-/// What is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Timescale {
-    /// The page's time, ns: `CLOCK_MONOTONIC` of the writer's time namespace.
-    Monotonic,
-    /// Unix time, ns: `CLOCK_REALTIME`.
-    Unix,
-}
 
 /// A word of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,11 +3,12 @@
 use core::cell::{Cell, RefCell, RefMut};
 
 use tickline_core::counter::Counter;
+use tickline_core::sample::Reference;
 
 use super::{
-    Config, Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
-    Lost, OsClock, ProcessHighWater, Reading, SLOT_WORDS, Slope, SlotNumber, Source, Timescale, Writer,
-    WriterAction, WriterStep, read,
+    Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, Lost,
+    PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, Timescale, Writer,
+    WriterAction, WriterConfig, WriterStep, read,
 };
 use crate::{BootContext, Header, WritablePage};
 
@@ -106,7 +107,7 @@ impl Scene {
     }
 
     pub(crate) fn new_writer(&self) -> Writer {
-        Writer::start(self.words(), Config::DEFAULT).unwrap()
+        Writer::start(self.words(), WriterConfig::DEFAULT).unwrap()
     }
 
     pub(crate) fn writer(&self) -> RefMut<'_, Writer> {
@@ -222,7 +223,7 @@ impl Scene {
         Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: Some((unix_ns - 5, unix_ns + 5)) }
     }
 
-    pub(crate) fn read(&'static self, mark: &ProcessHighWater) -> Reading {
+    pub(crate) fn read(&'static self, mark: &ProcessHighWater) -> PageReading {
         read(self, &self, &self, mark, Timescale::Monotonic)
     }
 
@@ -231,11 +232,11 @@ impl Scene {
         self.read(&ProcessHighWater::new()).ns
     }
 
-    pub(crate) fn source(&'static self) -> Source {
+    pub(crate) fn source(&'static self) -> PageSource {
         self.read(&ProcessHighWater::new()).source
     }
 
-    pub(crate) fn read_unix(&'static self) -> Reading {
+    pub(crate) fn read_unix(&'static self) -> PageReading {
         read(self, &self, &self, &ProcessHighWater::new(), Timescale::Unix)
     }
 
@@ -319,7 +320,7 @@ impl Counter for &Scene {
     fn barrier(&self) {}
 }
 
-impl OsClock for &Scene {
+impl Reference for &Scene {
     fn monotonic_ns(&self) -> i64 {
         self.at(At::Os);
         self.pass(10);
@@ -330,6 +331,9 @@ impl OsClock for &Scene {
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns() + self.unix_ns.get()
     }
+}
+
+impl ReaderOs for &Scene {
     fn coarse_realtime_ns(&self) -> Option<i64> {
         self.has_coarse.get().then(|| self.truth_ns() / 4_000_000 * 4_000_000 + self.unix_ns.get())
     }

@@ -9,15 +9,16 @@
 
 use tickline_core::control::MEETING_MARGIN_NS;
 use tickline_core::counter::Counter;
+use tickline_core::sample::Reference;
 
 use super::{
-    Estimate, HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, NS_PER_S, OsClock, Slope,
-    SlotNumber, SwapResult, Timescale, is_before,
+    Estimate, HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, NS_PER_S, Slope, SlotNumber,
+    SwapResult, Timescale, is_before,
 };
 
 /// What a writer needs to know from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
+pub struct WriterConfig {
     /// The length of a lease, ns.
     pub lease_ns: u64,
     /// M: a successor is published no later than this before the end of the line before, ns.
@@ -34,7 +35,7 @@ pub struct Config {
     pub counter_ticks: u64,
 }
 
-impl Config {
+impl WriterConfig {
     /// Leases of half a second.
     pub const DEFAULT: Self = Self {
         lease_ns: 500_000_000,
@@ -130,7 +131,7 @@ impl WriterStep {
 /// by a lock that the caller holds.
 #[derive(Debug)]
 pub struct Writer {
-    config: Config,
+    config: WriterConfig,
     /// The word last seen.
     word: LeaseWord,
     closing: Option<Closing>,
@@ -151,7 +152,7 @@ impl Writer {
     /// # Errors
     ///
     /// [`Lost`] if somebody else writes to the page.
-    pub fn start(memory: &impl LeaseStore, config: Config) -> Result<Self, Lost> {
+    pub fn start(memory: &impl LeaseStore, config: WriterConfig) -> Result<Self, Lost> {
         let found = memory.word();
         let mut writer = Self {
             config,
@@ -220,7 +221,7 @@ impl Writer {
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
-        os: &impl OsClock,
+        os: &impl Reference,
         estimate: Option<&Estimate>,
     ) -> Result<WriterStep, Lost> {
         if memory.word() != self.word {
@@ -285,7 +286,7 @@ impl Writer {
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
-        os: &impl OsClock,
+        os: &impl Reference,
         estimate: Option<&Estimate>,
     ) -> Result<WriterStep, Lost> {
         let (first_slot, second_slot) = (self.word.first(), self.word.second());
@@ -403,7 +404,7 @@ impl Writer {
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
-        os: &impl OsClock,
+        os: &impl Reference,
         estimate: &Estimate,
     ) -> Result<WriterStep, Lost> {
         let high_water = HighWater::load(memory, self.word.first());

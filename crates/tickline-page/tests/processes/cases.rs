@@ -5,7 +5,9 @@ use std::cell::Cell;
 use std::mem::{offset_of, transmute};
 use std::ops::Range;
 
-use tickline_page::{BootContext, COUNTER, Counter, OsClock, Page, ProcessHighWater, Refusal, Source};
+use tickline_page::{
+    BootContext, COUNTER, Counter, Page, PageSource, ProcessHighWater, ReaderOs, Reference, Refusal,
+};
 
 /// 4096 bytes at a multiple of 64.
 #[repr(C, align(64))]
@@ -180,7 +182,7 @@ impl Case {
             0 => attached.monotonic(&clocks, &clocks, &mark),
             _ => attached.unix(&clocks, &clocks, &mark),
         };
-        let (ns, source) = (reading.ns, i64::from(reading.source == Source::Os));
+        let (ns, source) = (reading.ns, i64::from(reading.source == PageSource::Os));
         Output { shift_ns: attached.shift_ns(), ns, source, high_water_ns: mark.ns(), ..clocks.output.get() }
     }
 }
@@ -235,7 +237,7 @@ impl Counter for Clocks<'_> {
     fn barrier(&self) {}
 }
 
-impl OsClock for Clocks<'_> {
+impl Reference for Clocks<'_> {
     fn monotonic_ns(&self) -> i64 {
         self.change();
         self.case.os[place(self.count(|output| &mut output.os_reads))]
@@ -243,6 +245,9 @@ impl OsClock for Clocks<'_> {
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()
     }
+}
+
+impl ReaderOs for Clocks<'_> {
     fn coarse_realtime_ns(&self) -> Option<i64> {
         (self.case.has_coarse != 0).then_some(self.case.coarse)
     }

@@ -23,7 +23,10 @@ fn to_result(result: libc::c_int) -> io::Result<()> {
 #[test]
 fn opens_a_page() {
     if let Some(page) = given_page() {
-        println!("said: {}", PageFile::open(&page).map_or_else(|error| error.to_string(), |_| "yes".into()));
+        println!(
+            "said: {}",
+            PageFile::attach(&page).map_or_else(|error| error.to_string(), |_| "yes".into())
+        );
     }
 }
 

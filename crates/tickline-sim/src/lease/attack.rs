@@ -1,7 +1,7 @@
 //! Runs with leases of the real length. In an attack, chance delays the actors. In the other runs
 //! the kernel slews its clock, and no actor is late.
 
-use tickline_page::protocol::{Closing, Config, ProcessHighWater};
+use tickline_page::protocol::{Closing, ProcessHighWater, WriterConfig};
 
 use super::{ACTORS, LeaseCounts, Pending, Script, Stops, WRITER, World};
 
@@ -78,7 +78,7 @@ struct Run {
 impl Run {
     fn new(world: &'static World, actors: usize) -> Self {
         let marks: &'static [ProcessHighWater; 2] = Box::leak(Box::default());
-        let mut scripts = vec![Some(world.writer(Config::DEFAULT, u32::MAX))];
+        let mut scripts = vec![Some(world.writer(WriterConfig::DEFAULT, u32::MAX))];
         scripts.extend((1..actors).map(|actor| Some(world.reader(actor, u32::MAX, Some(&marks[actor & 1])))));
         Self { world, scripts, now_ns: 0, ready_ns: [0; ACTORS] }
     }
@@ -92,7 +92,7 @@ impl Run {
         match self.scripts[next].as_mut().map(Script::resume) {
             Some(true) => {}
             Some(false) => self.scripts[next] = None,
-            None => self.scripts[next] = Some(self.world.writer(Config::DEFAULT, u32::MAX)),
+            None => self.scripts[next] = Some(self.world.writer(WriterConfig::DEFAULT, u32::MAX)),
         }
         self.world.violation.take().map_or(Ok(next), Err)
     }
@@ -190,7 +190,7 @@ pub fn slewed(slews: &[Slew]) -> Result<LeaseCounts, String> {
     let world = World::new(WIDTH_NS, WIDTH_NS, Stops::BeforeTheLook, 0);
     world.sample_every_ns.set(SAMPLE_EVERY_NS);
     let mut run = Run::new(world, 2);
-    let before = [Slew { rate_ppb: 0, for_ns: 5 * Config::DEFAULT.lease_ns + LATE_NS }];
+    let before = [Slew { rate_ppb: 0, for_ns: 5 * WriterConfig::DEFAULT.lease_ns + LATE_NS }];
     for (number, slew) in before.iter().chain(slews).enumerate() {
         if number == before.len() {
             *world.counts.borrow_mut() = LeaseCounts::default();

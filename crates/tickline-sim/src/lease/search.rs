@@ -22,7 +22,7 @@
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use tickline_page::protocol::{Config, LeaseMemory};
+use tickline_page::protocol::{LeaseMemory, WriterConfig};
 
 use super::{LeaseCounts, Pending, Script, Stops, WRITER, World};
 
@@ -47,7 +47,7 @@ pub struct SmallMachine {
 }
 
 /// Lengths in ticks: a lease of four, a first publication of two.
-const CONFIG: Config = Config {
+const CONFIG: WriterConfig = WriterConfig {
     lease_ns: 4,
     margin_ns: 1,
     wait_ns: 2,

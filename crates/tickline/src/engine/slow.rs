@@ -6,7 +6,7 @@
 
 use tickline_core::control::{Config, DrivenBy};
 use tickline_core::gate::keeper::{Lines, Stage};
-use tickline_core::sample::Reference;
+use tickline_core::sample::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
@@ -15,7 +15,6 @@ use crate::per_cpu::Table;
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::reading::Reading;
 use crate::status::State;
-use crate::substitute::Timescale;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, ClockSetNotifier};
 
@@ -102,7 +101,7 @@ impl Engine {
     /// By the OS clock, but for a monotonic time that was found before.
     #[inline(never)]
     fn reading_without_line(&self, scale: Timescale, monotonic_ns: u64) -> Reading<u64> {
-        let os_ns = scale.os_ns();
+        let os_ns = saturating_unsigned(scale.now_ns(&OsClock));
         let ns = if scale == Timescale::Unix { os_ns } else { monotonic_ns };
         // A line may have appeared since.
         let state = match self.state() {

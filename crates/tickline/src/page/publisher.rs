@@ -7,13 +7,16 @@ use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
-use tickline_page::protocol::{Closing, Config, Estimate, LeaseMemory as _, Lost, Writer, WriterAction};
+use tickline_page::protocol::{
+    Closing, Estimate, LeaseMemory as _, Lost, Writer, WriterAction, WriterConfig,
+};
 
-use super::os::{PageOs, kernel_rate_ppb};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::status::State;
+use crate::sys::reference::OsClock;
+use crate::sys::reference::system::{steering_ppb, with_timex};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts;
 
@@ -49,7 +52,6 @@ pub struct Publisher {
     clock: Clock,
     counter: HardwareCounter,
     page: LockedPageFile,
-    os: PageOs,
     writer: Writer,
     is_ending: bool,
     /// It was switched off from outside.
@@ -70,13 +72,13 @@ impl Publisher {
             .filter(|_| sys::may_read_counter())
             .ok_or_else(|| Error::page("this process may not read the counter (PR_SET_TSC)"))?;
         let page = LockedPageFile::create(path.as_ref()).map_err(Error::page)?;
-        let config = Config {
+        let config = WriterConfig {
             resolution_ns: os_resolution_ns(),
             counter_ticks: resolution_ticks(&counter, &mut Scratch::new()).max(1),
-            ..Config::DEFAULT
+            ..WriterConfig::DEFAULT
         };
         let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost_error()))?;
-        Ok(Self { clock, counter, page, os: PageOs::find(), writer, is_ending: false, is_off: false })
+        Ok(Self { clock, counter, page, writer, is_ending: false, is_off: false })
     }
 
     /// Does what is due, and returns the time until the next step. Never waits. If somebody has
@@ -121,7 +123,7 @@ impl Publisher {
         if let Some(rate_ppb) = kernel_rate_ppb() {
             self.writer.set_slew_ppb(rate_ppb);
         }
-        let step = self.writer.step(&self.page, &self.counter, &self.os, estimate.as_ref())?;
+        let step = self.writer.step(&self.page, &self.counter, &OsClock, estimate.as_ref())?;
         let next_in = Duration::from_nanos(step.next_in_ns);
         Ok(match (step.action, &estimate, state) {
             (WriterAction::Waited, None, State::Fallback(_)) => next_in.min(LATER),
@@ -149,7 +151,7 @@ impl Publisher {
         if self.is_off { LeasePhase::Off } else { self.writer.word().phase() }
     }
 
-    /// Whether no line is published because of the kernel's [slew](super::kernel_rate_ppb).
+    /// Whether no line is published because of the kernel's [slew](kernel_rate_ppb).
     #[must_use]
     pub const fn waits_for_slew(&self) -> bool {
         self.writer.waits_for_slew()
@@ -198,4 +200,40 @@ impl Engine {
 fn os_resolution_ns() -> i64 {
     // The counter's own resolution matters for brackets alone.
     facts::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0).reference_ns.max(1)
+}
+
+/// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and
+/// any slew (adjtimex(2)), but none by adjtime(3), of 500 ppm. `None` where it does not say. While
+/// this is beyond 1,000 ppm, a [`Publisher`] publishes no line.
+#[must_use]
+pub fn kernel_rate_ppb() -> Option<i64> {
+    with_timex(|timex, _| rate_ppb(timex))
+}
+
+/// [`steering_ppb`], and the share of the offset that the kernel removes in this second: of what is
+/// left, one part in 2^(2 + constant) - 1 (`ntp_offset_chunk` in `kernel/time/ntp.c`).
+#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+fn rate_ppb(timex: &libc::timex) -> i64 {
+    let to_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
+    let offset_ns = i64::from(timex.offset).saturating_mul(to_ns);
+    let parts = (1_i64 << (2 + timex.constant.clamp(0, 10))) - 1;
+    steering_ppb(timex).saturating_add(offset_ns.checked_div(parts).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.
+    #[test]
+    fn a_rate_is_of_tick_frequency_and_offset() {
+        // SAFETY: plain data, of which all zeros is a valid value.
+        let zero: libc::timex = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
+        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), ..zero };
+        assert_eq!(rate_ppb(&timex), 83_270_000);
+        let timex = libc::timex { offset: 300_000, constant: 0, ..timex };
+        assert_eq!(rate_ppb(&timex), 83_270_000 + 100_000_000, "us: a third of 0.3 s is left in this second");
+        let timex = libc::timex { offset: -1_023_000, constant: 8, status: libc::STA_NANO, ..zero };
+        assert_eq!(rate_ppb(&libc::timex { tick: 10_000, ..timex }), -1_000);
+    }
 }

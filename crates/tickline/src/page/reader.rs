@@ -6,18 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tickline_core::gate::Reason;
-use tickline_core::sample::Reference;
+use tickline_core::sample::{Reference, Timescale};
 use tickline_page::host::PageFile;
-use tickline_page::{LeasePhase, ProcessHighWater, Reading, Source};
+use tickline_page::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
 
-use super::os::PageOs;
 use crate::clock::Clock;
 use crate::engine::{Engine, saturating_unsigned};
 use crate::error::Error;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Environment, Probes};
 use crate::status::State;
-use crate::substitute::{Substitute, Timescale};
+use crate::substitute::Substitute;
 use crate::sys::reference::OsClock;
+use crate::sys::reference::system::try_read_ns;
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::{environment, learn_environment};
 
@@ -31,9 +31,56 @@ const ENDING: u8 = 1;
 /// Readings are by the OS clock, above the process's high-water mark.
 const DISABLED: u8 = 2;
 
+/// The OS clocks of this process.
+#[derive(Debug, Clone, Copy)]
+struct PageOs {
+    /// Whether there is one CPU, so that waiting needs others to run.
+    is_alone: bool,
+    /// Whether the vDSO answers coarse clocks, which it does with every clocksource.
+    has_coarse: bool,
+}
+
+impl PageOs {
+    fn find() -> Self {
+        let is_alone = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+        // The kernel has mapped its vDSO, and the process may use it.
+        // SAFETY: takes a number, and touches no memory that changes.
+        let has_coarse = sys::may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
+        Self { is_alone, has_coarse }
+    }
+}
+
+impl Reference for PageOs {
+    #[inline]
+    fn monotonic_ns(&self) -> i64 {
+        OsClock.monotonic_ns()
+    }
+
+    #[inline]
+    fn realtime_ns(&self) -> i64 {
+        OsClock.realtime_ns()
+    }
+}
+
+impl ReaderOs for PageOs {
+    #[inline]
+    fn coarse_realtime_ns(&self) -> Option<i64> {
+        if self.has_coarse { try_read_ns(libc::CLOCK_REALTIME_COARSE) } else { None }
+    }
+
+    fn pause(&self) {
+        if self.is_alone {
+            std::thread::yield_now();
+        } else {
+            core::hint::spin_loop();
+        }
+    }
+}
+
 /// A page, and what this process knows of it.
 #[derive(Debug)]
 pub(crate) struct PageReader {
+    path: PathBuf,
     file: PageFile,
     os: PageOs,
     probes: Probes,
@@ -133,8 +180,7 @@ impl Clock {
 impl PageReader {
     /// Opens a page, and attaches to it.
     fn open(path: &Path, probes: Probes) -> Result<Self, Error> {
-        let file = PageFile::open(path).map_err(Error::page)?;
-        let shift_ns = file.attach_here().map_err(Error::page)?.shift_ns();
+        let (file, shift_ns) = PageFile::attach(path).map_err(Error::page)?;
         let refused = match environment(probes) {
             Environment::Off => Some(Reason::DisabledByEnvironment),
             _ if COUNTER.is_none() => Some(Reason::NoCounter),
@@ -142,6 +188,7 @@ impl PageReader {
             _ => None,
         };
         let reader = Self {
+            path: path.to_owned(),
             os: PageOs::find(),
             probes,
             token: AtomicU64::new(sys::token()),
@@ -174,7 +221,7 @@ impl PageReader {
 
     /// A reading by the page; `None` where the page is not read.
     #[inline]
-    fn reading(&self) -> Option<Reading> {
+    fn reading(&self) -> Option<PageReading> {
         let counter = COUNTER.filter(|_| self.is_enabled())?;
         let shift_ns = self.shift_ns()?;
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.high_water);
@@ -227,10 +274,11 @@ impl PageReader {
     fn attach_again(&self) -> i64 {
         let _errno = sys::PreserveErrno::new();
         let shift_ns = match self.probes {
-            Probes::Full => self.file.attach_here().ok().map(|attached| {
+            Probes::Full => self.file.boot_context().ok().and_then(|context| {
+                let attached = self.file.page().attach(&context).ok()?;
                 // Rule R8, for a child: its parent may have had the OS clock on another thread.
                 attached.begin(&self.os, &self.high_water);
-                attached.shift_ns()
+                Some(attached.shift_ns())
             }),
             Probes::Minimal => None,
         };
@@ -252,7 +300,7 @@ impl PageReader {
         let snapshot = COUNTER.filter(|_| self.is_enabled()).map(|counter| self.file.snapshot(&counter));
         let served = snapshot.filter(|snapshot| snapshot.is_served);
         PageStatus {
-            path: self.file.path().to_owned(),
+            path: self.path.clone(),
             owner: self.file.owner(),
             phase: self.file.phase(),
             lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
@@ -272,7 +320,7 @@ impl Substitute for PageReader {
     fn state(&self) -> State {
         match (self.reason(), self.reading()) {
             (Some(reason), _) => State::Fallback(reason),
-            (None, Some(Reading { source: Source::Line, .. })) => State::Fast,
+            (None, Some(PageReading { source: PageSource::Line, .. })) => State::Fast,
             (None, _) => State::Calibrating,
         }
     }

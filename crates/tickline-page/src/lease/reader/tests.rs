@@ -23,12 +23,12 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
         scene.each(|at| at == At::SecondLook, change);
         scene
     };
-    for (changes, source) in [(1, Source::Line), (59, Source::Line), (u32::MAX, Source::Os)] {
+    for (changes, source) in [(1, PageSource::Line), (59, PageSource::Line), (u32::MAX, PageSource::Os)] {
         assert_eq!(changed(changes, 0).source(), source, "{changes} words");
     }
     let (scene, mark) = (changed(1, 0), ProcessHighWater::new());
     mark.raise(scene.truth_ns() + 1_000_000);
-    assert_eq!(scene.read(&mark), Reading { ns: mark.ns(), source: Source::Line }, "R8");
+    assert_eq!(scene.read(&mark), PageReading { ns: mark.ns(), source: PageSource::Line }, "R8");
     let scene = changed(1, 20_000_000);
     scene.has_coarse.set(true);
     assert_eq!(Some(scene.read_unix().ns), (&scene).coarse_realtime_ns(), "R9");
@@ -67,7 +67,7 @@ fn rule_r2_each_line_counts_in_its_window() {
     ] {
         scene.counter_finds(ticks);
         let ns = line.line.at(ticks);
-        assert_eq!(scene.read(&mark), Reading { ns, source: Source::Line }, "at {ticks}");
+        assert_eq!(scene.read(&mark), PageReading { ns, source: PageSource::Line }, "at {ticks}");
         assert_eq!(at_once(scene, &mark), (line == first).then_some(ns), "at {ticks}");
     }
     for before in [1, 1 << 63] {
@@ -85,7 +85,7 @@ fn rule_r3_past_the_leases_the_last_line_is_the_high_water() {
     // The OS clock stood still meanwhile, as in a suspend in which the counter runs on.
     scene.os_jumps(-400_000_000);
     let reading = scene.read(&ProcessHighWater::new());
-    assert_eq!(reading, Reading { ns: last.end_ns(), source: Source::Os });
+    assert_eq!(reading, PageReading { ns: last.end_ns(), source: PageSource::Os });
     assert!(reading.ns >= before_ns);
     scene.pass(500_000_000);
     assert!(scene.ahead_ns().abs() < 100, "the mark is passed");
@@ -113,7 +113,7 @@ fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     assert_eq!(at_once(scene, &ProcessHighWater::new()), None);
     assert!(scene.ahead_ns() >= 0, "the line is above the OS clock");
     scene.os_jumps(1_000_000);
-    assert_eq!(scene.source(), Source::Os);
+    assert_eq!(scene.source(), PageSource::Os);
     assert!(scene.ahead_ns().abs() < 100);
     scene.os_jumps(-2_000_000);
     assert!(scene.ahead_ns() > 900_000, "the OS clock is below the line");
@@ -156,7 +156,7 @@ fn rule_r7_nobody_waits_long_for_a_first_publication() {
     let waited = |scene: &'static Scene, deadline_in_ticks, wait_ticks| {
         let high_water = begin(scene, deadline_in_ticks, wait_ticks);
         let (begin_ticks, reading) = (scene.ticks.get(), scene.read(&ProcessHighWater::new()));
-        assert!(reading.source == Source::Os && reading.ns >= high_water.ns);
+        assert!(reading.source == PageSource::Os && reading.ns >= high_water.ns);
         scene.ticks.get() - begin_ticks
     };
     const MS: i64 = 1_000_000;
@@ -196,7 +196,7 @@ fn rule_r7_each_first_publication_is_waited_for_by_itself() {
         }
         _ => {}
     });
-    assert_eq!(scene.source(), Source::Os);
+    assert_eq!(scene.source(), PageSource::Os);
     let waited = scene.ticks.get() - begin_ticks;
     assert!((2_799_000..2_802_000).contains(&waited), "until the last deadline: {waited}");
 }
@@ -214,9 +214,9 @@ fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
     let (mark, last) = (ProcessHighWater::new(), scene.last());
     scene.ticks.set(last.end_ticks);
     let fallback = scene.read(&mark);
-    assert_eq!(fallback.source, Source::Os);
+    assert_eq!(fallback.source, PageSource::Os);
     scene.ticks.set(last.end_ticks - 1_000);
-    assert_eq!(scene.read(&mark), Reading { ns: fallback.ns, source: Source::Line });
+    assert_eq!(scene.read(&mark), PageReading { ns: fallback.ns, source: PageSource::Line });
     assert_eq!(at_once(scene, &mark), Some(fallback.ns));
     mark.raise(0);
     assert_eq!(mark.ns(), fallback.ns, "it never falls");
@@ -228,7 +228,7 @@ fn rule_r9_unix_time_is_never_below_the_kernels_last_tick() {
     scene.has_coarse.set(true);
     scene.unix_jumps(20_000_000);
     let ns = (&scene).coarse_realtime_ns().unwrap();
-    assert_eq!(scene.read_unix(), Reading { ns, source: Source::Line }, "a maximum, not a condition");
+    assert_eq!(scene.read_unix(), PageReading { ns, source: PageSource::Line }, "a maximum, not a condition");
 }
 
 #[test]
@@ -247,5 +247,5 @@ fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
 fn unix_time_by_the_os_is_that() {
     let scene = Scene::published_twice();
     assert_eq!(scene.step_by(&Estimate { unix_ns: None, ..scene.estimate() }).action, SetUnix);
-    assert_eq!((scene.read_unix().source, scene.source()), (Source::Os, Source::Line));
+    assert_eq!((scene.read_unix().source, scene.source()), (PageSource::Os, PageSource::Line));
 }

@@ -6,11 +6,11 @@ mod first_publication;
 use core::cell::Cell;
 
 use super::super::testing::{AHEAD_NS, At, Scene, leak};
-use super::super::{ProcessHighWater, Source, UnixShift};
+use super::super::{PageSource, ProcessHighWater, UnixShift};
 use super::WriterAction::{Doubted, Ended, GaveUp, PublishedFirst, PublishedNext, SetUnix, Waited};
 use super::*;
 
-const LEASE: u64 = Config::DEFAULT.lease_ns;
+const LEASE: u64 = WriterConfig::DEFAULT.lease_ns;
 
 /// Symptom: with hpet, whose readings are up to 10 ns old, Unix time stepped back by more than the
 /// lead when the leases ended.
@@ -75,7 +75,7 @@ fn rule_w2_sleeps_do_not_add_up() {
 #[test]
 fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     let scene = Scene::published();
-    let (last, margin_ns) = (scene.last(), Config::DEFAULT.margin_ns);
+    let (last, margin_ns) = (scene.last(), WriterConfig::DEFAULT.margin_ns);
     scene.ticks.set(last.end_ticks - margin_ns);
     let step = scene.step();
     assert!(step.action == Waited && step.next_in_ns > margin_ns / 2, "until the end: {step:?}");
@@ -97,7 +97,7 @@ fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere()
     scene.ticks.set(scene.last().line.start_ticks + 1_000);
     // A CPU whose counter is 1 us behind would take it for a reset.
     scene.does(Waited);
-    scene.pass(Config::DEFAULT.cpu_difference_ns);
+    scene.pass(WriterConfig::DEFAULT.cpu_difference_ns);
     scene.does(PublishedNext);
 }
 
@@ -144,7 +144,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     scene.writer().close(Closing::AfterLeases);
     scene.ticks.set(last.line.start_ticks + 10_000);
     scene.does(Waited);
-    assert_eq!((scene.word(), scene.source()), (word, Source::Line));
+    assert_eq!((scene.word(), scene.source()), (word, PageSource::Line));
     scene.ticks.set(last.end_ticks);
     scene.does(Ended);
     scene.does(Waited);
@@ -166,7 +166,7 @@ fn rule_w7_a_page_that_was_switched_off_stays_so() {
         scene.does(Waited);
         assert!(scene.word().phase() == LeasePhase::Off && scene.word().stays_off());
         scene.on_step(|at| assert_ne!(at, At::Counter));
-        assert_eq!(scene.source(), Source::Os);
+        assert_eq!(scene.source(), PageSource::Os);
         scene.on_step(|_| {});
     }
     let word = scene.word();
@@ -191,7 +191,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(Lost));
     let before_ns = scene.now();
     scene.does(PublishedNext);
-    assert!(scene.now() >= before_ns && scene.source() == Source::Line, "it goes on with the leases");
+    assert!(scene.now() >= before_ns && scene.source() == PageSource::Line, "it goes on with the leases");
     // At once: the second starts between the first's look at the word and its exchange.
     let mut is_first = true;
     scene.on_step(move |at| {
@@ -200,7 +200,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
             scene.restart();
         }
     });
-    assert_eq!(Writer::start(scene, Config::DEFAULT).map(|_| ()), Err(Lost));
+    assert_eq!(Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()), Err(Lost));
 }
 
 #[test]

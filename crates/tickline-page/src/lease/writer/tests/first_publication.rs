@@ -97,7 +97,7 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
     for behind in [100, 1_000, 4_000] {
         scene.ticks.update(|ticks| ticks - behind);
         let reading = scene.read(&ProcessHighWater::new());
-        assert_eq!(reading.source, Source::Line, "{behind} behind");
+        assert_eq!(reading.source, PageSource::Line, "{behind} behind");
         assert!(now_ns - reading.ns <= behind.cast_signed(), "no further behind than its counter");
         assert!(reading.ns >= scene.truth_ns(), "nor below the OS clock");
         scene.pass(behind);
@@ -120,7 +120,7 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
 /// What a first publication may take: half of W between its two looks.
 #[test]
 fn rule_w5_a_first_publication_that_takes_too_long_comes_to_nothing() {
-    const LONG: u64 = Config::DEFAULT.wait_ns / 2 + 1;
+    const LONG: u64 = WriterConfig::DEFAULT.wait_ns / 2 + 1;
     type Act = fn(&Scene);
     let acts: [(At, Act); 3] = [
         // The OS takes long.
@@ -149,7 +149,7 @@ fn rule_w5_a_first_publication_that_takes_too_long_comes_to_nothing() {
         scene.on_step(|_| {});
         // At most one a second.
         scene.does(Waited);
-        scene.pass(Config::DEFAULT.pause_ns);
+        scene.pass(WriterConfig::DEFAULT.pause_ns);
         scene.does(PublishedFirst);
     }
 }
@@ -159,7 +159,7 @@ fn rule_w5_first_publications_that_fail_are_tried_less_and_less_often() {
     let scene = Scene::without_line();
     scene.on_step(move |at| {
         if at == At::Counter && scene.word().phase() == LeasePhase::FirstPublication {
-            scene.pass(Config::DEFAULT.wait_ns);
+            scene.pass(WriterConfig::DEFAULT.wait_ns);
         }
     });
     let (end_ticks, mut failed) = (scene.ticks.get() + 40 * NS_PER_S, 0);
