@@ -22,14 +22,9 @@ use crate::recent;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Clock {
-    source: Source,
-}
-
-#[derive(Debug, Clone)]
-enum Source {
-    Tickline,
+    /// `None` for tickline's global clock.
     #[cfg(feature = "mock")]
-    Mock(Arc<Mock>),
+    mock: Option<Arc<Mock>>,
 }
 
 impl Clock {
@@ -37,7 +32,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
-        Self { source: Source::Tickline }
+        Self {
+            #[cfg(feature = "mock")]
+            mock: None,
+        }
     }
 
     /// A clock that stands at 0 until its [`Mock`] moves it. Any thread may move it.
@@ -52,7 +50,7 @@ impl Clock {
     #[must_use]
     pub fn mock() -> (Self, Arc<Mock>) {
         let mock = Arc::new(Mock::new());
-        (Self { source: Source::Mock(Arc::clone(&mock)) }, mock)
+        (Self { mock: Some(Arc::clone(&mock)) }, mock)
     }
 
     /// The present, in order within a thread; between threads, see [Order](crate#order).
@@ -66,11 +64,11 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn raw(&self) -> u64 {
-        match &self.source {
-            Source::Tickline => tickline::now_ns(),
-            #[cfg(feature = "mock")]
-            Source::Mock(mock) => mock.value(),
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return mock.value();
         }
+        tickline::now_ns()
     }
 
     /// A value of [`raw`](Self::raw) as an instant: the same number.
@@ -109,11 +107,11 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn recent(&self) -> Instant {
-        match &self.source {
-            Source::Tickline => recent::stored(),
-            #[cfg(feature = "mock")]
-            Source::Mock(mock) => Instant::from_ns(mock.value()),
+        #[cfg(feature = "mock")]
+        if let Some(mock) = &self.mock {
+            return Instant::from_ns(mock.value());
         }
+        recent::stored()
     }
 }
 
