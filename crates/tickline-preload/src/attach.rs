@@ -6,7 +6,6 @@ use core::sync::atomic::AtomicU32;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
-use tickline_page::PAGE_BYTES;
 use tickline_page::host::{FileError, PageFile};
 use tickline_page::program::StartResult;
 
@@ -43,11 +42,13 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
 /// Memory that the kernel fills with zeros in a forked child (madvise(2), MADV_WIPEONFORK: Linux
 /// 4.14).
 fn wiped_on_fork() -> Option<&'static AtomicU32> {
+    const MAPPED_BYTES: usize = size_of::<AtomicU32>();
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping, at a place of the kernel's choice.
-    let start = unsafe { mmap_anonymous(ptr::null_mut(), PAGE_BYTES, protection, MapFlags::PRIVATE) }.ok()?;
-    // SAFETY: the mapping that was just made.
-    unsafe { madvise(start, PAGE_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
+    let start =
+        unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::PRIVATE) }.ok()?;
+    // SAFETY: the mapping that was just made. The kernel rounds its length up to whole pages.
+    unsafe { madvise(start, MAPPED_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
     // SAFETY: a page of zeros, aligned, never unmapped, and used only as an atomic.
     Some(unsafe { &*start.cast::<AtomicU32>() })
 }

@@ -229,7 +229,7 @@ impl Engine {
         if probes == Probes::Full {
             return;
         }
-        sys::forgo_page();
+        sys::forgo_wiped();
         reference::trust_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet
         // the two above runs before a filter that is installed after this call.

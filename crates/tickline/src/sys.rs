@@ -20,7 +20,7 @@ pub(crate) mod reference;
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(crate) use linux::{
     affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread},
-    fork::{forgo_page, lock_token, token},
+    fork::{forgo_wiped, lock_token, token},
     mark::ThreadMark,
     parking::{sleep_while, wake_one},
     process::{PreserveErrno, may_read_counter},
@@ -29,7 +29,7 @@ pub(crate) use linux::{
 };
 #[cfg(any(not(target_os = "linux"), miri))]
 pub(crate) use other::{
-    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, cpu_ids, forgo_page, lock_token,
+    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, cpu_ids, forgo_wiped, lock_token,
     may_read_counter, sleep_while, token, wake_one,
 };
 #[cfg(any(not(any(target_os = "linux", windows)), miri))]

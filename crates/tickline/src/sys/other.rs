@@ -18,8 +18,8 @@ pub(crate) fn lock_token() -> u64 {
     token()
 }
 
-/// There is no page here.
-pub(crate) fn forgo_page() {}
+/// There is no such memory here.
+pub(crate) fn forgo_wiped() {}
 
 /// Sleeps a while. A lock of std's could be left behind locked by a `fork`, so nothing wakes the
 /// sleeper.

@@ -7,12 +7,12 @@ use tickline_core::sample::Reference;
 
 use crate::sys::reference::OsClock;
 
-/// A page that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2),
-/// Linux 4.14). Null before the first use. [`UNAVAILABLE`] if the kernel gives no such page, so
+/// Memory that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2),
+/// Linux 4.14). Null before the first use. [`UNAVAILABLE`] if the kernel gives no such memory, so
 /// that the answer stays the same for the whole process.
-static PAGE: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+static WIPED: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// Stands for a page that the kernel did not give. Nothing reads or writes it.
+/// Stands for memory that the kernel did not give. Nothing reads or writes it.
 static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
 
 /// What is mapped: an atomic, for which the kernel takes a whole page, of whatever size.
@@ -21,7 +21,7 @@ const MAPPED_BYTES: usize = size_of::<AtomicU64>();
 /// A number that is the same for all threads of this process, and differs from that of each
 /// ancestor; never 0. A signal handler may call this.
 pub(crate) fn token() -> u64 {
-    match page() {
+    match wiped_on_fork() {
         Some(token) => {
             // ORDERING: Relaxed for all: the number itself is all there is.
             let order = Ordering::Relaxed;
@@ -42,15 +42,15 @@ pub(crate) fn token() -> u64 {
 /// `clone` made with `CLONE_VM`. It differs from that of a process whose copy it is, so that a
 /// forked child takes over what its parent's threads hold.
 ///
-/// Without the page (minimal probes, Linux before 4.14) nothing distinguishes a forked child from
-/// one that shares this memory: both have a process id of their own. Then the number is the same
-/// for all, and nothing is taken over. A lock that another thread holds at a fork stays held in the
-/// child, whose readings the OS clock serves.
+/// Without memory that is wiped (minimal probes, Linux before 4.14) nothing distinguishes a forked
+/// child from one that shares this memory: both have a process id of their own. Then the number is
+/// the same for all, and nothing is taken over. A lock that another thread holds at a fork stays
+/// held in the child, whose readings the OS clock serves.
 pub(crate) fn lock_token() -> u64 {
-    if page().is_some() { token() } else { NEVER_TAKEN_OVER }
+    if wiped_on_fork().is_some() { token() } else { NEVER_TAKEN_OVER }
 }
 
-/// Not a [`token`] that a page holds, whose higher half is not empty.
+/// Not a [`token`] in memory that is wiped, whose higher half is not empty.
 const NEVER_TAKEN_OVER: u64 = 1;
 
 fn process_id() -> u64 {
@@ -58,34 +58,33 @@ fn process_id() -> u64 {
     u64::from(unsafe { libc::getpid() }.unsigned_abs()).max(1)
 }
 
-fn page() -> Option<&'static AtomicU64> {
-    // ORDERING: Acquire, pairs with the Release exchange in `make_page`: the page is mapped. No
-    // test sees a weaker one: the kernel has filled the page, and processors know an address before
-    // they load from it.
-    let mut known = PAGE.load(Ordering::Acquire);
+fn wiped_on_fork() -> Option<&'static AtomicU64> {
+    // ORDERING: Acquire, pairs with the Release exchange in `map_wiped`: it is mapped. No test sees a
+    // weaker one: the kernel has filled it, and processors know an address before they load from
+    // it.
+    let mut known = WIPED.load(Ordering::Acquire);
     if known.is_null() {
-        known = make_page();
+        known = map_wiped();
     }
     if ptr::eq(known, &raw const UNAVAILABLE) {
         return None;
     }
-    // SAFETY: not null here, and a page once installed is never unmapped; zeros are a valid
-    // AtomicU64.
+    // SAFETY: not null here, and what is installed is never unmapped; zeros are a valid AtomicU64.
     unsafe { known.as_ref() }
 }
 
-/// From now on [`token`] makes no page (`mmap`, `madvise`), but asks for the process id each time.
-/// A page that exists stays in use, for it costs no system call.
-pub(crate) fn forgo_page() {
+/// From now on [`token`] maps nothing (`mmap`, `madvise`), but asks for the process id each time.
+/// Memory that is mapped stays in use, for it costs no system call.
+pub(crate) fn forgo_wiped() {
     let none = (&raw const UNAVAILABLE).cast_mut();
     // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
-    PAGE.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
+    WIPED.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
 }
 
-/// Makes the page, unless another thread was faster. Returns what is installed now. It stays mapped
-/// when a library that has tickline in it is unloaded.
+/// Maps the memory, unless another thread was faster. Returns what is installed now. It stays
+/// mapped when a library that has tickline in it is unloaded.
 #[cold]
-fn make_page() -> *mut AtomicU64 {
+fn map_wiped() -> *mut AtomicU64 {
     // SAFETY: a new private mapping; no existing memory is touched.
     let fresh = unsafe {
         libc::mmap(
@@ -101,9 +100,9 @@ fn make_page() -> *mut AtomicU64 {
     // SAFETY: the mapping is this function's own. The kernel rounds its length up to whole pages.
     let is_wiped = is_mapped && unsafe { libc::madvise(fresh, MAPPED_BYTES, libc::MADV_WIPEONFORK) } == 0;
     let wanted = if is_wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
-    // ORDERING: Release, pairs with the Acquire load in `page`; Acquire on failure for the same
-    // reason. No test sees weaker ones, as there.
-    let installed = PAGE.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
+    // ORDERING: Release, pairs with the Acquire load in `wiped_on_fork`; Acquire on failure for the
+    // same reason. No test sees weaker ones, as there.
+    let installed = WIPED.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
     if is_mapped && !(is_wiped && installed.is_ok()) {
         // SAFETY: the mapping is this function's own, and no other thread has its address.
         unsafe { libc::munmap(fresh, MAPPED_BYTES) };
