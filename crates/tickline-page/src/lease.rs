@@ -54,7 +54,7 @@ pub use cell::LeaseWords;
 pub use estimate::Estimate;
 pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
-pub use slot::{Field, HighWater, LeaseLine, Limit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixShift};
+pub use slot::{Field, HighWater, LeaseLine, Limit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
 pub use writer::{Closing, FAST_SLEW_PPB, Lost, Writer, WriterAction, WriterConfig, WriterStep};
 

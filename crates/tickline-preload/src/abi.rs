@@ -3,8 +3,10 @@
 
 use core::ffi::c_int;
 
+use tickline_page::protocol::Timescale;
+
 use crate::original::{self, CLOCK_MONOTONIC, CLOCK_REALTIME, NANOS, Timespec, Timeval};
-use crate::serve::{self, Clock};
+use crate::serve::{self, Original};
 use crate::state::state;
 
 /// `clock_gettime`, for callers of the vDSO. The trampoline passes the vDSO's address as `vdso`.
@@ -43,17 +45,17 @@ pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> 
     let Some((attached, service)) = state.attached().filter(|_| !time.is_null()) else {
         return original::clock_gettime(clock, time);
     };
-    let served = match clock {
+    let timescale = match clock {
         CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, service) {
             // SAFETY: not null.
             Some(ns) => return unsafe { store(time, ns) },
-            None => Clock::Monotonic,
+            None => Timescale::Monotonic,
         },
-        CLOCK_REALTIME => Clock::Unix,
+        CLOCK_REALTIME => Timescale::Unix,
         _ => return original::clock_gettime(clock, time),
     };
     // SAFETY: not null.
-    unsafe { serve_out_of_line(time, clock, served) }
+    unsafe { serve_out_of_line(time, clock, timescale) }
 }
 
 /// Serves a reading that the fast path could not. It is a function of its own because it needs
@@ -63,8 +65,8 @@ pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> 
 ///
 /// There is room for a time at `time`.
 #[inline(never)]
-unsafe fn serve_out_of_line(time: *mut Timespec, clock: c_int, served: Clock) -> c_int {
-    match serve::time_ns(served) {
+unsafe fn serve_out_of_line(time: *mut Timespec, clock: c_int, timescale: Timescale) -> c_int {
+    match serve::time_ns(timescale, &Original::new()) {
         // SAFETY: by the caller's promise.
         Some(ns) => unsafe { store(time, ns) },
         None => original::clock_gettime(clock, time),
@@ -91,7 +93,7 @@ pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> 
     if !zone.is_null() || time.is_null() {
         return original::gettimeofday(time, zone);
     }
-    match serve::time_ns(Clock::TimeOfDay) {
+    match serve::time_ns(Timescale::Unix, &Original::by_time_of_day()) {
         Some(ns) => {
             let Timespec { seconds, nanos } = timespec(ns);
             let time_of_day = Timeval { seconds, micros: nanos / 1_000 };

@@ -2,24 +2,14 @@
 
 use core::cell::Cell;
 
-use tickline_page::{
-    AttachedPage, Counter, HardwareCounter, PageSource, ProcessHighWater, ReaderOs, Reference,
-};
+use tickline_page::protocol::Timescale;
+use tickline_page::{AttachedPage, HardwareCounter, PageSource, ProcessHighWater, ReaderOs, Reference};
 
 use crate::original::{
     self, CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, CLOCK_REALTIME, CLOCK_REALTIME_COARSE, NANOS, Timespec,
     Timeval,
 };
 use crate::state::{ProcessState, ServiceCell, ServiceState, state};
-
-/// The clock that a reading asks for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Clock {
-    Monotonic,
-    Unix,
-    /// Unix time for a program that calls `gettimeofday`.
-    TimeOfDay,
-}
 
 /// The counter of this target: `Some` on every x86_64 processor.
 const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
@@ -42,31 +32,29 @@ pub(crate) fn monotonic_by_line_ns(
     attached: &AttachedPage<'_>,
     service: ServiceCell,
 ) -> Option<i64> {
-    let counter = COUNTER?;
     match service.get() {
-        ServiceState::Served => attached.monotonic_by_line(&counter, &state.high_water),
+        ServiceState::Served => attached.monotonic_by_line(&COUNTER?, &state.high_water),
         ServiceState::Attaching | ServiceState::Unknown => None,
     }
 }
 
-/// The time of `clock`, ns; `None` if the original must answer. Makes only the system call that the
+/// The time, ns; `None` if the original `os` must answer. Makes only the system call that the
 /// original makes, so that a filter of system calls sees only calls that the program makes.
 #[inline(always)]
-pub(crate) fn time_ns(clock: Clock) -> Option<i64> {
-    let ((attached, service), counter) = (state().attached()?, COUNTER?);
+pub(crate) fn time_ns(timescale: Timescale, os: &Original) -> Option<i64> {
+    let (attached, service) = state().attached()?;
     // Unix time is the same in all time namespaces (time_namespaces(7)).
-    if clock == Clock::Monotonic && service.get() != ServiceState::Served {
-        return check_namespace(attached, service, &counter);
+    if timescale == Timescale::Monotonic && service.get() != ServiceState::Served {
+        return check_namespace(attached, service, os);
     }
-    read(attached, &counter, clock)
+    read(attached, timescale, os)
 }
 
 #[inline(always)]
-fn read(attached: &AttachedPage<'_>, counter: &impl Counter, clock: Clock) -> Option<i64> {
-    let os = Original { has_failed: Cell::new(false), by_time_of_day: clock == Clock::TimeOfDay };
-    let reading = match clock {
-        Clock::Monotonic => attached.monotonic(counter, &os, &state().high_water),
-        Clock::Unix | Clock::TimeOfDay => attached.unix(counter, &os, &state().high_water),
+fn read(attached: &AttachedPage<'_>, timescale: Timescale, os: &Original) -> Option<i64> {
+    let reading = match timescale {
+        Timescale::Monotonic => attached.monotonic(&COUNTER?, os, &state().high_water),
+        Timescale::Unix => attached.unix(&COUNTER?, os, &state().high_water),
     };
     (reading.source == PageSource::Line || !os.has_failed.get()).then_some(reading.ns)
 }
@@ -75,10 +63,9 @@ fn read(attached: &AttachedPage<'_>, counter: &impl Counter, clock: Clock) -> Op
 /// monotonic clock is another one. Only the comparison of a line with the kernel's coarse clock
 /// shows whether it is.
 #[cold]
-fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, counter: &impl Counter) -> Option<i64> {
-    let os = Original::new();
+fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Original) -> Option<i64> {
     // A new high-water mark, so that only the line counts.
-    if let Some(line_ns) = attached.monotonic_by_line(counter, &ProcessHighWater::new()) {
+    if let Some(line_ns) = attached.monotonic_by_line(&COUNTER?, &ProcessHighWater::new()) {
         let coarse_ns = Original::coarse_ns(CLOCK_MONOTONIC_COARSE).unwrap_or_else(|| os.monotonic_ns());
         let apart_ns = line_ns.saturating_sub(coarse_ns);
         if os.has_failed.get() {
@@ -87,12 +74,12 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, counter: &
         if NEAR_NS.contains(&apart_ns) {
             // Until now this process may have read the OS clock (rule R8).
             service.raise_to(ServiceState::Attaching);
-            attached.begin(&os, &state().high_water);
+            attached.begin(os, &state().high_water);
             if os.has_failed.get() {
                 return None;
             }
             service.raise_to(ServiceState::Served);
-            return read(attached, counter, Clock::Monotonic);
+            return read(attached, Timescale::Monotonic, os);
         }
         if apart_ns.unsigned_abs() > OTHER_NAMESPACE_NS.unsigned_abs() && !service.may_have_attached() {
             // The next reading compares again: after a pause of the VM the line may be as far
@@ -122,6 +109,10 @@ pub(crate) struct Original {
 impl Original {
     pub(crate) const fn new() -> Self {
         Self { has_failed: Cell::new(false), by_time_of_day: false }
+    }
+
+    pub(crate) const fn by_time_of_day() -> Self {
+        Self { by_time_of_day: true, ..Self::new() }
     }
 
     fn clock_ns(&self, clock: i32) -> i64 {

@@ -25,10 +25,10 @@ const HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
 const VALUE_AT: usize = 8;
 
-const PAGE_BYTES: usize = 4096;
+const KERNEL_PAGE_BYTES: usize = 4096;
 
 /// More than any vDSO has.
-const MAX_BYTES: usize = 16 * PAGE_BYTES;
+const MAX_BYTES: usize = 16 * KERNEL_PAGE_BYTES;
 
 /// More symbols than there are to redirect: two functions have two names each.
 const MAX_SYMBOLS: usize = 8;
@@ -160,7 +160,7 @@ impl Vdso {
 
     /// The kernel maps whole pages.
     fn mapped_bytes(&self) -> usize {
-        self.length.next_multiple_of(PAGE_BYTES)
+        self.length.next_multiple_of(KERNEL_PAGE_BYTES)
     }
 
     /// Sets the memory protection of the image. `flags` must allow executing it, because other

@@ -4,7 +4,7 @@
 //! that asked the OS clock before the lease, and was then delayed for any time, is not above the
 //! lease.
 
-use super::{LeaseLine, Line, NS_PER_S, Slope, UNIX_BY_OS, UnixShift};
+use super::{LeaseLine, Line, NS_PER_S, Slope, UNIX_BY_OS, UnixOffset};
 
 /// The clock was set back if the most that its offset may be is below the least that it may have
 /// been, by more than this, ns: samples that are wrong by less than that do not set Unix time back.
@@ -50,7 +50,7 @@ impl Estimate {
         (at_ticks, skew_ticks): (u64, u64),
         from_ns: i64,
         end_ticks: u64,
-        unix: UnixShift,
+        unix: UnixOffset,
     ) -> LeaseLine {
         let upper_ns = |ticks: u64| self.upper.fixed_at(ticks).ceil_ns();
         let at_ns = from_ns.max(upper_ns(at_ticks));
@@ -89,15 +89,15 @@ impl Estimate {
     /// The Unix offset of a line after one that had `before`: the upper bound again, so that Unix
     /// readings are ordered as others are, save for a set clock. It does not fall while samples
     /// only narrow what it may be. Its lead is that of no line yet.
-    pub(super) fn unix_after(&self, before: UnixShift) -> UnixShift {
-        let Some((least_ns, most_ns)) = self.unix_ns else { return UnixShift::NONE };
-        let fresh = UnixShift { offset_ns: most_ns, lead_ns: 0, least_ns };
+    pub(super) fn unix_after(&self, before: UnixOffset) -> UnixOffset {
+        let Some((least_ns, most_ns)) = self.unix_ns else { return UnixOffset::NONE };
+        let fresh = UnixOffset { offset_ns: most_ns, lead_ns: 0, least_ns };
         let was_set_back = most_ns < before.least_ns.saturating_sub(KEEP_NS);
         let was_set_forward = least_ns > before.offset_ns;
         if before.offset_ns == UNIX_BY_OS || was_set_back || was_set_forward {
             return fresh;
         }
-        UnixShift {
+        UnixOffset {
             offset_ns: before.offset_ns.max(most_ns),
             least_ns: before.least_ns.max(least_ns),
             ..fresh
@@ -144,7 +144,7 @@ mod tests {
             let start = (1 << 40) + random.u64(..1 << 14);
             let lease = lower.slope.ticks_in(1_000 + random.u64(..1 << 19));
             let least = upper.fixed_at(start).ceil_ns() + random.i64(-30..30);
-            let line = estimate.line((start, 0), least, start + lease, UnixShift::NONE);
+            let line = estimate.line((start, 0), least, start + lease, UnixOffset::NONE);
             assert!(line.line.base_ns >= least);
             for ticks in (0..64).map(|part| start + lease * part / 63) {
                 assert!(line.line.at(ticks) >= upper.at(ticks), "{line:?} at {ticks}");
@@ -158,7 +158,7 @@ mod tests {
         let (lower, upper) = (at(0, 1_000_000_000), at(10, 1_000_000_000));
         let start = 1 << 40;
         let estimate = Estimate { lower, upper, unix_ns: Some((90, 100)) };
-        let unix = estimate.unix_after(UnixShift::NONE);
+        let unix = estimate.unix_after(UnixOffset::NONE);
         let line = estimate.line((start, 0), 5_000_000, start + 1_000_000, unix);
         assert_eq!((line.line.base_ns, line.end_ns()), (5_000_000, 5_500_000));
         assert_eq!((line.lead_ns, line.unix.offset_ns, line.unix.lead_ns), (5_000_000, 100, 5_000_010));
@@ -170,7 +170,7 @@ mod tests {
     fn rule_w8_a_unix_offset_stays_until_the_clock_is_set() {
         let line = at(0, 1_000_000_000);
         let estimate = |unix_ns| Estimate { lower: line, upper: line, unix_ns: Some(unix_ns) };
-        let mut unix = estimate((1_000, 1_400)).unix_after(UnixShift::NONE);
+        let mut unix = estimate((1_000, 1_400)).unix_after(UnixOffset::NONE);
         assert_eq!(unix.offset_ns, 1_400);
         unix = estimate((1_100, 1_200)).unix_after(unix);
         assert_eq!(unix.offset_ns, 1_400, "narrower samples alone");
@@ -184,6 +184,6 @@ mod tests {
         assert_eq!(unix.offset_ns, 300, "set forward");
         unix = estimate((-9_000, -8_900)).unix_after(unix);
         assert_eq!(unix.offset_ns, -8_900, "set back");
-        assert_eq!(Estimate { unix_ns: None, ..estimate((0, 0)) }.unix_after(unix), UnixShift::NONE);
+        assert_eq!(Estimate { unix_ns: None, ..estimate((0, 0)) }.unix_after(unix), UnixOffset::NONE);
     }
 }

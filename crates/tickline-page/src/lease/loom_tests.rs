@@ -23,7 +23,7 @@ use tickline_core::sample::Reference;
 
 use super::{
     Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, PageReading,
-    PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixShift, Writer, WriterAction,
+    PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer, WriterAction,
     WriterConfig, read,
 };
 use harness::{Seen, Time, View, check, made, spawn};
@@ -45,7 +45,7 @@ fn line(number: i64) -> LeaseLine {
         },
         end_ticks: 1_000 + start_ticks,
         lead_ns: number,
-        unix: UnixShift { offset_ns: number * 7, lead_ns: number, least_ns: number },
+        unix: UnixOffset { offset_ns: number * 7, lead_ns: number, least_ns: number },
     }
 }
 

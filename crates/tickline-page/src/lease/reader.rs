@@ -17,7 +17,7 @@
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Timescale};
 
-use super::slot::{Limit, UnixShift, Window};
+use super::slot::{Limit, UnixOffset, Window};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicU64, Ordering};
 
@@ -64,7 +64,7 @@ pub trait ReaderOs: Reference {
 fn limit(timescale: Timescale, memory: &impl LeaseMemory, slot: SlotNumber, ns: i64, lead_ns: i64) -> Limit {
     match timescale {
         Timescale::Monotonic => Limit { ns, lead_ns },
-        Timescale::Unix => UnixShift::load(memory, slot).limit(ns),
+        Timescale::Unix => UnixOffset::load(memory, slot).limit(ns),
     }
 }
 

@@ -54,7 +54,7 @@ pub const UNIX_BY_OS: i64 = i64::MIN;
 
 /// What turns a page's time into Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnixShift {
+pub struct UnixOffset {
     /// Unix time minus the page's time, ns; [`UNIX_BY_OS`] for none.
     pub offset_ns: i64,
     /// How far above the OS clock's Unix time readings may be, ns.
@@ -64,7 +64,7 @@ pub struct UnixShift {
     pub least_ns: i64,
 }
 
-impl UnixShift {
+impl UnixOffset {
     /// Unix time is left to the OS.
     pub const NONE: Self = Self { offset_ns: UNIX_BY_OS, lead_ns: 0, least_ns: 0 };
 
@@ -133,7 +133,7 @@ pub struct LeaseLine {
     /// How far it may be above the OS clock while it counts, ns.
     pub lead_ns: i64,
     /// Its Unix time.
-    pub unix: UnixShift,
+    pub unix: UnixOffset,
 }
 
 impl LeaseLine {
@@ -142,7 +142,7 @@ impl LeaseLine {
     pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
         let Window { line, end_ticks } = Window::load(memory, slot);
         let lead_ns = Self::load_lead(memory, slot);
-        Self { line, end_ticks, lead_ns, unix: UnixShift::load(memory, slot) }
+        Self { line, end_ticks, lead_ns, unix: UnixOffset::load(memory, slot) }
     }
 
     /// How far the line in `slot` may be above the OS clock, ns.
@@ -191,13 +191,13 @@ pub struct HighWater {
     /// In a first publication: how long a reader waits at most, ticks.
     pub wait_ticks: u64,
     /// Unix time of the last line.
-    pub unix: UnixShift,
+    pub unix: UnixOffset,
 }
 
 impl HighWater {
     /// No high-water mark.
     pub const NONE: Self =
-        Self { ns: i64::MIN, lead_ns: 0, deadline_ticks: 0, wait_ticks: 0, unix: UnixShift::NONE };
+        Self { ns: i64::MIN, lead_ns: 0, deadline_ticks: 0, wait_ticks: 0, unix: UnixOffset::NONE };
 
     /// The high-water mark that `slot` holds.
     #[inline(always)]
@@ -208,7 +208,7 @@ impl HighWater {
             lead_ns: memory.field(slot, Field::Lead).cast_signed(),
             deadline_ticks: memory.field(slot, Field::DEADLINE),
             wait_ticks: memory.field(slot, Field::WAIT),
-            unix: UnixShift::load(memory, slot),
+            unix: UnixOffset::load(memory, slot),
         }
     }
 
@@ -295,10 +295,10 @@ mod tests {
 
     #[test]
     fn unix_time_that_was_set_back_has_no_high_water() {
-        let unix = UnixShift { offset_ns: 5_000, lead_ns: 20, least_ns: 4_980 };
+        let unix = UnixOffset { offset_ns: 5_000, lead_ns: 20, least_ns: 4_980 };
         let high_water = HighWater { ns: 1_000, unix, ..HighWater::NONE };
         let over = |os_ns| high_water.limit(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
         assert_eq!([over(5_979), over(5_980), over(6_000), over(6_001)], [5_979, 6_000, 6_000, 6_001]);
-        assert_eq!(HighWater { unix: UnixShift::NONE, ..high_water }.limit(Timescale::Unix), Limit::NONE);
+        assert_eq!(HighWater { unix: UnixOffset::NONE, ..high_water }.limit(Timescale::Unix), Limit::NONE);
     }
 }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use rustix::process::{TimeStampCounterReadability, time_stamp_counter_readability};
 use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{
-    LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixShift,
+    LeaseLine, LeaseMemory as _, LeasePhase, LeaseStore as _, Line, Slope, SlotNumber, UnixOffset,
 };
 use tickline_page::{Counter as _, HardwareCounter};
 
@@ -56,7 +56,7 @@ pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, Pat
     let line = Line { start_ticks, base_ns: ns + AHEAD_NS - less_ns, slope: Slope::from_hz(hz).unwrap() };
     let offset_ns = system_call_ns(libc::CLOCK_REALTIME) - system_call_ns(libc::CLOCK_MONOTONIC) + more_ns;
     let lead_ns = 2 * AHEAD_NS;
-    let unix = UnixShift { offset_ns, lead_ns, least_ns: offset_ns };
+    let unix = UnixOffset { offset_ns, lead_ns, least_ns: offset_ns };
     let line = LeaseLine { line, end_ticks: start_ticks + DAY_S * hz, lead_ns, unix };
     let (slot, word) = (SlotNumber::from_low_bits(0), writer.word());
     writer.fill(slot, &line.to_words());

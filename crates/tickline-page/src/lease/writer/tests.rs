@@ -6,7 +6,7 @@ mod first_publication;
 use core::cell::Cell;
 
 use super::super::testing::{AHEAD_NS, At, Scene, leak};
-use super::super::{PageSource, ProcessHighWater, UnixShift};
+use super::super::{PageSource, ProcessHighWater, UnixOffset};
 use super::WriterAction::{Doubted, Ended, GaveUp, PublishedFirst, PublishedNext, SetUnix, Waited};
 use super::*;
 
@@ -223,7 +223,7 @@ fn rule_w7_a_first_publication_that_is_found_is_over() {
 fn rule_w8_unix_time_is_changed_and_nothing_else() {
     let scene = Scene::published_twice();
     let without_unix = || -> Vec<_> {
-        scene.lines().iter().map(|line| LeaseLine { unix: UnixShift::NONE, ..*line }).collect()
+        scene.lines().iter().map(|line| LeaseLine { unix: UnixOffset::NONE, ..*line }).collect()
     };
     let before = without_unix();
     scene.does(Waited);
