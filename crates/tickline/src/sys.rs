@@ -13,29 +13,17 @@ use tickline_core::counter::HardwareCounter;
 pub(crate) mod linux;
 #[cfg(any(not(target_os = "linux"), miri))]
 mod other;
-#[cfg(all(windows, not(miri)))]
-mod pin_windows;
 pub(crate) mod reference;
 
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use linux::{
-    affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread},
-    fork::{forgo_wiped, lock_token, token},
-    mark::ThreadMark,
-    parking::{sleep_while, wake_one},
-    process::{PreserveErrno, may_read_counter},
-    sleep::ClockSetNotifier,
-    thread::SignalsBlocked,
-};
+use linux as system;
 #[cfg(any(not(target_os = "linux"), miri))]
-pub(crate) use other::{
-    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, cpu_ids, forgo_wiped, lock_token,
-    may_read_counter, sleep_while, token, wake_one,
+use other as system;
+
+pub(crate) use system::{
+    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, comparable_cpus, cpu_ids,
+    forgo_wiped, lock_token, may_read_counter, pin_this_thread, sleep_while, token, wake_one,
 };
-#[cfg(any(not(any(target_os = "linux", windows)), miri))]
-pub(crate) use other::{comparable_cpus, pin_this_thread};
-#[cfg(all(windows, not(miri)))]
-pub(crate) use pin_windows::{comparable_cpus, pin_this_thread};
 
 /// The counter of this target. The gates find out whether the process may read it.
 pub(crate) const COUNTER: Option<HardwareCounter> =

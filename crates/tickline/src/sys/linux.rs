@@ -1,10 +1,18 @@
 //! Linux.
 
-pub(crate) mod affinity;
+mod affinity;
 pub(crate) mod file;
-pub(crate) mod fork;
-pub(crate) mod mark;
-pub(crate) mod parking;
+mod fork;
+mod mark;
+mod parking;
 pub(crate) mod process;
-pub(crate) mod sleep;
-pub(crate) mod thread;
+mod sleep;
+mod thread;
+
+pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
+pub(crate) use fork::{forgo_wiped, lock_token, token};
+pub(crate) use mark::ThreadMark;
+pub(crate) use parking::{sleep_while, wake_one};
+pub(crate) use process::{PreserveErrno, may_read_counter};
+pub(crate) use sleep::ClockSetNotifier;
+pub(crate) use thread::SignalsBlocked;

@@ -7,6 +7,11 @@ use std::time::Duration;
 
 use super::Woken;
 
+#[cfg(all(windows, not(miri)))]
+mod windows;
+#[cfg(all(windows, not(miri)))]
+pub(crate) use windows::{comparable_cpus, pin_this_thread};
+
 /// The process id, which a forked child may share with an ancestor that has ended. WebAssembly has
 /// no processes, and `id` panics there.
 pub(crate) fn token() -> u64 {
