@@ -39,5 +39,5 @@ pub use lock::writer_of;
 pub use locked_file::{LockedPageFile, switch_off, switch_on};
 pub use mapped::PageFile;
 #[cfg(feature = "file")]
-pub use snapshot::Snapshot;
+pub use snapshot::PageSnapshot;
 pub use trust::FileError;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::error::{PageError, Why};
 use super::mapped::PageFile;
-use super::snapshot::Snapshot;
+use super::snapshot::PageSnapshot;
 use crate::lease::{LeaseMemory, LeasePhase};
 use crate::{AttachedPage, Counter};
 
@@ -42,7 +42,7 @@ impl PageFile {
 
     /// What the page serves now. Reads the counter if the page names lines.
     #[must_use]
-    pub fn snapshot(&self, counter: &impl Counter) -> Snapshot {
-        Snapshot::of(self.page().words(), counter)
+    pub fn snapshot(&self, counter: &impl Counter) -> PageSnapshot {
+        PageSnapshot::of(self.page().words(), counter)
     }
 }

@@ -10,7 +10,7 @@ const TRIES: u32 = 64;
 /// What a page serves at one moment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Snapshot {
+pub struct PageSnapshot {
     /// What readers may do.
     pub phase: LeasePhase,
     /// Whether [`switch_off`](super::switch_off) has switched the page off: no server opens it.
@@ -33,7 +33,7 @@ pub struct Snapshot {
     pub unix_lead_ns: Option<i64>,
 }
 
-impl Snapshot {
+impl PageSnapshot {
     pub(super) fn of(memory: &impl LeaseMemory, counter: &impl Counter) -> Self {
         let found = (0..TRIES).find_map(|_| Self::look(memory, counter));
         found.unwrap_or_else(|| Self::empty(memory.word()))

@@ -21,7 +21,8 @@ const ABOVE_NS: i64 = 1_000_000;
 /// Binary places of [`Slope::bits`].
 const SLOPE_BITS: u32 = 48;
 
-/// The lines between which the OS clock must be, and its Unix time.
+/// The lines between which the OS clock must be, and its Unix time: what a line's `Bounds` are in
+/// `tickline-core`, with Unix time as an interval, or left to the OS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// From the newest sample on, the OS clock is not below this line.
