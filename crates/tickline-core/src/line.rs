@@ -40,7 +40,8 @@ impl Slope {
     /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the limit
     /// of `i128`, which a signed 64-bit difference and a 64-bit slope reach only together;
     /// saturates there.
-    pub(crate) const fn over(self, ticks: i64) -> FixedNs {
+    #[must_use]
+    pub const fn over(self, ticks: i64) -> FixedNs {
         FixedNs::from_bits((ticks as i128).saturating_mul(self.bits as i128))
     }
 

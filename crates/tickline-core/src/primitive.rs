@@ -67,6 +67,9 @@ mod modelled {
                 pub(crate) fn fetch_add(&self, value: $int, order: Ordering) -> $int {
                     self.atomic().fetch_add(value, order)
                 }
+                pub(crate) fn fetch_max(&self, value: $int, order: Ordering) -> $int {
+                    self.atomic().fetch_max(value, order)
+                }
                 pub(crate) fn compare_exchange(
                     &self,
                     current: $int,

@@ -68,8 +68,8 @@ impl core::error::Error for Refusal {}
 /// A page that counts for this process.
 #[derive(Debug, Clone, Copy)]
 pub struct AttachedPage<'a> {
-    page: &'a Page,
-    shift_ns: i64,
+    pub(crate) page: &'a Page,
+    pub(crate) shift_ns: i64,
 }
 
 impl Page {
@@ -100,14 +100,6 @@ impl Page {
             own_ns.wrapping_sub(header.monotonic_offset_ns)
         };
         Ok(AttachedPage { page: self, shift_ns })
-    }
-}
-
-impl<'a> AttachedPage<'a> {
-    /// A page to which this process has attached before, with the shift from that time.
-    #[cfg(all(feature = "file", target_os = "linux"))]
-    pub(crate) const fn again(page: &'a Page, shift_ns: i64) -> Self {
-        Self { page, shift_ns }
     }
 }
 

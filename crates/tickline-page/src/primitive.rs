@@ -2,7 +2,7 @@
 //! models (`lease/loom_tests.rs`): those that the models of `tickline-core` have.
 
 #[cfg(not(all(test, loom)))]
-pub(crate) use core::sync::atomic::{AtomicU64, Ordering, fence};
+pub(crate) use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
 
 #[cfg(all(test, loom))]
 pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, fence};

@@ -10,9 +10,9 @@ use crate::lease::{LeaseMemory, LeasePhase};
 use crate::{AttachedPage, Counter};
 
 impl PageFile {
-    /// Opens a page ([`open`](Self::open)) and attaches to it ([`Page::attach`]), with
-    /// [`boot_context`](Self::boot_context). Returns the file, and the page's
-    /// [`shift_ns`](AttachedPage::shift_ns) here.
+    /// Opens a page ([`open`](Self::open)) and attaches to it
+    /// ([`Page::attach`](crate::Page::attach)), with [`boot_context`](Self::boot_context). Returns
+    /// the file, and the page's [`shift_ns`](AttachedPage::shift_ns) here.
     ///
     /// # Errors
     ///
@@ -31,7 +31,7 @@ impl PageFile {
     #[inline]
     #[must_use]
     pub const fn attached(&self, shift_ns: i64) -> AttachedPage<'_> {
-        AttachedPage::again(self.page(), shift_ns)
+        AttachedPage { page: self.page(), shift_ns }
     }
 
     /// What readers may do now.

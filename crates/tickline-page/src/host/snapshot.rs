@@ -1,8 +1,8 @@
 //! What a page serves, for people.
 
-use tickline_core::counter::Counter;
+use tickline_core::counter::{Counter, ticks_between};
 
-use crate::lease::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, UNIX_BY_OS, is_before};
+use crate::lease::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before};
 
 /// Tries to see one word and its slots unchanged. Words change a few times a second.
 const TRIES: u32 = 64;
@@ -64,9 +64,7 @@ impl PageSnapshot {
                 let ticks = counter.now_ordered();
                 let is_first = is_before(ticks, first.end_ticks);
                 let current = if is_first { first } else { last };
-                let ns = |start_ticks: u64, to: u64| {
-                    Line { start_ticks, base_ns: 0, ..current.line }.fixed_at(to).floor_ns()
-                };
+                let ns = |from, to| current.line.slope.over(ticks_between(from, to)).floor_ns();
                 let (age_ns, left_ns) = (ns(current.line.start_ticks, ticks), ns(ticks, last.end_ticks));
                 let has_unix = current.unix.offset_ns != UNIX_BY_OS;
                 Self {

@@ -4,6 +4,8 @@
 //! that asked the OS clock before the lease, and was then delayed for any time, is not above the
 //! lease.
 
+use tickline_core::counter::ticks_between;
+
 use super::{LeaseLine, Line, NS_PER_S, Slope, UNIX_BY_OS, UnixOffset};
 
 /// The clock was set back if the most that its offset may be is below the least that it may have
@@ -63,7 +65,7 @@ impl Estimate {
         let slope = Slope { bits: needed.max(self.upper.slope.bits >> 1) };
         let start_ticks = at_ticks.wrapping_sub(skew_ticks);
         // Rounded so that no later value of the line is below what it was.
-        let rise_ns = Line { start_ticks, base_ns: 0, slope }.fixed_at(at_ticks).floor_ns();
+        let rise_ns = slope.over(ticks_between(start_ticks, at_ticks)).floor_ns();
         let base_ns = at_ns.saturating_sub(rise_ns).max(upper_ns(start_ticks));
         let line = Line { start_ticks, base_ns, slope };
         let lead_ns = self.ahead_ns(&line, start_ticks).max(self.ahead_ns(&line, end_ticks));
@@ -116,8 +118,8 @@ impl Estimate {
     /// The latest time of the OS clock, ns, at a tick that is `ticks` later than one before which it
     /// was read as `os_ns`.
     pub(super) fn latest_after(&self, os_ns: i64, ticks: u64) -> i64 {
-        let line = Line { start_ticks: 0, base_ns: os_ns, slope: self.upper.slope };
-        line.fixed_at(ticks.min(u64::MAX >> 1)).ceil_ns()
+        let later_ns = self.upper.slope.over(i64::try_from(ticks).unwrap_or(i64::MAX)).ceil_ns();
+        os_ns.saturating_add(later_ns)
     }
 }
 

@@ -19,7 +19,7 @@ use tickline_core::sample::{Reference, Timescale};
 
 use super::slot::{Limit, UnixOffset, Window};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
-use crate::primitive::{AtomicU64, Ordering};
+use crate::primitive::{AtomicI64, Ordering};
 
 /// How often a reading starts again because the word has changed. Words change twice a second, so a
 /// reader would have to be stopped as often within one reading. After that the reading is the OS
@@ -90,7 +90,7 @@ pub struct PageReading {
 /// The largest time of the OS clock that this process has read, ns, in the page's time (rule R8).
 /// A forked child inherits a copy. Never in memory that processes share.
 #[derive(Debug)]
-pub struct ProcessHighWater(AtomicU64);
+pub struct ProcessHighWater(AtomicI64);
 
 impl Default for ProcessHighWater {
     fn default() -> Self {
@@ -102,16 +102,16 @@ impl ProcessHighWater {
     /// No high-water mark yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self(AtomicU64::new(1 << 63))
+        Self(AtomicI64::new(i64::MIN))
     }
 
     /// The high-water mark, ns; `i64::MIN` if there is none.
     #[inline(always)]
     #[must_use]
     pub fn ns(&self) -> i64 {
-        // ORDERING: Relaxed, pairs with the exchange in `raise`. A reading that happened before
+        // ORDERING: Relaxed, pairs with the maximum in `raise`. A reading that happened before
         // has raised the high-water mark before, and the order of one variable's changes is enough.
-        self.0.load(Ordering::Relaxed).cast_signed()
+        self.0.load(Ordering::Relaxed)
     }
 
     /// A reading that would be `ns`. Rule R8 holds for time that nobody sets.
@@ -126,14 +126,9 @@ impl ProcessHighWater {
     /// Raises the high-water mark to `ns`, if it is lower.
     #[inline]
     pub fn raise(&self, ns: i64) {
-        let mut known_ns = self.ns();
-        while known_ns < ns {
-            // ORDERING: Relaxed for both, as in `ns`.
-            let (success, failure) = (Ordering::Relaxed, Ordering::Relaxed);
-            match self.0.compare_exchange(known_ns.cast_unsigned(), ns.cast_unsigned(), success, failure) {
-                Ok(_) => return,
-                Err(found) => known_ns = found.cast_signed(),
-            }
+        if self.ns() < ns {
+            // ORDERING: Relaxed, as in `ns`.
+            self.0.fetch_max(ns, Ordering::Relaxed);
         }
     }
 }

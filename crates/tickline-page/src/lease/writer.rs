@@ -8,7 +8,7 @@
 //! What this module does not do: calibrate (`tickline-core`), lock files, or decide about gates.
 
 use tickline_core::control::MEETING_MARGIN_NS;
-use tickline_core::counter::Counter;
+use tickline_core::counter::{Counter, ticks_between};
 use tickline_core::sample::Reference;
 
 use super::{
@@ -383,8 +383,8 @@ impl Writer {
         second: Option<&LeaseLine>,
     ) -> Result<(), Lost> {
         let with_unix = |line: &LeaseLine| {
-            let shift = estimate.unix_after(line.unix);
-            LeaseLine { unix: shift.with_lead(line.lead_ns), ..*line }
+            let unix = estimate.unix_after(line.unix);
+            LeaseLine { unix: unix.with_lead(line.lead_ns), ..*line }
         };
         let (first_free, second_free) = self.free_slots();
         memory.fill(first_free, &with_unix(first).to_words());
@@ -484,8 +484,7 @@ impl Writer {
 
 /// Time from a tick to a later one, ns, rounded up; 0 if it is not later.
 fn ns_between(ticks: u64, later: u64, slope: Slope) -> u64 {
-    let line = Line { start_ticks: ticks, base_ns: 0, slope };
-    line.fixed_at(later).floor_ns().max(0).unsigned_abs().saturating_add(1)
+    slope.over(ticks_between(ticks, later)).floor_ns().max(0).unsigned_abs().saturating_add(1)
 }
 
 #[cfg(test)]
