@@ -30,7 +30,8 @@ use tickline::page::LeasePhase;
 use tickline_page::HardwareCounter;
 use tickline_page::host::PageFile;
 use tickline_page::program::{
-    ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve, is_fast,
+    ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve,
+    kernels_clock_is_fast,
 };
 
 use crate::args;
@@ -152,11 +153,9 @@ fn obstacle(args: &args::Run, kind: &Kind) -> Option<String> {
     if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
         return Some(format!("{SWITCH_VARIABLE}={OFF}"));
     }
-    if !is_always(args) {
+    if !is_always(args) && kernels_clock_is_fast() {
         let clocksource = machine::clocksource().unwrap_or_default();
-        if is_fast(clocksource.as_bytes()) {
-            return Some(format!("it needs no system call here (clocksource {clocksource})"));
-        }
+        return Some(format!("it needs no system call here (clocksource {clocksource})"));
     }
     if let Kind::Plain(why) = kind { Some(why.clone()) } else { None }
 }

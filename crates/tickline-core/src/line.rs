@@ -64,7 +64,8 @@ impl Slope {
 
     /// How much faster this slope is than `other`, in ppb, rounded toward zero; saturating, also
     /// if `other` is 0.
-    pub(crate) fn ppb_above(self, other: Self) -> i64 {
+    #[must_use]
+    pub fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.bits).saturating_sub(i128::from(other.bits));
         let scaled = difference.saturating_mul(i128::from(NS_PER_S));
         // Against 0 everything but 0 is infinitely far.

@@ -62,9 +62,6 @@ pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};
 pub use tickline_core::sample::Timescale;
 
-/// Nanoseconds in a second.
-const NS_PER_S: u64 = 1_000_000_000;
-
 /// What a reader loads. Nothing here stores, waits or fails.
 pub trait LeaseMemory {
     /// The word: the first look. What the slots that it names hold is seen by later loads.

@@ -50,11 +50,10 @@ pub const SWITCH_VARIABLE: &str = "TICKLINE";
 pub const OFF: &str = "off";
 
 /// The file with the name of the kernel's clocksource.
-pub const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
 /// Whether the vDSO reads this clocksource by itself on x86_64. `name` may end with a line break.
-#[must_use]
-pub fn is_fast(name: &[u8]) -> bool {
+fn is_fast(name: &[u8]) -> bool {
     use Clocksource::{HypervPage, KvmClock, Tsc};
     matches!(Clocksource::from_name(name), Tsc | KvmClock | HypervPage)
 }

@@ -2,7 +2,6 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -141,8 +140,7 @@ pub(crate) fn calls(prefix: &[&str], command: &Command) -> Calls {
         text(&output.stdout).lines().map(str::to_owned).partition(|line| line.starts_with("served "));
     assert!(answers.len() > 300, "{} lines", answers.len());
     // There each of these is a system call, with another error, and signal.
-    let clocksource = fs::read(tickline_page::program::CLOCKSOURCE).unwrap_or_default();
-    if !tickline_page::program::is_fast(&clocksource) {
+    if !tickline_page::program::kernels_clock_is_fast() {
         println!(
             "SKIPPED: wrong addresses, seccomp and PR_SET_TSC: the kernel's clock is a system call here"
         );

@@ -6,7 +6,7 @@
 
 use tickline_core::counter::ticks_between;
 
-use super::{LeaseLine, Line, NS_PER_S, Slope, UNIX_BY_OS, UnixOffset};
+use super::{LeaseLine, Line, Slope, UNIX_BY_OS, UnixOffset};
 
 /// The clock was set back if the most that its offset may be is below the least that it may have
 /// been, by more than this, ns: samples that are wrong by less than that do not set Unix time back.
@@ -74,9 +74,7 @@ impl Estimate {
 
     /// How far the OS clock's rate may be from the middle of the two slopes, ppb.
     pub(super) fn rate_uncertainty_ppb(&self) -> u64 {
-        let (lower, upper) = (self.lower.slope.bits, self.upper.slope.bits);
-        let spread = u128::from(upper.saturating_sub(lower)).saturating_mul(u128::from(NS_PER_S));
-        u64::try_from(spread.checked_div(2 * u128::from(lower)).unwrap_or(u128::MAX)).unwrap_or(u64::MAX)
+        (self.upper.slope.ppb_above(self.lower.slope).max(0) / 2).unsigned_abs()
     }
 
     /// How far `line` is above the upper bound at its end, ns; less than 0 if it is below.

@@ -12,8 +12,8 @@ use tickline_core::counter::{Counter, ticks_between};
 use tickline_core::sample::Reference;
 
 use super::{
-    Estimate, HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, NS_PER_S, Slope, SlotNumber,
-    SwapResult, Timescale, is_before,
+    Estimate, HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, Slope, SlotNumber, SwapResult,
+    Timescale, is_before,
 };
 
 /// What a writer needs to know from outside.
@@ -43,7 +43,7 @@ impl WriterConfig {
         wait_ns: 1_000_000,
         // `docs/lease.md` promises order between CPUs whose counters differ by less.
         cpu_difference_ns: MEETING_MARGIN_NS,
-        pause_ns: NS_PER_S,
+        pause_ns: 1_000_000_000,
         resolution_ns: 1,
         counter_ticks: 1,
     };

@@ -29,7 +29,7 @@ const PAIR_NS: i64 = 1_000_000;
 
 /// How long one thread waits for the other, which may have to wait for its CPU, ns; and for how
 /// long a pair exchanges from its first round trip on.
-const PATIENCE_NS: i64 = 200_000_000;
+const MOST_WAIT_NS: i64 = 200_000_000;
 
 /// How long a waiting thread runs before it yields its CPU, ns. Where other threads want both CPUs,
 /// the two meet only if neither yields at once.
@@ -93,7 +93,7 @@ impl Token {
                 }
             }
             let now_ns = OsClock.monotonic_ns();
-            if now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) > PATIENCE_NS {
+            if now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) > MOST_WAIT_NS {
                 self.give_up();
                 return None;
             }
@@ -157,7 +157,7 @@ impl Exchanges {
     }
 }
 
-/// Lets two CPUs exchange: for `PAIR_NS`, or for `PATIENCE_NS` where both are busy, four times that
+/// Lets two CPUs exchange: for `PAIR_NS`, or for `MOST_WAIT_NS` where both are busy, four times that
 /// at the worst. [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process has no
 /// counter that it may read.
 #[must_use]
@@ -207,7 +207,7 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
             exchanges.round_trips = exchanges.round_trips.saturating_add(trips.into());
         }
         (clock_read_ns, trips) = (Some(now_ns), 0);
-        let limit_ns = if exchanges.are_enough() { PAIR_NS } else { PATIENCE_NS };
+        let limit_ns = if exchanges.are_enough() { PAIR_NS } else { MOST_WAIT_NS };
         if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > limit_ns {
             token.give_up();
             break;

@@ -149,7 +149,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     scene.does(Ended);
     scene.does(Waited);
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
-    scene.pass(NS_PER_S);
+    scene.pass(WriterConfig::DEFAULT.pause_ns);
     scene.writer().open();
     scene.does(PublishedFirst);
 }

@@ -162,7 +162,7 @@ fn rule_w5_first_publications_that_fail_are_tried_less_and_less_often() {
             scene.pass(WriterConfig::DEFAULT.wait_ns);
         }
     });
-    let (end_ticks, mut failed) = (scene.ticks.get() + 40 * NS_PER_S, 0);
+    let (end_ticks, mut failed) = (scene.ticks.get() + 80 * LEASE, 0);
     while scene.ticks.get() < end_ticks {
         let step = scene.step();
         failed += u32::from(step.action == GaveUp);
