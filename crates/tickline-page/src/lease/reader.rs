@@ -193,8 +193,8 @@ impl Patience {
 
 /// A reading of `timescale`, ns. It is an ordered reading: if it was complete before another
 /// reading began, in any process that reads the same page, the other is not smaller.
-/// `docs/lease.md` has the exceptions. Never panics; waits for at most 1 ms, during a first
-/// publication.
+/// `docs/lease.md` has the exceptions. `os` is in the page's time namespace. Never panics; waits for
+/// at most 1 ms, during a first publication.
 #[inline(always)]
 pub fn read(
     memory: &impl LeaseMemory,
