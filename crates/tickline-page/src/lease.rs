@@ -54,7 +54,7 @@ pub use cell::LeaseWords;
 pub use estimate::Estimate;
 pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
-pub use slot::{Field, HighWater, LeaseLine, Limit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};
+pub use slot::{Field, HighWater, LeaseLine, LowerLimit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
 pub use writer::{Closing, FAST_SLEW_PPB, Lost, Writer, WriterAction, WriterConfig, WriterStep};
 
@@ -67,7 +67,7 @@ pub trait LeaseMemory {
     /// The word: the first look. What the slots that it names hold is seen by later loads.
     fn word(&self) -> LeaseWord;
 
-    /// A word of a slot. A claim until the second look has found the same word.
+    /// A word of a slot. It counts only if the second look finds the same word.
     fn field(&self, slot: SlotNumber, field: Field) -> u64;
 
     /// Whether the word is still `word`: the second look, after every earlier load.

@@ -55,7 +55,7 @@ pub(crate) struct Engine {
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// Whether the thread was killed.
-    pub(crate) thread_mark: sys::ThreadMark,
+    pub(crate) thread_futex: sys::RobustFutex,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
     /// Whether somebody has asked for minimal probes.
@@ -89,7 +89,7 @@ impl Engine {
             collector: TryLock::new(Collector::new()),
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),
-            thread_mark: sys::ThreadMark::new(),
+            thread_futex: sys::RobustFutex::new(),
             recent_ns: AtomicI64::new(0),
             has_minimal_probes: AtomicBool::new(false),
             interval_ns: AtomicU64::new(interval_ns),
@@ -184,13 +184,13 @@ impl Engine {
     pub(crate) fn has_thread(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
-        thread_token != 0 && thread_token == sys::token() && !self.thread_mark.thread_died()
+        thread_token != 0 && thread_token == sys::token() && !self.thread_futex.owner_died()
     }
 
     /// The thread will run from now on, and stores the coarse time. This stores the first one.
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
-        self.thread_mark.clear();
+        self.thread_futex.clear();
         // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees
         // the token sees the time above.
         self.thread_token.store(sys::token(), Ordering::Release);

@@ -21,7 +21,7 @@ use linux as system;
 use other as system;
 
 pub(crate) use system::{
-    ClockSetNotifier, CpuMask, PreserveErrno, SignalsBlocked, ThreadMark, comparable_cpus, cpu_ids,
+    ClockSetNotifier, CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, comparable_cpus, cpu_ids,
     forgo_wiped, lock_token, may_read_counter, pin_this_thread, sleep_while, token, wake_one,
 };
 

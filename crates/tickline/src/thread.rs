@@ -53,7 +53,7 @@ use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
-use crate::trust::compare::{self, Comparing};
+use crate::trust::compare::{self, ComparisonThread};
 
 /// The thread needs a few frames. The rest is for the program's thread-local storage, which libc
 /// takes from the stack. This is address space, not memory.
@@ -103,7 +103,7 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         // In a forked child there is no thread to wake or to join; waiting for it would never end.
         // One that was killed has left no result, which `join` expects.
         let is_forked = self.token != sys::token();
-        if is_forked || self.engine.thread_mark.thread_died() {
+        if is_forked || self.engine.thread_futex.owner_died() {
             core::mem::forget(self.thread.take());
             self.notifier.close(); // in a child, its copy of the descriptor
             if !is_forked {
@@ -123,10 +123,10 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
 
 fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
     let _marked = match engine.probes() {
-        Probes::Full => engine.thread_mark.mark_this_thread(),
+        Probes::Full => engine.thread_futex.hold(),
         Probes::Minimal => None,
     };
-    let (mut comparing, mut pass) = (Comparing::default(), CpuCalibrations::default());
+    let (mut comparing, mut pass) = (ComparisonThread::default(), CpuCalibrations::default());
     let (mut reviewed_ns, mut comparison) = (i64::MIN, Comparison::Pending);
     #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
     let mut utc = crate::utc::UtcPolls::default();
@@ -155,7 +155,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         if is_gate_closed || since_review_ns.saturating_add(wait_ns) > engine.interval_ns() {
             reviewed_ns = now_ns;
             if engine.needs_comparison() {
-                comparing.ensure();
+                comparing.start_if_due();
             }
             if engine.review() {
                 continue;

@@ -125,7 +125,7 @@ impl LockedPageFile {
         self.is_locked_in_memory
     }
 
-    /// Whether this thread looks at the counter and stores in one restartable sequence (rseq(2)):
+    /// Whether this thread reads the counter and stores in one restartable sequence (rseq(2)):
     /// on x86-64, where libc or this crate could register one.
     #[must_use]
     pub fn is_restartable(&self) -> bool {

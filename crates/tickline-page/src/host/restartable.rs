@@ -1,10 +1,10 @@
-//! A look at the counter and a swap of the word, which no preemption divides (rule W2).
+//! A read of the counter and a swap of the word, which no preemption divides (rule W2).
 //!
 //! The kernel restarts such a sequence if its thread was preempted, stopped, moved or interrupted
-//! by a signal before the last instruction (rseq(2)). What remains between look and store is time
+//! by a signal before the last instruction (rseq(2)). What remains between read and store is time
 //! in which the thread has its CPU: interrupts, and steal by a hypervisor.
 //!
-//! x86-64 has one. Elsewhere [`swap`] is `None`, and the caller looks and stores in two steps.
+//! x86-64 has one. Elsewhere [`swap`] is `None`, and the caller reads and stores in two steps.
 
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64", not(miri)))]
 mod registered;

@@ -17,7 +17,7 @@
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Timescale};
 
-use super::slot::{Limit, UnixOffset, Window};
+use super::slot::{LowerLimit, UnixOffset, Window};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicI64, Ordering};
 
@@ -61,9 +61,15 @@ pub trait ReaderOs: Reference {
 /// A time of the page that is not above the OS clock by more than `lead_ns`, in `timescale`; Unix
 /// time is by what `slot` says.
 #[inline(always)]
-fn limit(timescale: Timescale, memory: &impl LeaseMemory, slot: SlotNumber, ns: i64, lead_ns: i64) -> Limit {
+fn limit(
+    timescale: Timescale,
+    memory: &impl LeaseMemory,
+    slot: SlotNumber,
+    ns: i64,
+    lead_ns: i64,
+) -> LowerLimit {
     match timescale {
-        Timescale::Monotonic => Limit { ns, lead_ns },
+        Timescale::Monotonic => LowerLimit { ns, lead_ns },
         Timescale::Unix => UnixOffset::load(memory, slot).limit(ns),
     }
 }
@@ -136,9 +142,9 @@ impl ProcessHighWater {
 /// What one look found.
 enum LookResult {
     /// A line: its value, while the word was the same.
-    Line(Limit),
+    Line(LowerLimit),
     /// Ask the OS: the reading is not below this.
-    Ask(Limit),
+    Ask(LowerLimit),
     /// A first publication: look again.
     Wait,
     /// The word has changed: start again.
@@ -275,7 +281,7 @@ fn fallback(ns: i64, mark: &ProcessHighWater, timescale: Timescale) -> PageReadi
 /// last tick (R9). Rule R10: `None` if it is so far above that Unix time may have been set back.
 #[inline(always)]
 fn by_line(
-    line: Limit,
+    line: LowerLimit,
     os: &impl ReaderOs,
     mark: &ProcessHighWater,
     timescale: Timescale,
@@ -300,7 +306,7 @@ fn look_at_first_line(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     timescale: Timescale,
-) -> Option<Limit> {
+) -> Option<LowerLimit> {
     let word = memory.word();
     if word.phase() != LeasePhase::Published {
         return None;
@@ -329,7 +335,7 @@ fn look(
     patience: &mut Patience,
 ) -> LookResult {
     match word.phase() {
-        LeasePhase::Off => LookResult::Ask(Limit::NONE),
+        LeasePhase::Off => LookResult::Ask(LowerLimit::NONE),
         LeasePhase::NoLine => LookResult::Ask(HighWater::load(memory, word.first()).limit(timescale)),
         LeasePhase::FirstPublication => {
             let high_water = HighWater::load(memory, word.first());

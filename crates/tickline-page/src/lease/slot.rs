@@ -88,11 +88,11 @@ impl UnixOffset {
 
     /// A time of the page as Unix time.
     #[inline(always)]
-    pub(super) const fn limit(&self, ns: i64) -> Limit {
+    pub(super) const fn limit(&self, ns: i64) -> LowerLimit {
         if self.offset_ns == UNIX_BY_OS {
-            return Limit::NONE;
+            return LowerLimit::NONE;
         }
-        Limit { ns: ns.wrapping_add(self.offset_ns), lead_ns: self.lead_ns }
+        LowerLimit { ns: ns.wrapping_add(self.offset_ns), lead_ns: self.lead_ns }
     }
 }
 
@@ -230,9 +230,9 @@ impl HighWater {
     /// The high-water mark in a timescale.
     #[inline(always)]
     #[must_use]
-    pub const fn limit(&self, timescale: Timescale) -> Limit {
+    pub const fn limit(&self, timescale: Timescale) -> LowerLimit {
         match timescale {
-            Timescale::Monotonic => Limit { ns: self.ns, lead_ns: self.lead_ns },
+            Timescale::Monotonic => LowerLimit { ns: self.ns, lead_ns: self.lead_ns },
             Timescale::Unix => self.unix.limit(self.ns),
         }
     }
@@ -240,14 +240,14 @@ impl HighWater {
 
 /// What a reading is not below, in one timescale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limit {
+pub struct LowerLimit {
     /// The limit, ns.
     pub ns: i64,
     /// The most by which the limit may raise a reading above the OS clock, ns.
     pub lead_ns: i64,
 }
 
-impl Limit {
+impl LowerLimit {
     /// No limit.
     pub const NONE: Self = Self { ns: i64::MIN, lead_ns: 0 };
 
@@ -290,7 +290,7 @@ mod tests {
             [over(100), over(989), over(995), over(1_000), over(1_001)],
             [110, 999, 1_000, 1_000, 1_001]
         );
-        assert_eq!(Limit::NONE.applied_to(-5, Timescale::Monotonic), -5);
+        assert_eq!(LowerLimit::NONE.applied_to(-5, Timescale::Monotonic), -5);
     }
 
     #[test]
@@ -299,6 +299,9 @@ mod tests {
         let high_water = HighWater { ns: 1_000, unix, ..HighWater::NONE };
         let over = |os_ns| high_water.limit(Timescale::Unix).applied_to(os_ns, Timescale::Unix);
         assert_eq!([over(5_979), over(5_980), over(6_000), over(6_001)], [5_979, 6_000, 6_000, 6_001]);
-        assert_eq!(HighWater { unix: UnixOffset::NONE, ..high_water }.limit(Timescale::Unix), Limit::NONE);
+        assert_eq!(
+            HighWater { unix: UnixOffset::NONE, ..high_water }.limit(Timescale::Unix),
+            LowerLimit::NONE
+        );
     }
 }

@@ -436,7 +436,7 @@ impl Writer {
         let os_ns = os.monotonic_ns();
         let at_ticks = counter.now_ordered();
         let limit_ticks = deadline_ticks.wrapping_sub(wait_ticks >> 1);
-        // Too late is what the look before the swap finds.
+        // Too late is what the read of the counter before the swap finds.
         if is_before(before_ticks, begin_ticks) || is_before(at_ticks, before_ticks) {
             return self.give_up(memory);
         }

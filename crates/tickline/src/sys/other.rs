@@ -72,20 +72,20 @@ impl ClockSetNotifier {
 
 /// Nobody sees whether a thread was killed.
 #[derive(Debug)]
-pub(crate) struct ThreadMark;
+pub(crate) struct RobustFutex;
 
-impl ThreadMark {
+impl RobustFutex {
     pub(crate) const fn new() -> Self {
         Self
     }
 
-    pub(crate) fn thread_died(&self) -> bool {
+    pub(crate) fn owner_died(&self) -> bool {
         false
     }
 
     pub(crate) fn clear(&self) {}
 
-    pub(crate) fn mark_this_thread(&self) -> Option<()> {
+    pub(crate) fn hold(&self) -> Option<()> {
         None
     }
 }

@@ -110,12 +110,12 @@ fn end() {
 
 /// The thread that compares, if there is one; stopped and joined when dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Comparing {
+pub(crate) struct ComparisonThread {
     stop: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
-impl Comparing {
+impl ComparisonThread {
     /// Whether the thread compares now.
     pub(crate) fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
@@ -123,7 +123,7 @@ impl Comparing {
 
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
     /// this process compares. If the system gives no thread, the comparison is impossible.
-    pub(crate) fn ensure(&mut self) {
+    pub(crate) fn start_if_due(&mut self) {
         let last = lock_result().and_then(|result| *result);
         let is_fresh = last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns);
         if self.is_running() || is_fresh || !try_begin() {
@@ -131,7 +131,7 @@ impl Comparing {
         }
         let stop = Arc::clone(&self.stop);
         let blocked = SignalsBlocked::new();
-        let spawned = thread::Builder::new().name("tickline-warp".to_owned()).spawn(move || {
+        let spawned = thread::Builder::new().name("tickline-cmp".to_owned()).spawn(move || {
             if let Some(comparison) = compare(&stop) {
                 publish(comparison);
             }
@@ -148,7 +148,7 @@ impl Comparing {
     }
 }
 
-impl Drop for Comparing {
+impl Drop for ComparisonThread {
     fn drop(&mut self) {
         // ORDERING: Relaxed, a flag that the thread reads again and again.
         self.stop.store(true, Ordering::Relaxed);

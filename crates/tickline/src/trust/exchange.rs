@@ -167,7 +167,7 @@ pub fn between(here: u32, there: u32) -> Exchanges {
     let found = thread::scope(|scope| {
         let token = &token;
         let start = |cpu, exchange: fn(&Token, HardwareCounter) -> Exchanges| {
-            thread::Builder::new().name("tickline-warp".to_owned()).spawn_scoped(scope, move || {
+            thread::Builder::new().name("tickline-peer".to_owned()).spawn_scoped(scope, move || {
                 if !sys::pin_this_thread(cpu) {
                     token.give_up();
                 }

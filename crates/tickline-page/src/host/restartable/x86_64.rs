@@ -42,7 +42,7 @@ const LOST: u64 = 1;
 const DONE: u64 = 2;
 
 /// One try; `None` if the kernel has taken the CPU away before the swap. Also returns the counter.
-/// For tests, `pauses` makes the time between look and swap longer.
+/// For tests, `pauses` makes the time between read and swap longer.
 ///
 /// The counter is read as by [`HardwareCounter`](crate::HardwareCounter). The exchange is the last
 /// instruction of the sequence: once it is done, nothing restarts.

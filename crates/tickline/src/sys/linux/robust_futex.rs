@@ -1,4 +1,4 @@
-//! Linux: a mark by which others see that a thread was killed.
+//! Linux: a robust futex, by which others see that a thread was killed.
 //!
 //! A thread may end in the middle of its work while its memory lives on. A process exits, and a
 //! child that shares its memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`) stays; or a
@@ -6,12 +6,12 @@
 //! through the thread's robust list and writes to each futex word there that holds the thread's id
 //! (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and `handle_futex_death`).
 //!
-//! Without the mark the coarse time of such a clock would stand still for good, with every time-out
+//! Without it the coarse time of such a clock would stand still for good, with every time-out
 //! that is checked by it, and no reader would drive the clock. The usual way there: libseccomp's
 //! `SCMP_ACT_KILL`, in a program that installs its filter after the clock's thread was started.
 //!
 //! libc has such a list for each thread, for robust mutexes. A thread has one list at a time, so
-//! the mark takes its place while the clock's thread runs, which locks no robust mutex.
+//! this one takes its place while the clock's thread runs, which locks no robust mutex.
 
 use core::mem::offset_of;
 use core::ptr;
@@ -33,7 +33,7 @@ struct Head {
 /// See the [module](self).
 #[repr(C)]
 #[derive(Debug)]
-pub(crate) struct ThreadMark {
+pub(crate) struct RobustFutex {
     head: Head,
     /// The one entry.
     entry: Entry,
@@ -44,9 +44,9 @@ pub(crate) struct ThreadMark {
 /// `FUTEX_OWNER_DIED` (`include/uapi/linux/futex.h`).
 const DIED: u32 = 0x4000_0000;
 
-const WORD_OFFSET: usize = offset_of!(ThreadMark, word) - offset_of!(ThreadMark, entry);
+const WORD_OFFSET: usize = offset_of!(RobustFutex, word) - offset_of!(RobustFutex, entry);
 
-impl ThreadMark {
+impl RobustFutex {
     #[expect(clippy::cast_possible_wrap, reason = "the size of a pointer")]
     pub(crate) const fn new() -> Self {
         Self {
@@ -60,9 +60,9 @@ impl ThreadMark {
         }
     }
 
-    /// Whether the marked thread was killed.
+    /// Whether the thread that held it was killed.
     #[inline]
-    pub(crate) fn thread_died(&self) -> bool {
+    pub(crate) fn owner_died(&self) -> bool {
         // ORDERING: Relaxed: what the thread has left behind has orderings of its own.
         self.word.load(Ordering::Relaxed) & DIED != 0
     }
@@ -73,9 +73,9 @@ impl ThreadMark {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// Marks the calling thread, until the result is dropped. `None` where the kernel has no such
+    /// The calling thread holds it until the result is dropped. `None` where the kernel has no such
     /// lists.
-    pub(crate) fn mark_this_thread(&self) -> Option<Marked<'_>> {
+    pub(crate) fn hold(&self) -> Option<Held<'_>> {
         let (mut libcs, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
         // SAFETY: 0 is the calling thread; both places are valid for writes.
         let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut libcs, &raw mut length) };
@@ -98,24 +98,24 @@ impl ThreadMark {
             self.clear();
             return None;
         }
-        Some(Marked { mark: self, libcs, length })
+        Some(Held { futex: self, libcs, length })
     }
 }
 
-/// A thread that has its mark.
+/// A thread holds the futex.
 #[derive(Debug)]
-pub(crate) struct Marked<'a> {
-    mark: &'a ThreadMark,
+pub(crate) struct Held<'a> {
+    futex: &'a RobustFutex,
     /// The list that was there before.
     libcs: *mut libc::c_void,
     length: usize,
 }
 
-impl Drop for Marked<'_> {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
         // SAFETY: the list that libc made for this thread.
         unsafe { libc::syscall(libc::SYS_set_robust_list, self.libcs, self.length) };
-        self.mark.clear();
+        self.futex.clear();
     }
 }
 
@@ -124,19 +124,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_marks_a_thread_that_ends_without_returning() {
-        static MARK: ThreadMark = ThreadMark::new();
+    fn the_kernel_marks_the_futex_of_a_thread_that_ends_without_returning() {
+        static FUTEX: RobustFutex = RobustFutex::new();
         extern "C" fn run(_: *mut libc::c_void) -> *mut libc::c_void {
-            core::mem::forget(MARK.mark_this_thread());
+            core::mem::forget(FUTEX.hold());
             // SAFETY: ends this thread as if it were killed; it holds nothing.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
             ptr::null_mut()
         }
-        if MARK.mark_this_thread().is_none() {
+        if FUTEX.hold().is_none() {
             return eprintln!("SKIPPED: no robust lists here");
         }
-        std::thread::spawn(|| drop(MARK.mark_this_thread())).join().expect("no panic");
-        assert!(!MARK.thread_died(), "it ended by itself");
+        std::thread::spawn(|| drop(FUTEX.hold())).join().expect("no panic");
+        assert!(!FUTEX.owner_died(), "it ended by itself");
         // SAFETY: an integer or a pointer.
         let mut thread: libc::pthread_t = unsafe { core::mem::zeroed() };
         // SAFETY: the place is valid for a write, and the function takes nothing.
@@ -146,11 +146,11 @@ mod tests {
         // SAFETY: made above.
         unsafe { libc::pthread_detach(thread) };
         let begun = std::time::Instant::now();
-        while !MARK.thread_died() {
-            assert!(begun.elapsed().as_secs() < 60, "the mark of an ended thread is not seen");
+        while !FUTEX.owner_died() {
+            assert!(begun.elapsed().as_secs() < 60, "the end of the thread is not seen");
             std::thread::sleep(core::time::Duration::from_millis(1));
         }
-        MARK.clear();
-        assert!(!MARK.thread_died());
+        FUTEX.clear();
+        assert!(!FUTEX.owner_died());
     }
 }
