@@ -68,14 +68,14 @@ fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
     /// frequency of the CPU takes less than twice as long.
     const SLOWER: f64 = 2.0;
     /// A process that waits for a CPU keeps one for some ms, in which most rounds fit.
-    const LEAST_PERCENT: f64 = 90.0;
+    const MIN_PERCENT: f64 = 90.0;
     let known: Vec<_> = costs.iter().filter_map(|row| row.cost_ns.zip(row.p90_ns)).collect();
     let all = known.len();
     let slower = known.into_iter().filter(|(fastest_ns, p90_ns)| *p90_ns > SLOWER * fastest_ns).count();
     let slower = (slower > 0 && slower * 4 >= all).then(|| {
         format!("for {slower} of {all} clocks, one round in ten took more than twice as long as the fastest")
     });
-    let waited = cpu_percent.filter(|percent| *percent < LEAST_PERCENT);
+    let waited = cpu_percent.filter(|percent| *percent < MIN_PERCENT);
     let waited = waited.map(|percent| format!("it had a CPU for {percent:.0} % of the time"));
     let signs = slower.into_iter().chain(waited).collect::<Vec<_>>().join("; ");
     (!signs.is_empty()).then(|| {

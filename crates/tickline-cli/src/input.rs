@@ -11,7 +11,7 @@ use crate::output::naming;
 
 /// The longest document, bytes: a day of `watch` takes 10 MB, a comparison of all pairs of 1,024
 /// CPUs 130 MB.
-const MOST_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 256 << 20;
 
 /// A document, as it stands and as the rules read it.
 ///
@@ -49,7 +49,7 @@ pub(crate) fn parse(text: &str) -> io::Result<(Value, Document)> {
 ///
 /// If the file cannot be read, is empty, has more than 256 MiB, or is not UTF-8.
 fn read(path: &Path) -> io::Result<String> {
-    if is_stdin(path) { text(io::stdin().lock(), MOST_BYTES) } else { text(File::open(path)?, MOST_BYTES) }
+    if is_stdin(path) { text(io::stdin().lock(), MAX_BYTES) } else { text(File::open(path)?, MAX_BYTES) }
 }
 
 fn is_stdin(path: &Path) -> bool {

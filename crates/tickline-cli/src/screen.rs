@@ -12,7 +12,7 @@ use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 use crate::words::cell;
 
 /// The widest line, columns. Wider paragraphs are hard to read.
-const WIDEST: usize = 100;
+const MAX_COLUMNS: usize = 100;
 
 /// The text of a command, line by line.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn of_stdout() -> Self {
-        Self { columns: columns().clamp(20, WIDEST), text: String::new() }
+        Self { columns: columns().clamp(20, MAX_COLUMNS), text: String::new() }
     }
 
     /// Adds a line as it is.
@@ -58,7 +58,7 @@ impl Screen {
     /// characters become marks.
     fn wrap(&self, first: &str, text: &str) -> String {
         // Below 60 columns there is no room for a column of labels.
-        let indent = " ".repeat(first.chars().count().min(if self.columns < 60 { 4 } else { WIDEST }));
+        let indent = " ".repeat(first.chars().count().min(if self.columns < 60 { 4 } else { MAX_COLUMNS }));
         let options = Options::new(self.columns)
             .break_words(false)
             .word_separator(WordSeparator::AsciiSpace)

@@ -8,7 +8,7 @@ use crate::args;
 use crate::cpu_list::{self, ranges};
 use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::warp::{self, MOST_CPUS, Pattern, WarpPair, WarpTest};
+use crate::measure::warp::{self, MAX_COMPARED_CPUS, Pattern, WarpPair, WarpTest};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::screen::Screen;
@@ -42,8 +42,8 @@ fn exit(warp: &WarpTest, chosen: Option<&BTreeSet<u32>>) -> Exit {
 
 fn pattern(named: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
     match named {
-        Some(Pattern::All) if cpus > MOST_CPUS => Err(io::Error::other(format!(
-            "--pairs all takes {MOST_CPUS} CPUs at most, and these are {cpus}: choose some by --cpus, or use --pairs star"
+        Some(Pattern::All) if cpus > MAX_COMPARED_CPUS => Err(io::Error::other(format!(
+            "--pairs all takes {MAX_COMPARED_CPUS} CPUs at most, and these are {cpus}: choose some by --cpus, or use --pairs star"
         ))),
         named => Ok(named.unwrap_or_else(|| Pattern::by_default(cpus))),
     }

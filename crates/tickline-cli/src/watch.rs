@@ -23,7 +23,7 @@ use crate::signal;
 use table::Table;
 
 /// CPUs that are sampled by default: a sample takes some 0.1 ms.
-const MOST_CPUS: usize = 64;
+const MAX_WATCHED_CPUS: usize = 64;
 
 /// Longest delay until a signal is noticed.
 const NAP: Duration = Duration::from_millis(50);
@@ -33,7 +33,7 @@ const LINES_PER_HEAD: u64 = 20;
 
 /// Points in the JSON, some 100 bytes each: a day with one sample a second. Of a longer watch, the
 /// older ones are thinned out.
-const MOST_POINTS: usize = 100_000;
+const MAX_POINTS: usize = 100_000;
 
 /// The signals that end `watch` with a summary. SIGHUP is one of them, unless the parent process
 /// ignores it, as `nohup` does. SIGINT and SIGTERM always are, even if a shell makes its background
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let setup = Setup::start_clock();
     let mut cpus = cpu_list::chosen(args.cpus.as_ref())?;
     if args.cpus.is_none() {
-        cpus.truncate(MOST_CPUS);
+        cpus.truncate(MAX_WATCHED_CPUS);
     }
     let outputs = Outputs::open(&args.json)?;
     let csv = args.csv.as_ref();
@@ -90,7 +90,7 @@ fn watch(
         let written = table.as_mut().map_or(Ok(()), |table| table.add(&sample));
         let shown = written.and_then(|()| if is_shown { show(&sample, &sampler.summary) } else { Ok(()) });
         if let Some(points) = &mut points {
-            add_point(points, sample.point, MOST_POINTS);
+            add_point(points, sample.point, MAX_POINTS);
         }
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,

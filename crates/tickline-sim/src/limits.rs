@@ -2,7 +2,7 @@
 
 use tickline_core::control::MEETING_MARGIN_NS;
 
-use crate::machine::{LONGEST_TICK_PS, PS};
+use crate::machine::{MAX_TICK_PS, PS};
 use crate::scenario::{CounterInSuspend, Driver, Fault, Scenario};
 
 /// The limits that every reading of a run must keep.
@@ -126,7 +126,7 @@ impl Limits {
         let wander_ppb = machine.wander_ppb.unsigned_abs();
         let rates_ppb = fastest.abs_diff(slowest) + counter_ppb + wander_ppb * seconds.min(300);
         // How far dithering moves the reference away from a straight line.
-        let dither_ns = share_ns(LONGEST_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
+        let dither_ns = share_ns(MAX_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
         // Brackets that begin on one CPU and end on another may make any slope. With skew the clock
         // therefore promises only order, and that only up to the skew.
         let is_led_in = ticks_ns(if is_skewed { machine.skew_ticks } else { 0 })

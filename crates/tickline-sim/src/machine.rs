@@ -27,7 +27,7 @@ const RATE_BITS: u32 = 64;
 const RESET_TICKS: u64 = 5_000;
 
 /// The longest time between two of the kernel's ticks, ps: 100 ms when idle.
-pub(crate) const LONGEST_TICK_PS: u64 = 100_000_000_000;
+pub(crate) const MAX_TICK_PS: u64 = 100_000_000_000;
 
 /// The counter of every CPU, without its skew.
 #[derive(Debug, Clone, Copy)]
@@ -202,7 +202,7 @@ impl Clocks {
         while self.machine.dither_ppb != 0 && self.reference.next_tick_ps <= at_ps {
             self.anchor(self.reference.next_tick_ps);
             let reference = &mut self.reference;
-            let longest_ps = LONGEST_TICK_PS >> reference.rng.u32(..6);
+            let longest_ps = MAX_TICK_PS >> reference.rng.u32(..6);
             let length_ps = reference.rng.u64(1_000_000_000..=longest_ps);
             // Like the kernel, dither towards the intended line.
             reference.dither_sign = if reference.dither_phase > 0 { -1 } else { 1 };

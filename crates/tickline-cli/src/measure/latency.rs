@@ -20,7 +20,7 @@ const ROUND: Duration = Duration::from_millis(20);
 const BATCH: u32 = 256;
 
 /// Longest recorded time, ns: a second without the CPU.
-const LONGEST_NS: u64 = 1_000_000_000;
+const MAX_NS: u64 = 1_000_000_000;
 
 /// The histogram's significant digits: the clocks differ by more than 1 %.
 const DIGITS: u8 = 2;
@@ -87,7 +87,7 @@ type Round = fn(&mut Histogram<u64>);
 pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<LatencyRow> {
     const CLOCKS: [(&str, Round); 2] =
         [(NOW_NS, |times| round(tickline::now_ns, times)), (MONOTONIC, |times| round(monotonic_ns, times))];
-    let Ok(empty) = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS) else { return Vec::new() };
+    let Ok(empty) = Histogram::new_with_bounds(1, MAX_NS, DIGITS) else { return Vec::new() };
     let mut times = CLOCKS.map(|_| empty.clone());
     for number in 1..=ROUNDS {
         for ((_, round), times) in CLOCKS.iter().zip(&mut times) {
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn every_reading_is_counted_once() {
-        let mut times = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).unwrap();
+        let mut times = Histogram::new_with_bounds(1, MAX_NS, DIGITS).unwrap();
         let ns = std::cell::Cell::new(0);
         let by_seven = || {
             ns.set(ns.get() + 7);

@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_millis(12);
 
 /// The same for a clock that has made fewer steps than `FEW`: on a busy machine this thread may
 /// have missed ticks, and a step is then several ticks long.
-const LONGEST: Duration = Duration::from_millis(60);
+const MAX_TIME: Duration = Duration::from_millis(60);
 const FEW: u32 = 5;
 
 /// A sufficient number of steps: the smallest one is among the first dozens.
@@ -31,7 +31,7 @@ pub(crate) fn measure(rows: &mut [CostRow], calls: &[Call]) {
 fn resolution_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
     let start = Instant::now();
     let (mut last, mut steps, mut smallest) = (read_ns(), 0, None);
-    while steps < STEPS && start.elapsed() < if steps < FEW { LONGEST } else { PATIENCE } {
+    while steps < STEPS && start.elapsed() < if steps < FEW { MAX_TIME } else { PATIENCE } {
         // A check of the time between two readings would hide steps that are smaller than its
         // cost.
         for _ in 0..READS_PER_CHECK {

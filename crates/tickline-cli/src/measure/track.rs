@@ -16,7 +16,7 @@ const STEP: Duration = Duration::from_millis(20);
 
 /// Points at most, some 100 bytes of JSON each. Tracks longer than 100 s have more time between
 /// two points.
-const MOST: u32 = 5_000;
+const MAX_READINGS: u32 = 5_000;
 
 /// Brackets for one point, of which the narrowest counts.
 const BRACKETS: u32 = 32;
@@ -129,7 +129,7 @@ impl OffsetSummary {
 pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
     let clock = Clock::global();
     let start_ns = monotonic_ns();
-    let step = STEP.max(time / MOST);
+    let step = STEP.max(time / MAX_READINGS);
     let mut points = Vec::new();
     loop {
         let at_s = as_f64(monotonic_ns() - start_ns) / 1e9;

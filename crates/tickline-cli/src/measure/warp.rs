@@ -16,10 +16,10 @@ use crate::cpu_list;
 use crate::machine::online_cpus;
 
 /// All pairs are the default up to this number of CPUs: 2,016 pairs, in some 10 s.
-const MOST_FOR_ALL_PAIRS: usize = 64;
+const MAX_FOR_ALL_PAIRS: usize = 64;
 
 /// All pairs are possible up to this number of CPUs: 523,776 pairs, in half an hour.
-pub(crate) const MOST_CPUS: usize = 1_024;
+pub(crate) const MAX_COMPARED_CPUS: usize = 1_024;
 
 /// Tries for each pair: some thousands of exchanges, in a millisecond each where the CPUs are free.
 const TRIES: u32 = 3;
@@ -49,7 +49,7 @@ pub(crate) enum Pattern {
 impl Pattern {
     /// The pattern for so many CPUs, if the user names none.
     pub(crate) const fn by_default(cpus: usize) -> Self {
-        if cpus > MOST_FOR_ALL_PAIRS { Self::Star } else { Self::All }
+        if cpus > MAX_FOR_ALL_PAIRS { Self::Star } else { Self::All }
     }
 }
 
@@ -236,7 +236,7 @@ fn rate_hz(counter: HardwareCounter) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tickline::exchange::LEAST_ROUND_TRIPS;
+    use tickline::exchange::MIN_ROUND_TRIPS;
     use tickline_core::gate::Difference;
 
     use super::*;
@@ -249,14 +249,14 @@ mod tests {
             (exchanges.round_trips, exchanges.difference) = (round_trips, difference);
             describe((0, 1), &exchanges, 2e9, resolution_ticks)
         };
-        let near = described(LEAST_ROUND_TRIPS, -60, 90, 0);
+        let near = described(MIN_ROUND_TRIPS, -60, 90, 0);
         assert_eq!((near.offset_least_ns, near.offset_most_ns), (Some(-30.0), Some(45.0)));
         assert_eq!((near.synchronised, near.largest_warp_ns), (Some(true), 0.0));
-        let unsynchronised = described(LEAST_ROUND_TRIPS, -66_930, -66_800, 26);
+        let unsynchronised = described(MIN_ROUND_TRIPS, -66_930, -66_800, 26);
         assert_eq!(unsynchronised.synchronised, Some(false));
         assert!((unsynchronised.largest_warp_ns - 33_400.0).abs() < 1e-6);
-        assert_eq!(described(LEAST_ROUND_TRIPS, 26, 90, 26).synchronised, Some(true), "a step hides as much");
-        let few = described(LEAST_ROUND_TRIPS - 1, -60, 90, 26);
+        assert_eq!(described(MIN_ROUND_TRIPS, 26, 90, 26).synchronised, Some(true), "a step hides as much");
+        let few = described(MIN_ROUND_TRIPS - 1, -60, 90, 26);
         assert_eq!((few.synchronised, few.offset_least_ns, few.offset_most_ns), (None, None, None));
         assert_eq!(all_synchronised(&[near, unsynchronised, few]), Some(false));
         assert_eq!(all_synchronised(&[near, few]), None);

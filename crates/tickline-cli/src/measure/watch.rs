@@ -176,7 +176,7 @@ fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
 }
 
 /// Changes of the machine's clocks that are kept.
-const MOST_CHANGES: usize = 1_000;
+const MAX_CHANGES: usize = 1_000;
 
 /// Why `watch` ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -228,7 +228,7 @@ impl WatchSummary {
         }
         sample.cpus.iter().for_each(|sample| self.add_on_cpu(sample));
         self.events.clone_from(&sample.events);
-        let space = MOST_CHANGES.saturating_sub(self.changes.len());
+        let space = MAX_CHANGES.saturating_sub(self.changes.len());
         self.changes.extend(sample.changes.iter().take(space).cloned());
     }
 

@@ -19,7 +19,7 @@ const MEMORY_PAGE_BYTES: u64 = 4096;
 
 /// The largest file that is read, bytes. The library has 40 KB; with all that a debugger wants,
 /// some MB.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The entry of the dynamic section that says where packed relative relocations are (ELF's gABI,
 /// "Dynamic Section").
@@ -77,7 +77,7 @@ impl Image {
         // A library of another version has fewer.
         let entries = file.section_header_by_name(ENTRIES).ok()??;
         let entries = (entries.sh_size == ENTRIES_BYTES).then_some(entries.sh_addr)?;
-        (end <= MOST_BYTES).then_some((end, code, entries))
+        (end <= MAX_BYTES).then_some((end, code, entries))
     }
 
     /// The image for memory that begins at `base`.
@@ -123,8 +123,8 @@ fn contents(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::Error::other(format!("this is not a regular file: mode {:o}", metadata.mode())));
     }
-    if metadata.len() > MOST_BYTES {
-        let text = format!("it has {} bytes, and a library has {MOST_BYTES} at most", metadata.len());
+    if metadata.len() > MAX_BYTES {
+        let text = format!("it has {} bytes, and a library has {MAX_BYTES} at most", metadata.len());
         return Err(io::Error::other(text));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(io::Error::other)?);

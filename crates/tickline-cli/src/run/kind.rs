@@ -18,7 +18,7 @@ const LINE_BYTES: usize = 256;
 const HEAD_BYTES: usize = 2048;
 
 /// How many interpreters the kernel starts for one program (Linux, `exec_binprm`).
-const MOST_INTERPRETERS: usize = 5;
+const MAX_INTERPRETERS: usize = 5;
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Kind {
     /// That of a script is its interpreter's, which may be a script as well.
     pub(super) fn of(program: &Path) -> Self {
         let mut file = program.to_owned();
-        for depth in 0..=MOST_INTERPRETERS {
+        for depth in 0..=MAX_INTERPRETERS {
             let name = || match depth {
                 0 => "the program".to_owned(),
                 _ => format!("the interpreter {}", file.display()),

@@ -127,11 +127,11 @@ impl Status {
             unknown => format!("; {unknown} processes may not be looked into"),
         };
         say("readers", &format!("{}{unknown}", self.readers.len()));
-        for Reader { pid, name, by_library } in self.readers.iter().take(MOST_READERS) {
+        for Reader { pid, name, by_library } in self.readers.iter().take(MAX_READERS) {
             let how = if *by_library { "" } else { ", which reads the page itself" };
             say("", &format!("{pid} {}{how}", plain(name)));
         }
-        let more = self.readers.len().saturating_sub(MOST_READERS);
+        let more = self.readers.len().saturating_sub(MAX_READERS);
         if more > 0 {
             say("", &format!("and {more} more"));
         }
@@ -158,7 +158,7 @@ impl Status {
 }
 
 /// Readers on the screen, besides some ten lines.
-const MOST_READERS: usize = 12;
+const MAX_READERS: usize = 12;
 
 /// How far a line is above the OS clock, as brackets of the OS clock around a reading say.
 struct Ahead {

@@ -39,7 +39,7 @@ fn signals_are_as_the_caller_has_set_them() {
 }
 
 /// A helper is quick: of so many signals some come in time.
-const MOST_ROUNDS: u64 = 200;
+const MAX_ROUNDS: u64 = 200;
 
 /// A signal that ends a program, once, at any time before and after its exec. Symptom: SIGSEGV and
 /// SIGBUS came to the standard library's handlers, which return, and SIGPIPE was ignored.
@@ -75,7 +75,7 @@ fn a_program_ends_by_the_signal_that_it_gets() {
 
 /// Until so many rounds were in time: their signal came to a program that was traced.
 fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
-    let in_time = (0..MOST_ROUNDS).map(round).filter(|in_time| *in_time).take(enough).count();
+    let in_time = (0..MAX_ROUNDS).map(round).filter(|in_time| *in_time).take(enough).count();
     if in_time < enough {
         println!("SKIPPED: {in_time} signals, not {enough}, came to a program that was traced");
     }

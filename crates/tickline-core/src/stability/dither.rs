@@ -50,10 +50,10 @@ use crate::units::{FixedNs, NS_PER_S, ticks_since};
 pub(super) const RATE_PPB: u64 = 480;
 
 /// The longest time between two ticks that is allowed for, ns: 100 ms of idle were seen.
-const LONGEST_TICK_NS: u64 = 100_000_000;
+const MAX_TICK_NS: u64 = 100_000_000;
 
 /// The largest range that is allowed for, ns: the error that gathers between two ticks.
-const MAX_NS: u64 = RATE_PPB * LONGEST_TICK_NS / NS_PER_S;
+const MAX_NS: u64 = RATE_PPB * MAX_TICK_NS / NS_PER_S;
 
 /// The smallest range that is ever assumed, ns: one tick of a kernel at 250 Hz.
 const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
@@ -66,7 +66,7 @@ const RANGE_FACTOR: i64 = 4;
 const BLOCK_SAMPLES: u32 = 32;
 
 /// The time that a block of evidence spans, ns: twenty of the longest ticks.
-const BLOCK_NS: u64 = 20 * LONGEST_TICK_NS;
+const BLOCK_NS: u64 = 20 * MAX_TICK_NS;
 
 /// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, what was learnt is void.
 const MAX_SAMPLES: u32 = 8 * BLOCK_SAMPLES;

@@ -23,7 +23,7 @@ use crate::number::as_f64;
 const DIGITS: u8 = 3;
 
 /// The longest pair that a histogram holds, ticks: minutes. Longer ones count as this.
-const LONGEST_TICKS: u64 = 1 << 40;
+const MAX_TICKS: u64 = 1 << 40;
 
 /// Pairs of a benchmark, ticks.
 #[derive(Debug, Clone)]
@@ -31,7 +31,7 @@ pub(crate) struct Distribution(pub(crate) Histogram<u64>);
 
 impl Default for Distribution {
     fn default() -> Self {
-        let empty = Histogram::new_with_bounds(1, LONGEST_TICKS, DIGITS);
+        let empty = Histogram::new_with_bounds(1, MAX_TICKS, DIGITS);
         Self(empty.expect("bounds and digits are constants"))
     }
 }

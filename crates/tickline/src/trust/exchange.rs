@@ -19,7 +19,7 @@ use crate::sys::{self, COUNTER};
 
 /// The fewest quick round trips, over all tries, that make a result. The first ones run with cold
 /// caches.
-pub const LEAST_ROUND_TRIPS: u64 = 50;
+pub const MIN_ROUND_TRIPS: u64 = 50;
 
 /// Round trips: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
 const ROUND_TRIPS: u32 = 1_000;
@@ -29,7 +29,7 @@ const PAIR_NS: i64 = 1_000_000;
 
 /// How long one thread waits for the other, which may have to wait for its CPU, ns; and for how
 /// long a pair exchanges from its first round trip on.
-const MOST_WAIT_NS: i64 = 200_000_000;
+const MAX_WAIT_NS: i64 = 200_000_000;
 
 /// How long a waiting thread runs before it yields its CPU, ns. Where other threads want both CPUs,
 /// the two meet only if neither yields at once.
@@ -93,7 +93,7 @@ impl Token {
                 }
             }
             let now_ns = OsClock.monotonic_ns();
-            if now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) > MOST_WAIT_NS {
+            if now_ns.saturating_sub(*since_ns.get_or_insert(now_ns)) > MAX_WAIT_NS {
                 self.give_up();
                 return None;
             }
@@ -146,7 +146,7 @@ impl Exchanges {
     /// Whether there were enough round trips for a result.
     #[must_use]
     pub const fn are_enough(&self) -> bool {
-        self.round_trips >= LEAST_ROUND_TRIPS
+        self.round_trips >= MIN_ROUND_TRIPS
     }
 
     /// Adds an exchange by `add`, [`Difference::add_sent`] or [`Difference::add_received`].
@@ -157,7 +157,7 @@ impl Exchanges {
     }
 }
 
-/// Lets two CPUs exchange: for `PAIR_NS`, or for `MOST_WAIT_NS` where both are busy, four times that
+/// Lets two CPUs exchange: for `PAIR_NS`, or for `MAX_WAIT_NS` where both are busy, four times that
 /// at the worst. [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process has no
 /// counter that it may read.
 #[must_use]
@@ -207,7 +207,7 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
             exchanges.round_trips = exchanges.round_trips.saturating_add(trips.into());
         }
         (clock_read_ns, trips) = (Some(now_ns), 0);
-        let limit_ns = if exchanges.are_enough() { PAIR_NS } else { MOST_WAIT_NS };
+        let limit_ns = if exchanges.are_enough() { PAIR_NS } else { MAX_WAIT_NS };
         if now_ns.saturating_sub(*started_ns.get_or_insert(now_ns)) > limit_ns {
             token.give_up();
             break;

@@ -15,7 +15,7 @@ in_processes! { in_child_of_a_kernel:
 }
 
 /// Readings further than this from `CLOCK_MONOTONIC` are wrong, ns.
-const MOST_OFF_NS: u64 = 1_000_000;
+const MAX_OFF_NS: u64 = 1_000_000;
 
 const STACK_BYTES: usize = 256 << 10;
 
@@ -91,7 +91,7 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     let farthest_ns = FARTHEST_NS.load(Ordering::Relaxed);
     println!("{READINGS:?} readings, {BACK:?} back, {farthest_ns} ns off at most; {:?}", clock.status());
     assert_eq!(BACK.load(Ordering::Relaxed), 0, "readings stepped back");
-    assert!(farthest_ns < MOST_OFF_NS, "a reading was {farthest_ns} ns off");
+    assert!(farthest_ns < MAX_OFF_NS, "a reading was {farthest_ns} ns off");
 }
 
 /// What the process below takes and gives: its parent, and where it writes 1 for nothing wrong, 2 or

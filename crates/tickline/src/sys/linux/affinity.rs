@@ -8,8 +8,8 @@ pub(crate) struct CpuMask([libc::c_ulong; MASK_WORDS]);
 
 /// The largest that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`);
 /// `cpu_set_t` has 1,024.
-const MOST_CPUS: u32 = 8192;
-const MASK_BITS: usize = MOST_CPUS as usize;
+const MAX_CPUS: u32 = 8192;
+const MASK_BITS: usize = MAX_CPUS as usize;
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 const MASK_WORDS: usize = MASK_BITS / WORD_BITS;
 const MASK_BYTES: usize = MASK_BITS / 8;
@@ -85,7 +85,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
             masks.iter().any(|mask| mask.contains(cpu)) && !cpu_list::contains(&isolated, cpu)
         })
     };
-    (0..MOST_CPUS).filter(allowed).collect()
+    (0..MAX_CPUS).filter(allowed).collect()
 }
 
 /// Puts the calling thread on `cpu` alone. Returns whether that was possible.
