@@ -35,8 +35,8 @@ const FIRST_CHUNK: usize = 32;
 /// Chunks of a thread, which have 2,097,120 slots in all.
 const CHUNKS: usize = 16;
 
-/// How often a lock is tried, 50 us apart, that another thread has: a lock that is held for
-/// microseconds, or for ever in a forked child.
+/// How often a thread tries a lock that another one holds, 50 us apart. The other one holds it for
+/// microseconds, or, in a forked child, for ever.
 const TRIES: u32 = 1_000;
 
 /// The number of no span: the registry's are not 0.

@@ -1,7 +1,7 @@
 //! The words of findings and fixes: `texts.json`, by code, hypervisor and cloud.
 //!
-//! A key of `findings` is a code, or a code and one of its variants (`counter_denied/deadly`),
-//! which has from the code alone what it does not have itself. Figures and names stand in braces.
+//! A key of `findings` is a code, or a code and one of its variants (`counter_denied/deadly`). A
+//! variant has the texts of its code but for those of its own. Figures and names stand in braces.
 //!
 //! Sources of what a host can do: xen-tscmode(7), for Xen, which by default emulates the counter
 //! after a move to a host with another one, and shows an invariant TSC only to a domain that is

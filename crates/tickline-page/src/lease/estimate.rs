@@ -8,8 +8,8 @@ use tickline_core::counter::ticks_between;
 
 use super::{LeaseLine, Line, Slope, UNIX_BY_OS, UnixOffset};
 
-/// The clock was set back if the most that its offset may be is below the least that it may have
-/// been, by more than this, ns: samples that are wrong by less than that do not set Unix time back.
+/// The clock was set back if its offset is now at most what it was at least before, less this, ns.
+/// Samples that are wrong by less do not set Unix time back.
 const KEEP_NS: i64 = 1_000;
 
 /// If the OS clock is further below the bounds of an estimate than this, ns, the estimate is from

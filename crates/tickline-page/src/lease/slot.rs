@@ -116,7 +116,7 @@ impl Window {
         }
     }
 
-    /// The line at its end, ns: not below anything that it was read as.
+    /// The line at its end, ns. No reading by the line is above this.
     #[inline(always)]
     pub(super) const fn end_ns(&self) -> i64 {
         self.line.at(self.end_ticks)
@@ -166,7 +166,7 @@ impl LeaseLine {
         ]
     }
 
-    /// The line at its end, ns: not below anything that it was read as.
+    /// The line at its end, ns. No reading by the line is above this.
     #[must_use]
     pub const fn end_ns(&self) -> i64 {
         Window { line: self.line, end_ticks: self.end_ticks }.end_ns()

@@ -399,7 +399,7 @@ impl Writer {
         estimate.lower.slope.ticks_in(self.config.lease_ns).clamp(1, Line::MAX_DELTA_TICKS >> 1)
     }
 
-    /// Rule W5: opens.
+    /// Rule W5: publishes the first line.
     fn publish_first(
         &mut self,
         memory: &impl LeaseStore,

@@ -26,8 +26,7 @@ use crate::timing::SpanTimes;
 /// source, such as `src/main.rs:7`, if the trace is to have it, with a NUL between them.
 pub(crate) type Callsites = HashMap<usize, Arc<str>>;
 
-/// How many spans of requests are open that were created at a time, by time and address of the
-/// callsite.
+/// The number of open spans of requests, by time of creation and address of the callsite.
 pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
 
 /// What a recorder had at one moment, or what a process has left in a file.

@@ -132,9 +132,9 @@ impl Engine {
         self.probes() == Probes::Full && self.clock.review(self)
     }
 
-    /// Judges the gates, and records the verdicts. `None` if nothing follows from that: the line
-    /// goes on that has the `present` judgement. `None` also without the facts: then nothing
-    /// changes, and the next holder of the lock judges.
+    /// Judges the gates, and records the verdicts. `None` if that finds the `present` judgement
+    /// again, or if another thread collects the facts: the line goes on, and in the second case the
+    /// next holder of the lock judges.
     #[inline(never)]
     fn judge(
         &self,
