@@ -11,6 +11,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, Permissions};
 use std::io;
+use std::iter;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -92,8 +93,11 @@ fn say(page: &Path, what: &str) -> io::Result<Exit> {
 
 /// The page of this name; by default, that of root, or of the user.
 fn page_of(named: Option<&Path>) -> io::Result<PathBuf> {
-    let is_root = rustix::process::geteuid().is_root();
-    named.map_or_else(|| by_default(is_root, env::var_os("XDG_RUNTIME_DIR")), |page| Ok(page.to_owned()))
+    match named {
+        Some(page) => Ok(page.to_owned()),
+        None if rustix::process::geteuid().is_root() => Ok(page_of_root().to_owned()),
+        None => page_of_user(env::var_os("XDG_RUNTIME_DIR")),
+    }
 }
 
 /// Makes the folder of a default page, if it is not there.
@@ -110,16 +114,16 @@ fn make_folder(page: &Path) -> io::Result<()> {
 
 /// Where programs look for a page: that of the machine, then that of the user.
 pub(crate) fn pages() -> Vec<PathBuf> {
-    let of_user = by_default(false, env::var_os("XDG_RUNTIME_DIR")).ok();
-    by_default(true, None).into_iter().chain(of_user).collect()
+    let of_user = page_of_user(env::var_os("XDG_RUNTIME_DIR")).ok();
+    iter::once(page_of_root().to_owned()).chain(of_user).collect()
 }
 
-fn by_default(is_root: bool, runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
-    let page = Path::new(OsStr::from_bytes(PAGE.to_bytes()));
-    if is_root {
-        return Ok(page.to_owned());
-    }
-    let name = page.strip_prefix("/run").map_err(io::Error::other)?;
+fn page_of_root() -> &'static Path {
+    Path::new(OsStr::from_bytes(PAGE.to_bytes()))
+}
+
+fn page_of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
+    let name = page_of_root().strip_prefix("/run").map_err(io::Error::other)?;
     let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folder = folder.ok_or_else(|| {
         io::Error::other(
@@ -136,8 +140,8 @@ mod tests {
     #[test]
     fn root_and_users_have_pages_of_their_own() {
         let mine = || Some(OsString::from("/run/user/7"));
-        assert_eq!(by_default(true, mine()).unwrap(), Path::new("/run/tickline/page.v1"));
-        assert_eq!(by_default(false, mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
-        assert!(by_default(false, Some(OsString::from("relative"))).is_err());
+        assert_eq!(page_of_root(), Path::new("/run/tickline/page.v1"));
+        assert_eq!(page_of_user(mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
+        assert!(page_of_user(Some(OsString::from("relative"))).is_err());
     }
 }

@@ -220,7 +220,7 @@ impl Engine {
     pub(crate) fn apply(&self, settings: &Settings) {
         // ORDERING: Relaxed, a setting on its own.
         self.interval_ns.store(settings.interval_ns(), Ordering::Relaxed);
-        self.set_policy(settings.trust, settings.assume_invariant);
+        self.set_policy(settings);
     }
 
     /// Minimal probes stay, once they are asked for: the program may have installed a seccomp

@@ -28,7 +28,7 @@ use tickline_core::state::Phase;
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use super::Engine;
-use crate::options::Probes;
+use crate::options::{Probes, Settings};
 use crate::per_cpu::Table;
 use crate::status::State;
 use crate::sys::reference::{HAS_CLOCK, OsClock, resolution_ns};
@@ -66,7 +66,8 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 
 impl Engine {
     /// Judges by these from now on.
-    pub(super) fn set_policy(&self, trust: Trust, assume_invariant: bool) {
+    pub(super) fn set_policy(&self, settings: &Settings) {
+        let Settings { trust, assume_invariant, .. } = *settings;
         // ORDERING: Relaxed for both, a setting. `request_judgement` below publishes it.
         let order = Ordering::Relaxed;
         let before =

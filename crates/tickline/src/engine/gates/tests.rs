@@ -85,7 +85,7 @@ fn unix_time_is_served_by_its_own_verdict() {
 fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
     let judge = |_| {
-        engine.set_policy(Trust::Auto, true);
+        engine.set_policy(&Settings { assume_invariant: true, ..Settings::DEFAULT });
         Some(Ok(()))
     };
     assert_eq!(engine.clock.keeper.judge_if_due(|| 0, &engine, judge), None);
