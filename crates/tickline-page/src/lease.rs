@@ -56,7 +56,7 @@ pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 pub use slot::{Field, HighWater, LeaseLine, LowerLimit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Closing, FAST_SLEW_PPB, Lost, Writer, WriterAction, WriterConfig, WriterStep};
+pub use writer::{Closing, FAST_SLEW_PPB, PageTaken, Writer, WriterAction, WriterConfig, WriterStep};
 
 pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};
@@ -99,7 +99,7 @@ pub trait LeaseStore: LeaseMemory {
         } else if self.swap(from, to) {
             SwapResult::Done
         } else {
-            SwapResult::Lost
+            SwapResult::OtherWord
         }
     }
 }
@@ -112,7 +112,7 @@ pub enum SwapResult {
     /// The counter was too early or too late; the word is as it was.
     OutOfTime,
     /// The word was another one.
-    Lost,
+    OtherWord,
 }
 
 /// Whether `ticks` is before `other`, on a counter that wraps.

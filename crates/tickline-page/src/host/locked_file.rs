@@ -18,7 +18,7 @@ use super::restartable;
 use super::trust::{FileError, FileFacts, refused};
 use crate::layout::PAGE_BYTES;
 use crate::lease::{
-    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, Lost, SLOT_WORDS, SlotNumber, SwapResult,
+    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageTaken, SLOT_WORDS, SlotNumber, SwapResult,
 };
 use crate::{BootContext, Counter, Header, WritablePage};
 
@@ -86,7 +86,7 @@ impl LockedPageFile {
         if find_page(&place, &header)?.is_none() {
             make_file(&place, header)?;
         }
-        let (mapping, file) = find_page(&place, &header)?.ok_or(Lost)?;
+        let (mapping, file) = find_page(&place, &header)?.ok_or(PageTaken)?;
         let is_locked_in_memory = mapping.lock().is_ok();
         Ok(Self { mapping, file, path: path.into(), is_locked_in_memory, _lock: lock })
     }
@@ -115,8 +115,8 @@ impl LockedPageFile {
     /// The error of a [`Writer`](crate::protocol::Writer) that finds the page
     /// changed.
     #[must_use]
-    pub fn lost_error(&self) -> PageError {
-        PageError::new(&self.path, Lost)
+    pub fn taken_error(&self) -> PageError {
+        PageError::new(&self.path, PageTaken)
     }
 
     /// Whether the kernel keeps the page in memory (mlock(2)).

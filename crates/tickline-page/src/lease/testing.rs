@@ -6,9 +6,9 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
 use super::{
-    Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, Lost,
-    PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, Timescale, Writer,
-    WriterAction, WriterConfig, WriterStep, read,
+    Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    PageReading, PageSource, PageTaken, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, Timescale,
+    Writer, WriterAction, WriterConfig, WriterStep, read,
 };
 use crate::{BootContext, Header, WritablePage};
 
@@ -130,7 +130,7 @@ impl Scene {
         &'static self,
         writer: &mut Writer,
         estimate: &Estimate,
-    ) -> Result<WriterStep, Lost> {
+    ) -> Result<WriterStep, PageTaken> {
         writer.step(self, &self, &self, Some(estimate))
     }
 

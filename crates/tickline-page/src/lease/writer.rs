@@ -72,15 +72,15 @@ const MAX_DOUBLINGS: u32 = 6;
 
 /// Another process has changed the page, so this writer must end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lost;
+pub struct PageTaken;
 
-impl core::fmt::Display for Lost {
+impl core::fmt::Display for PageTaken {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("another process has changed the page, or its file was truncated")
     }
 }
 
-impl core::error::Error for Lost {}
+impl core::error::Error for PageTaken {}
 
 /// How a gate is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,8 +151,8 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`Lost`] if somebody else writes to the page.
-    pub fn start(memory: &impl LeaseStore, config: WriterConfig) -> Result<Self, Lost> {
+    /// [`PageTaken`] if somebody else writes to the page.
+    pub fn start(memory: &impl LeaseStore, config: WriterConfig) -> Result<Self, PageTaken> {
         let found = memory.word();
         let mut writer = Self {
             config,
@@ -216,16 +216,16 @@ impl Writer {
     ///
     /// # Errors
     ///
-    /// [`Lost`] if somebody else writes to the page.
+    /// [`PageTaken`] if somebody else writes to the page.
     pub fn step(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
         os: &impl Reference,
         estimate: Option<&Estimate>,
-    ) -> Result<WriterStep, Lost> {
+    ) -> Result<WriterStep, PageTaken> {
         if memory.word() != self.word {
-            return Err(Lost);
+            return Err(PageTaken);
         }
         if self.slew_ppb > FAST_SLEW_PPB {
             self.waits_for_slew = true;
@@ -260,23 +260,23 @@ impl Writer {
     }
 
     /// Rule W1.
-    fn swap(&mut self, memory: &impl LeaseStore, to: LeaseWord) -> Result<(), Lost> {
+    fn swap(&mut self, memory: &impl LeaseStore, to: LeaseWord) -> Result<(), PageTaken> {
         if !memory.swap(self.word, to) {
-            return Err(Lost);
+            return Err(PageTaken);
         }
         self.word = to;
         Ok(())
     }
 
     /// There is no line from now on, and readings are not below `high_water`.
-    fn end(&mut self, memory: &impl LeaseStore, high_water: &HighWater) -> Result<(), Lost> {
+    fn end(&mut self, memory: &impl LeaseStore, high_water: &HighWater) -> Result<(), PageTaken> {
         let slot = self.free_slots().0;
         memory.fill(slot, &high_water.to_words());
         self.swap(memory, self.word.next(LeasePhase::NoLine, slot, None))
     }
 
     /// Rules W2, W3, W6, W9 and W10: readers ask the OS clock, too, until the leases have run out.
-    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, Lost> {
+    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, PageTaken> {
         self.swap(memory, self.word.next(LeasePhase::Doubted, self.word.first(), self.word.second()))?;
         Ok(WriterStep::at_once(WriterAction::Doubted))
     }
@@ -288,7 +288,7 @@ impl Writer {
         counter: &impl Counter,
         os: &impl Reference,
         estimate: Option<&Estimate>,
-    ) -> Result<WriterStep, Lost> {
+    ) -> Result<WriterStep, PageTaken> {
         let (first_slot, second_slot) = (self.word.first(), self.word.second());
         let first = LeaseLine::load(memory, first_slot);
         let second = second_slot.map(|slot| LeaseLine::load(memory, slot));
@@ -350,7 +350,7 @@ impl Writer {
         (slot, last): (SlotNumber, &LeaseLine),
         ticks: u64,
         limit_ticks: u64,
-    ) -> Result<WriterStep, Lost> {
+    ) -> Result<WriterStep, PageTaken> {
         let start_ticks = last.end_ticks;
         // Rounded up, as rule 9 has it.
         let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
@@ -362,7 +362,7 @@ impl Writer {
         match memory.swap_between(self.word, to, counter, ticks, limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return Ok(self.waited(self.config.cpu_difference_ns)),
-            SwapResult::Lost => return Err(Lost),
+            SwapResult::OtherWord => return Err(PageTaken),
         }
         let after_ticks = counter.now_ordered();
         if is_before(after_ticks, ticks) || !is_before(after_ticks, last.end_ticks) {
@@ -381,7 +381,7 @@ impl Writer {
         estimate: &Estimate,
         first: &LeaseLine,
         second: Option<&LeaseLine>,
-    ) -> Result<(), Lost> {
+    ) -> Result<(), PageTaken> {
         let with_unix = |line: &LeaseLine| {
             let unix = estimate.unix_after(line.unix);
             LeaseLine { unix: unix.with_lead(line.lead_ns), ..*line }
@@ -406,7 +406,7 @@ impl Writer {
         counter: &impl Counter,
         os: &impl Reference,
         estimate: &Estimate,
-    ) -> Result<WriterStep, Lost> {
+    ) -> Result<WriterStep, PageTaken> {
         let high_water = HighWater::load(memory, self.word.first());
         let limit = high_water.limit(Timescale::Monotonic);
         let now_ns = os.monotonic_ns();
@@ -457,7 +457,7 @@ impl Writer {
         match memory.swap_between(self.word, to, counter, at_ticks, limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return self.give_up(memory),
-            SwapResult::Lost => return Err(Lost),
+            SwapResult::OtherWord => return Err(PageTaken),
         }
         self.doublings = 0;
         let after_ticks = counter.now_ordered();
@@ -474,7 +474,7 @@ impl Writer {
 
     /// Ends a first publication with the high-water mark that it began with. The next one waits
     /// twice as long.
-    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, Lost> {
+    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, PageTaken> {
         self.swap(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
         let next_in_ns = self.pause_ns();
         self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);

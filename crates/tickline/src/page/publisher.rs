@@ -8,7 +8,7 @@ use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{
-    Closing, Estimate, LeaseMemory as _, Lost, Writer, WriterAction, WriterConfig,
+    Closing, Estimate, LeaseMemory as _, PageTaken, Writer, WriterAction, WriterConfig,
 };
 
 use crate::clock::Clock;
@@ -77,7 +77,7 @@ impl Publisher {
             counter_ticks: resolution_ticks(&counter, &mut Scratch::new()).max(1),
             ..WriterConfig::DEFAULT
         };
-        let writer = Writer::start(&page, config).map_err(|Lost| Error::page(page.lost_error()))?;
+        let writer = Writer::start(&page, config).map_err(|PageTaken| Error::page(page.taken_error()))?;
         Ok(Self { clock, counter, page, writer, is_ending: false, is_off: false })
     }
 
@@ -92,11 +92,11 @@ impl Publisher {
     pub fn step(&mut self) -> Result<Duration, Error> {
         self.page.check_size().map_err(Error::page)?;
         match self.try_step() {
-            Err(Lost) if self.was_switched_off() => {
+            Err(PageTaken) if self.was_switched_off() => {
                 self.is_off = true;
                 Ok(LATER)
             }
-            step => step.map_err(|Lost| Error::page(self.page.lost_error())),
+            step => step.map_err(|PageTaken| Error::page(self.page.taken_error())),
         }
     }
 
@@ -106,7 +106,7 @@ impl Publisher {
         word.phase() == LeasePhase::Off && word.generation() > own.generation()
     }
 
-    fn try_step(&mut self) -> Result<Duration, Lost> {
+    fn try_step(&mut self) -> Result<Duration, PageTaken> {
         let state = self.clock.engine().state();
         if !self.is_ending {
             match state {

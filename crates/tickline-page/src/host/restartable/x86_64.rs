@@ -129,7 +129,7 @@ unsafe fn try_swap(
     }
     let swapped = match result {
         OUT_OF_TIME => Some(SwapResult::OutOfTime),
-        LOST => Some(SwapResult::Lost),
+        LOST => Some(SwapResult::OtherWord),
         DONE => Some(SwapResult::Done),
         _ => None,
     };

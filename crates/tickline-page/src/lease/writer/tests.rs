@@ -160,7 +160,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
 fn rule_w7_a_page_that_was_switched_off_stays_so() {
     let scene = Scene::published_twice();
     scene.switch_off();
-    assert_eq!(scene.try_step(&mut scene.writer(), &scene.estimate()), Err(Lost));
+    assert_eq!(scene.try_step(&mut scene.writer(), &scene.estimate()), Err(PageTaken));
     for _ in 0..2 {
         scene.restart();
         scene.does(Waited);
@@ -188,7 +188,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     let second = slots(&scene.writer());
     assert!(slots(&first).iter().all(|slot| !second.contains(slot)));
     scene.pass(LEASE);
-    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(Lost));
+    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(PageTaken));
     let before_ns = scene.now();
     scene.does(PublishedNext);
     assert!(scene.now() >= before_ns && scene.source() == PageSource::Line, "it goes on with the leases");
@@ -200,7 +200,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
             scene.restart();
         }
     });
-    assert_eq!(Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()), Err(Lost));
+    assert_eq!(Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()), Err(PageTaken));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn rule_w7_a_first_publication_that_is_found_is_over() {
         stopped.set(Some(scene.word()));
     };
     scene.once(|at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::FirstPublication), kill);
-    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(Lost));
+    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(PageTaken));
     assert_eq!(stopped.get(), Some(scene.word()));
 }
 

@@ -16,7 +16,7 @@ fn plain(word: &AtomicU64, [from, to]: [u64; 2], pauses: u64) -> (Option<SwapRes
     }
     // ORDERING: SeqCst, a test's.
     let swapped = word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
-    (Some(if swapped.is_ok() { SwapResult::Done } else { SwapResult::Lost }), looked)
+    (Some(if swapped.is_ok() { SwapResult::Done } else { SwapResult::OtherWord }), looked)
 }
 
 fn now() -> u64 {
@@ -32,7 +32,7 @@ fn a_sequence_swaps_between_two_ticks_only() {
     let (far, now) = (1 << 62, now());
     for (from, ticks, swapped, left, what) in [
         (5, now..now + far, SwapResult::Done, 6, "in time"),
-        (5, now..now + far, SwapResult::Lost, 6, "another word"),
+        (5, now..now + far, SwapResult::OtherWord, 6, "another word"),
         (6, now..now + 1, SwapResult::OutOfTime, 6, "too late"),
         (6, now + far..now + far + 1, SwapResult::OutOfTime, 6, "too early"),
         (6, now..now + far, SwapResult::Done, 7, "in time"),
