@@ -1,9 +1,10 @@
 //! The clocks that the programs compare.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use tickline::{Clock, CpuStatus, PerCpu, Reading, State};
+use tickline::{Clock, PerCpu, Reading, State};
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
+use tickline_observe::wait_until;
 
 use crate::peers;
 use crate::subject::{Subject, counter, once, same, subject, whole_ns};
@@ -12,11 +13,9 @@ use crate::subject::{Subject, counter, once, same, subject, whole_ns};
 fn per_cpu_clock() -> Option<&'static Clock> {
     let make = || {
         let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;
-        let end = Instant::now() + Duration::from_secs(3);
-        let waiting = |cpu: &CpuStatus| cpu.state != State::Fast;
-        while Instant::now() < end && clock.status().per_cpu.iter().any(waiting) {
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        wait_until(Duration::from_secs(3), || {
+            clock.status().per_cpu.iter().all(|cpu| cpu.state == State::Fast)
+        });
         Some(clock)
     };
     once!(Option<Clock>, make()).as_ref()

@@ -86,6 +86,14 @@ pub fn cpus() -> Vec<core_affinity::CoreId> {
     core_affinity::get_core_ids().unwrap_or_default()
 }
 
+/// Pins the calling thread to one of these CPUs. After the last of them, the first comes again.
+pub fn pin(index: usize) {
+    let cpus = cpus();
+    if let Some(cpu) = cpus.get(index % cpus.len().max(1)) {
+        core_affinity::set_for_current(*cpu);
+    }
+}
+
 /// Exchanges ordered readings for `time`, while the line changes.
 ///
 /// # Panics
@@ -122,11 +130,8 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
 #[must_use]
 pub fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
     let largest = AtomicU64::new(0);
-    let cpus = cpus();
     let thread = &|index: usize| {
-        if let Some(cpu) = cpus.get(index) {
-            core_affinity::set_for_current(*cpu);
-        }
+        pin(index);
         let mut random = Rng::with_seed(index as u64); // the same in every run
         let mut count = Count::default();
         let start = Instant::now();
@@ -141,7 +146,7 @@ pub fn exchange(time: Duration, read: impl Fn(usize) -> u64 + Sync) -> Count {
     let mut sum = Count::default();
     std::thread::scope(|scope| {
         let running: Vec<_> =
-            (0..cpus.len().max(2)).map(|index| scope.spawn(move || thread(index))).collect();
+            (0..cpus().len().max(2)).map(|index| scope.spawn(move || thread(index))).collect();
         running.into_iter().for_each(|thread| sum.add(&thread.join().expect("a reader")));
     });
     sum

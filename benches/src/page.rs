@@ -2,10 +2,11 @@
 //! beside the program.
 
 use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tickline::page::Publisher;
 use tickline::{Clock, PerCpu, Probes, State};
+use tickline_observe::wait_until;
 
 use crate::subject::{Subject, once, same, subject};
 
@@ -20,12 +21,8 @@ fn page_clock() -> Option<&'static Clock> {
                 sleep(pause)
             }
         });
-        let end = Instant::now() + Duration::from_secs(3);
         let clock = Clock::open_page(&path, Probes::Full).ok()?;
-        while clock.status().state != State::Fast {
-            (Instant::now() < end).then(|| sleep(Duration::from_millis(10)))?;
-        }
-        Some(clock)
+        wait_until(Duration::from_secs(3), || clock.status().state == State::Fast).then_some(clock)
     };
     once!(Option<Clock>, make()).as_ref()
 }

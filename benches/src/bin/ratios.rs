@@ -2,8 +2,7 @@
 //! The clocks take turns in each round, and the fastest round counts. The clock's thread
 //! recalibrates every millisecond.
 //!
-//! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200 --utc SOURCE]`;
-//! the sources of UTC are in `utc.rs` of the library.
+//! `cargo run --release -p tickline-benches --bin ratios [-- --rounds 200]`
 
 use std::time::{Duration, Instant};
 

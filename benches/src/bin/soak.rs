@@ -18,6 +18,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program that prints a table")]
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, sleep};
@@ -27,7 +28,7 @@ use fastrand::Rng;
 use tickline::{Clock, Driver};
 use tickline_benches::args;
 use tickline_benches::exchange::{self, up_to_us};
-use tickline_observe::{Bounded, Count};
+use tickline_observe::{Bounded, Count, wait_until};
 
 /// The number of rounds. The first is the warm-up.
 const ROUNDS: u32 = 12;
@@ -115,15 +116,11 @@ fn main() -> ExitCode {
 struct Tally {
     /// Ordered readings, each compared with the largest that was complete before it, ns.
     ordered: Count,
-    /// Plain readings, each compared with the last reading of its thread.
-    plain: u64,
-    plain_backward: u64,
-    /// Readings whose bounds were compared with the OS clock.
-    compared: u64,
-    /// Readings whose bounds contained no moment between the two times of the OS clock, and the
-    /// largest distance.
-    outside: u64,
-    outside_ns: u64,
+    /// Plain readings, each compared with the last reading of its thread, ns.
+    plain: Count,
+    /// Bounds: the OS clock after a reading must not be below the earliest time, nor the latest time
+    /// below the OS clock before the reading, ns.
+    bounds: Count,
     /// Readings with bounds that the counter served.
     by_counter: u64,
     /// How often the work was done, and how often it failed: a start ended in an error, a child was
@@ -135,11 +132,8 @@ struct Tally {
 impl Tally {
     fn add(&mut self, other: &Self) {
         self.ordered.add(&other.ordered);
-        self.plain += other.plain;
-        self.plain_backward += other.plain_backward;
-        self.compared += other.compared;
-        self.outside += other.outside;
-        self.outside_ns = self.outside_ns.max(other.outside_ns);
+        self.plain.add(&other.plain);
+        self.bounds.add(&other.bounds);
         self.by_counter += other.by_counter;
         self.done += other.done;
         self.failed += other.failed;
@@ -163,20 +157,19 @@ impl<'a> Subject<'a> {
         for turn in 0..count {
             let now_ns = match turn % KINDS {
                 0 => {
-                    let mut read = None;
-                    let bounded = || read.insert(Bounded::read(clock)).at.now_ns;
-                    let (_, now_ns) = tally.ordered.exchange(&self.largest, bounded);
-                    let missed_ns = read.as_ref().map_or(0, Bounded::missed_ns);
-                    tally.compared += 1;
-                    tally.by_counter += u64::from(read.is_some_and(|read| read.by_counter));
-                    tally.outside += u64::from(missed_ns > 0);
-                    tally.outside_ns = tally.outside_ns.max(missed_ns);
-                    now_ns
+                    let Tally { ordered, bounds, by_counter, .. } = tally;
+                    let read = || {
+                        let read = Bounded::read(clock);
+                        bounds.compare(read.earliest_ns, read.at.after_ns);
+                        bounds.compare(read.at.before_ns, read.latest_ns);
+                        *by_counter += u64::from(read.by_counter);
+                        read.at.now_ns
+                    };
+                    ordered.exchange(&self.largest, read).1
                 }
                 1 => {
                     let now_ns = clock.now().as_nanos();
-                    tally.plain += 1;
-                    tally.plain_backward += u64::from(now_ns < last_ns);
+                    tally.plain.compare(last_ns, now_ns);
                     now_ns
                 }
                 _ => tally.ordered.exchange(&self.largest, || clock.now_ordered().as_nanos()).1,
@@ -204,11 +197,9 @@ fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.l
     const READERS: usize = WORKS.len() - 1;
     let stop = AtomicBool::new(false);
     let all = [Subject::new(Clock::global()), Subject::new(own)];
-    let cpus = exchange::cpus();
     let run = |index: usize| {
-        let reader = index.checked_sub(READERS).filter(|reader| reader % 2 == 0);
-        if let Some(cpu) = reader.and_then(|reader| cpus.get(reader / 2 % cpus.len())) {
-            core_affinity::set_for_current(*cpu);
+        if let Some(reader) = index.checked_sub(READERS).filter(|reader| reader % 2 == 0) {
+            exchange::pin(reader / 2);
         }
         let (mut tally, mut random) = (Tally::default(), Rng::with_seed(number << 32 | index as u64));
         // ORDERING: Relaxed, a flag on its own.
@@ -362,8 +353,8 @@ fn child_work(all: &[Subject<'_>], random: &mut Rng) -> i32 {
         drop(guard);
         all[0].read(&mut tally, random.u64(0..SHORT_RUN));
     }
-    let backward = tally.ordered.backward + tally.plain_backward;
-    i32::from(backward > 0) | i32::from(tally.outside > 0) << 1 | i32::from(is_refused) << 2
+    let backward = tally.ordered.backward + tally.plain.backward;
+    i32::from(backward > 0) | i32::from(tally.bounds.backward > 0) << 1 | i32::from(is_refused) << 2
 }
 
 /// Makes all threads share one heap. By default each new thread takes the next of 8 heaps for each
@@ -405,71 +396,60 @@ impl Held {
     /// Waits until there are at most `threads` threads, but not forever, and then returns the
     /// resources.
     fn at_rest(threads: u64) -> Self {
-        let start = Instant::now();
-        loop {
-            let held = Self::now();
-            if held.threads <= threads || start.elapsed() > PATIENCE {
-                return held;
-            }
-            sleep(Duration::from_millis(5));
-        }
+        wait_until(PATIENCE, || Self::now().threads <= threads);
+        Self::now()
     }
 }
 
-/// What a count must be. Where one must not be 0, the others would then mean nothing.
-#[derive(Clone, Copy, PartialEq)]
-enum Must {
-    BeZero,
-    NotBeZero,
-    BeAny,
-}
-use Must::{BeAny, BeZero, NotBeZero};
+/// A count, and what it must be.
+type Row = (&'static str, u64, RangeInclusive<u64>);
+
+/// What a count must be. If one is 0 that must not be, the others mean nothing.
+const ZERO: RangeInclusive<u64> = 0..=0;
+const SOME: RangeInclusive<u64> = 1..=u64::MAX;
+const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 
 /// Prints counts. Returns how many are wrong.
-fn print(rows: &[(&str, u64, Must)]) -> usize {
-    let row = |(what, count, must): &(&str, u64, Must)| {
-        let (is_right, verdict) = match (must, count) {
-            (BeZero, 0) => (true, "as it must be"),
-            (BeZero, _) => (false, "MUST BE 0"),
-            (NotBeZero, 0) => (false, "MUST NOT BE 0"),
-            _ => (true, ""),
-        };
+fn print(rows: &[Row]) -> usize {
+    for (what, count, must) in rows {
+        let verdict = if must.contains(count) { String::new() } else { format!("MUST BE IN {must:?}") };
         println!("  {what:<62} {count:>14}  {verdict}");
-        is_right
-    };
-    rows.iter().filter(|it| !row(it)).count()
+    }
+    rows.iter().filter(|(_, count, must)| !must.contains(count)).count()
 }
 
-fn counted(tallies: &[Tally]) -> Vec<(&'static str, u64, Must)> {
+fn counted(tallies: &[Tally]) -> Vec<Row> {
     let mut all = Tally::default();
     tallies.iter().for_each(|tally| all.add(tally));
-    let mut rows = vec![
-        ("readings that were handed over", all.ordered.exchanges, NotBeZero),
-        ("  steps back between threads", all.ordered.backward, BeZero),
-        ("  the largest, ns", all.ordered.largest, BeZero),
-        ("plain readings, each after another of its thread", all.plain, NotBeZero),
-        ("  steps back within a thread", all.plain_backward, BeZero),
-        ("readings compared with the OS clock before and after", all.compared, NotBeZero),
-        ("  outside their limits", all.outside, BeZero),
-        ("  by how much at most, ns", all.outside_ns, BeZero),
-        ("  served by the counter", all.by_counter, BeAny),
-    ];
-    rows.extend(WORKS.iter().zip(tallies).map(|((what, _), tally)| (*what, tally.done, NotBeZero)));
-    rows.push(("starts that failed, children that did not end or found a fault", all.failed, BeZero));
+    let mut rows = Vec::new();
+    for (count, what, wrong) in [
+        (all.ordered, "readings that were handed over", "  steps back between threads"),
+        (all.plain, "plain readings, each after another of its thread", "  steps back within a thread"),
+        (all.bounds, "bounds compared with the OS clock, before or after", "  on the wrong side of it"),
+    ] {
+        rows.extend([
+            (what, count.exchanges, SOME),
+            (wrong, count.backward, ZERO),
+            ("  by how much at most, ns", count.largest, ZERO),
+        ]);
+    }
+    rows.push(("readings with bounds that the counter served", all.by_counter, ANY));
+    rows.extend(WORKS.iter().zip(tallies).map(|((what, _), tally)| (*what, tally.done, SOME)));
+    rows.push(("starts that failed, children that did not end or found a fault", all.failed, ZERO));
     rows
 }
 
 /// What has grown.
-fn grown(before: &Held, rounds: &[Held], after: &Held) -> Vec<(&'static str, u64, Must)> {
+fn grown(before: &Held, rounds: &[Held], after: &Held) -> Vec<Row> {
     let (Some(warm), Some(end)) = (rounds.first(), rounds.last()) else { return Vec::new() };
     let first_half = rounds.iter().take(rounds.len() / 2);
     let most_kib = first_half.map(|held| held.resident_kib).max().unwrap_or(0) + SETTLING_KIB;
     let more = |now: u64, then: u64| now.saturating_sub(then);
     vec![
-        ("descriptors that the global clock keeps", more(after.descriptors, before.descriptors), BeAny),
-        ("KiB at the end above the first half and what settles", more(end.resident_kib, most_kib), BeZero),
-        ("threads since the warm-up", more(end.threads, warm.threads), BeZero),
-        ("descriptors since the warm-up", more(end.descriptors, warm.descriptors), BeZero),
-        ("threads, once every clock is dropped", more(after.threads, before.threads), BeZero),
+        ("descriptors that the global clock keeps", more(after.descriptors, before.descriptors), ANY),
+        ("KiB at the end above the first half and what settles", more(end.resident_kib, most_kib), ZERO),
+        ("threads since the warm-up", more(end.threads, warm.threads), ZERO),
+        ("descriptors since the warm-up", more(end.descriptors, warm.descriptors), ZERO),
+        ("threads, once every clock is dropped", more(after.threads, before.threads), ZERO),
     ]
 }

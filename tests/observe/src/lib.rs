@@ -1,7 +1,8 @@
 //! Observes a clock, for measurements, the soak and guests. It brackets readings with two readings
-//! of the OS clock, and exchanges readings between threads.
+//! of the OS clock, exchanges readings between threads, and waits for events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde::Serialize;
 use tickline::{Clock, Instant, Reading, State, UnixTime};
@@ -24,6 +25,21 @@ pub fn clock_ns(clock: libc::clockid_t) -> u64 {
     {
         time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
+}
+
+/// The pause between two checks for an event.
+const POLL: Duration = Duration::from_micros(200);
+
+/// Waits until `happened` is true, but for at most `time`. Returns whether it became true.
+pub fn wait_until(time: Duration, mut happened: impl FnMut() -> bool) -> bool {
+    let start_ns = monotonic_ns();
+    while !happened() {
+        if u128::from(monotonic_ns() - start_ns) > time.as_nanos() {
+            return false;
+        }
+        std::thread::sleep(POLL);
+    }
+    true
 }
 
 /// A reading, with readings of an OS clock before and after it, ns. A reading outside the bracket
@@ -160,12 +176,12 @@ impl Bounded {
     }
 }
 
-/// The counts of exchanges.
+/// The counts of comparisons.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Count {
-    /// Readings that were compared with the largest earlier one.
+    /// Readings that were compared with one that was complete before they began.
     pub exchanges: u64,
-    /// Readings that were smaller than a reading that was complete before they began.
+    /// Readings that were smaller than that one.
     pub backward: u64,
     /// The largest backward step, in the unit of the readings.
     pub largest: u64,
@@ -182,12 +198,18 @@ impl Count {
         let now = read();
         // ORDERING: Release, as above.
         largest.fetch_max(now, Ordering::Release);
+        self.compare(earlier, now);
+        (earlier, now)
+    }
+
+    /// Counts a time that must not be below an earlier one.
+    #[inline(always)]
+    pub fn compare(&mut self, earlier: u64, now: u64) {
         self.exchanges += 1;
         if now < earlier {
             self.backward += 1;
             self.largest = self.largest.max(earlier - now);
         }
-        (earlier, now)
     }
 
     /// Adds the counts of another thread, or of another run.

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tickline::Clock;
-use tickline_benches::args;
 use tickline_benches::report::{self, Spread};
+use tickline_benches::{args, exchange};
 use tracing::Dispatch;
 
 use subjects::Subject;
@@ -113,11 +113,8 @@ fn hold_a_number(stop: &AtomicBool, is_held: &AtomicBool) {
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let (stop, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
     let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
-    let cpus = core_affinity::get_core_ids().unwrap_or_default();
     let start = |index: usize| {
-        if let Some(cpu) = cpus.get(index) {
-            core_affinity::set_for_current(*cpu);
-        }
+        exchange::pin(index);
         dispatches(subjects)
     };
     let spans = |dispatches: &[Dispatch], index, count| span_ns(&subjects[index], &dispatches[index], count);
