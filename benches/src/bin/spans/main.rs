@@ -90,43 +90,23 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     fastest
 }
 
-/// Takes one of the registry's thread numbers, and keeps it until `stop` is true.
+/// The cost of a span for each subject, ns, while another thread on another CPU does the same. Must
+/// come from the thread that made the process's first span, and after that.
 ///
-/// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which puts
-/// the stacks of threads 1 and 2 side by side, and those of 3 to 6. Two threads may then write to
-/// one cache line at each enter and exit, whatever the layers. It depends on the allocation, and
-/// made some rows twice as expensive as others. An additional thread takes number 1, so that the
-/// measured threads have the numbers 2 and 3.
-fn hold_a_number(stop: &AtomicBool, is_held: &AtomicBool) {
-    tracing::subscriber::with_default(tracing_subscriber::registry(), || {
-        let _inside = tracing::info_span!("number").entered();
-        // ORDERING: Relaxed for both: hints about what to do next.
-        is_held.store(true, Ordering::Relaxed);
-        // ORDERING: as above.
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    });
-}
-
-/// The cost of a span for each subject, ns, while another thread on another CPU does the same.
+/// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which numbers
+/// the threads from 0 as they come, and puts the stacks of threads 1 and 2 side by side, and those of
+/// 3 to 6. Two such threads may write to one cache line at each enter and exit, whatever the layers,
+/// which made some rows twice as expensive as others. So the thread with number 0 measures.
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
-    let (stop, is_held) = (AtomicBool::new(false), AtomicBool::new(false));
+    let stop = AtomicBool::new(false);
     let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
-    let start = |index: usize| {
-        exchange::pin(index);
-        dispatches(subjects)
-    };
     let spans = |dispatches: &[Dispatch], index, count| span_ns(&subjects[index], &dispatches[index], count);
+    let mut times = vec![Vec::new(); subjects.len()];
     std::thread::scope(|scope| {
-        scope.spawn(|| hold_a_number(&stop, &is_held));
-        // ORDERING: Relaxed for all below: hints about what to do next.
-        while !is_held.load(Ordering::Relaxed) {
-            spin_loop();
-        }
         scope.spawn(|| {
-            let dispatches = start(1);
-            // ORDERING: as above.
+            exchange::pin(1);
+            let dispatches = dispatches(subjects);
+            // ORDERING: Relaxed, here and below: hints about what to do next.
             while !stop.load(Ordering::Relaxed) {
                 // ORDERING: as above.
                 let subject = current.load(Ordering::Relaxed);
@@ -135,26 +115,26 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
                 running.store(subject, Ordering::Relaxed);
             }
         });
-        let measured = scope.spawn(|| {
-            let dispatches = start(0);
-            let mut times = vec![Vec::new(); subjects.len()];
-            for _ in 0..rounds {
-                for (index, times) in times.iter_mut().enumerate() {
-                    // ORDERING: as above.
-                    current.store(index, Ordering::Relaxed);
-                    // ORDERING: as above.
-                    while running.load(Ordering::Relaxed) != index {
-                        spin_loop();
-                    }
-                    spans(&dispatches, index, 50);
-                    times.push(spans(&dispatches, index, SPANS));
-                }
-            }
+        let wait_for = |index: usize| {
             // ORDERING: as above.
-            stop.store(true, Ordering::Relaxed);
-            times
-        });
-        let times = measured.join().expect("the measuring thread").into_iter();
-        times.map(|times| Spread::of(times).map_or(f64::NAN, |spread| spread.median)).collect()
-    })
+            current.store(index, Ordering::Relaxed);
+            // ORDERING: as above.
+            while running.load(Ordering::Relaxed) != index {
+                spin_loop();
+            }
+        };
+        wait_for(0); // the other thread has another CPU, and does not inherit this one
+        exchange::pin(0);
+        let dispatches = dispatches(subjects);
+        for _ in 0..rounds {
+            for (index, times) in times.iter_mut().enumerate() {
+                wait_for(index);
+                spans(&dispatches, index, 50);
+                times.push(spans(&dispatches, index, SPANS));
+            }
+        }
+        // ORDERING: as above.
+        stop.store(true, Ordering::Relaxed);
+    });
+    times.into_iter().map(|times| Spread::of(times).map_or(f64::NAN, |spread| spread.median)).collect()
 }
