@@ -303,13 +303,10 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         lab.phase("grown", || wait_for(6 * PATIENCE, || lab.clock.status().interval_ns >= nearly_ns));
     }
     lab.phase("suspend", || {
-        // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
-        let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
-        let before_ns = slept_ns();
-        let result = suspend_for(sleep_s);
+        let slept = suspend_for(sleep_s);
         let mut seen = resumed(lab.clock);
-        seen["slept_ms"] = ((slept_ns() - before_ns) / 1_000_000).into();
-        seen["done"] = result.is_ok().into();
+        seen["done"] = slept.is_ok().into();
+        seen["slept_ms"] = slept.map_or(0, |ns| ns / 1_000_000).into();
         seen
     });
     lab.readers.pin_again();
@@ -317,11 +314,15 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Sleeps in suspend to RAM.
-pub(crate) fn suspend_for(seconds: u64) -> io::Result<()> {
+/// Sleeps in suspend to RAM. Returns for how long, by the kernel, ns.
+pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
+    // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
+    let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
+    let before_ns = slept_ns();
     fs::write("/sys/class/rtc/rtc0/wakealarm", format!("+{seconds}"))?;
     fs::write("/sys/power/mem_sleep", "deep").ok();
-    fs::write("/sys/power/state", "mem")
+    fs::write("/sys/power/state", "mem")?;
+    Ok(slept_ns() - before_ns)
 }
 
 /// Watches the clock straight after a resume. Reports until when readings missed their own bounds,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tickline::{Clock, State};
-use tickline_observe::monotonic_ns;
+use tickline_observe::{monotonic_ns, wait_until};
 
 use crate::brackets::{Brackets, name};
 use crate::readers::Readers;
@@ -19,9 +19,6 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// The longest wait for an event. On a busy machine a comparison of the counters may take several
 /// attempts. `cargo xtask vm` decides which events it expects, and how soon.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-
-/// The pause between two checks for an event.
-const POLL: Duration = Duration::from_micros(200);
 
 /// A clock, and the threads that read it.
 #[derive(Debug)]
@@ -47,7 +44,7 @@ impl Lab<'_> {
         });
         // A busy host may keep the clock's thread from its work until the line has ended. The brackets
         // say for how much of the phase; here, it is waited for.
-        let _ = wait_for(PATIENCE, || self.clock.status().state != State::Calibrating);
+        wait_until(PATIENCE, || self.clock.status().state != State::Calibrating);
         let mut seen = brackets.report(self.clock);
         seen["phase"] = name.into();
         seen["ms"] = ((monotonic_ns() - start_ns) / 1_000_000).into();
@@ -78,14 +75,8 @@ impl Lab<'_> {
 
 /// Waits until `happened` is true, but for at most `time`. Returns whether it became true, and
 /// after how many microseconds of the guest's time.
-pub(crate) fn wait_for(time: Duration, mut happened: impl FnMut() -> bool) -> Value {
+pub(crate) fn wait_for(time: Duration, happened: impl FnMut() -> bool) -> Value {
     let start_ns = monotonic_ns();
-    loop {
-        let reached = happened();
-        let waited_us = (monotonic_ns() - start_ns) / 1_000;
-        if reached || u128::from(waited_us) > time.as_micros() {
-            return json!({ "reached": reached, "after_us": waited_us });
-        }
-        thread::sleep(POLL);
-    }
+    let reached = wait_until(time, happened);
+    json!({ "reached": reached, "after_us": (monotonic_ns() - start_ns) / 1_000 })
 }

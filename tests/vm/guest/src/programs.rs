@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::acts::tickline;
 use crate::{machine, report, served};
-use load::{Load, MODES, Measured, Mode, Program};
+use load::{Load, Measured, Mode, NATIVE, PRELOAD, Program, RUN};
 
 /// The number of calls for the count of system calls. It is small, because strace stops a program
 /// twice at each system call.
@@ -56,14 +56,14 @@ pub(crate) fn run() -> io::Result<()> {
     let mut largest_ns = leads.map(|lead| at_first[lead].as_u64().unwrap_or(0));
     for program in &programs {
         let mut native = Value::Null;
-        for mode in MODES.into_iter().filter(|mode| program.has(*mode)) {
-            let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error }));
-            if mode == Mode::Native {
+        for mode in [NATIVE, RUN, PRELOAD].into_iter().filter(|mode| program.has(*mode)) {
+            let mut seen = alone(program, mode).unwrap_or_else(|error| json!({ "error": error.to_string() }));
+            if mode == NATIVE {
                 native = json!({ "ns": seen["ns"], "figures": seen["figures"] });
             } else {
                 seen["native"] = native.clone();
             }
-            seen["phase"] = format!("{} {}", program.name, mode.name()).into();
+            seen["phase"] = format!("{} {}", program.name, mode.name).into();
             let now = status();
             for (lead, largest_ns) in leads.into_iter().zip(&mut largest_ns) {
                 *largest_ns = now[lead].as_u64().unwrap_or(0).max(*largest_ns);
@@ -89,11 +89,11 @@ fn install() -> io::Result<()> {
 }
 
 /// Runs one program: counts the system calls of a few calls with strace, and measures many calls.
-fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
+fn alone(program: &Program, mode: Mode) -> load::Result<Value> {
     let mut load = Load::start(program, mode)?;
     let mut counted = count(&mut load)?;
     for _ in 1..TIMES {
-        if mode == Mode::Native || counted["served_clocks"] == 0 {
+        if mode == NATIVE || counted["served_clocks"] == 0 {
             break;
         }
         let again = count(&mut load)?;
@@ -122,7 +122,7 @@ fn alone(program: &Program, mode: Mode) -> Result<Value, String> {
 
 /// The count of system calls, with the server's messages meanwhile. If its page had no line, the
 /// program is not to blame for its system calls.
-fn count(load: &mut Load) -> Result<Value, String> {
+fn count(load: &mut Load) -> load::Result<Value> {
     let log = || fs::read_to_string(LOG).unwrap_or_default();
     let before = log().len();
     let mut counted = load.counted(COUNTED_CALLS)?;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::Scope;
 
+use core_affinity::CoreId;
 use serde_json::{Value, json};
 use tickline::Clock;
 use tickline_observe::{Count, monotonic_ns};
@@ -29,8 +30,8 @@ pub(crate) struct Counts {
     ordered: Count,
     /// Ordered readings that were compared with another thread's reading.
     followed: u64,
-    /// Backward steps of plain `now_ns` within a thread.
-    own_backward: u64,
+    /// Plain readings, each compared with the last one of its thread.
+    plain: Count,
     os: Count,
 }
 
@@ -42,7 +43,7 @@ impl Counts {
             "exchanges": self.followed - earlier.followed,
             "backward": self.ordered.backward - earlier.ordered.backward,
             "largest_backward_ns": self.ordered.largest,
-            "backward_in_thread": self.own_backward - earlier.own_backward,
+            "backward_in_thread": self.plain.backward - earlier.plain.backward,
             "os_readings": self.os.exchanges - earlier.os.exchanges,
             "os_backward": self.os.backward - earlier.os.backward,
             "os_largest_backward_ns": self.os.largest,
@@ -104,7 +105,7 @@ impl Readers {
             let wanted = self.pin_again.load(Ordering::Relaxed);
             if pinned != wanted {
                 pinned = wanted;
-                system::pin(cpu).ok(); // if the CPU is offline, the thread reads on another
+                core_affinity::set_for_current(CoreId { id: cpu }); // if it is offline, to no effect
             }
             let mut seen = Counts::default();
             for round in 0..BATCH {
@@ -113,7 +114,7 @@ impl Readers {
                 seen.followed += u64::from(before_ns != own_ns);
                 own_ns = now_ns.max(before_ns);
                 let now_ns = clock.now().as_nanos();
-                seen.own_backward += u64::from(now_ns < plain_ns);
+                seen.plain.compare(plain_ns, now_ns);
                 plain_ns = now_ns;
                 if self.os_too && round % OS_EVERY == 0 {
                     seen.os.exchange(&self.os_largest_ns, monotonic_ns);
@@ -122,7 +123,7 @@ impl Readers {
             let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
             counts.ordered.add(&seen.ordered);
             counts.followed += seen.followed;
-            counts.own_backward += seen.own_backward;
+            counts.plain.add(&seen.plain);
             counts.os.add(&seen.os);
         }
     }

@@ -8,7 +8,6 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use nix::mount::{MntFlags, MsFlags};
-use nix::sched::CpuSet;
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::signal::Signal;
 use nix::sys::termios::{self, SetArg};
@@ -62,13 +61,6 @@ pub(crate) fn power_off() -> ! {
     loop {
         std::thread::park();
     }
-}
-
-/// Pins the calling thread to one CPU. Fails if that is offline.
-pub(crate) fn pin(cpu: usize) -> io::Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu)?;
-    Ok(nix::sched::sched_setaffinity(Pid::from_raw(0), &set)?)
 }
 
 /// Sends a signal to a child of this process.

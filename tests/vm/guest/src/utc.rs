@@ -8,7 +8,8 @@ mod world;
 use std::fs;
 use std::io;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tickline::Clock;
 use tickline::utc::UtcSource;
-use tickline_observe::{clock_ns, monotonic_ns};
+use tickline_observe::wait_until;
 
 use crate::acts::{program, suspend_for, tickline};
 use crate::lab::wait_for;
@@ -74,18 +75,12 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
     let world = World::at(now_ns);
     thread::scope(|scope| {
         let server = scope.spawn(|| world.serve());
-        let lab = Lab { clock, world: &world, readings: AtomicU64::new(0), intervals: AtomicU64::new(0) };
+        let lab = Lab { clock, world: &world, seen: Mutex::default() };
         let done = names.split(',').try_for_each(|name| lab.scenario(name));
         // ORDERING: Relaxed, a flag on its own.
         world.is_over.store(true, Ordering::Relaxed);
         done.and(server.join().unwrap_or_else(|_| Err(io::Error::other("the server panicked"))))
     })
-}
-
-/// Waits until there are enough readings of a kind, but not longer than `time`.
-fn wait_until_many(count: &AtomicU64, time: Duration) {
-    // ORDERING: Relaxed, a count on its own.
-    wait_for(time, || count.load(Ordering::Relaxed) >= READINGS);
 }
 
 /// A running daemon.
@@ -141,12 +136,20 @@ impl Drop for Daemon {
 struct Lab<'a> {
     clock: &'a Clock,
     world: &'a World,
-    /// How many readings a phase has, and how many of them have an interval.
-    readings: AtomicU64,
-    intervals: AtomicU64,
+    /// What the phase has seen so far.
+    seen: Mutex<Seen>,
 }
 
 impl Lab<'_> {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until enough readings have an interval, but not too long.
+    fn wait_until_many_answered(&self) {
+        wait_until(LONGEST, || self.seen().answered >= READINGS);
+    }
+
     fn scenario(&self, name: &str) -> io::Result<()> {
         let pass = |seconds| {
             thread::sleep(Duration::from_secs(seconds));
@@ -175,7 +178,7 @@ impl Lab<'_> {
                 silence(true);
                 pass(2)?;
                 let width_ns = || {
-                    wait_for(PATIENCE, || self.clock.utc().is_ok());
+                    wait_until(PATIENCE, || self.clock.utc().is_ok());
                     self.clock.utc().map_or(0, |reading| reading.width().as_nanos())
                 };
                 let before_ns = width_ns();
@@ -205,7 +208,7 @@ impl Lab<'_> {
                 };
                 self.follow(name, ahead_ns, settings, |chronyd| {
                     pass(2)?;
-                    wait_until_many(&self.intervals, LONGEST);
+                    self.wait_until_many_answered();
                     self.mark();
                     chronyd.send(Signal::SIGKILL)?;
                     pass(left_s)
@@ -254,10 +257,7 @@ impl Lab<'_> {
             }
             "suspended" => self.follow(name, 0, "", |_| {
                 silence(true);
-                let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
-                let before_ns = slept_ns();
-                suspend_for(6)?;
-                self.pass_unseen((slept_ns() - before_ns).cast_signed());
+                self.pass_unseen(suspend_for(6)?.cast_signed());
                 silence(false);
                 pass(6)?;
                 back()
@@ -294,7 +294,7 @@ impl Lab<'_> {
         if name.starts_with("reported") {
             if name != "reported_slewing" {
                 // chronyd may still be removing what it found at its start.
-                wait_for(PATIENCE, || system::adjust(|_| ()).is_ok_and(|it| rate_ppm(&it).abs() < 100));
+                wait_until(PATIENCE, || system::adjust(|_| ()).is_ok_and(|it| rate_ppm(&it).abs() < 100));
             }
             let mut said = program(&format!("{name}_by_program"), &mut tickline());
             said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
@@ -323,7 +323,7 @@ impl Lab<'_> {
                     })?;
                     thread::sleep(Duration::from_secs(1));
                 }
-                wait_until_many(&self.intervals, LONGEST);
+                self.wait_until_many_answered();
             }
             // Somebody sets the clock, and the kernel calls it unsynchronised.
             system::step_clock(1)?;
@@ -340,8 +340,7 @@ impl Lab<'_> {
 
     /// From now on the report counts when a kind of readings was last seen.
     fn mark(&self) {
-        // ORDERING: Relaxed, as above.
-        self.world.marked_ns.store(self.world.now_ns(), Ordering::Relaxed);
+        self.seen().marked_ns = self.world.now_ns();
     }
 
     /// As [`synchronise`](Self::synchronise), with chronyd.
@@ -367,7 +366,7 @@ impl Lab<'_> {
     ) -> io::Result<Daemon> {
         self.set_clock(ahead_ns)?;
         // The claim of an earlier daemon ends.
-        wait_for(PATIENCE, || self.clock.utc().is_err());
+        wait_until(PATIENCE, || self.clock.utc().is_err());
         let mut daemon = start()?;
         self.phase(name, || {
             let reached = self.wait_for(source);
@@ -394,45 +393,32 @@ impl Lab<'_> {
 
     /// Reads on all CPUs until `work` is done and there are enough readings, and reports both.
     fn phase(&self, name: &str, work: impl FnOnce() -> io::Result<Value>) -> io::Result<()> {
-        let stop = AtomicBool::new(false);
-        for count in [&self.readings, &self.intervals] {
-            count.store(0, Ordering::Relaxed); // ORDERING: Relaxed, nobody else counts now
-        }
-        let start_ns = self.world.now_ns();
-        let (seen, done) = thread::scope(|scope| {
+        let (stop, start_ns) = (AtomicBool::new(false), self.world.now_ns());
+        *self.seen() = Seen::default();
+        self.mark();
+        let done = thread::scope(|scope| {
             let read = || {
                 system::be_nice(NICE);
-                let mut seen = Seen::default();
                 // ORDERING: Relaxed, a flag on its own.
                 while !stop.load(Ordering::Relaxed) {
-                    let answered = seen.answered;
+                    let mut seen = Seen::default();
                     for _ in 0..BATCH {
                         let before_ns = self.world.now_ns();
                         let reading = self.clock.utc();
-                        let at_ms = (before_ns - start_ns).max(0).unsigned_abs() / 1_000_000;
-                        seen.count(at_ms, [before_ns, self.world.now_ns()], reading);
+                        seen.count([before_ns, self.world.now_ns()], reading);
                     }
-                    // ORDERING: Relaxed, here and below: each is a count on its own.
-                    self.readings.fetch_add(BATCH, Ordering::Relaxed);
-                    self.intervals.fetch_add(seen.answered - answered, Ordering::Relaxed);
+                    self.seen().add(&seen);
                 }
-                seen
             };
-            let readers: Vec<_> = (0..machine::cpus()).map(|_| scope.spawn(read)).collect();
+            (0..machine::cpus()).for_each(|_| _ = scope.spawn(read));
             let done = work();
-            wait_until_many(&self.intervals, LONGEST);
-            wait_until_many(&self.readings, PATIENCE_READINGS);
+            self.wait_until_many_answered();
+            wait_until(PATIENCE_READINGS, || self.seen().readings >= READINGS);
             // ORDERING: Relaxed, as above.
             stop.store(true, Ordering::Relaxed);
-            let mut seen = Seen::default();
-            for reader in readers {
-                seen.add(&reader.join().unwrap_or_default());
-            }
-            (seen, done)
+            done
         });
-        // ORDERING: Relaxed, as above.
-        let marked_ns = self.world.marked_ns.swap(start_ns, Ordering::Relaxed).max(start_ns);
-        let mut report = seen.report(name, (marked_ns - start_ns).unsigned_abs() / 1_000_000);
+        let mut report = self.seen().report(name);
         (report["ms"], report["work"]) = (((self.world.now_ns() - start_ns) / 1_000_000).into(), done?);
         report::line(&report);
         Ok(())

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::load::{Load, Mode, Program, Readings};
+use super::load::{Load, Program, RUN, Readings};
 use crate::{report, system};
 
 /// How long each state of the server lasts: longer than all leases.
@@ -45,10 +45,10 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     let phase = |program: &str| format!("{program} handed over");
     let mut loads = Vec::new();
     for program in programs.iter().filter(|program| !program.is_server) {
-        match Load::start(program, Mode::Run) {
+        match Load::start(program, RUN) {
             Ok(load) => loads.push((program.name.as_str(), load)),
             Err(error) => {
-                report::line(&json!({ "phase": phase(program.name.as_str()), "error": error }));
+                report::line(&json!({ "phase": phase(&program.name), "error": error.to_string() }));
             }
         }
     }
@@ -86,7 +86,7 @@ pub(super) fn watch(load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64)
                 unix_ns = seen.readings.add(&answer["realtime"], unix_ns).or(unix_ns);
             }
             Err(error) => {
-                seen.error = Some(error);
+                seen.error = Some(error.to_string());
                 break;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -21,44 +21,24 @@ use crate::system::{realtime_ns, send};
 /// table.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-const LIBRARY: &str = "/usr/lib/libtickline_preload.so";
-const RUN: &str = "/usr/bin/tickline run --";
-
 /// Where strace writes.
 const TRACE: &str = "/tmp/trace";
 
-/// The system calls that strace counts. The page does not serve `time`, which is a system call of
-/// its own.
-const TRACED: &str = "trace=clock_gettime,gettimeofday,time";
+/// The system calls that strace shows. The page serves no other ones.
+const TRACED: &str = "trace=clock_gettime,gettimeofday";
 
 /// The way in which a program gets tickline's clock, if at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mode {
-    Native,
-    Run,
-    Preload,
+pub(super) struct Mode {
+    pub(super) name: &'static str,
+    /// The words before a command.
+    pub(super) prefix: &'static str,
 }
 
-pub(super) const MODES: [Mode; 3] = [Mode::Native, Mode::Run, Mode::Preload];
-
-impl Mode {
-    pub(super) const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Run => "run",
-            Self::Preload => "preload",
-        }
-    }
-
-    /// The words that this mode puts before a command.
-    pub(super) fn prefix(self) -> String {
-        match self {
-            Self::Native => String::new(),
-            Self::Run => RUN.to_owned(),
-            Self::Preload => format!("env LD_PRELOAD={LIBRARY}"),
-        }
-    }
-}
+pub(super) const NATIVE: Mode = Mode { name: "native", prefix: "" };
+pub(super) const RUN: Mode = Mode { name: "run", prefix: "/usr/bin/tickline run --" };
+pub(super) const PRELOAD: Mode =
+    Mode { name: "preload", prefix: "env LD_PRELOAD=/usr/lib/libtickline_preload.so" };
 
 /// A program of the list.
 #[derive(Debug, Default, Deserialize)]
@@ -67,7 +47,7 @@ pub(super) struct Program {
     pub(super) name: String,
     pub(super) calls: u64,
     pub(super) command: String,
-    /// The command starts a server, with the words of `RUN` before it.
+    /// The command starts a server, with the words of the mode, in the variable `RUN`, before it.
     #[serde(rename = "server")]
     pub(super) is_server: bool,
     #[serde(rename = "static")]
@@ -82,17 +62,16 @@ impl Program {
     }
 
     pub(super) fn has(&self, mode: Mode) -> bool {
-        mode != Mode::Preload || !self.is_static
+        mode != PRELOAD || !self.is_static
     }
 
     fn start(&self, mode: Mode) -> Command {
-        let prefix = mode.prefix();
         if self.is_server {
             let mut command = super::command(&self.command);
-            command.env("RUN", prefix);
+            command.env("RUN", mode.prefix);
             return command;
         }
-        super::command(&format!("{prefix} {}", self.command))
+        super::command(&format!("{} {}", mode.prefix, self.command))
     }
 }
 
@@ -139,10 +118,10 @@ pub(super) struct Measured {
 
 impl Measured {
     /// Adds an answer, whose readings must be of so many calls.
-    pub(super) fn add(&mut self, answer: &Value, calls: u64) -> Result<(), String> {
+    pub(super) fn add(&mut self, answer: &Value, calls: u64) -> Result<()> {
         for (clock, readings) in [("monotonic", &mut self.monotonic), ("realtime", &mut self.realtime)] {
             if readings.add(&answer[clock], None).is_some() && answer[clock][0] != calls {
-                return Err(format!("{clock}: {} calls of {calls}", answer[clock][0]));
+                return Err(format!("{clock}: {} calls of {calls}", answer[clock][0]).into());
             }
         }
         let batch = answer["batch"][0].as_f64().zip(answer["batch"][1].as_f64());
@@ -160,6 +139,9 @@ impl Measured {
     }
 }
 
+/// An error is for the report.
+pub(super) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
 /// A running load; killed when dropped.
 pub(super) struct Load {
     child: Child,
@@ -175,25 +157,20 @@ impl Drop for Load {
     }
 }
 
-fn text(error: impl ToString) -> String {
-    error.to_string()
-}
-
 impl Load {
     /// Starts the load, and waits until it is ready.
-    pub(super) fn start(program: &Program, mode: Mode) -> Result<Self, String> {
-        let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name());
+    pub(super) fn start(program: &Program, mode: Mode) -> Result<Self> {
+        let errors = format!("/tmp/{}.{}", program.name.replace(['/', ' '], "_"), mode.name);
         let mut child = program
             .start(mode)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(File::create(&errors).map_err(text)?)
-            .spawn()
-            .map_err(text)?;
+            .stderr(File::create(&errors)?)
+            .spawn()?;
         let output = child.stdout.take().ok_or("no standard output")?;
         let (sender, answers) = mpsc::channel();
         thread::spawn(move || {
-            for line in BufReader::new(output).lines().map_while(Result::ok) {
+            for line in BufReader::new(output).lines().map_while(io::Result::ok) {
                 if sender.send(line).is_err() {
                     break;
                 }
@@ -209,8 +186,11 @@ impl Load {
         Ok(load)
     }
 
-    fn answer(&self) -> Result<String, String> {
-        self.answers.recv_timeout(PATIENCE).map_err(|error| format!("no answer: {error}; {}", self.said()))
+    fn answer(&self) -> Result<String> {
+        Ok(self
+            .answers
+            .recv_timeout(PATIENCE)
+            .map_err(|error| format!("no answer: {error}; {}", self.said()))?)
     }
 
     /// Whether a page is mapped in the load's memory, or in that of a server that it has started.
@@ -226,10 +206,10 @@ impl Load {
 
     /// Makes the load call each clock this many times. Adds the OS clock before and after the calls
     /// to the answer.
-    pub(super) fn ask(&mut self, calls: u64) -> Result<Value, String> {
+    pub(super) fn ask(&mut self, calls: u64) -> Result<Value> {
         let before_ns = [monotonic_ns(), realtime_ns()];
         let input = self.child.stdin.as_mut().ok_or("no standard input")?;
-        input.write_all(format!("{calls}\n").as_bytes()).map_err(text)?;
+        input.write_all(format!("{calls}\n").as_bytes())?;
         let answer = self.answer()?;
         let after_ns = [monotonic_ns(), realtime_ns()];
         let mut seen: Value =
@@ -245,15 +225,15 @@ impl Load {
     }
 
     /// As [`ask`](Self::ask), under strace. Strace attaches to the running load, because `tickline
-    /// run` can't start a traced program. Counts the calls of the served clocks, and other calls.
-    pub(super) fn counted(&mut self, calls: u64) -> Result<Value, String> {
+    /// run` can't start a traced program. Counts the calls of the served clocks.
+    pub(super) fn counted(&mut self, calls: u64) -> Result<Value> {
         let mut strace = Command::new("strace");
         strace.args(["-f", "-e", TRACED, "-e", "signal=none", "-o", TRACE]);
         for pid in &self.pids {
             strace.args(["-p", pid]);
         }
         let errors = "/tmp/strace.errors";
-        let mut strace = strace.stderr(File::create(errors).map_err(text)?).spawn().map_err(text)?;
+        let mut strace = strace.stderr(File::create(errors)?).spawn()?;
         let mut has_ended = false;
         wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(20));
@@ -261,27 +241,26 @@ impl Load {
             has_ended || self.pids.iter().all(|pid| is_traced(pid))
         });
         if has_ended || !self.pids.iter().all(|pid| is_traced(pid)) {
-            return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()));
+            return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()).into());
         }
         let seen = self.ask(calls);
-        send(strace.id(), Signal::SIGINT).map_err(text)?;
-        strace.wait().map_err(text)?;
+        send(strace.id(), Signal::SIGINT)?;
+        strace.wait()?;
         seen?;
-        let trace = fs::read_to_string(TRACE).map_err(text)?;
-        let count = |wanted: fn(&str) -> bool| trace.lines().filter(|line| wanted(line)).count();
-        let (all, served) = (count(is_call), count(is_served));
-        Ok(json!({ "calls": calls, "served_clocks": served, "others": all - served }))
+        let trace = fs::read_to_string(TRACE)?;
+        let served = trace.lines().filter(|line| is_served(line)).count();
+        Ok(json!({ "calls": calls, "served_clocks": served }))
     }
 
     /// Ends the load by closing its input. Returns its exit code, and its messages on standard
     /// error.
-    pub(super) fn end(mut self) -> Result<(Option<i32>, String), String> {
+    pub(super) fn end(mut self) -> Result<(Option<i32>, String)> {
         self.child.stdin.take();
         wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(10));
             self.child.try_wait().is_ok_and(|status| status.is_some())
         });
-        let status = self.child.try_wait().map_err(text)?.ok_or("it does not end")?;
+        let status = self.child.try_wait()?.ok_or("it does not end")?;
         Ok((status.code(), self.said()))
     }
 }
@@ -292,12 +271,7 @@ fn is_traced(pid: &str) -> bool {
     status.lines().any(|line| line.strip_prefix("TracerPid:").is_some_and(|pid| pid.trim() != "0"))
 }
 
-/// Whether a line of strace reports a call, and not a call's end or a signal.
-fn is_call(line: &str) -> bool {
-    ["clock_gettime(", "gettimeofday(", " time("].iter().any(|name| line.contains(name))
-}
-
-/// Whether the page could have served this call.
+/// Whether a line of strace reports a call that the page could have served.
 fn is_served(line: &str) -> bool {
     ["(CLOCK_MONOTONIC,", "(CLOCK_REALTIME,", "gettimeofday("].iter().any(|name| line.contains(name))
 }
@@ -312,7 +286,7 @@ mod tests {
     }
 
     /// The measurements after a change of the answer.
-    fn measured(place: &str, value: u64) -> Result<Measured, String> {
+    fn measured(place: &str, value: u64) -> Result<Measured> {
         let (mut answer, mut measured) = (answer(), Measured::default());
         *answer.pointer_mut(place).unwrap() = value.into();
         measured.add(&answer, 50_000).map(|()| measured)

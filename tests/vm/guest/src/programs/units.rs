@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::handover;
-use super::load::{Load, Mode, Program};
+use super::load::{Load, Mode, PRELOAD, Program, RUN};
 use crate::lab::wait_for;
 use crate::{machine, report};
 
@@ -52,10 +52,8 @@ const STEPS: [(&str, &str, &str, bool); 14] = [
 ];
 
 /// The programs that read the clock all the while.
-const CALLERS: [(&str, &str, Mode); 2] = [
-    ("meanwhile_run", "/opt/static-C", Mode::Run),
-    ("meanwhile_preload", "python3 /opt/load.py", Mode::Preload),
-];
+const CALLERS: [(&str, &str, Mode); 2] =
+    [("meanwhile_run", "/opt/static-C", RUN), ("meanwhile_preload", "python3 /opt/load.py", PRELOAD)];
 
 /// A file of the administrator's. The package's removal must name it.
 const LEFT: &str = "/etc/default/served";
@@ -112,9 +110,9 @@ fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Valu
             seen["is_served"] = is_served.into();
             seen
         }
-        Err(error) => json!({ "phase": phase, "error": error }),
+        Err(error) => json!({ "phase": phase, "error": error.to_string() }),
     };
-    seen["command"] = format!("{} {command}", mode.prefix()).into();
+    seen["command"] = format!("{} {command}", mode.prefix).into();
     seen
 }
 

@@ -38,8 +38,6 @@ pub(super) struct World {
     /// The leap indicator: 1 announces an inserted second.
     pub(super) leap: AtomicU8,
     pub(super) is_over: AtomicBool,
-    /// From when on a report counts.
-    pub(super) marked_ns: AtomicI64,
 }
 
 impl World {
