@@ -47,12 +47,15 @@ struct Run {
     directory: PathBuf,
 }
 
-/// Repeats a statement 2^n times, where n is the number of tokens after it.
-macro_rules! doubled {
-    ($step:stmt;) => { $step };
-    ($step:stmt; $_one:tt $($rest:tt)*) => {
-        doubled!($step; $($rest)*);
-        doubled!($step; $($rest)*);
+/// For each place of a binary number, from `$place` on: if the number has it, repeats the statement
+/// as often as the place counts. There are as many places as tokens in brackets.
+macro_rules! repeat {
+    ($count:ident & $place:expr, [] $($step:tt)*) => {};
+    ($count:ident & $place:expr, [$_place:tt $($left:tt)*] $($step:tt)*) => {
+        if $count & $place != 0 {
+            $($step)*
+        }
+        repeat!($count & (2 * $place), [$($left)*] $($step)* $($step)*);
     };
 }
 
@@ -61,23 +64,7 @@ macro_rules! doubled {
 /// one for each power of two, because the CPU may mispredict the end of a loop, which takes 5 ns.
 #[inline(never)]
 fn chain(mut value: u64, count: u32) -> u64 {
-    macro_rules! bit {
-        ($bit:literal, $($doublings:tt)*) => {
-            if count & (1 << $bit) != 0 {
-                doubled!(value = value.wrapping_mul(value); $($doublings)*);
-            }
-        };
-    }
-    bit!(0,);
-    bit!(1, x);
-    bit!(2, x x);
-    bit!(3, x x x);
-    bit!(4, x x x x);
-    bit!(5, x x x x x);
-    bit!(6, x x x x x x);
-    bit!(7, x x x x x x x);
-    bit!(8, x x x x x x x x);
-    bit!(9, x x x x x x x x x);
+    repeat!(count & 1, [x x x x x x x x x x] value = value.wrapping_mul(value););
     value
 }
 

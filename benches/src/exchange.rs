@@ -65,12 +65,15 @@ pub struct Report {
     pub events: BTreeMap<&'static str, u64>,
 }
 
-/// The counter of this machine, if tickline would use it.
+/// The counter of this machine, if tickline would use it, and if one CPU can be ahead of another.
 ///
 /// # Errors
 ///
-/// If tickline would not use the counter: the reason, in words.
+/// The reason, in words.
 pub fn usable_counter() -> Result<HardwareCounter, String> {
+    if cpus().len() < 2 {
+        return Err("one CPU cannot be ahead of another".into());
+    }
     let clock = Clock::builder().driver(Driver::Manual).start().map_err(|error| error.to_string())?;
     clock.maintain(); // judges the gates
     match (HardwareCounter::if_present(), clock.status().reason()) {

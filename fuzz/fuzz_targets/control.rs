@@ -48,9 +48,6 @@ impl Input {
     }
 }
 
-/// Ignores a result. The target only checks that the call returns.
-fn done<T>(_: T) {}
-
 struct Machine<'a, S> {
     shared: &'a SharedClock<S>,
     input: &'a Input,
@@ -130,17 +127,17 @@ impl<S: StateCell> Machine<'_, S> {
         }
     }
 
-    /// A call that any thread may make at any time.
+    /// A call that any thread may make at any time. It must return.
     fn anyone(&self) {
         match self.input.byte() % 8 {
-            0 => done(self.shared.read(&self)),
-            1 => done(self.shared.read_ordered(&self)),
-            2 => done(self.shared.read_unix(&self)),
-            3 => done(self.shared.read_bounds(&self).map(|reading| reading.bounds_ns())),
-            4 => done(self.shared.read_bounds_while_valid(&self, &self).map(|reading| reading.bounds_ns())),
-            5 => done(self.shared.close_gate(&self, &self)),
-            6 => done(self.shared.open_gate(&self, &self)),
-            _ => done(self.shared.read_slow(&self, &self)),
+            0 => _ = self.shared.read(&self),
+            1 => _ = self.shared.read_ordered(&self),
+            2 => _ = self.shared.read_unix(&self),
+            3 => _ = self.shared.read_bounds(&self).map(|reading| reading.bounds_ns()),
+            4 => _ = self.shared.read_bounds_while_valid(&self, &self).map(|reading| reading.bounds_ns()),
+            5 => _ = self.shared.close_gate(&self, &self),
+            6 => _ = self.shared.open_gate(&self, &self),
+            _ => _ = self.shared.read_slow(&self, &self),
         }
     }
 }
@@ -204,7 +201,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         }
         machine.reads.set(0);
         match input.byte() {
-            0..=99 => done(control.maintain(&shared, &&machine, &&machine)),
+            0..=99 => _ = control.maintain(&shared, &&machine, &&machine),
             // The time until the next iteration passes.
             100..=149 => {
                 let iteration = control.maintain(&shared, &&machine, &&machine);
