@@ -133,15 +133,12 @@ fn mended() -> Value {
 /// the program `tickline`.
 fn limit() -> io::Result<()> {
     let limiter = |phase: &str, over: &str| {
-        served::caller(&mut Command::new(format!("/limiter-{over}"))).map(|mut seen| {
-            seen["phase"] = phase.into();
-            report::line(&seen);
-        })
+        report::line(&report::of(phase, Command::new(format!("/limiter-{over}")).output()));
     };
-    limiter("limiter_before", "quanta")?;
+    limiter("limiter_before", "quanta");
     report::ask_host(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
-    limiter("limiter_quanta", "quanta")?;
-    limiter("limiter_tickline", "tickline")?;
+    limiter("limiter_quanta", "quanta");
+    limiter("limiter_tickline", "tickline");
     report::line(&program("program_ahead", &mut tickline()));
     Ok(())
 }

@@ -132,8 +132,7 @@ fn count(load: &mut Load) -> load::Result<Value> {
 
 /// The report of `tickline serve status`.
 fn status() -> Value {
-    let output = tickline().args(["serve", "status", "--json", "-"]).output();
-    output.ok().and_then(|output| serde_json::from_slice(&output.stdout).ok()).unwrap_or_default()
+    report::of("status", tickline().args(["serve", "status", "--json", "-"]).output())["said"].take()
 }
 
 /// The last lines of a text.

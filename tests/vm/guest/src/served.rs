@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use serde_json::{Value, json};
+use serde_json::json;
 use tickline_observe::monotonic_ns;
 
 use crate::acts::tickline;
@@ -65,41 +65,35 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     let first = machine::clocksource();
     machine::choose_clocksource("hpet")?;
     fs::create_dir_all("/run")?;
-    let native = caller(Command::new("/init").arg(CALLER))?;
+    let native = report::of("native", Command::new("/init").arg(CALLER).output())["said"].take();
     let mut last_ns = native["last_ns"].as_u64();
     let mut server = serve(Stdio::piped())?;
-    let mut report_next = |phase: &str, errors: Option<String>| -> io::Result<()> {
-        let mut seen = caller(tickline().args(["run", "--", "/init", CALLER]))?;
-        seen["phase"] = phase.into();
+    let mut report_next = |phase: &str, errors: Option<String>| {
+        let mut seen = report::of(phase, tickline().args(["run", "--", "/init", CALLER]).output());
+        let [first_ns, next_ns] = ["first_ns", "last_ns"].map(|end| seen["said"][end].as_u64());
         seen["clocksource"] = machine::clocksource().into();
-        seen["native_ns"] = native["call_ns"].clone();
         seen["native_third_ns"] = native["call_ns"].as_u64().map(|ns| ns / 3).into();
-        seen["is_in_order"] = seen["first_ns"]
-            .as_u64()
-            .zip(last_ns)
-            .is_some_and(|(first_ns, last_ns)| first_ns >= last_ns)
-            .into();
+        seen["is_in_order"] = (last_ns.is_some() && first_ns >= last_ns).into();
         seen["server"] = errors.into();
-        last_ns = seen["last_ns"].as_u64();
+        last_ns = next_ns;
         report::line(&seen);
-        Ok(())
     };
-    report_next("served", None)?;
+    report_next("served", None);
     server.kill()?;
     server.wait()?;
     thread::sleep(LEASES);
-    report_next("server_killed", None)?;
+    report_next("server_killed", None);
     let server = serve(Stdio::piped())?;
-    report_next("served_again", None)?;
+    report_next("served_again", None);
     let said = terminate(server)?;
-    report_next("server_stopped", Some(said))?;
+    report_next("server_stopped", Some(said));
     let server = serve(Stdio::piped())?;
     // 1 ms in 10 ms is far more than a line allows for.
     set_tick_us(11_000)?;
     thread::sleep(RAN_AHEAD);
     let said = terminate(server)?;
     set_tick_us(10_000)?;
-    report_next("os_ran_ahead", Some(said))?;
+    report_next("os_ran_ahead", Some(said));
     machine::choose_clocksource(&first)
 }
 
@@ -123,13 +117,4 @@ fn terminate(server: Child) -> io::Result<String> {
     system::send(server.id(), Signal::SIGTERM)?;
     let output = server.wait_with_output()?;
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
-}
-
-/// A program's findings, with its messages on standard error.
-pub(crate) fn caller(command: &mut Command) -> io::Result<Value> {
-    let output = command.output()?;
-    let mut seen: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| json!({}));
-    seen["exit_code"] = output.status.code().into();
-    seen["said"] = String::from_utf8_lossy(&output.stderr).into_owned().into();
-    Ok(seen)
 }

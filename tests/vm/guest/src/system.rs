@@ -11,6 +11,8 @@ use nix::mount::{MntFlags, MsFlags};
 use nix::sys::reboot::{RebootMode, reboot};
 use nix::sys::signal::Signal;
 use nix::sys::termios::{self, SetArg};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_settime};
 use nix::unistd::Pid;
 use tickline_observe::clock_ns;
 
@@ -87,9 +89,8 @@ pub(crate) fn step_clock(seconds: i64) -> io::Result<()> {
 
 /// Sets `CLOCK_REALTIME`, ns since 1970.
 pub(crate) fn set_clock(unix_ns: i64) -> io::Result<()> {
-    let (tv_sec, tv_nsec) = (unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
-    // SAFETY: the time is valid. The machine is a guest of its own.
-    check(unsafe { libc::clock_settime(libc::CLOCK_REALTIME, &libc::timespec { tv_sec, tv_nsec }) })
+    let time = TimeSpec::new(unix_ns / 1_000_000_000, unix_ns % 1_000_000_000);
+    Ok(clock_settime(ClockId::CLOCK_REALTIME, time)?)
 }
 
 /// Changes the state of the kernel's clocks by adjtimex(2), if `change` asks for it. Returns the
