@@ -62,7 +62,7 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
 
 /// The report of `tickline watch`.
 fn watched(watch: Child) -> io::Result<Value> {
-    system::send(watch.id(), Signal::SIGTERM)?;
+    system::send(&watch, Signal::SIGTERM)?;
     let mut seen = report::of("watched", watch.wait_with_output());
     let changes = seen["said"]["watch"]["changes"].as_array().into_iter().flatten();
     let jumps = changes.filter(|change| change["kind"] == "counter_jump").count();

@@ -114,7 +114,7 @@ fn set_tick_us(us: i64) -> io::Result<()> {
 
 /// Ends a server as `systemctl stop` does. Returns the server's messages.
 fn terminate(server: Child) -> io::Result<String> {
-    system::send(server.id(), Signal::SIGTERM)?;
+    system::send(&server, Signal::SIGTERM)?;
     let output = server.wait_with_output()?;
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }

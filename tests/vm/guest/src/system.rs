@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::unix::process::CommandExt;
-use std::process::Command;
+use std::process::{Child, Command};
 
 use nix::mount::{MntFlags, MsFlags};
 use nix::sys::reboot::{RebootMode, reboot};
@@ -66,9 +66,20 @@ pub(crate) fn power_off() -> ! {
 }
 
 /// Sends a signal to a child of this process.
-pub(crate) fn send(pid: u32, signal: Signal) -> io::Result<()> {
-    let pid = Pid::from_raw(i32::try_from(pid).map_err(io::Error::other)?);
+pub(crate) fn send(child: &Child, signal: Signal) -> io::Result<()> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     Ok(nix::sys::signal::kill(pid, signal)?)
+}
+
+/// A child that is killed when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Killed(pub(crate) Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
 }
 
 /// Sets the niceness of the calling thread.

@@ -7,7 +7,7 @@ mod world;
 
 use std::fs;
 use std::io;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -21,7 +21,7 @@ use tickline_observe::wait_until;
 
 use crate::acts::{program, suspend_for, tickline};
 use crate::lab::wait_for;
-use crate::system::{self, realtime_ns};
+use crate::system::{self, Killed, realtime_ns, send};
 use crate::{machine, report};
 use seen::Seen;
 use world::{COVERED_NS, SECOND_NS, World};
@@ -83,54 +83,33 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
     })
 }
 
-/// A running daemon.
-struct Daemon(Child);
-
-impl Daemon {
-    fn chronyd(settings: &str) -> io::Result<Self> {
-        fs::write("/run/chrony.conf", format!("{SETTINGS}{settings}\n"))?;
-        Self::start("/usr/sbin/chronyd", &["-d", "-u", "root", "-f", "/run/chrony.conf"])
-    }
-
-    fn clock_bound() -> io::Result<Self> {
-        fs::create_dir_all(SEGMENTS)?;
-        fs::write("/run/clockbound.toml", "[[sources.ntp]]\nserver = \"127.0.0.1\"\n")?;
-        Self::start("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
-    }
-
-    /// ntpd-rs, with a request each second.
-    fn ntpd_rs() -> io::Result<Self> {
-        fs::write(
-            "/run/ntp.toml",
-            "[observability]\nlog-level = \"info\"\n\
-             [synchronization]\nminimum-agreeing-sources = 1\n\
-             [source-defaults]\npoll-interval-limits = { min = 0, max = 0 }\ninitial-poll-interval = 0\n\
-             [[source]]\nmode = \"server\"\naddress = \"127.0.0.1\"\n",
-        )?;
-        Self::start("/usr/bin/ntp-daemon", &["-c", "/run/ntp.toml"])
-    }
-
-    fn start(program: &str, arguments: &[&str]) -> io::Result<Self> {
-        let log = fs::File::create(LOG)?;
-        Command::new(program)
-            .args(arguments)
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .stdin(Stdio::null())
-            .spawn()
-            .map(Self)
-    }
-
-    fn send(&self, signal: Signal) -> io::Result<()> {
-        system::send(self.0.id(), signal)
-    }
+fn chronyd(settings: &str) -> io::Result<Killed> {
+    fs::write("/run/chrony.conf", format!("{SETTINGS}{settings}\n"))?;
+    daemon("/usr/sbin/chronyd", &["-d", "-u", "root", "-f", "/run/chrony.conf"])
 }
 
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        self.0.kill().ok();
-        self.0.wait().ok();
-    }
+fn clock_bound() -> io::Result<Killed> {
+    fs::create_dir_all(SEGMENTS)?;
+    fs::write("/run/clockbound.toml", "[[sources.ntp]]\nserver = \"127.0.0.1\"\n")?;
+    daemon("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
+}
+
+/// ntpd-rs, with a request each second.
+fn ntpd_rs() -> io::Result<Killed> {
+    fs::write(
+        "/run/ntp.toml",
+        "[observability]\nlog-level = \"info\"\n\
+         [synchronization]\nminimum-agreeing-sources = 1\n\
+         [source-defaults]\npoll-interval-limits = { min = 0, max = 0 }\ninitial-poll-interval = 0\n\
+         [[source]]\nmode = \"server\"\naddress = \"127.0.0.1\"\n",
+    )?;
+    daemon("/usr/bin/ntp-daemon", &["-c", "/run/ntp.toml"])
+}
+
+fn daemon(program: &str, arguments: &[&str]) -> io::Result<Killed> {
+    let log = fs::File::create(LOG)?;
+    let mut daemon = Command::new(program);
+    daemon.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().map(Killed)
 }
 
 struct Lab<'a> {
@@ -156,23 +135,18 @@ impl Lab<'_> {
             Ok(json!({}))
         };
         // ORDERING: Relaxed, here and below: each is a setting on its own.
-        let lie = |ns| self.world.lie_ns.store(ns, Ordering::Relaxed);
+        let lied = |shares: &[i64], seconds| {
+            for tenths in shares {
+                self.world.lie_ns.store(COVERED_NS / 10 * tenths, Ordering::Relaxed);
+                pass(seconds)?;
+            }
+            Ok(json!({}))
+        };
         let silence = |is_silent| self.world.is_silent.store(is_silent, Ordering::Relaxed);
         let back = || Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }));
         let daemon = match name {
-            "lies" => self.follow(name, 0, "", |_| {
-                for share in [-9, 9, -9, 5, -5, 9, 0] {
-                    lie(COVERED_NS / 10 * share);
-                    pass(2)?;
-                }
-                Ok(json!({}))
-            }),
-            "lies_beyond" => self.follow(name, 0, "", |_| {
-                lie(20 * COVERED_NS);
-                pass(8)?;
-                lie(0);
-                pass(8)
-            }),
+            "lies" => self.follow(name, 0, "", |_| lied(&[-9, 9, -9, 5, -5, 9, 0], 2)),
+            "lies_beyond" => self.follow(name, 0, "", |_| lied(&[200, 0], 8)),
             "silent" => self.follow(name, 0, "", |_| {
                 pass(8)?; // the skew that chronyd states falls with the first samples
                 silence(true);
@@ -210,37 +184,31 @@ impl Lab<'_> {
                     pass(2)?;
                     self.wait_until_many_answered();
                     self.mark();
-                    chronyd.send(Signal::SIGKILL)?;
+                    send(&chronyd.0, Signal::SIGKILL)?;
                     pass(left_s)
                 })
             }
             "paused" => self.follow(name, -SECOND_NS, "", |chronyd| {
                 pass(1)?;
                 self.mark();
-                chronyd.send(Signal::SIGSTOP)?;
+                send(&chronyd.0, Signal::SIGSTOP)?;
                 pass(5)?;
-                chronyd.send(Signal::SIGCONT)?;
+                send(&chronyd.0, Signal::SIGCONT)?;
                 back()
             }),
             "restarted" => self.follow(name, -SECOND_NS, "", |chronyd| {
                 for _ in 0..2 {
                     pass(2)?;
-                    chronyd.send(Signal::SIGTERM)?;
+                    send(&chronyd.0, Signal::SIGTERM)?;
                     chronyd.0.wait()?;
-                    *chronyd = Daemon::chronyd("")?;
+                    *chronyd = self::chronyd("")?;
                     pass(2)?;
                 }
                 back()
             }),
             "kernel" => return self.kernel(name),
             // The server lies within its statement, for so long that ntpd-rs believes it.
-            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, Daemon::ntpd_rs, |_| {
-                for share in [9, -9] {
-                    lie(COVERED_NS / 10 * share);
-                    thread::sleep(LONGEST);
-                }
-                Ok(json!({}))
-            }),
+            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| lied(&[9, -9], 15)),
             "leap" => {
                 let day_ns = 86_400 * SECOND_NS;
                 let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
@@ -274,13 +242,12 @@ impl Lab<'_> {
                 back()
             }),
             "clock_bound" => {
-                let daemon =
-                    self.synchronise(name, 0, UtcSource::ClockBound, Daemon::clock_bound, |daemon| {
-                        thread::sleep(LONGEST);
-                        // Its segment goes on to hold, as far as it says so itself.
-                        daemon.send(Signal::SIGKILL)?;
-                        Ok(json!({}))
-                    });
+                let daemon = self.synchronise(name, 0, UtcSource::ClockBound, clock_bound, |daemon| {
+                    thread::sleep(LONGEST);
+                    // Its segment goes on to hold, as far as it says so itself.
+                    send(&daemon.0, Signal::SIGKILL)?;
+                    Ok(json!({}))
+                });
                 fs::remove_dir_all(SEGMENTS)?;
                 daemon
             }
@@ -349,9 +316,9 @@ impl Lab<'_> {
         name: &str,
         ahead_ns: i64,
         settings: &str,
-        work: impl FnOnce(&mut Daemon) -> io::Result<Value>,
-    ) -> io::Result<Daemon> {
-        self.synchronise(name, ahead_ns, UtcSource::Chronyd, || Daemon::chronyd(settings), work)
+        work: impl FnOnce(&mut Killed) -> io::Result<Value>,
+    ) -> io::Result<Killed> {
+        self.synchronise(name, ahead_ns, UtcSource::Chronyd, || chronyd(settings), work)
     }
 
     /// Starts a daemon, which finds the clock ahead of the truth. Once it has synchronised, does
@@ -361,9 +328,9 @@ impl Lab<'_> {
         name: &str,
         ahead_ns: i64,
         source: UtcSource,
-        start: impl FnOnce() -> io::Result<Daemon>,
-        work: impl FnOnce(&mut Daemon) -> io::Result<Value>,
-    ) -> io::Result<Daemon> {
+        start: impl FnOnce() -> io::Result<Killed>,
+        work: impl FnOnce(&mut Killed) -> io::Result<Value>,
+    ) -> io::Result<Killed> {
         self.set_clock(ahead_ns)?;
         // The claim of an earlier daemon ends.
         wait_until(PATIENCE, || self.clock.utc().is_err());

@@ -105,10 +105,10 @@ fn hand_over(mut server: Child) -> io::Result<Vec<bool>> {
                 server.wait()?;
             }
             "started" => server = super::serve()?,
-            "stopped" => system::send(server.id(), Signal::SIGSTOP)?,
-            "continued" => system::send(server.id(), Signal::SIGCONT)?,
+            "stopped" => system::send(&server, Signal::SIGSTOP)?,
+            "continued" => system::send(&server, Signal::SIGCONT)?,
             _ => {
-                system::send(server.id(), Signal::SIGTERM)?;
+                system::send(&server, Signal::SIGTERM)?;
                 server.wait()?;
             }
         }

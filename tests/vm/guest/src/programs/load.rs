@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tickline_observe::monotonic_ns;
 
 use crate::lab::wait_for;
-use crate::system::{realtime_ns, send};
+use crate::system::{Killed, realtime_ns, send};
 
 /// A load that takes longer than this hangs. Java needs 20 s to start, and Postgres as long for its
 /// table.
@@ -142,19 +142,12 @@ impl Measured {
 /// An error is for the report.
 pub(super) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// A running load; killed when dropped.
+/// A running load.
 pub(super) struct Load {
-    child: Child,
+    child: Killed,
     answers: Receiver<String>,
     errors: String,
     pids: Vec<String>,
-}
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
-    }
 }
 
 impl Load {
@@ -176,12 +169,12 @@ impl Load {
                 }
             }
         });
-        let mut load = Self { child, answers, errors, pids: Vec::new() };
+        let mut load = Self { child: Killed(child), answers, errors, pids: Vec::new() };
         let ready = load.answer()?;
         let pids = ready.strip_prefix("ready").ok_or_else(|| format!("it says '{ready}'"))?;
         load.pids = pids.split_whitespace().map(str::to_owned).collect();
         if load.pids.is_empty() {
-            load.pids.push(load.child.id().to_string());
+            load.pids.push(load.child.0.id().to_string());
         }
         Ok(load)
     }
@@ -208,7 +201,7 @@ impl Load {
     /// to the answer.
     pub(super) fn ask(&mut self, calls: u64) -> Result<Value> {
         let before_ns = [monotonic_ns(), realtime_ns()];
-        let input = self.child.stdin.as_mut().ok_or("no standard input")?;
+        let input = self.child.0.stdin.as_mut().ok_or("no standard input")?;
         input.write_all(format!("{calls}\n").as_bytes())?;
         let answer = self.answer()?;
         let after_ns = [monotonic_ns(), realtime_ns()];
@@ -244,7 +237,7 @@ impl Load {
             return Err(format!("strace: {}", fs::read_to_string(errors).unwrap_or_default()).into());
         }
         let seen = self.ask(calls);
-        send(strace.id(), Signal::SIGINT)?;
+        send(&strace, Signal::SIGINT)?;
         strace.wait()?;
         seen?;
         let trace = fs::read_to_string(TRACE)?;
@@ -255,12 +248,12 @@ impl Load {
     /// Ends the load by closing its input. Returns its exit code, and its messages on standard
     /// error.
     pub(super) fn end(mut self) -> Result<(Option<i32>, String)> {
-        self.child.stdin.take();
+        self.child.0.stdin.take();
         wait_for(PATIENCE, || {
             thread::sleep(Duration::from_millis(10));
-            self.child.try_wait().is_ok_and(|status| status.is_some())
+            self.child.0.try_wait().is_ok_and(|status| status.is_some())
         });
-        let status = self.child.try_wait()?.ok_or("it does not end")?;
+        let status = self.child.0.try_wait()?.ok_or("it does not end")?;
         Ok((status.code(), self.said()))
     }
 }
