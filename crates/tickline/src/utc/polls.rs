@@ -1,6 +1,8 @@
 //! The part of the clock's thread that asks the sources, and the slow path of a reading: what needs
 //! the OS.
 
+use core::ffi::CStr;
+
 use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::Reference;
@@ -9,7 +11,7 @@ use super::claim::{Claim, RATE_BITS, WORDS};
 use super::claim_maker::{ClaimMaker, Moment, POLL_NS};
 use super::published::Published;
 use super::source::{self, Kernel};
-use super::vmclock::{self, VMCLOCK};
+use super::vmclock::VMCLOCK;
 use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
 use crate::options::Probes;
@@ -27,6 +29,9 @@ const REQUESTS: u32 = 3;
 /// The resolution of a clock that is made of a counter whose rate is not known yet, ns: that of the
 /// coarsest timer of a PC (`Clocksource::resolutions`).
 const COARSEST_NS: i64 = 280;
+
+/// The device of a hypervisor that has a page of its own.
+const VMCLOCK_DEVICE: &CStr = c"/dev/vmclock0";
 
 /// How far the counters of two CPUs may differ, ns: the gates find what is more than an exchange
 /// between them, which takes 100 ns, and some more between sockets.
@@ -76,7 +81,7 @@ impl UtcPolls {
             return;
         }
         if self.asked_ns.is_none() {
-            VMCLOCK.map(vmclock::DEVICE);
+            VMCLOCK.map(VMCLOCK_DEVICE);
         }
         self.asked_ns = Some(now_ns);
         let clocksource = facts::clocksource();
