@@ -110,7 +110,10 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
         machine::choose_clocksource(name)?;
         report::line(&program(phase, &mut tickline()));
     }
-    report::line(&mended());
+    // The program repairs the present clocksource.
+    let mut seen = report::of("program_mended", tickline().args(["doctor", "--fix", "--yes"]).output());
+    seen["clocksource"] = machine::clocksource().into();
+    report::line(&seen);
     machine::choose_clocksource(&first)?;
     system::unmount(c"/sys")?;
     report::line(&program("program_masked", &mut tickline()));
@@ -118,14 +121,6 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     report::line(&program("program_denied", system::without_counter(&mut tickline())));
     lab.watch_until_settled("again");
     Ok(())
-}
-
-/// Lets the program repair the present clocksource. Returns its output, and the clocksource
-/// afterwards.
-fn mended() -> Value {
-    let mut seen = report::of("program_mended", tickline().args(["doctor", "--fix", "--yes"]).output());
-    seen["clocksource"] = machine::clocksource().into();
-    seen
 }
 
 /// Runs governor's limiter (`tests/vm/limiter`) over quanta. Then moves the machine to a host on

@@ -85,8 +85,7 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     report_next("server_killed", None);
     let server = serve(Stdio::piped())?;
     report_next("served_again", None);
-    let said = terminate(server)?;
-    report_next("server_stopped", Some(said));
+    report_next("server_stopped", Some(terminate(server)?));
     let server = serve(Stdio::piped())?;
     // 1 ms in 10 ms is far more than a line allows for.
     set_tick_us(11_000)?;

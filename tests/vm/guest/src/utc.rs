@@ -260,8 +260,10 @@ impl Lab<'_> {
         // What the program `tickline` says of a clock that chronyd steers.
         if name.starts_with("reported") {
             if name != "reported_slewing" {
-                // chronyd may still be removing what it found at its start.
-                wait_until(PATIENCE, || system::adjust(|_| ()).is_ok_and(|it| rate_ppm(&it).abs() < 100));
+                // chronyd may still be removing what it found at its start. A tick that is a microsecond
+                // longer adds 100 ppm.
+                let rate_ppm = |it: libc::timex| (it.freq >> 16) + (it.tick - 10_000) * 100;
+                wait_until(PATIENCE, || system::adjust(|_| ()).is_ok_and(|it| rate_ppm(it).abs() < 100));
             }
             let mut said = program(&format!("{name}_by_program"), &mut tickline());
             said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
@@ -390,9 +392,4 @@ impl Lab<'_> {
         report::line(&report);
         Ok(())
     }
-}
-
-/// The correction of the kernel's rate, ppm. A tick that is a microsecond longer adds 100 ppm.
-fn rate_ppm(state: &libc::timex) -> i64 {
-    (state.freq >> 16) + (state.tick - 10_000) * 100
 }

@@ -81,7 +81,6 @@ pub(crate) fn watch_asker() -> io::Result<()> {
         let asked: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap_or(0.0);
         let per_second = seen["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
         let counted = per_second * seen["who"]["counted_s"].as_f64().unwrap_or(0.0);
-        seen["asker_calls"] = asked.into();
         seen["counted_permille"] = permille(counted / asked).into();
         report::line(&seen);
     }

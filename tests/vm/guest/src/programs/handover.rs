@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::load::{Load, Program, RUN, Readings};
 use crate::{report, system};
@@ -22,20 +22,13 @@ const CALLS: u64 = 500;
 /// The findings of one program, over all its answers.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Seen {
+    phase: String,
     answers: u64,
     #[serde(flatten)]
     readings: Readings,
     error: Option<String>,
     /// The messages of `tickline run`.
     said: String,
-}
-
-impl Seen {
-    pub(super) fn report(&self, phase: &str) -> Value {
-        let mut report = json!(self);
-        report["phase"] = phase.into();
-        report
-    }
 }
 
 /// The changes of the server, one after the other.
@@ -56,7 +49,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     let done = thread::scope(|scope| {
         let watch = |(name, mut load)| {
             let (stop, returned_ns) = (&stop, &returned_ns);
-            scope.spawn(move || report::line(&watch(&mut load, stop, returned_ns).report(&phase(name))));
+            scope.spawn(move || report::line(&json!(watch(phase(name), &mut load, stop, returned_ns))));
         };
         loads.into_iter().for_each(watch);
         let done = hand_over(server);
@@ -68,9 +61,9 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks a program again and again.
-pub(super) fn watch(load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64) -> Seen {
-    let mut seen = Seen::default();
+/// Asks a program again and again, for the report of a phase.
+pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64) -> Seen {
+    let mut seen = Seen { phase, ..Seen::default() };
     let mut unix_ns = None;
     while !stop.load(Ordering::Relaxed) {
         // Acquire, pairs with the Release below: the largest reading was returned before this

@@ -106,7 +106,7 @@ fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Valu
     let mut seen = match Load::start(&program, mode) {
         Ok(mut load) => {
             let is_served = load.has_page();
-            let mut seen = handover::watch(&mut load, stop, &AtomicU64::new(0)).report(phase);
+            let mut seen = json!(handover::watch(phase.to_owned(), &mut load, stop, &AtomicU64::new(0)));
             seen["is_served"] = is_served.into();
             seen
         }
