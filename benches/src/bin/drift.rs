@@ -37,7 +37,6 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Drift {
     clock: &'static str,
-    group: Group,
     /// The slope against CLOCK_MONOTONIC: positive for a clock that is fast.
     drift_ppb: Option<f64>,
     /// The largest change of the offset since the first sample, to either side.
@@ -70,11 +69,10 @@ fn main() {
     }
     let clocks = subjects.iter().zip(&gained).map(|(subject, gained)| Drift {
         clock: subject.name,
-        group: subject.group,
         drift_ppb: report::slope(gained), // ns a second
         offset_change_ns: gained.iter().map(|(_, ns)| ns.abs()).fold(0.0, f64::max),
     });
-    let clocks = clocks.collect();
+    let samples = gained.first().map_or(0, Vec::len);
+    report::print(&Report { watched_s, settled_s, samples, clocks: clocks.collect() });
     drop(guard);
-    report::print(&Report { watched_s, settled_s, samples: gained.first().map_or(0, Vec::len), clocks });
 }

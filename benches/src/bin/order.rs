@@ -19,7 +19,7 @@ use serde::Serialize;
 use tickline::Clock;
 use tickline_benches::clocks::subjects;
 use tickline_benches::exchange;
-use tickline_benches::subject::{Group, Subject};
+use tickline_benches::subject::Subject;
 use tickline_benches::{args, report};
 use tickline_core::counter::Counter;
 use tickline_observe::Count;
@@ -49,7 +49,6 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Exchanged {
     clock: &'static str,
-    group: Group,
     /// The unit of the largest step.
     unit: &'static str,
     count: Count,
@@ -93,8 +92,7 @@ fn each_clock(time: Duration) -> Vec<Exchanged> {
         .start_global()
         .expect("the global clock's thread");
     let subjects = subjects();
-    let none =
-        |it: &Subject| Exchanged { clock: it.name, group: it.group, unit: it.unit, count: Count::default() };
+    let none = |it: &Subject| Exchanged { clock: it.name, unit: it.unit, count: Count::default() };
     let mut exchanged: Vec<Exchanged> = subjects.iter().map(none).collect();
     for _ in 0..ROUNDS {
         for (subject, exchanged) in subjects.iter().zip(&mut exchanged) {
