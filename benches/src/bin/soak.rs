@@ -14,7 +14,7 @@
 //! `cargo xtask soak --minutes 10`, which also runs `order`, or `cargo run --release -p
 //! tickline-benches --bin soak [-- --secs 60]`
 //!
-//! Ends with 1 if a count that must be 0 is not 0.
+//! Ends with 1 if a count is not what it must be.
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::fs;

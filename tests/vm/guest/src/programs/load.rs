@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(180);
 /// Where strace writes.
 const TRACE: &str = "/tmp/trace";
 
-/// The system calls that strace shows. The page serves no other ones.
+/// The system calls that strace shows: the page may serve them.
 const TRACED: &str = "trace=clock_gettime,gettimeofday";
 
 /// The way in which a program gets tickline's clock, if at all.
