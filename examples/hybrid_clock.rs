@@ -63,8 +63,8 @@ impl Machine {
     }
 
     /// An event, which may be the receipt of a message with the stamp `received`. Its own stamp is
-    /// greater than the last one, than that of the message, and than UTC. No stamp is ahead of UTC by
-    /// more than the width of a reading.
+    /// greater than the last one, than that of the message, and than UTC. No stamp is ahead of UTC
+    /// by more than the width of a reading.
     fn event(&mut self, received: Stamp) -> Result<Event, UtcUnknown> {
         let utc = self.clock.utc()?;
         let known = self.last.max(received);
@@ -110,8 +110,8 @@ fn main() -> Result<(), UtcUnknown> {
         assert!((utc_ns..=utc_ns + WIDTH_NS).contains(&received.stamp.ns), "{utc_ns} {received:?}");
         sent = machines[at].event(Stamp::default())?;
         if hop >= AT_ONCE {
-            // Commit wait: what was done at `sent.utc` has a smaller `latest` than all that any machine
-            // does from now on. `Clock::wait_until_past` would move this machine's mock alone.
+            // Commit wait: what was done at `sent.utc` has a smaller `latest` than all that any
+            // machine does from now on. `Clock::wait_until_past` would move this mock alone.
             pass(&machines, machines[at].clock.time_until_past(&sent.utc)?);
         }
     }

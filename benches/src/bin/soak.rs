@@ -108,8 +108,8 @@ struct Tally {
     ordered: Count,
     /// Plain readings, each compared with the last reading of its thread, ns.
     plain: Count,
-    /// Bounds: the OS clock after a reading must not be below the earliest time, nor the latest time
-    /// below the OS clock before the reading, ns.
+    /// Bounds, ns: the OS clock after a reading must not be below the earliest time, nor the
+    /// latest time below the OS clock before the reading.
     bounds: Count,
     /// Readings with bounds that the counter served.
     by_counter: u64,

@@ -46,7 +46,7 @@ struct Startup {
 #[derive(Debug, Serialize)]
 struct Hello {
     with_std_us: Option<Spread>,
-    /// How much longer one takes with tickline, taken in pairs of runs, so that changes of the machine
+    /// How much longer one takes with tickline, in pairs of runs, so that changes of the machine
     /// affect both alike.
     difference_us: Option<Spread>,
 }

@@ -93,10 +93,11 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
 /// The cost of a span for each subject, ns, while another thread on another CPU does the same. Must
 /// come from the thread that made the process's first span, and after that.
 ///
-/// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which numbers
-/// the threads from 0 as they come, and puts the stacks of threads 1 and 2 side by side, and those of
-/// 3 to 6. Two such threads may write to one cache line at each enter and exit, whatever the layers,
-/// which made some rows twice as expensive as others. So the thread with number 0 measures.
+/// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which
+/// numbers the threads from 0 as they come. It puts the stacks of threads 1 and 2 side by side, and
+/// those of 3 to 6. Two such threads may write to one cache line at each enter and exit, whatever
+/// the layers. This made some rows twice as expensive as others. So the thread with number 0
+/// measures.
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let stop = AtomicBool::new(false);
     let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
