@@ -71,7 +71,7 @@ pub(crate) struct Engine {
     pub(crate) substitute: Option<Arc<dyn Substitute>>,
     /// What the thread knows of UTC.
     #[cfg(feature = "utc")]
-    pub(crate) utc: crate::utc::published::Published,
+    pub(crate) utc: crate::utc::latch::ClaimLatch,
 }
 
 const _: () = assert!(
@@ -98,7 +98,7 @@ impl Engine {
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             substitute: None,
             #[cfg(feature = "utc")]
-            utc: crate::utc::published::Published::new(),
+            utc: crate::utc::latch::ClaimLatch::new(),
         }
     }
 

@@ -109,9 +109,9 @@ use crate::unix_time::UnixTime;
 
 pub(crate) mod claim;
 mod claim_maker;
+pub(crate) mod latch;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod polls;
-pub(crate) mod published;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod source;
 mod vmclock;

@@ -10,12 +10,12 @@ use tickline_core::sample::SUSPENDED_BOUND_NS;
 
 use super::{UtcReading, UtcSource, UtcUnknown};
 
-/// Binary places of the rates of an [`Extrapolation`].
-pub(super) const RATE_BITS: u32 = 48;
+/// Binary places of the slopes of an [`Extrapolation`].
+pub(super) const SLOPE_BITS: u32 = 48;
 
 /// The longest claim, in units of its clock, so that a product of 128 bits begins with the
 /// elapsed time as whole ns: 15 hours of a counter of 5 GHz.
-pub(super) const MAX_VALID: u64 = 1 << RATE_BITS;
+pub(super) const MAX_VALID: u64 = 1 << SLOPE_BITS;
 
 /// How UTC goes on from the moment of a claim by one clock, in that clock's units: ticks of the
 /// counter, or ns.
@@ -26,8 +26,8 @@ pub(crate) struct Extrapolation {
     /// For how long the claim holds, [`MAX_VALID`] at most; 0 if it can't be
     /// extrapolated by this clock.
     pub(super) valid: u64,
-    /// The least and the greatest time that passes in a unit, ns, with [`RATE_BITS`] places.
-    pub(super) rates: [u64; 2],
+    /// The least and the greatest time that passes in a unit, ns, with [`SLOPE_BITS`] places.
+    pub(super) slopes: [u64; 2],
 }
 
 impl Extrapolation {
@@ -41,18 +41,20 @@ impl Extrapolation {
             return None;
         }
         // The high half of a product takes one instruction, any other part of it a shift of 128 bits.
-        let places = elapsed << (64 - RATE_BITS);
-        // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of`), and a rate is at most 1.2
+        let places = elapsed << (64 - SLOPE_BITS);
+        // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of`), and a slope is at most 1.2
         // times the one by which `valid` was computed.
-        let [least, greatest] = self.rates.map(|rate| ((u128::from(places) * u128::from(rate)) >> 64) as i64);
+        let [least, greatest] =
+            self.slopes.map(|slope| ((u128::from(places) * u128::from(slope)) >> 64) as i64);
         Some([least, greatest + 1])
     }
 
     /// The same for `CLOCK_MONOTONIC_RAW`, also after the claim has ended.
     pub(super) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
         let elapsed = u128::from(raw_ns.saturating_sub(self.start.cast_signed()).max(0).unsigned_abs());
-        let scaled = |rate: u64| i64::try_from((elapsed * u128::from(rate)) >> RATE_BITS).unwrap_or(i64::MAX);
-        let [least, greatest] = self.rates.map(scaled);
+        let scaled =
+            |slope: u64| i64::try_from((elapsed * u128::from(slope)) >> SLOPE_BITS).unwrap_or(i64::MAX);
+        let [least, greatest] = self.slopes.map(scaled);
         [least, greatest.saturating_add(1)]
     }
 }
@@ -153,16 +155,16 @@ impl Claim {
         [
             counter.start,
             counter.valid,
-            counter.rates[0],
-            counter.rates[1],
+            counter.slopes[0],
+            counter.slopes[1],
             self.disruption,
             self.utc_ns[0].cast_unsigned(),
             self.utc_ns[1].cast_unsigned(),
             source | (self.then as u64) << 8 | tai << 16,
             raw.start,
             raw.valid,
-            raw.rates[0],
-            raw.rates[1],
+            raw.slopes[0],
+            raw.slopes[1],
             self.suspended_ns.cast_unsigned(),
         ]
     }
@@ -172,7 +174,7 @@ impl Claim {
         let extrapolation = |at: usize| Extrapolation {
             start: words[at],
             valid: words[at + 1],
-            rates: [words[at + 2], words[at + 3]],
+            slopes: [words[at + 2], words[at + 3]],
         };
         let what = words[7];
         #[expect(clippy::cast_possible_truncation, reason = "a byte each, and two")]
@@ -197,11 +199,11 @@ proptest::proptest! {
     fn the_time_since_a_claim_is_rounded_outwards(
         start: u64,
         elapsed in 0..MAX_VALID,
-        rates in proptest::array::uniform2(0..1_u64 << 63),
+        slopes in proptest::array::uniform2(0..1_u64 << 63),
     ) {
-        let extrapolation = Extrapolation { start, valid: elapsed + 1, rates };
+        let extrapolation = Extrapolation { start, valid: elapsed + 1, slopes };
         let [least_ns, greatest_ns] = extrapolation.elapsed_ns(start.wrapping_add(elapsed)).unwrap();
-        let whole_ns = rates.map(|rate| u128::from(elapsed) * u128::from(rate) / (1 << RATE_BITS));
+        let whole_ns = slopes.map(|slope| u128::from(elapsed) * u128::from(slope) / (1 << SLOPE_BITS));
         proptest::prop_assert_eq!(
             [u128::try_from(least_ns).unwrap(), u128::try_from(greatest_ns).unwrap()],
             [whole_ns[0], whole_ns[1] + 1]

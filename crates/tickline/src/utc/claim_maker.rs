@@ -16,7 +16,7 @@
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::SUSPENDED_BOUND_NS;
 
-use super::claim::{Claim, Extrapolation, MAX_VALID, RATE_BITS};
+use super::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
 use super::{UtcSource, UtcUnknown};
 
 /// How often the sources are asked, ns, unless the thread sleeps longer.
@@ -26,10 +26,10 @@ pub(super) const POLL_NS: i64 = 1_000_000_000;
 const RATE_BASE_NS: i64 = 50_000_000_000;
 
 /// The shortest time from which the counter's rate is taken, ns.
-const LEAST_RATE_BASE_NS: i64 = 4_000_000;
+const MIN_RATE_BASE_NS: i64 = 4_000_000;
 
-/// A counter with ticks this long does not serve, ns with [`RATE_BITS`] places.
-const LONGEST_TICK: u64 = 30_000 << RATE_BITS;
+/// A counter with ticks this long does not serve, ns with [`SLOPE_BITS`] places.
+const MAX_SLOPE: u64 = 30_000 << SLOPE_BITS;
 
 /// No oscillator that NTP can steer is further off, ppb (`MAXFREQ` in Linux' `timex.h`).
 pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
@@ -102,6 +102,12 @@ pub(crate) struct Report {
 /// Who has measured, and [`Report::measurement`].
 type Id = (UtcSource, u64);
 
+impl Report {
+    fn id(&self) -> Id {
+        (self.source, self.measurement)
+    }
+}
+
 /// What a report is compared with.
 #[derive(Debug, Default)]
 #[expect(clippy::large_enum_variant, reason = "a clock has one")]
@@ -153,8 +159,8 @@ pub(crate) struct ClaimMaker {
     /// Where the measurement of the counter's rate begins, and where the next one will.
     rate_bases: Option<[Moment; 2]>,
     /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured, ns with
-    /// [`RATE_BITS`] places.
-    pub(super) rate: Option<[u64; 2]>,
+    /// [`SLOPE_BITS`] places.
+    pub(super) slopes: Option<[u64; 2]>,
     /// The moment of the last request.
     moment: Option<Moment>,
     /// The first of the latest requests that nobody answered, by `CLOCK_MONOTONIC_RAW`, ns.
@@ -208,7 +214,7 @@ impl ClaimMaker {
 
     /// Whether the counter's rate is known, or will not be, because the counter does not serve.
     pub(super) fn knows_rate(&self) -> bool {
-        self.rate.is_some() || self.rate_bases.is_some_and(|[base, _]| base.ticks.is_none())
+        self.slopes.is_some() || self.rate_bases.is_some_and(|[base, _]| base.ticks.is_none())
     }
 
     /// Somebody has set `CLOCK_REALTIME`, or the machine resumed.
@@ -222,12 +228,41 @@ impl ClaimMaker {
     }
 
     fn claim_of(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
-        let id = (report.source, report.measurement);
-        // Somebody set the clock, and the source may not have noticed. It is believed at once only if
-        // it repeats a measurement: `agrees`, below, then compares the two claims. At least two
-        // requests must have seen that measurement, because the thread may have made the newest one
-        // after the clock was set, and before it was told. And the source must know a rate: without
-        // one, a small step looks like a drift.
+        self.expect_another_measurement(report)?;
+        let utc_ns = utc_at(moment, report).ok_or(UtcUnknown::Unsynchronised)?;
+        let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
+        let left_ns = self.until_leap(report, utc_ns)?;
+        let then = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
+        let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
+        let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
+        let claim = Claim {
+            by_counter: self.by_counter(moment, report, valid),
+            by_raw: Extrapolation {
+                start: moment.raw_ns.cast_unsigned(),
+                valid,
+                slopes: [slowest, fastest + 1],
+            },
+            suspended_ns: moment.suspended_ns,
+            disruption: moment.disruption,
+            utc_ns,
+            tai_offset_s: None, // the kernel knows that
+            source: Some(report.source),
+            then,
+        };
+        self.compare_with_the_last(claim, moment, report)?;
+        Ok(claim)
+    }
+
+    /// `Disrupted` until the source has measured again, if something has happened that it may not
+    /// have noticed.
+    ///
+    /// If somebody set the clock, the source is believed at once only if it repeats a measurement:
+    /// `agrees` then compares the two claims. At least two requests must have seen that
+    /// measurement, because the thread may have made the newest one after the clock was set, and
+    /// before it was told. And the source must know a rate: without one, a small step looks like a
+    /// drift.
+    fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
+        let id = report.id();
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
         let is_comparable = matches!(&self.known, Known::Measured(last)
@@ -242,58 +277,39 @@ impl ClaimMaker {
             }
             self.known = Known::Nothing;
         }
-        let [least_ns, greatest_ns] = report.offset_ns;
-        let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
-        let latest_ns = moment.realtime_ns.saturating_add(greatest_ns).saturating_add(moment.width_ns);
-        let (utc_ns, rates) = ([earliest_ns, latest_ns], report.rates_ppb);
-        // BOUND: the times are so far from an end of the range that a day can be added, and the
-        // rates are near 1 and in order.
-        let is_plausible = earliest_ns >= DAY_NS
-            && latest_ns <= i64::MAX - 2 * DAY_NS
-            && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))
-            && -MAX_RATE_PPB <= rates[0]
-            && rates[0] <= rates[1]
-            && rates[1] <= MAX_RATE_PPB;
-        if !is_plausible {
-            return Err(UtcUnknown::Unsynchronised);
+        Ok(())
+    }
+
+    /// What the claim says by the counter; nothing if the counter does not serve.
+    fn by_counter(&self, moment: &Moment, report: &Report, valid_ns: u64) -> Extrapolation {
+        let (Some(start), Some([slowest, fastest])) = (moment.ticks, self.slopes) else {
+            return Extrapolation::default();
+        };
+        let [slowest_ppb, fastest_ppb] = report.rates_ppb;
+        let valid = u64::try_from((u128::from(valid_ns) << SLOPE_BITS) / u128::from(fastest.max(1)));
+        Extrapolation {
+            start,
+            valid: valid.unwrap_or(MAX_VALID).min(MAX_VALID),
+            // Multiplied, not added: a sum lacks the product, 0.5 ppb at 500 and 1 ppm.
+            slopes: [
+                plus_ppb(plus_ppb(slowest, slowest_ppb), -WANDER_PPB),
+                plus_ppb(plus_ppb(fastest, fastest_ppb) + 1, WANDER_PPB) + 1,
+            ],
         }
-        let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
-        let left_ns = self.until_leap(report, utc_ns)?;
-        let then = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
-        let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
-        let by_raw = Extrapolation {
-            start: moment.raw_ns.cast_unsigned(),
-            valid,
-            rates: [plus_ppb(1 << RATE_BITS, rates[0]), plus_ppb(1 << RATE_BITS, rates[1]) + 1],
-        };
-        let by_counter = match (moment.ticks, self.rate) {
-            (Some(start), Some([slowest, fastest])) => Extrapolation {
-                start,
-                valid: u64::try_from((u128::from(valid) << RATE_BITS) / u128::from(fastest.max(1)))
-                    .unwrap_or(MAX_VALID)
-                    .min(MAX_VALID),
-                // Multiplied, not added: a sum lacks the product, 0.5 ppb at 500 and 1 ppm.
-                rates: [
-                    plus_ppb(plus_ppb(slowest, rates[0]), -WANDER_PPB),
-                    plus_ppb(plus_ppb(fastest, rates[1]) + 1, WANDER_PPB) + 1,
-                ],
-            },
-            _ => Extrapolation::default(),
-        };
-        let claim = Claim {
-            by_counter,
-            by_raw,
-            suspended_ns: moment.suspended_ns,
-            disruption: moment.disruption,
-            utc_ns,
-            tai_offset_s: None, // the kernel knows that
-            source: Some(report.source),
-            then,
-        };
+    }
+
+    /// Remembers the claim. `Disrupted` if it does not agree with the last one.
+    fn compare_with_the_last(
+        &mut self,
+        claim: Claim,
+        moment: &Moment,
+        report: &Report,
+    ) -> Result<(), UtcUnknown> {
+        let id = report.id();
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
         let fresh = Measurement { first: claim, last: claim, id, tolerance_ns };
         let same = match self.known {
-            Known::Measured(last) if !last.agrees(moment.raw_ns, id, utc_ns) => {
+            Known::Measured(last) if !last.agrees(moment.raw_ns, id, claim.utc_ns) => {
                 self.known = Known::Disrupted(Some(id));
                 return Err(UtcUnknown::Disrupted);
             }
@@ -302,7 +318,7 @@ impl ClaimMaker {
         };
         let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
         self.known = Known::Measured(Measurement { last: claim, tolerance_ns, ..same });
-        Ok(claim)
+        Ok(())
     }
 
     /// How long readings may go on before the day ends with a leap second, ns; `i64::MAX` without
@@ -332,13 +348,13 @@ impl ClaimMaker {
             return true;
         };
         let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
-        let Some([slowest, fastest]) = rate_between(&base, moment) else {
-            let is_late = since_ns(&base) >= LEAST_RATE_BASE_NS;
+        let Some([slowest, fastest]) = slopes_between(&base, moment) else {
+            let is_late = since_ns(&base) >= MIN_RATE_BASE_NS;
             // It was set back: to a time before the base, or just after it.
             let is_behind = base
                 .ticks
                 .zip(moment.ticks)
-                .is_some_and(|(before, now)| now < before || is_late && self.rate.is_some());
+                .is_some_and(|(before, now)| now < before || is_late && self.slopes.is_some());
             if is_behind || is_late {
                 self.begin_rate(moment);
             }
@@ -347,14 +363,14 @@ impl ClaimMaker {
         // A counter that has jumped would be mistaken for one of another rate. And a kernel may
         // measure a suspend of less than a second as none: the counter then ran on, and no clock
         // did.
-        let continues = self.rate.is_none_or(|[last_slowest, last_fastest]| {
+        let continues = self.slopes.is_none_or(|[last_slowest, last_fastest]| {
             plus_ppb(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= plus_ppb(fastest, WANDER_PPB)
         });
         if !continues {
             self.begin_rate(moment);
             return false;
         }
-        self.rate = Some([slowest, fastest]);
+        self.slopes = Some([slowest, fastest]);
         self.rate_bases = Some([
             if since_ns(&base) >= 2 * RATE_BASE_NS { next } else { base },
             if since_ns(&next) >= RATE_BASE_NS { *moment } else { next },
@@ -363,27 +379,48 @@ impl ClaimMaker {
     }
 
     fn begin_rate(&mut self, moment: &Moment) {
-        (self.rate_bases, self.rate) = (Some([*moment; 2]), None);
+        (self.rate_bases, self.slopes) = (Some([*moment; 2]), None);
     }
 }
 
-/// The least and the greatest time of a tick, ns, with [`RATE_BITS`] places; `None` if the moments
+/// The earliest and the latest time that UTC can have been at `moment`, ns. `None` if the report is
+/// not plausible.
+fn utc_at(moment: &Moment, report: &Report) -> Option<[i64; 2]> {
+    let [least_ns, greatest_ns] = report.offset_ns;
+    let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
+    let latest_ns = moment.realtime_ns.saturating_add(greatest_ns).saturating_add(moment.width_ns);
+    let [slowest_ppb, fastest_ppb] = report.rates_ppb;
+    // BOUND: the times are so far from an end of the range that a day can be added, and the rates
+    // are near 1 and in order.
+    let is_plausible = earliest_ns >= DAY_NS
+        && latest_ns <= i64::MAX - 2 * DAY_NS
+        && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))
+        && -MAX_RATE_PPB <= slowest_ppb
+        && slowest_ppb <= fastest_ppb
+        && fastest_ppb <= MAX_RATE_PPB;
+    is_plausible.then_some([earliest_ns, latest_ns])
+}
+
+/// The least and the greatest time of a tick, ns, with [`SLOPE_BITS`] places; `None` if the moments
 /// do not tell.
-fn rate_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
+fn slopes_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
     let ticks = moment.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
-    let elapsed_ns = moment.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= LEAST_RATE_BASE_NS)?;
+    let elapsed_ns = moment.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= MIN_RATE_BASE_NS)?;
     let tolerance_ns = base.width_ns.saturating_add(moment.width_ns);
-    let rate = |ns: i64| {
-        let scaled = u128::try_from(ns).ok()? << RATE_BITS;
-        u64::try_from(scaled / u128::from(ticks)).ok().filter(|rate| *rate < LONGEST_TICK)
+    let slope = |ns: i64| {
+        let scaled = u128::try_from(ns).ok()? << SLOPE_BITS;
+        u64::try_from(scaled / u128::from(ticks)).ok().filter(|slope| *slope < MAX_SLOPE)
     };
-    Some([rate(elapsed_ns.saturating_sub(tolerance_ns))?, rate(elapsed_ns.saturating_add(tolerance_ns))? + 1])
+    Some([
+        slope(elapsed_ns.saturating_sub(tolerance_ns))?,
+        slope(elapsed_ns.saturating_add(tolerance_ns))? + 1,
+    ])
 }
 
 /// A rate, `ppb` faster, rounded down.
 fn plus_ppb(rate: u64, ppb: i64) -> u64 {
     const BILLION: i64 = 1_000_000_000;
-    // BOUND: `rate` is below 2^64 (`LONGEST_TICK`, and MAX_RATE_PPB more), `ppb` below a billion.
+    // BOUND: `rate` is below 2^64 (`MAX_SLOPE`, and MAX_RATE_PPB more), `ppb` below a billion.
     let factor = u128::try_from(BILLION.saturating_add(ppb)).unwrap_or(0);
     u64::try_from(u128::from(rate) * factor / u128::from(BILLION.unsigned_abs())).unwrap_or(u64::MAX)
 }

@@ -7,9 +7,9 @@ use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::Reference;
 
-use super::claim::{Claim, RATE_BITS, WORDS};
+use super::claim::{Claim, SLOPE_BITS, WORDS};
 use super::claim_maker::{ClaimMaker, Moment, POLL_NS};
-use super::published::Published;
+use super::latch::ClaimLatch;
 use super::source::{self, Kernel};
 use super::vmclock::VMCLOCK;
 use super::{UtcReading, UtcUnknown};
@@ -28,7 +28,7 @@ const REQUESTS: u32 = 3;
 
 /// The resolution of a clock that is made of a counter whose rate is not known yet, ns: that of the
 /// coarsest timer of a PC (`Clocksource::resolutions`).
-const COARSEST_NS: i64 = 280;
+const MAX_RESOLUTION_NS: i64 = 280;
 
 /// The device of a hypervisor that has a page of its own.
 const VMCLOCK_DEVICE: &CStr = c"/dev/vmclock0";
@@ -87,7 +87,7 @@ impl UtcPolls {
         let clocksource = facts::clocksource();
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || moment(engine, clocksource, resolution_ns);
-        let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.rate);
+        let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);
         let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return };
         // The second request in a row without an answer ends a claim (`claim_maker.rs`). This is
         // for a thread that is late with it.
@@ -106,8 +106,8 @@ impl UtcPolls {
             self.resolution_ticks = Some(resolution_ticks(&counter, &mut Scratch::new()));
         }
         let ticks = self.resolution_ticks.unwrap_or(1);
-        let by_counter_ns = self.claim_maker.rate.map_or(COARSEST_NS, |[_, fastest]| {
-            i64::try_from((u128::from(ticks) * u128::from(fastest)) >> RATE_BITS).unwrap_or(i64::MAX)
+        let by_counter_ns = self.claim_maker.slopes.map_or(MAX_RESOLUTION_NS, |[_, fastest]| {
+            i64::try_from((u128::from(ticks) * u128::from(fastest)) >> SLOPE_BITS).unwrap_or(i64::MAX)
         });
         let by_os = clocksource.resolutions(HardwareCounter::CLOCKSOURCE, 0);
         by_os.reference_ns.max(by_counter_ns).saturating_add(1)
@@ -122,8 +122,8 @@ impl UtcPolls {
 
 /// A reading where the counter does not serve, or the claim has ended.
 #[cold]
-pub(super) fn reading_by_os(published: &Published) -> Result<UtcReading, UtcUnknown> {
-    let read = published.read::<WORDS, _>(|| {
+pub(super) fn reading_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
+    let read = latch.read::<WORDS, _>(|| {
         let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
         // Afterwards: the machine was neither moved nor suspended before that reading.
         Some((raw_ns, VMCLOCK.marker(), OsClock.suspended_ns()))

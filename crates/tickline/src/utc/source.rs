@@ -20,7 +20,7 @@ const SLEW_PARTS: i64 = 8;
 
 /// The moment after the request, taken by `moment`, and what the best source that answers says
 /// of it. `None` if the clock was set or steered anew meanwhile, or the machine suspended. `rate`
-/// is the least and the greatest time of a tick, if it is known, ns with `RATE_BITS` places.
+/// is the least and the greatest time of a tick, if it is known, ns with `SLOPE_BITS` places.
 pub(super) fn ask(
     kernel: &mut Kernel,
     moment: impl Fn() -> Option<Moment>,

@@ -328,12 +328,12 @@ fn the_rates_of_a_claim_are_multiplied() {
     maker.claim(&moment(0), said(0, 0), VALID_NS);
     let report = Report { rates_ppb: [498_000, 500_000], ..said(0, 0).unwrap() };
     let claim = maker.claim(&moment(1), Ok(report), VALID_NS).unwrap();
-    let [slowest, fastest] = maker.rate.unwrap().map(u128::from);
+    let [slowest, fastest] = maker.slopes.unwrap().map(u128::from);
     let billion = 1_000_000_000_u128;
     let greatest = fastest * (billion + 500_000) * (billion + 1_000) / billion / billion;
     let least = slowest * (billion + 498_000) * (billion - 1_000) / billion / billion;
-    assert!((greatest..greatest + 4).contains(&claim.by_counter.rates[1].into()));
-    assert!((least - 4..=least).contains(&claim.by_counter.rates[0].into()));
+    assert!((greatest..greatest + 4).contains(&claim.by_counter.slopes[1].into()));
+    assert!((least - 4..=least).contains(&claim.by_counter.slopes[0].into()));
 }
 
 /// What any bytes could make a source say.

@@ -9,7 +9,7 @@
 //! each answer.
 
 use super::unknown_rates_ppb;
-use crate::utc::claim::RATE_BITS;
+use crate::utc::claim::SLOPE_BITS;
 use crate::utc::claim_maker::{Moment, Report, WANDER_PPB};
 use crate::utc::vmclock::NO_PAGE;
 use crate::utc::{UtcSource, UtcUnknown};
@@ -165,7 +165,7 @@ impl Segment {
         let error_ppb = i64::try_from(period_error_ppb).ok()? + 1;
         // The daemon's time of 2^48 ticks against that of `CLOCK_MONOTONIC_RAW`.
         let [slowest, fastest] = rate;
-        let (utc, raw) = (in_ns(1 << RATE_BITS)?, i128::from(slowest));
+        let (utc, raw) = (in_ns(1 << SLOPE_BITS)?, i128::from(slowest));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
         // How well that is known.
         let width = u128::from(fastest.saturating_sub(slowest));

@@ -41,7 +41,7 @@ fn moment(disruption: u64) -> Moment {
 }
 
 /// By `CLOCK_MONOTONIC_RAW` a tick is 20 to 21 ppm longer than by UTC.
-const RATE: [u64; 2] = [2_000_040_000 << (RATE_BITS - 32), 2_000_042_000 << (RATE_BITS - 32)];
+const RATE: [u64; 2] = [2_000_040_000 << (SLOPE_BITS - 32), 2_000_042_000 << (SLOPE_BITS - 32)];
 
 fn said(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
     segment.report(&moment(marker), Some(RATE), 7_000, AS_OF_NS + 1_000_000_000)

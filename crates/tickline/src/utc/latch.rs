@@ -19,13 +19,13 @@ struct Slot([AtomicU64; WORDS]);
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct Published {
+pub(crate) struct ClaimLatch {
     /// How many claims were published. The newest is in the slot of this number, modulo `SLOTS`.
     newest: AtomicUsize,
     slots: [Slot; SLOTS],
 }
 
-impl Published {
+impl ClaimLatch {
     /// Nothing is published: all words are 0, which is a claim of nothing.
     pub(crate) const fn new() -> Self {
         let slots = [const { Slot([const { AtomicU64::new(0) }; WORDS]) }; SLOTS];
@@ -91,20 +91,20 @@ mod tests {
     fn ordering_a_copy_is_one_claim_and_the_newest() {
         // As many as Miri needs to let a reader be overtaken.
         const LAST: u64 = 24;
-        let published = Published::new();
+        let latch = ClaimLatch::new();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for number in 1..=LAST {
                     let mut words = [number; WORDS];
                     words[BY_COUNTER - 1] = 0;
-                    published.publish(&Claim::from_words(&words));
+                    latch.publish(&Claim::from_words(&words));
                 }
             });
             let mut newest = 0;
             while newest < LAST {
-                let part = published.read::<BY_COUNTER, _>(|| Some(())).unwrap().0.to_words();
+                let part = latch.read::<BY_COUNTER, _>(|| Some(())).unwrap().0.to_words();
                 assert!(part[..BY_COUNTER - 1].iter().all(|word| *word == part[0]), "{part:?}");
-                let words = published.read::<WORDS, _>(|| Some(())).unwrap().0.to_words();
+                let words = latch.read::<WORDS, _>(|| Some(())).unwrap().0.to_words();
                 let same = [&words[..BY_COUNTER - 1], &words[BY_COUNTER..]].concat();
                 assert!(same.iter().all(|word| *word == same[0]), "{words:?}");
                 assert!(same[0] >= newest, "{} after {newest}", same[0]);
@@ -116,10 +116,10 @@ mod tests {
     /// A reader sleeps between the claim and the clock, and meanwhile the claim is withdrawn.
     #[test]
     fn a_claim_is_the_newest_when_the_clock_is_read_after_it() {
-        let published = Published::new();
+        let latch = ClaimLatch::new();
         let mut clocks = [UtcUnknown::Disrupted, UtcUnknown::Expired].into_iter();
-        let read = published.read::<WORDS, _>(|| {
-            clocks.next().into_iter().for_each(|why| published.publish(&Claim::none(why)));
+        let read = latch.read::<WORDS, _>(|| {
+            clocks.next().into_iter().for_each(|why| latch.publish(&Claim::none(why)));
             Some(())
         });
         assert_eq!(read.map(|(claim, ())| claim.then), Some(UtcUnknown::Expired));
