@@ -4,7 +4,7 @@
 //! A driver is a thread, the program or a reader. Each calls [`DrivenClock::maintain`], which takes
 //! the clock's lock, has the gates judged if that is due, runs an iteration, and notes when the
 //! next one is due. [`Platform`] is what a driver needs for that from the system and the program:
-//! `tickline`'s engine, the simulator and the models for loom each have one.
+//! `tickline`'s engine is one, the simulator has another.
 
 use crate::cell::LineCell;
 use crate::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS, Iteration, Outcome};
@@ -21,12 +21,14 @@ pub struct LockedState {
     pub control: Control,
     /// The facts of the last judgement.
     pub facts: Facts,
-    /// Whether the last judgement of this process has found the gates open.
+    /// Whether the last judgement has found the gates open. A child that was forked while nobody
+    /// had the lock goes on with that.
     is_admitted: bool,
 }
 
 impl LockedState {
     const fn new() -> Self {
+        // A place-holder: a judgement sets the resolutions, and each iteration the rest.
         let config = Config {
             interval_ns: *INTERVAL_RANGE_NS.start(),
             resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
@@ -35,19 +37,22 @@ impl LockedState {
         Self { control: Control::new(config), facts: Facts::UNKNOWN, is_admitted: false }
     }
 
-    /// Has the gates judged before the next iteration. For a forked child that takes the lock over
-    /// from a thread of its parent.
-    pub fn forget_judgement(&mut self) {
+    /// Has the gates judged before the next iteration.
+    fn forget_judgement(&mut self) {
         (self.facts, self.is_admitted) = (Facts::UNKNOWN, false);
     }
 }
 
 /// What a clock needs from the system and the program. It closes and opens the gate of the common
 /// line, too.
-pub trait Platform: Closable {
-    /// Takes the clock's lock. Resets it by
-    /// [`forget_judgement`](LockedState::forget_judgement).
-    fn try_lock<'a>(&self, lock: &'a TryLock<LockedState>) -> Option<LockGuard<'a, LockedState>>;
+///
+/// # Safety
+///
+/// All platforms that are ever used with one [`DrivenClock`] return tokens by the contract of
+/// [`TryLock::try_lock`].
+pub unsafe trait Platform: Closable {
+    /// The token of this process.
+    fn lock_token(&self) -> u64;
 
     /// The time by the reference, ns.
     fn monotonic_ns(&self) -> i64;
@@ -55,11 +60,12 @@ pub trait Platform: Closable {
     /// The interval of the next iteration, ns.
     fn interval_ns(&self) -> u64;
 
-    /// Judges the gates for `lines`. If all are open, begins the control loop anew. `None` without
-    /// the facts.
+    /// Judges the gates for `lines`. If all are open, begins the control loop anew. `None` if
+    /// another thread collects the facts.
     fn judge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
 
-    /// Judges the gates again. `None` if nothing has changed that concerns the present line.
+    /// As [`judge`](Self::judge). `None` also if nothing has changed that concerns the present
+    /// line.
     fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
 
     /// One iteration of the common line's control loop. `None` without a counter.
@@ -84,9 +90,12 @@ impl<S> DrivenClock<S> {
         Self { shared, locked: TryLock::new(LockedState::new()), keeper: GateKeeper::new() }
     }
 
-    /// The lock; `None` while another thread has it.
+    /// The lock; `None` while another thread has it. A forked child takes it over from a thread of
+    /// its parent. The control loop may be half changed then, until a judgement begins it anew.
     pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, LockedState>> {
-        platform.try_lock(&self.locked)
+        // SAFETY: the platform promises that the token is by the contract. So does whoever takes
+        // this lock otherwise.
+        unsafe { self.locked.try_lock(platform.lock_token(), LockedState::forget_judgement) }
     }
 
     /// The lock, with the gates judged and a control loop that may iterate, and the lines for which
@@ -105,8 +114,8 @@ impl<S> DrivenClock<S> {
     }
 
     /// An iteration of the common line's control loop, and a second one after a recovery. `None` if
-    /// another thread has the lock, a gate is closed, or each CPU has a line: a common line would
-    /// be wrong on some. Never waits, allocates or panics.
+    /// another thread has the lock, a gate is closed or is to be judged next, or each CPU has a
+    /// line: a common line would be wrong on some. Waits for nobody.
     pub fn maintain(&self, platform: &impl Platform, driven_by: DrivenBy) -> Option<Iteration> {
         let (mut locked, lines) = self.lock_judged(platform)?;
         match lines {
@@ -135,8 +144,8 @@ impl<S> DrivenClock<S> {
     }
 
     /// Judges the gates again if facts have changed since the last judgement. If the present line
-    /// can't go on then, it ends, and `true` says that the next iteration should be now. `false`
-    /// also while another thread has the lock.
+    /// can't go on then, it ends. `true` says that the gates were judged, and that the next iteration
+    /// should be now.
     pub fn review(&self, platform: &impl Platform) -> bool {
         let Some(mut locked) = self.lock(platform) else { return false };
         let judge = |lines| {

@@ -58,7 +58,7 @@
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](sample::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
 //! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that returns `None`, [`read_slow`](shared::SharedClock::read_slow) |
-//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Iteration`](control::Iteration) said. Several callers share it through a [`DrivenClock`](driver::DrivenClock) |
+//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Iteration`](control::Iteration) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
 //! | trust | [`gate::judge`] for each gate, over the facts that are known. No other code checks whether the counter keeps its rate |
 //!
 //! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: only one context of
@@ -97,9 +97,9 @@
 //!
 //! [`counter`], [`sample`], [`control`], [`shared`], [`gate`] and, in [`cell`],
 //! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
-//! [`Slope`](cell::Slope) follow semantic versioning. [`driver`], [`per_cpu`], [`try_lock`],
-//! [`state`] and the rest of [`cell`] may change with every minor version: they are public for
-//! `tickline`, which drives its clocks through them, and for the simulator, which has its own cell.
+//! [`Slope`](cell::Slope) follow semantic versioning. [`per_cpu`], [`try_lock`], [`state`] and the
+//! rest of [`cell`] may change with every minor version: they are public for `tickline`, which
+//! drives its clocks through them, and for the simulator, which has its own cell.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
@@ -112,6 +112,7 @@ mod comparison;
 pub mod control;
 pub mod counter;
 mod discipline;
+#[doc(hidden)] // for tickline's own clocks and simulator, as `gate::keeper`
 pub mod driver;
 mod estimate;
 pub mod gate;

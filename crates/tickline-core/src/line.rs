@@ -51,7 +51,8 @@ impl Slope {
         let bits = u128::from(self.bits);
         // BOUND: ns < 2^64, so the numerator is below 2^112 + 2^64.
         let numerator = (u128::from(ns) << FRACTION_BITS).saturating_add(bits.saturating_sub(1));
-        numerator.checked_div(bits).and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(u64::MAX)
+        let Some(ticks) = numerator.checked_div(bits) else { return u64::MAX };
+        u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
     /// This slope raised by `ppb` (lowered if negative), saturating at 0 and at the largest slope.

@@ -158,7 +158,8 @@ impl Calibration {
     /// Runs iterations until the next one is so far away that the thread may leave the CPU. Returns
     /// the last one; `None` if the thread was not on the CPU.
     ///
-    /// `iterate` puts the thread on the CPU, and calls [`maintain`]. `wait` waits there for a time,
+    /// The driver of `config` does not matter. `iterate` puts the thread on the CPU, and calls
+    /// [`maintain`]. `wait` waits there for a time,
     /// ns; if it returns `false`, something else is to be done first.
     pub fn run(
         &mut self,

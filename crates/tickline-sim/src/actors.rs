@@ -12,7 +12,6 @@ use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{BoundedReading, Event, SharedClock, SlowReading, Source};
-use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
 use crate::limits::valid_intervals;
@@ -486,11 +485,10 @@ impl Closable for Context {
     }
 }
 
-impl Platform for Context {
-    fn try_lock<'a>(&self, lock: &'a TryLock<LockedState>) -> Option<LockGuard<'a, LockedState>> {
-        // SAFETY: the token is the same for all actors of this process, and a forked one gets
-        // another.
-        unsafe { lock.try_lock(self.clock.token.get(), LockedState::forget_judgement) }
+// SAFETY: the token is the same for all actors of a process, and a forked one gets another.
+unsafe impl Platform for Context {
+    fn lock_token(&self) -> u64 {
+        self.clock.token.get()
     }
 
     fn monotonic_ns(&self) -> i64 {

@@ -279,7 +279,7 @@ impl Engine {
 
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
-        // SAFETY: as in `Engine::try_lock`.
+        // SAFETY: as for `impl Platform`.
         unsafe { self.collector.try_lock(sys::lock_token(), Collector::begin_anew) }
     }
 }

@@ -51,10 +51,10 @@ impl Closable for Process {
     }
 }
 
-impl Platform for Process {
-    fn try_lock<'a>(&self, lock: &'a TryLock<LockedState>) -> Option<LockGuard<'a, LockedState>> {
-        // SAFETY: a guard of another process is not used.
-        unsafe { lock.try_lock(self.token.get(), LockedState::forget_judgement) }
+// SAFETY: no guard is used any more when the token changes.
+unsafe impl Platform for Process {
+    fn lock_token(&self) -> u64 {
+        self.token.get()
     }
 
     fn monotonic_ns(&self) -> i64 {
@@ -62,7 +62,7 @@ impl Platform for Process {
     }
 
     fn interval_ns(&self) -> u64 {
-        CONFIG.interval_ns
+        CONFIG.interval_ns * 2
     }
 
     fn judge(&self, _: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
@@ -125,4 +125,26 @@ fn a_recovery_is_followed_by_another_iteration_at_once() {
     let process = Process::new();
     let first = core::iter::repeat_with(|| process.maintain()).find(|it| *it != Some(Outcome::Calibrating));
     assert_eq!(first, Some(Some(Outcome::Published)));
+}
+
+/// It would be wrong on some CPUs.
+#[test]
+fn no_common_line_comes_beside_those_of_the_cpus() {
+    let process = Process::new();
+    process.until_published();
+    process.clock.keeper.set_lines(Lines::PerCpu);
+    assert!((0..100).all(|_| {
+        process.machine().pass(CONFIG.interval_ns);
+        process.maintain().is_none()
+    }));
+    assert!(!process.clock.shared.cell.load().is_published());
+}
+
+/// The judge has begun the loop with others.
+#[test]
+fn an_iteration_has_the_interval_and_the_driver_of_its_caller() {
+    let process = Process::new();
+    let _ = process.clock.maintain(&process, DrivenBy::Readers);
+    let config = process.clock.lock(&process).unwrap().control.config;
+    assert_eq!((config.interval_ns, config.driven_by), (2 * CONFIG.interval_ns, DrivenBy::Readers));
 }

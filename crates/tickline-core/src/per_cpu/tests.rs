@@ -263,3 +263,29 @@ fn an_id_outside_of_the_table_reads_nothing() {
     assert!(read_slow(clocks, board, board.machine).is_none());
     assert!(maintain(&mut Control::new(CONFIG), &clocks[0], 0, board, board.machine).is_none());
 }
+
+/// The short line of a recovery is replaced before anything is waited for. A CPU that the thread
+/// can't reach is tried again after an interval, or a quarter earlier.
+#[test]
+fn a_pass_decides_who_drives_and_when_it_comes_back() {
+    let outcomes = Cell::new(0);
+    let mut calibration = Calibration::new(CONFIG);
+    let iterate = |control: &mut Control| {
+        assert_eq!(control.config.driven_by, DrivenBy::PinnedThread);
+        outcomes.set(outcomes.get() + 1);
+        let outcome = if outcomes.get() == 1 { Outcome::Recovered } else { Outcome::Published };
+        Some(Iteration { outcome, next_in_ns: 50_000 })
+    };
+    let stop = |_| {
+        assert_eq!(outcomes.get(), 2);
+        false
+    };
+    assert!(calibration.run(&CONFIG, iterate, stop, || 1_000).is_some());
+    assert_eq!(calibration.due_ns(), 51_000);
+    assert!(calibration.run(&CONFIG, |_| None, |_| panic!("nobody is there"), || 0).is_none());
+    let interval_ns = CONFIG.interval_ns.cast_signed();
+    assert_eq!(calibration.due_ns(), interval_ns);
+    assert!(calibration.is_ready(interval_ns - interval_ns / 4) && !calibration.is_ready(interval_ns / 2));
+    calibration.force_due();
+    assert_eq!(calibration.due_ns(), i64::MIN);
+}

@@ -25,7 +25,6 @@ use tickline_core::gate::{
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, SharedClock};
 use tickline_core::state::Phase;
-use tickline_core::try_lock::{LockGuard, TryLock};
 
 use super::Engine;
 use crate::options::{Probes, Settings};
@@ -327,13 +326,12 @@ impl Closable for Engine {
     }
 }
 
-impl Platform for Engine {
-    fn try_lock<'a>(&self, lock: &'a TryLock<LockedState>) -> Option<LockGuard<'a, LockedState>> {
-        // SAFETY: the token is the same for all processes that share this memory, and differs from
-        // that of each process whose copy this memory is; where that cannot be known, it is the
-        // same for all. POSIX forbids a program to fork in a signal handler and to return from it
-        // in the child.
-        unsafe { lock.try_lock(sys::lock_token(), LockedState::forget_judgement) }
+// SAFETY: the token is the same for all processes that share this memory, and differs from that of
+// each process whose copy this memory is; where that cannot be known, it is the same for all. POSIX
+// forbids a program to fork in a signal handler and to return from it in the child.
+unsafe impl Platform for Engine {
+    fn lock_token(&self) -> u64 {
+        sys::lock_token()
     }
 
     fn monotonic_ns(&self) -> i64 {
