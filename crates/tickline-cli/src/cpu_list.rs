@@ -7,14 +7,14 @@ use tickline::{cpu_list, exchange};
 
 /// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`,
 /// `arch/x86/Kconfig`).
-const CPU_IDS: usize = 8_192;
+const MAX_CPUS: usize = 8_192;
 
 /// Reads a list as a user writes it.
 pub(crate) fn parse(value: &str) -> Result<BTreeSet<u32>, String> {
     match cpu_list::ids_in_list(value.as_bytes()) {
         None => Err(format!("{value} is not a list of CPUs such as 0-3,8")),
-        Some(ids) if ids > CPU_IDS => {
-            Err(format!("{value} names CPU {}, but the last CPU of any kernel is {}", ids - 1, CPU_IDS - 1))
+        Some(ids) if ids > MAX_CPUS => {
+            Err(format!("{value} names CPU {}, but the last CPU of any kernel is {}", ids - 1, MAX_CPUS - 1))
         }
         Some(ids) => {
             let named = (0..ids).filter(|cpu| cpu_list::contains(value.as_bytes(), *cpu));

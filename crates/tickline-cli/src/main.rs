@@ -4,7 +4,7 @@
 //! (`machine`) -> a document (`document`) -> findings (`diagnose`) -> output (`output`): the same
 //! document as text, JSON or HTML.
 //!
-//! Types that several of these share stand in files that import nothing of the others: `exit`,
+//! What several of these share stand in files that import nothing of the others: `exit`,
 //! `cpu_list`.
 
 #![deny(unsafe_code)]

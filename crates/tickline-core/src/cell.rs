@@ -33,12 +33,13 @@ use crate::units::ticks_between;
 pub use crate::line::{Line, Slope};
 pub use crate::units::FixedNs;
 
-/// What a cell holds at a moment: the state, and the ticks for which its line may be used.
+/// A state, and the ticks for which its line may be used: what a cell holds at a moment, or is to
+/// hold.
 ///
 /// What a reader has loaded from a slot does not count until a second look has confirmed the state,
 /// or a swap from this state has succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct WindowedLine {
     /// The line, and what the clock may do.
     pub state: LineState,
     /// The first tick at which the line may be used; without a line, that of the last one.
@@ -49,7 +50,7 @@ pub struct Snapshot {
     pub shift: u32,
 }
 
-impl Snapshot {
+impl WindowedLine {
     /// For how long the line is valid, ticks from its start: twice its window. Past the window
     /// readers take the slow path.
     pub(crate) const fn valid_ticks(&self) -> u64 {
@@ -163,10 +164,10 @@ pub trait StateCell {
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
     /// The state, and the ticks for which its line may be used, whatever the phase.
-    fn snapshot(&self) -> Snapshot {
+    fn snapshot(&self) -> WindowedLine {
         let state = self.load();
         let (start_ticks, window_ticks) = self.slot(state).window();
-        Snapshot { state, start_ticks, window_ticks, shift: Self::SHIFT }
+        WindowedLine { state, start_ticks, window_ticks, shift: Self::SHIFT }
     }
 
     /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it
@@ -176,7 +177,13 @@ pub trait StateCell {
     /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
     /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
     /// happened.
-    fn publish(&self, from: LineState, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool;
+    fn publish(
+        &self,
+        from: LineState,
+        line: &WindowedLine,
+        bounds: &Bounds,
+        suspended_ns: Option<i64>,
+    ) -> bool;
 }
 
 /// The cell; [`StateCell`] has its functions. `SHIFT` is the shift of the counter whose lines the
@@ -224,7 +231,7 @@ const UNKNOWN: i64 = i64::MIN;
 
 // ORDERING for loads from a slot: Relaxed. The first load of the state acquires, which keeps the
 // loads behind it. The fence of the second look keeps them before that look.
-const SLOT: Ordering = Ordering::Relaxed;
+const SLOT_LOAD: Ordering = Ordering::Relaxed;
 
 /// What one slot holds.
 #[derive(Debug, Clone, Copy)]
@@ -244,18 +251,18 @@ impl SlotView<'_> {
     #[inline(always)]
     #[must_use]
     pub fn window(&self) -> (u64, u64) {
-        (self.start_ticks(), self.slots.window_ticks[self.slot as usize].load(SLOT))
+        (self.start_ticks(), self.slots.window_ticks[self.slot as usize].load(SLOT_LOAD))
     }
 
     #[inline(always)]
     fn start_ticks(&self) -> u64 {
-        self.slots.start_ticks[self.slot as usize].load(SLOT)
+        self.slots.start_ticks[self.slot as usize].load(SLOT_LOAD)
     }
 
     /// The line's `b` in Unix time, ns.
     #[inline(always)]
     pub(crate) fn unix_b(&self) -> i64 {
-        self.slots.unix_b[self.slot as usize].load(SLOT)
+        self.slots.unix_b[self.slot as usize].load(SLOT_LOAD)
     }
 
     /// The bounds of the line, whose `b` this is.
@@ -266,14 +273,14 @@ impl SlotView<'_> {
         let start_ticks = self.start_ticks();
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
             start_ticks,
-            base_ns: base.load(SLOT),
-            slope: Slope { bits: slope.load(SLOT) },
+            base_ns: base.load(SLOT_LOAD),
+            slope: Slope { bits: slope.load(SLOT_LOAD) },
         };
         Bounds {
             lower: bound(&words.lower_base_ns, &words.lower_slope),
             upper: bound(&words.upper_base_ns, &words.upper_slope),
             unix_offset_ns: self.unix_b().wrapping_sub(b),
-            unix_bound_ns: words.unix_bound_ns.load(SLOT),
+            unix_bound_ns: words.unix_bound_ns.load(SLOT_LOAD),
             ..Bounds::default()
         }
     }
@@ -281,14 +288,14 @@ impl SlotView<'_> {
     /// What the line rests on.
     pub(crate) fn evidence(&self) -> Evidence {
         let words = &self.bounds[self.slot as usize];
-        let suspended_ns = words.suspended_ns.load(SLOT);
+        let suspended_ns = words.suspended_ns.load(SLOT_LOAD);
         Evidence {
-            proven: Point { ticks: words.proven_ticks.load(SLOT), ns: words.proven_ns.load(SLOT) },
+            proven: Point { ticks: words.proven_ticks.load(SLOT_LOAD), ns: words.proven_ns.load(SLOT_LOAD) },
             suspended_ns: Some(suspended_ns).filter(|ns| *ns != UNKNOWN),
         }
     }
 
-    fn fill(&self, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) {
+    fn fill(&self, line: &WindowedLine, bounds: &Bounds, suspended_ns: Option<i64>) {
         let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
         let slot = self.slot as usize;
         let words = &self.bounds[slot];
@@ -379,7 +386,13 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
         self.state.swap(from, to)
     }
 
-    fn publish(&self, from: LineState, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(
+        &self,
+        from: LineState,
+        line: &WindowedLine,
+        bounds: &Bounds,
+        suspended_ns: Option<i64>,
+    ) -> bool {
         debug_assert!(line.state.is_published(), "a state without a line is swapped in");
         self.slot(line.state).fill(line, bounds, suspended_ns);
         self.state.swap(from, line.state)

@@ -21,7 +21,7 @@
 //! otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
 //! configured one. `control/schedule.rs` has the reasons.
 
-use crate::cell::{Snapshot, StateCell};
+use crate::cell::{StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{BurstSize, Reference, Resolutions, UnixTrack, burst};
@@ -381,12 +381,12 @@ impl Control {
 /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
 #[inline(never)]
 fn end_line<S: StateCell>(
-    line: &Snapshot,
+    line: &WindowedLine,
     shared: &SharedClock<S>,
     counter: &impl Counter,
     reference: &impl Reference,
 ) {
-    let replacing = Snapshot { state: line.state.replacing(), ..*line };
+    let replacing = WindowedLine { state: line.state.replacing(), ..*line };
     if shared.cell.swap(line.state, replacing.state) {
         shared.help(&replacing, counter, reference);
     }

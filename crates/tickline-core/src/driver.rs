@@ -66,7 +66,7 @@ pub unsafe trait Platform: Closable {
 
     /// As [`judge`](Self::judge). `None` also if nothing has changed that concerns the present
     /// line.
-    fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
+    fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
 
     /// One iteration of the common line's control loop. `None` without a counter.
     fn iterate(&self, control: &mut Control) -> Option<Iteration>;
@@ -149,7 +149,7 @@ impl<S> DrivenClock<S> {
     pub fn review(&self, platform: &impl Platform) -> bool {
         let Some(mut locked) = self.lock(platform) else { return false };
         let judge = |lines| {
-            let judged = platform.review(lines, &mut locked)?;
+            let judged = platform.rejudge(lines, &mut locked)?;
             locked.is_admitted = judged.is_ok();
             Some(judged)
         };

@@ -32,7 +32,7 @@
 
 use core::cell::Cell;
 
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{LineCell, StateCell, WindowedLine};
 use crate::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
@@ -87,7 +87,7 @@ pub fn read_slow<S: StateCell>(
         // anything about the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
-        let unfinished = |seen: &Snapshot| {
+        let unfinished = |seen: &WindowedLine| {
             // Rule 3: the writer is this CPU's, and does not run while this does.
             if ticks_here().is_some_and(|ticks| clock.help_at(seen, ticks, None, reference)) {
                 clock.events.count(Event::Help);

@@ -4,7 +4,7 @@
 //! `DESIGN.md`, section "Order", has the rules of order, and the place of each. The functions name
 //! the rules by number.
 
-use crate::cell::{LineCell, Snapshot, StateCell};
+use crate::cell::{LineCell, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::sample::{Point, Reference};
 use crate::state::{Phase, is_supported};
@@ -59,12 +59,12 @@ impl<S: StateCell> SharedClock<S> {
     /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn expire(
         &self,
-        line: &Snapshot,
+        line: &WindowedLine,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) {
-        let replacing = Snapshot { state: line.state.replacing(), ..*line };
+        let replacing = WindowedLine { state: line.state.replacing(), ..*line };
         if !self.cell.swap(line.state, replacing.state) {
             return;
         }
@@ -79,7 +79,12 @@ impl<S: StateCell> SharedClock<S> {
     /// seen. No reading of the old line that counts is later than this tick by more than the
     /// margin. A first publication goes back to the state before it. Returns whether this call
     /// changed the state.
-    pub(crate) fn help(&self, seen: &Snapshot, counter: &impl Counter, reference: &impl Reference) -> bool {
+    pub(crate) fn help(
+        &self,
+        seen: &WindowedLine,
+        counter: &impl Counter,
+        reference: &impl Reference,
+    ) -> bool {
         // The end of a first publication needs no tick.
         let ticks = if seen.state.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
         self.help_at(seen, ticks, None, reference)
@@ -89,7 +94,7 @@ impl<S: StateCell> SharedClock<S> {
     /// [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn help_at(
         &self,
-        seen: &Snapshot,
+        seen: &WindowedLine,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,

@@ -5,14 +5,15 @@
 //!
 //! | the sample | means | consequence |
 //! |---|---|---|
-//! | is inside | nothing | the maximum drift halves with each interval's time |
-//! | is inside, but no line passes through it and the older ones | the rate changed a little | the maximum drift doubles, up to 200 ppb |
-//! | is outside by little | the rate changed by more than the maximum drift | a bound violation is counted; the maximum drift grows by twice the excess, to 200 ppb at least |
+//! | is inside | nothing | the assumed change of rate halves with each interval's time |
+//! | is inside, but no line passes through it and the older ones | the rate changed a little | the assumed change doubles, up to 200 ppb |
+//! | is outside by little | the rate changed by more than was assumed | a bound violation is counted; the assumed change grows by twice the excess, to 200 ppb at least |
 //! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
 //! | comes after a break of four intervals | the rate may have changed unseen | everything learnt is void |
 //!
-//! - **The maximum drift is 5 ppb until something contradicts it.** A change of `adjtimex`'s
-//!   frequency widens it by as much at once, and shortens the next interval to a sixteenth.
+//! - **The assumed change of rate is 5 ppb until something contradicts it.** A change of
+//!   `adjtimex`'s frequency widens it by as much at once, and shortens the next interval to a
+//!   sixteenth. The maximum drift of a line is this, and what is not known of the rate.
 
 mod dither;
 
@@ -138,7 +139,7 @@ impl StabilityMonitor {
     ) -> bool {
         let departure = self.departure(sample, slope);
         let contradiction = self.contradiction(sample);
-        let is_consistent = self.is_consistent(sample, contradiction, slope, interval_ns, events);
+        let is_consistent = self.check_sample(sample, contradiction, slope, interval_ns, events);
         if let Some(departure) = departure
             && contradiction.is_none()
             && is_consistent
@@ -151,8 +152,9 @@ impl StabilityMonitor {
         is_consistent
     }
 
-    /// Whether `sample` is consistent with what is known. If it is not, forgets that.
-    fn is_consistent(
+    /// Whether `sample` is consistent with what is known. If it is not, forgets that. Either way it
+    /// adapts the assumed change of rate.
+    fn check_sample(
         &mut self,
         sample: &Sample,
         contradiction: Option<(u128, u128)>,
@@ -201,8 +203,8 @@ impl StabilityMonitor {
         true
     }
 
-    /// A change of the kernel's steering widens the maximum drift by as much, and shortens the
-    /// next interval to a sixteenth.
+    /// A change of the kernel's steering widens the assumed change of rate by as much, and shortens
+    /// the next interval to a sixteenth.
     fn add_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
         if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb)
             && before != now
@@ -294,8 +296,8 @@ impl StabilityMonitor {
         self.history.thin(slope);
         let within = self.slopes_within_dither();
         self.add_fit(fit.as_ref(), within.as_ref(), dropped, events);
-        // A reference that ran backwards makes a slope of 0. Its line would stand still for
-        // hours, and the cell takes slope 0 for a line that was never published.
+        // A reference that ran backwards makes a slope of 0, which says nothing about the counter.
+        // Refused later, it would count as a counter that is too slow.
         match fit {
             Some(fit) if fit.slope_min > Slope::default() && fit.spread_ppb() <= MAX_SPREAD_PPB => Some(fit),
             _ => None,

@@ -14,10 +14,10 @@
 //!
 //! ```text
 //! 15  6   5         4      3      2           1              0
-//! [ count | no Unix | gate | slot | replacing | fast path Unix | fast path ]
+//! [ count | no Unix | gate | slot | changing  | fast path Unix | fast path ]
 //! ```
 //!
-//! | phase | `m` | `replacing` | `b` | who may read the counter |
+//! | phase | `m` | `changing` | `b` | who may read the counter |
 //! |---|---|---|---|---|
 //! | no line | tag alone | 0 | the high-water mark, exactly | nobody |
 //! | first publication | tag alone | 1 | the high-water mark | the writer |

@@ -7,7 +7,7 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::cell::{Bounds, LineCell, SlotView, Snapshot, StateCell};
+use crate::cell::{Bounds, LineCell, SlotView, StateCell, WindowedLine};
 use crate::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::sample::{Reference, Resolutions};
@@ -235,7 +235,13 @@ impl StateCell for HookedCell {
         self.machine.hooks.run(Step::Swap(to));
         self.inner.swap(from, to)
     }
-    fn publish(&self, from: LineState, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(
+        &self,
+        from: LineState,
+        line: &WindowedLine,
+        bounds: &Bounds,
+        suspended_ns: Option<i64>,
+    ) -> bool {
         self.machine.hooks.run(Step::Publish(line.state));
         let swapped = self.inner.publish(from, line, bounds, suspended_ns);
         self.machine.hooks.run(Step::Published);

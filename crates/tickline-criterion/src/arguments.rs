@@ -103,7 +103,7 @@ pub(crate) fn includes_disturbed() -> bool {
 /// this crate's are among them, this runs the program again without them, and with variables set.
 /// This process then exits with the exit code of the other one. If the other one cannot be started,
 /// criterion refuses the argument. A path that is not a file ends this process.
-pub(crate) fn act() {
+pub(crate) fn run_again_without_own() {
     let Ok(program) = env::current_exe() else { return };
     let (mut again, mut is_own) = (Command::new(program), false);
     let mut arguments = env::args_os().skip(1);

@@ -124,7 +124,7 @@ impl CounterTimeBuilder {
             let message = format!("settle of {:?} is outside {least:?} to {most:?}", self.settle);
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }
-        arguments::act();
+        arguments::run_again_without_own();
         if arguments::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::ListMode, message.to_owned());

@@ -83,8 +83,8 @@ impl Clock {
             },
             driven_by: if setup.per_cpu { DrivenBy::PinnedThread } else { DrivenBy::Timer },
         };
-        let shared = |unit| SharedClock::new(SteppedCell::new(Rc::clone(world), unit));
-        let cpus = if setup.per_cpu { world.units.len() } else { 0 };
+        let shared = |cell| SharedClock::new(SteppedCell::new(Rc::clone(world), cell));
+        let cpus = if setup.per_cpu { world.cells.len() } else { 0 };
         Self {
             driven: DrivenClock::new(shared(ONE_LINE)),
             cpu_clocks: (0..cpus).map(shared).collect(),
@@ -179,9 +179,9 @@ impl Context {
     }
 
     /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
-    pub(crate) fn iterate(&self, unit: usize, control: &mut Control) -> Option<Iteration> {
+    pub(crate) fn iterate(&self, cell: usize, control: &mut Control) -> Option<Iteration> {
         let now_ps = self.world.now_ps.get();
-        let own_unit = &self.world.units[unit];
+        let own_unit = &self.world.cells[cell];
         let last_ps = own_unit.iteration_began_ps.replace(now_ps);
         if now_ps - last_ps > 2 * self.clock.config.interval_ns * PS {
             self.check.disturbed(now_ps); // there was no iteration for a while
@@ -192,8 +192,8 @@ impl Context {
         }
         let last = own_unit.newest_start_ticks.get();
         let access = self.access();
-        let iteration = match self.clock.cpu_clocks.get(unit) {
-            Some(shared) => per_cpu::maintain(control, shared, unit, &access, &access),
+        let iteration = match self.clock.cpu_clocks.get(cell) {
+            Some(shared) => per_cpu::maintain(control, shared, cell, &access, &access),
             None => Some(control.maintain(self.clock.shared(), &access, &access)),
         };
         let mut counts = self.world.counts.borrow_mut();
@@ -296,7 +296,7 @@ impl Context {
     /// refuses.
     fn read_fast(&self, kind: ReadKind, begin: Begin) -> bool {
         let (shared, clocks, access) = (self.clock.shared(), &self.clock.cpu_clocks, self.access());
-        let unit = || self.world.me().last_read.get().unit;
+        let cell = || self.world.me().last_read.get().cell;
         let complete = || self.world.step(Step::End);
         let now = || CpuCounter::now(&access);
         let now_ordered = || CpuCounter::now_ordered(&access);
@@ -305,7 +305,7 @@ impl Context {
             (ReadKind::Bounds, _) => {
                 let Some(reading) = self.read_bounds() else { return false };
                 complete();
-                self.check.end(begin, unit(), reading.ns, ReadPath::FastPath, true);
+                self.check.end(begin, cell(), reading.ns, ReadPath::FastPath, true);
                 self.check.bounds(&reading);
                 return true;
             }
@@ -317,7 +317,7 @@ impl Context {
                 };
                 // No step has come after the reading's second load of the state, so this bound
                 // belongs to its line.
-                let margin_ns = self.world.units[unit()].unix_bound_ns.get();
+                let margin_ns = self.world.cells[cell()].unix_bound_ns.get();
                 complete();
                 self.check.not_behind_the_gate(begin);
                 self.check.unix(ns, margin_ns);
@@ -331,7 +331,7 @@ impl Context {
         };
         let Some(ns) = ns else { return false };
         complete();
-        self.check.end(begin, unit(), ns, ReadPath::FastPath, kind == ReadKind::Ordered);
+        self.check.end(begin, cell(), ns, ReadPath::FastPath, kind == ReadKind::Ordered);
         true
     }
 
@@ -339,7 +339,7 @@ impl Context {
         let (shared, access, check) = (self.clock.shared(), self.access(), &self.check);
         let complete = || self.world.step(Step::End);
         let helps = self.clock.events(Event::Help);
-        let (mut unit, mut reading) = self.read_slow();
+        let (mut cell, mut reading) = self.read_slow();
         if self.clock.events(Event::Help) != helps {
             // A thread that helps leaves the clock without a line.
             self.check.disturbed(self.world.now_ps.get());
@@ -348,7 +348,7 @@ impl Context {
         let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
         let loaded = me.loaded.get();
         if self.maintain_as_reader(&reading) {
-            (unit, reading) = self.read_slow();
+            (cell, reading) = self.read_slow();
         } else {
             // The reads of the failed iteration are not part of the reading.
             me.last_read.set(last_read);
@@ -360,7 +360,7 @@ impl Context {
             Source::Line { .. } => ReadPath::SlowPath,
             Source::Reference { .. } => ReadPath::Reference,
         };
-        check.end(begin, unit, reading.ns, path, true);
+        check.end(begin, cell, reading.ns, path, true);
         if kind == ReadKind::Bounds && path == ReadPath::SlowPath && !self.is_per_cpu() {
             let begin = check.begin();
             if let Some(reading) = shared.read_bounds_while_valid(&access, &access) {
@@ -405,7 +405,7 @@ impl Context {
 
     /// A point of a plot, from a reading by a line. The caller sets `at_ns`.
     fn point(&self, reading: &BoundedReading) -> TrackPoint {
-        let ClockRead { true_ns, unit, .. } = self.world.me().last_read.get();
+        let ClockRead { true_ns, cell, .. } = self.world.me().last_read.get();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let offset_ns = reading.ns - true_ns;
         let unix_error_ns = reading.bounds.unix_offset_ns - self.world.clocks.borrow().unix_offset_ns;
@@ -414,7 +414,7 @@ impl Context {
             earliest_ns: earliest_ns - true_ns,
             latest_ns: latest_ns - true_ns,
             unix_offset_ns: offset_ns + unix_error_ns,
-            cpu: unit,
+            cpu: cell,
             by_line: true,
             ..TrackPoint::default()
         }
@@ -422,11 +422,11 @@ impl Context {
 
     /// A point of a plot, from a reading by the slow path.
     fn slow_point(&self) -> TrackPoint {
-        let (unit, SlowReading { ns, source }) = self.read_slow();
+        let (cell, SlowReading { ns, source }) = self.read_slow();
         let me = self.world.me();
         let read = if matches!(source, Source::Line { .. }) { &me.counter_read } else { &me.last_read };
         let offset_ns = ns - read.get().returned_ns;
-        TrackPoint { offset_ns, unix_offset_ns: offset_ns, cpu: unit, ..TrackPoint::default() }
+        TrackPoint { offset_ns, unix_offset_ns: offset_ns, cpu: cell, ..TrackPoint::default() }
     }
 
     // ---- gatekeepers --------------------------------------------------------------------------
@@ -519,7 +519,7 @@ unsafe impl Platform for Context {
         })
     }
 
-    fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+    fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
         if self.clock.verdict.get() == self.clock.judged.get() { None } else { self.judge(lines, locked) }
     }
 

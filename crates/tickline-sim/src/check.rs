@@ -113,7 +113,7 @@ pub(crate) struct Begin {
 /// Bounds that the simulator can't judge yet, because it does not know their evidence.
 struct Pending {
     from_ps: u64,
-    unit: usize,
+    cell: usize,
     reading: BoundedReading,
     truth_ns: i64,
 }
@@ -183,15 +183,15 @@ impl Check {
     /// A reading begins.
     pub(crate) fn begin(&self) -> Begin {
         Begin {
-            high_water_ns: core::array::from_fn(|unit| {
-                self.world.units.get(unit).map_or(i64::MIN, |unit| unit.returned_ns.get())
+            high_water_ns: core::array::from_fn(|cell| {
+                self.world.cells.get(cell).map_or(i64::MIN, |cell| cell.returned_ns.get())
             }),
             off_since: self.is_off.get().then(|| self.enables_begun.get()),
         }
     }
 
     /// Checks a complete reading of `ns` by a cell.
-    pub(crate) fn end(&self, begin: Begin, unit: usize, ns: i64, path: ReadPath, ordered: bool) {
+    pub(crate) fn end(&self, begin: Begin, cell: usize, ns: i64, path: ReadPath, ordered: bool) {
         let world = &self.world;
         if path != ReadPath::Reference {
             // Past the window, the reader reads the reference after the counter. The line's read
@@ -201,27 +201,27 @@ impl Check {
         let (me, last_read) = (world.running.get(), world.me().last_read.get());
         let loaded = world.me().loaded.get();
         let met = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
-        if path != ReadPath::Reference && world.units[unit].reset.get().is_some_and(met) {
+        if path != ReadPath::Reference && world.cells[cell].reset.get().is_some_and(met) {
             // Nobody has read since the counter started again, and the counter is now back in the
             // window of the old line. No reader can detect this reset.
             world.is_over.set(true);
             return;
         }
         let step_back_ns = self.limits.step_back_ns;
-        let high_water_ns = begin.high_water_ns[unit];
+        let high_water_ns = begin.high_water_ns[cell];
         assert!(
             !ordered || ns >= high_water_ns.saturating_sub(step_back_ns),
             "order: {ns} ns, though {high_water_ns} ns had been returned before it began: {} ns back",
             high_water_ns - ns
         );
-        let last_ns = self.own_last_ns[me][unit].replace(ns);
+        let last_ns = self.own_last_ns[me][cell].replace(ns);
         assert!(
             ns >= last_ns.saturating_sub(step_back_ns),
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
             last_ns - ns
         );
         if path != ReadPath::Reference {
-            self.by_line(unit, ns, path);
+            self.by_line(cell, ns, path);
             self.not_behind_the_gate(begin);
         }
         let mut counts = self.world.counts.borrow_mut();
@@ -230,7 +230,7 @@ impl Check {
             ReadPath::FastPath | ReadPath::SlowPath => counts.fast += 1,
         }
         if ordered {
-            let returned_ns = &world.units[unit].returned_ns;
+            let returned_ns = &world.cells[cell].returned_ns;
             returned_ns.set(returned_ns.get().max(ns));
         }
         drop(counts);
@@ -239,17 +239,17 @@ impl Check {
 
     /// Checks the line of a reading of `ns`. The line must belong to the cell whose counter the
     /// reading used, and must hold at the tick of the reading.
-    fn by_line(&self, unit: usize, ns: i64, path: ReadPath) {
+    fn by_line(&self, cell: usize, ns: i64, path: ReadPath) {
         let world = &self.world;
         let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
-        let (state, own) = (loaded.state, &world.units[unit]);
-        assert!(last_read.unit == unit, "the line of CPU {unit} at the counter of CPU {}", last_read.unit);
+        let (state, own) = (loaded.state, &world.cells[cell]);
+        assert!(last_read.cell == cell, "the line of CPU {cell} at the counter of CPU {}", last_read.cell);
         let by_state = own.by_state.borrow();
         let Some(&(line, since_ps)) = by_state.get(&state) else {
-            panic!("a line that cell {unit} never had: {state:?}");
+            panic!("a line that cell {cell} never had: {state:?}");
         };
         let by_line_ns = line.at(last_read.ticks);
-        assert!(ns == by_line_ns, "{ns} ns by cell {unit}, by its line it is {by_line_ns} ns");
+        assert!(ns == by_line_ns, "{ns} ns by cell {cell}, by its line it is {by_line_ns} ns");
         if path == ReadPath::FastPath && world.scenario.clock.per_cpu {
             // The reader reads the counter before the state. A line that was published in between
             // holds from its predecessor's end on. The two may differ by as long as the counter
@@ -295,7 +295,7 @@ impl Check {
         assert!((earliest_ns..=latest_ns).contains(&reading.ns), "{reading:?} is outside its own bounds");
         self.pending.borrow_mut().push(Pending {
             from_ps: self.world.now_ps.get(),
-            unit: last_read.unit,
+            cell: last_read.cell,
             reading: *reading,
             truth_ns,
         });
@@ -306,7 +306,7 @@ impl Check {
     /// are not judged.
     fn judge_bounds(&self) {
         self.pending.borrow_mut().retain(|pending| {
-            let evidence = self.world.units[pending.unit].evidence.borrow();
+            let evidence = self.world.cells[pending.cell].evidence.borrow();
             let Some(since_ps) = evidence.get(&pending.reading.bounds.lower.start_ticks) else {
                 return self.world.now_ps.get() - pending.from_ps < 100 * PS_PER_S;
             };
@@ -316,14 +316,14 @@ impl Check {
     }
 
     fn judge(&self, pending: &Pending, since_ps: u64) {
-        let Pending { unit, reading, truth_ns, .. } = pending;
+        let Pending { cell, reading, truth_ns, .. } = pending;
         let bounds = &reading.bounds;
         let (slowest, fastest) = (bounds.lower.slope.bits, bounds.upper.slope.bits);
         let clocks = self.world.clocks.borrow();
         // A rate that did not change is within any maximum drift, because the drift includes the
         // uncertainty of the samples. Some samples limited the slopes and were then thinned out.
         // They were at most twice as old as the oldest remaining sample.
-        let start_ps = self.world.units[*unit].time_ps(&clocks, bounds.lower.start_ticks);
+        let start_ps = self.world.cells[*cell].time_ps(&clocks, bounds.lower.start_ticks);
         let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
         let straight = self.limits.step_back_ns == 0 && clocks.was_straight(fitted_ps);
         let holds = straight || clocks.rate_was_within(since_ps, slowest, fastest);

@@ -28,6 +28,7 @@
 //! ```
 
 mod actors;
+mod cell_record;
 mod check;
 pub mod lease;
 mod limits;
@@ -36,7 +37,6 @@ pub mod named;
 mod per_cpu;
 mod run;
 pub mod scenario;
-mod unit;
 mod world;
 
 pub use check::{Counts, TrackPoint};

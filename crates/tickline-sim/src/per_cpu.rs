@@ -22,8 +22,8 @@ const UNBOUND_ONE_IN: u32 = 16;
 // ---- the world --------------------------------------------------------------------------------
 
 impl World {
-    /// The unit whose cell serves this actor's readings.
-    pub(crate) fn unit_of(&self, actor: &Actor) -> usize {
+    /// The cell that serves this actor's readings.
+    pub(crate) fn cell_of(&self, actor: &Actor) -> usize {
         if self.scenario.clock.per_cpu { actor.cpu.get() as usize } else { 0 }
     }
 
@@ -52,12 +52,12 @@ impl World {
 impl CpuCounter for Access {
     fn now(&self) -> Option<(u64, usize)> {
         let ticks = Counter::now(self);
-        Some((ticks, self.0.me().last_read.get().unit))
+        Some((ticks, self.0.me().last_read.get().cell))
     }
 
     fn now_ordered(&self) -> Option<(u64, usize)> {
         let ticks = Counter::now_ordered(self);
-        Some((ticks, self.0.me().last_read.get().unit))
+        Some((ticks, self.0.me().last_read.get().cell))
     }
 
     fn barrier(&self) {

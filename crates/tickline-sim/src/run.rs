@@ -185,7 +185,7 @@ impl Scheduler {
         let chances = &world.scenario.chance;
         // The rules of order matter at these steps. The steps are rare, so an even chance for all
         // steps would hardly ever stop an actor there.
-        let phase = world.units[world.unit_of(actor)].state.get().phase();
+        let phase = world.cells[world.cell_of(actor)].state.get().phase();
         let critical = match step {
             Step::Swap | Step::Published => true,
             Step::Reference if phase == Phase::NoLine => true,
@@ -342,7 +342,7 @@ impl Scheduler {
         let times_ps = (now_ps, over_ps);
         let mut clocks = world.clocks.borrow_mut();
         if clocks.suspend(times_ps, counter, valid_ps, reference_runs) {
-            world.units.iter().for_each(|unit| unit.reset.set(Some((unit.state.get(), over_ps))));
+            world.cells.iter().for_each(|cell| cell.reset.set(Some((cell.state.get(), over_ps))));
         }
         drop(clocks);
         let driver = world.driver.get().filter(|&place| world.actors[place].asleep.get());

@@ -19,15 +19,15 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Bounds, LineCell, Slope, SlotView, Snapshot, StateCell};
+use tickline_core::cell::{Bounds, LineCell, Slope, SlotView, StateCell, WindowedLine};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::state::{LineState, Phase};
 
+use crate::cell_record::CellRecord;
 use crate::check::Counts;
 use crate::machine::{Clocks, PS, SHIFT, SLOPE_BITS};
 use crate::scenario::{Fault, Scenario, TimedFault};
-use crate::unit::Unit;
 
 /// Later than the end of every run, ps.
 pub(crate) const FOREVER_PS: u64 = u64::MAX / 4;
@@ -76,8 +76,8 @@ pub(crate) struct ClockRead {
     pub(crate) state: LineState,
     /// When the iteration began that published the cell's line, ps.
     pub(crate) born_ps: u64,
-    /// The unit of the cell.
-    pub(crate) unit: usize,
+    /// The number of the cell.
+    pub(crate) cell: usize,
 }
 
 /// The state that an actor loaded from a cell.
@@ -131,7 +131,7 @@ pub(crate) struct World {
     pub(crate) yielder: Cell<*const StepYielder>,
     pub(crate) rng: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
-    pub(crate) units: Vec<Unit>,
+    pub(crate) cells: Vec<CellRecord>,
     /// Whether the run must end because of an undetectable event: a reader met a line from before a
     /// reset when the counter had come back to the line's window, or a thread swapped a later life
     /// of the state that it knew.
@@ -161,7 +161,11 @@ impl World {
             running: Cell::new(0),
             yielder: Cell::new(core::ptr::null()),
             rng: RefCell::new(rng),
-            units: if scenario.clock.per_cpu { Unit::for_each(&skew_ticks) } else { vec![Unit::default()] },
+            cells: if scenario.clock.per_cpu {
+                CellRecord::for_each(&skew_ticks)
+            } else {
+                vec![CellRecord::default()]
+            },
             is_over: Cell::new(false),
             online: RefCell::new(vec![true; skew_ticks.len()]),
             paused_ps: skew_ticks.iter().map(|_| Cell::new(0)).collect(),
@@ -217,8 +221,8 @@ impl World {
     }
 
     fn note_read(&self, ticks: u64, at_ps: u64) {
-        let unit = self.unit_of(self.me());
-        let (state, born_ps) = (self.units[unit].state.get(), self.units[unit].born_ps.get());
+        let cell = self.cell_of(self.me());
+        let (state, born_ps) = (self.cells[cell].state.get(), self.cells[cell].born_ps.get());
         self.returned_ns(); // brings the clocks up to now
         let clocks = self.clocks.borrow();
         let true_ns = clocks.true_ns(at_ps);
@@ -229,7 +233,7 @@ impl World {
             at_ps,
             state,
             born_ps,
-            unit,
+            cell,
         });
     }
 
@@ -311,21 +315,21 @@ pub(crate) struct SteppedCell {
     inner: LineCell<SHIFT>,
     world: Rc<World>,
     /// The cell's place among the world's cells.
-    unit: usize,
+    cell: usize,
 }
 
 impl SteppedCell {
-    pub(crate) fn new(world: Rc<World>, unit: usize) -> Self {
-        Self { inner: LineCell::default(), world, unit }
+    pub(crate) fn new(world: Rc<World>, cell: usize) -> Self {
+        Self { inner: LineCell::default(), world, cell }
     }
 
     /// The state. Reading it is not a step.
     pub(crate) fn peek(&self) -> LineState {
-        self.unit().state.get()
+        self.cell().state.get()
     }
 
-    fn unit(&self) -> &Unit {
-        &self.world.units[self.unit]
+    fn cell(&self) -> &CellRecord {
+        &self.world.cells[self.cell]
     }
 
     /// Loads the state. Not every processor loads 16 bytes at once. One load in four therefore
@@ -344,33 +348,33 @@ impl SteppedCell {
 
     /// If states are to come again: a line near `line` with one of few slopes, and nowhere below
     /// `line`. Else `line` itself.
-    fn coarse(&self, from: LineState, line: &Snapshot) -> Snapshot {
-        let unit = 1_u64 << COARSE_BITS;
-        let slope = (line.slope().bits + unit / 2) & !(unit - 1);
+    fn coarse(&self, from: LineState, line: &WindowedLine) -> WindowedLine {
+        let cell = 1_u64 << COARSE_BITS;
+        let slope = (line.slope().bits + cell / 2) & !(cell - 1);
         let next = from.next_line(Slope { bits: slope }, SHIFT);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
-        let coarse = Snapshot { state: next, ..*line };
+        let coarse = WindowedLine { state: next, ..*line };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
         let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
-        Snapshot { state: LineState { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next }, ..coarse }
+        WindowedLine { state: LineState { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next }, ..coarse }
     }
 
     fn swapped(&self, from: LineState, to: LineState) {
-        let (world, unit, me) = (&self.world, self.unit(), self.world.me());
+        let (world, cell, me) = (&self.world, self.cell(), self.world.me());
         let mut loaded = me.loaded.get();
-        loaded.is_old |= loaded.state == from && loaded.life != unit.lives(from);
+        loaded.is_old |= loaded.state == from && loaded.life != cell.lives(from);
         me.loaded.set(loaded);
         let retires = from.phase() == Phase::Replacing && to.phase() == Phase::NoLine;
         let is_ordered = world.scenario.machine.skew_ticks == 0 || world.scenario.clock.per_cpu;
-        let below_ns = unit.returned_ns.get().saturating_sub(to.b);
+        let below_ns = cell.returned_ns.get().saturating_sub(to.b);
         if retires && is_ordered && below_ns > 0 {
             assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
             // The count in the tag wrapped around while this thread was stopped.
             world.counts.borrow_mut().low_marks += 1;
             world.is_over.set(true);
         }
-        unit.swapped(to, world.now_ps.get(), &mut world.counts.borrow_mut());
+        cell.swapped(to, world.now_ps.get(), &mut world.counts.borrow_mut());
     }
 }
 
@@ -379,7 +383,7 @@ impl StateCell for SteppedCell {
 
     fn load(&self) -> LineState {
         let state = self.load_state();
-        self.world.me().loaded.set(Loaded { state, life: self.unit().lives(state), ..Loaded::default() });
+        self.world.me().loaded.set(Loaded { state, life: self.cell().lives(state), ..Loaded::default() });
         state
     }
 
@@ -406,13 +410,19 @@ impl StateCell for SteppedCell {
         swapped
     }
 
-    fn publish(&self, from: LineState, line: &Snapshot, bounds: &Bounds, suspended_ns: Option<i64>) -> bool {
+    fn publish(
+        &self,
+        from: LineState,
+        line: &WindowedLine,
+        bounds: &Bounds,
+        suspended_ns: Option<i64>,
+    ) -> bool {
         self.world.step(Step::Swap);
         let line = &self.coarse(from, line);
         let published = self.inner.publish(from, line, bounds, suspended_ns);
         if published {
             self.swapped(from, line.state);
-            self.unit().published(line, bounds.unix_bound_ns);
+            self.cell().published(line, bounds.unix_bound_ns);
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
         self.world.step(Step::Published);

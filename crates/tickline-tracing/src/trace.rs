@@ -1,6 +1,7 @@
 //! Records of spans and events, for trace files and flight recorders.
 //!
-//! Each thread writes its records ([`record`]) to a [`ring`] of its own, without a lock. [`local`]
+//! Each thread writes its records ([`record`]) to a [`ring`] of its own, without a lock.
+//! [`thread_recorder`]
 //! has the rest of a thread's state. A [`Recorder`](recorder::Recorder) knows the rings of all
 //! threads. [`crate::chrome`] takes records out while the program runs. [`crate::flight`] copies
 //! them on request, or reads what another process has left in a [`file`]. [`json`] makes the text.

@@ -6,7 +6,7 @@
 //!   that is still undecided (`tsc-early`) again at each interval.
 //! - **Readers** count their readings by the slow path. After eight in a row, each within 2 ms of
 //!   the one before (1/256 of the interval), the eighth runs an iteration if one is due. The facts
-//!   for the gates take 60 to 80 us, so each call collects one stage of them
+//!   for the gates take 60 to 80 us, so each call does one step of collecting them
 //!   (`facts/collector.rs`); `benches/README.md` has the slowest call on the way. A reader that
 //!   comes within 2 ms of the window's end replaces the line at once. Others use the line to the
 //!   end of its validity, then the OS clock.
@@ -126,7 +126,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         Probes::Full => engine.thread_futex.hold(),
         Probes::Minimal => None,
     };
-    let (mut comparing, mut pass) = (ComparisonThread::default(), CpuCalibrations::default());
+    let (mut comparison_thread, mut calibrations) = (ComparisonThread::default(), CpuCalibrations::default());
     let (mut reviewed_ns, mut comparison) = (i64::MIN, Comparison::Pending);
     #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
     let mut utc = crate::utc::UtcPolls::default();
@@ -135,7 +135,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         let has_line_per_cpu =
             engine.probes() == Probes::Full && wants_line_per_cpu(settings.per_cpu, comparison);
         let next_ns = if has_line_per_cpu {
-            engine.calibrate_cpus(&mut pass, notifier)
+            engine.calibrate_cpus(&mut calibrations, notifier)
         } else {
             engine.leave_per_cpu();
             engine.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns)
@@ -155,19 +155,19 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         if is_gate_closed || since_review_ns.saturating_add(wait_ns) > engine.interval_ns() {
             reviewed_ns = now_ns;
             if engine.needs_comparison() {
-                comparing.start_if_due();
+                comparison_thread.start_if_due();
             }
             if engine.review() {
                 continue;
             }
         }
-        if is_gate_closed && comparing.is_running() {
+        if is_gate_closed && comparison_thread.is_running() {
             wait_ns = wait_ns.min(ASK_RESULT_EVERY_NS);
         }
         match sleep(engine, notifier, Duration::from_nanos(wait_ns), settings.recent_every) {
             Woken::Timeout => {}
             Woken::ClockSet => {
-                pass.force_due();
+                calibrations.force_due();
                 #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
                 utc.force_due();
             }

@@ -12,7 +12,7 @@
 //!
 //! | call | x86_64, release | debug, Rust 1.88 |
 //! |---|---|---|
-//! | first readings, which judge the gates in stages | 1,583 | 3,629 |
+//! | first readings, which collect the facts in steps | 1,583 | 3,629 |
 //! | `maintain` that judges in one go | 1,359 | 3,229 |
 //! | `reading`, with an iteration | 1,759 | 4,069 |
 //!
@@ -142,8 +142,8 @@ fn all_calls() -> Calls {
     }
 }
 
-/// The first reading of the process, and all others until a line serves: they judge the gates, one
-/// stage a call, and do the first iterations. Then every call, again and again.
+/// The first reading of the process, and all others until a line serves: they collect the facts, one
+/// step a call, and do the first iterations. Then every call, again and again.
 #[test]
 fn readings_need_little_stack() {
     in_child(&[], || {

@@ -16,9 +16,9 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 }
 
 /// A line that follows `from`.
-fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> Snapshot {
+fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedLine {
     let state = from.next_line(slope, SHIFT).unwrap().with_b(b);
-    Snapshot { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
+    WindowedLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
 }
 
 #[test]

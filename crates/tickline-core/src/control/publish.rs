@@ -9,7 +9,7 @@ use super::{
     Control, DrivenBy, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Outcome, Refusal, UNKNOWN_SLOPE,
     WAIT_FOR_HIGH_WATER_NS,
 };
-use crate::cell::{Bounds, Snapshot, StateCell};
+use crate::cell::{Bounds, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, join, recover, steer};
 use crate::estimate::{Fit, Target};
@@ -88,11 +88,11 @@ impl Control {
     /// The line that follows `before`, with `b` = 0, and the ticks for which it is used.
     fn line_from(
         &self,
-        before: &Snapshot,
+        before: &WindowedLine,
         slope: Slope,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<Snapshot, Refusal> {
+    ) -> Result<WindowedLine, Refusal> {
         let next = before.state.next_line(slope, before.shift).ok_or(Refusal::CounterTooSlow)?;
         let state = if self.serves_unix { next } else { next.without_unix() };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
@@ -105,18 +105,18 @@ impl Control {
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
             return Err(Refusal::Early);
         }
-        Ok(Snapshot { state, start_ticks, window_ticks, shift: before.shift })
+        Ok(WindowedLine { state, start_ticks, window_ticks, shift: before.shift })
     }
 
     /// The line that replaces `old` at `at_ticks`, and goes where `steering` takes it.
     #[inline(never)]
     fn next_line(
         &self,
-        old: &Snapshot,
+        old: &WindowedLine,
         steering: &Steering,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<Snapshot, Refusal> {
+    ) -> Result<WindowedLine, Refusal> {
         let mut line = self.line_from(old, steering.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
         line.state = join(old, line.state, steering, at_ticks, margin_ticks);
@@ -125,7 +125,13 @@ impl Control {
 
     /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and drops it.
     #[inline(never)]
-    fn warm_up(&self, target: &Target, old: &Snapshot, at_ticks: u64, window: u64) -> Result<(), Refusal> {
+    fn warm_up(
+        &self,
+        target: &Target,
+        old: &WindowedLine,
+        at_ticks: u64,
+        window: u64,
+    ) -> Result<(), Refusal> {
         self.next_line(old, &steer(old, at_ticks, target, window), at_ticks, window).map(|_| ())
     }
 
@@ -138,7 +144,7 @@ impl Control {
     #[inline(never)]
     pub(super) fn replace<S: StateCell>(
         &mut self,
-        old: &Snapshot,
+        old: &WindowedLine,
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -194,13 +200,13 @@ impl Control {
     fn swap_lines<S: StateCell>(
         &self,
         plan: &Plan,
-        old: &Snapshot,
+        old: &WindowedLine,
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
         window_ticks: u64,
     ) -> Result<Steering, Refusal> {
-        let replacing = Snapshot { state: old.state.replacing(), ..*old };
+        let replacing = WindowedLine { state: old.state.replacing(), ..*old };
         if !shared.cell.swap(old.state, replacing.state) {
             return Err(Refusal::Lost);
         }
@@ -245,10 +251,10 @@ impl Control {
     fn first_line(
         &self,
         slope: Slope,
-        before: &Snapshot,
+        before: &WindowedLine,
         at_ticks: u64,
         from: FixedNs,
-    ) -> Result<Snapshot, Refusal> {
+    ) -> Result<WindowedLine, Refusal> {
         // A window of 75 us is enough, because the second iteration follows at once.
         let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
         let window_ticks = min_ticks
@@ -274,7 +280,7 @@ impl Control {
     #[inline(never)]
     pub(super) fn recover_line<S: StateCell>(
         &mut self,
-        before: &Snapshot,
+        before: &WindowedLine,
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -303,12 +309,12 @@ impl Control {
     fn publish_first<S: StateCell>(
         &self,
         plan: &Plan,
-        before: &Snapshot,
+        before: &WindowedLine,
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Result<FixedNs, Refusal> {
-        let first = Snapshot { state: before.state.first_publication(), ..*before };
+        let first = WindowedLine { state: before.state.first_publication(), ..*before };
         if !shared.cell.swap(before.state, first.state) {
             return Err(Refusal::Lost);
         }

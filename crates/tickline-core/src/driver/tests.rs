@@ -72,7 +72,7 @@ unsafe impl Platform for Process {
         Some(self.is_open.get().then_some(()).ok_or(Closed { retry_at_ns: None }))
     }
 
-    fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+    fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
         if self.is_open == self.was_open { None } else { self.judge(lines, locked) }
     }
 

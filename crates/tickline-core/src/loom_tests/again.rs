@@ -9,7 +9,7 @@ use core::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use super::{READER_TICKS, Scene, Time, WRITER_TICKS, check, made, reading, spawn};
-use crate::cell::{Bounds, LineCell, Snapshot, StateCell};
+use crate::cell::{Bounds, LineCell, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
@@ -79,9 +79,9 @@ impl Handmade {
     }
 
     /// Publishes `state` at `ticks`. `None` if somebody has retired the line before it.
-    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<Snapshot> {
+    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedLine> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
-        let line = Snapshot { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
+        let line = WindowedLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
         self.scene.clock.cell.publish(from, &line, &Bounds::default(), None).then(|| {
             self.next_life();
             line

@@ -3,7 +3,7 @@
 use loom::cell::UnsafeCell;
 
 use super::{Clock, check, made, spawn};
-use crate::cell::{Bounds, Evidence, LineCell, Snapshot, StateCell};
+use crate::cell::{Bounds, Evidence, LineCell, StateCell, WindowedLine};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
 use crate::shared::SharedClock;
@@ -12,11 +12,11 @@ use crate::testing::By;
 use crate::try_lock::TryLock;
 
 /// Line `number`, which follows `from`. Each field tells the number.
-pub(super) fn line(from: LineState, number: i64) -> Snapshot {
+pub(super) fn line(from: LineState, number: i64) -> WindowedLine {
     let (shift, start_ticks) = (<LineCell as StateCell>::SHIFT, u64::try_from(number).unwrap() << 20);
     let slope = Slope { bits: start_ticks << 20 };
     let state = from.next_line(slope, shift).unwrap().with_b(number << 32);
-    Snapshot { state, start_ticks, window_ticks: start_ticks + 1, shift }
+    WindowedLine { state, start_ticks, window_ticks: start_ticks + 1, shift }
 }
 
 /// The number of a line, or of one that was retired.
@@ -25,7 +25,7 @@ fn number_of(state: LineState) -> i64 {
 }
 
 /// Bounds that tell the line with which they were published.
-fn bounds_of(line: &Snapshot) -> Bounds {
+fn bounds_of(line: &WindowedLine) -> Bounds {
     let lower = Line { start_ticks: line.start_ticks, base_ns: line.state.b, slope: line.slope() };
     Bounds {
         lower,
@@ -93,7 +93,7 @@ fn bounds_are_never_a_mixture() {
         let (bounds, evidence) = (slot.bounds(state.b), slot.evidence());
         cell.is_still(state).then(|| {
             let number = number_of(state);
-            let expected = bounds_of(&Snapshot { state, ..line(LineState::default(), number) });
+            let expected = bounds_of(&WindowedLine { state, ..line(LineState::default(), number) });
             assert_eq!(bounds, expected);
             let proven = Point { ticks: expected.lower.start_ticks, ns: expected.lower.base_ns };
             assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
@@ -112,13 +112,13 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
     wanted: &[&str],
     window: fn(i64) -> (u64, u64),
     read: fn(&Clock, &By<fn() -> u64>) -> Option<T>,
-    expected: fn(&Snapshot) -> T,
+    expected: fn(&WindowedLine) -> T,
 ) {
     check(Some(3), wanted, move |seen| {
         let clock = made(SharedClock::new(LineCell::new()));
         let after = |from, number| {
             let (start_ticks, window_ticks) = window(number);
-            Snapshot { start_ticks, window_ticks, ..line(from, number) }
+            WindowedLine { start_ticks, window_ticks, ..line(from, number) }
         };
         let first = after(LineState::default(), 1);
         let second = after(first.state, 2);
@@ -204,7 +204,7 @@ fn a_high_water_mark_is_never_a_mixture() {
             let mark_ns = found.at(found.end_ticks());
             if cell.swap(found.state, found.state.without_line(mark_ns)) {
                 let expected =
-                    Snapshot { state: found.state, ..line(LineState::default(), number_of(found.state)) };
+                    WindowedLine { state: found.state, ..line(LineState::default(), number_of(found.state)) };
                 assert_eq!(mark_ns, expected.at(expected.end_ticks()));
                 noted.note(accepted(found.state));
             } else {

@@ -7,7 +7,7 @@
 use loom::thread;
 
 use super::{Clock, READER_TICKS, Scene, Seen, View, WRITER_TICKS, check, made, reading, spawn};
-use crate::cell::{Snapshot, StateCell};
+use crate::cell::{StateCell, WindowedLine};
 use crate::control::{Control, Outcome};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
@@ -108,7 +108,10 @@ fn a_line_is_lowered_between_two_readers() {
 
 /// Lets time pass until shortly before the `end_ticks` of a line. A reader's first load may be
 /// before that, and its second is not. The writer's loads are, as long as nobody reads.
-fn shortly_before((scene, control): (Scene, Control), end_ticks: fn(&Snapshot) -> u64) -> (Scene, Control) {
+fn shortly_before(
+    (scene, control): (Scene, Control),
+    end_ticks: fn(&WindowedLine) -> u64,
+) -> (Scene, Control) {
     let now_ticks = scene.time.view(0).now_ordered();
     scene.time.pass(end_ticks(&scene.clock.cell.snapshot()) - now_ticks - 12_000);
     (scene, control)
@@ -125,7 +128,7 @@ fn a_window_ends_under_a_writer() {
 /// Rules 2, 4 and 5: the window of a line that is ahead of the reference passes under the writer.
 #[test]
 fn a_window_passes_under_a_writer() {
-    let scene = || shortly_before(Scene::with_long_line(), Snapshot::end_ticks);
+    let scene = || shortly_before(Scene::with_long_line(), WindowedLine::end_ticks);
     a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, slow_reading);
 }
 

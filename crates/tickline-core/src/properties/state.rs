@@ -1,6 +1,6 @@
 //! What holds for the state.
 
-use crate::cell::Snapshot;
+use crate::cell::WindowedLine;
 use crate::line::Slope;
 use crate::state::{LineState, Phase, Slot, is_supported, wrap_mask};
 use crate::units::{FRACTION_BITS, FixedNs};
@@ -11,7 +11,7 @@ use super::wide::{UNITS_PER_NS, floor_ns, units, wide, wrapped_i64};
 /// A state, and the `m` that its line has by the layout at the head of `state.rs`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Known {
-    pub(crate) line: Snapshot,
+    pub(crate) line: WindowedLine,
     m: u64,
 }
 
@@ -25,13 +25,13 @@ impl Known {
         for _ in 0..tag & 7 {
             state = state.with_gate_closed().with_gate_open();
         }
-        let line = Snapshot { state, start_ticks: 0, window_ticks: 0, shift };
+        let line = WindowedLine { state, start_ticks: 0, window_ticks: 0, shift };
         Self { line, m: u64::from(tag & 8) | u64::from((tag & 7) + (tag >> 3 & 1)) << 6 }
     }
 
     /// The line after this state, with `b` = 0, if the counter is fast enough.
     pub(crate) fn next(&self, slope: Slope, serves_unix: bool) -> Option<Self> {
-        let Snapshot { state, shift, .. } = self.line;
+        let WindowedLine { state, shift, .. } = self.line;
         let next = state.next_line(slope, shift);
         assert_eq!(next, state.replacing().next_line(slope, shift), "announced or not");
         let next = if serves_unix { next } else { next.map(LineState::without_unix) };
@@ -39,7 +39,7 @@ impl Known {
         let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << shift;
         assert_eq!(next.is_some(), fits, "{slope:?} by a shift of {shift}");
         let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if serves_unix { 3 } else { 0x21 };
-        let line = Snapshot { state: next?, ..self.line };
+        let line = WindowedLine { state: next?, ..self.line };
         Some(Self { line, m: m | tag })
     }
 
@@ -48,7 +48,7 @@ impl Known {
     }
 
     pub(crate) fn with_b(self, b: i64) -> Self {
-        Self { line: Snapshot { state: self.line.state.with_b(b), ..self.line }, ..self }
+        Self { line: WindowedLine { state: self.line.state.with_b(b), ..self.line }, ..self }
     }
 
     /// The line in units of 2^-64 ns, if nothing wraps.
@@ -65,7 +65,7 @@ impl Known {
 
 /// Ticks to nanoseconds, in every phase, and back to `b` and slope.
 pub(crate) fn check_conversion(known: &Known, ticks: u64, ns: FixedNs) {
-    let Snapshot { state, shift, .. } = known.line;
+    let WindowedLine { state, shift, .. } = known.line;
     let fixed = known.exact_at(ticks) >> 16;
     let (at, fraction) = (wrapped_i64(&floor_ns(&fixed)), &fixed - floor_ns(&fixed) * UNITS_PER_NS);
     for state in [state, state.replacing(), state.with_gate_closed(), state.replacing().with_gate_closed()] {

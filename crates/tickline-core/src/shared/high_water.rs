@@ -46,7 +46,7 @@
 //! | Shorter windows | more iterations for the thread, or OS readings for readers. A window that readers extend by 50 ms at a time would shorten the lead after a suspend; nobody has built it |
 
 use super::SharedClock;
-use crate::cell::{Evidence, Snapshot, StateCell};
+use crate::cell::{Evidence, StateCell, WindowedLine};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::sample::{MAX_KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
@@ -78,20 +78,20 @@ fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u
 }
 
 /// Ticks by which a reader may have read the counter after its second look at the state.
-fn margin_ticks(line: &Snapshot) -> u64 {
+fn margin_ticks(line: &WindowedLine) -> u64 {
     line.slope().ticks_in(MEETING_MARGIN_NS)
 }
 
 /// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
 /// the state that ended it.
-fn unlimited_delta(line: &Snapshot, ticks: u64) -> u64 {
+fn unlimited_delta(line: &WindowedLine, ticks: u64) -> u64 {
     let (delta, valid_ticks) = (ticks.wrapping_sub(line.start_ticks), line.valid_ticks());
     if delta < valid_ticks { delta.saturating_add(margin_ticks(line)).min(valid_ticks) } else { valid_ticks }
 }
 
 /// Ticks from the line's start that the counter can have reached by `reference_ns`, if no suspend
 /// has passed since the point `since`.
-fn reached_delta(line: &Snapshot, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+fn reached_delta(line: &WindowedLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
     // A reference that returns an old value is late by microseconds.
     let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
@@ -116,7 +116,12 @@ impl<S: StateCell> SharedClock<S> {
     /// Whether `line` does not count for `ticks`, which were read after its state: its validity has
     /// passed, the counter is before its start, or its window has passed and the reference does not
     /// vouch for it (rule 12). Asks the reference only past the window.
-    pub(crate) fn no_longer_counts(&self, line: &Snapshot, ticks: u64, reference: &impl Reference) -> bool {
+    pub(crate) fn no_longer_counts(
+        &self,
+        line: &WindowedLine,
+        ticks: u64,
+        reference: &impl Reference,
+    ) -> bool {
         let delta = ticks.wrapping_sub(line.start_ticks);
         if delta < line.window_ticks {
             return false;
@@ -132,7 +137,7 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// What the line rests on, and the slope of its lower bound.
-    fn evidence(&self, line: &Snapshot) -> (Evidence, Slope) {
+    fn evidence(&self, line: &WindowedLine) -> (Evidence, Slope) {
         let slot = self.cell.slot(line.state);
         (slot.evidence(), slot.bounds(line.state.b).lower.slope)
     }
@@ -143,7 +148,7 @@ impl<S: StateCell> SharedClock<S> {
     /// point below the reference that was proven before the line ended, if the caller has one.
     pub(super) fn high_water_ns(
         &self,
-        line: &Snapshot,
+        line: &WindowedLine,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,

@@ -6,7 +6,7 @@
 //! [`per_cpu`](crate::per_cpu) it is this CPU's.
 
 use super::{Event, SharedClock};
-use crate::cell::{Bounds, Snapshot, StateCell};
+use crate::cell::{Bounds, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{LineState, Phase};
@@ -51,7 +51,7 @@ pub struct SlowReading {
 
 impl SlowReading {
     /// A reading of a line that is valid at `ticks`.
-    fn by_line(line: &Snapshot, ticks: u64) -> Self {
+    fn by_line(line: &WindowedLine, ticks: u64) -> Self {
         let ns = line.at(ticks);
         let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
         let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
@@ -203,7 +203,7 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
-            let unfinished = |seen: &Snapshot| {
+            let unfinished = |seen: &WindowedLine| {
                 if wait.is_long_enough(seen, counter) && self.help(seen, counter, reference) {
                     self.events.count(Event::Help);
                 }
@@ -228,7 +228,7 @@ impl<S: StateCell> SharedClock<S> {
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
         reference: &impl Reference,
-        unfinished: impl FnOnce(&Snapshot),
+        unfinished: impl FnOnce(&WindowedLine),
     ) -> Option<SlowReading> {
         let seen = self.cell.snapshot();
         let state = seen.state;
@@ -268,7 +268,7 @@ struct Wait {
 
 impl Wait {
     /// Rule 3: whether the reader has waited long enough for the writer of the state in `seen`.
-    fn is_long_enough(&mut self, seen: &Snapshot, counter: &impl Counter) -> bool {
+    fn is_long_enough(&mut self, seen: &WindowedLine, counter: &impl Counter) -> bool {
         let first = seen.state.phase() == Phase::FirstPublication;
         let Some((_, since_ticks, loads)) = self.current.filter(|(state, ..)| *state == seen.state) else {
             // A line that is being replaced was published before, so the counter may be read.

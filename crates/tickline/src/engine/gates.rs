@@ -10,7 +10,7 @@
 //! A reader judges in a signal handler, on what is left of a stack of 8 KiB. That has its price
 //! here, in `engine.rs` and in the collector: steps are functions that are not inlined, so that the
 //! frame of one is gone before the next; large buffers lie under the lock; and a reader
-//! [prepares](Engine::is_prepared) the facts in stages, one a call.
+//! [prepares](Engine::is_prepared) the facts in steps, one a call.
 
 use core::sync::atomic::Ordering;
 
@@ -107,7 +107,7 @@ impl Engine {
     }
 
     /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are
-    /// there. Collecting takes too long for one call, so each call does one stage of it.
+    /// there. Collecting takes too long for one call, so each call does one step of it.
     pub(super) fn is_prepared(&self) -> bool {
         if self.clock.keeper.stage() == Stage::Open {
             return true;
@@ -136,11 +136,11 @@ impl Engine {
     /// again, or if another thread collects the facts: the line goes on, and in the second case the
     /// next holder of the lock judges.
     #[inline(never)]
-    fn judge(
+    fn judge_with(
         &self,
+        present: Option<Judgement>,
         lines: Lines,
         locked: &mut LockedState,
-        present: Option<Judgement>,
     ) -> Option<Result<(), Closed>> {
         if !self.collect(&mut locked.facts, lines) {
             return None;
@@ -343,10 +343,10 @@ unsafe impl Platform for Engine {
     }
 
     fn judge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
-        self.judge(lines, locked, None)
+        self.judge_with(None, lines, locked)
     }
 
-    fn review(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+    fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
         if facts::are_current(&locked.facts) {
             return None;
         }
@@ -355,7 +355,7 @@ unsafe impl Platform for Engine {
             unix_closed_by: self.reason_of(Gate::UnixCost),
             clocksource: locked.facts.clocksource,
         });
-        self.judge(lines, locked, present)
+        self.judge_with(present, lines, locked)
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {

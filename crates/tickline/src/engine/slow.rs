@@ -28,13 +28,13 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn now_slow(&self) -> u64 {
-        self.read_by_cpu(Table::read)
+        self.monotonic_slow(Table::read)
     }
 
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn now_ordered_slow(&self) -> u64 {
-        self.read_by_cpu(Table::read_ordered)
+        self.monotonic_slow(Table::read_ordered)
     }
 
     #[cold]
@@ -55,8 +55,9 @@ impl Engine {
         self.substitute.as_ref().map(|substitute| substitute.now_ns(scale))
     }
 
-    /// The monotonic time: by this CPU's line, or else by the slow path.
-    fn read_by_cpu(&self, read: impl FnOnce(&Table) -> Option<i64>) -> u64 {
+    /// The monotonic time, by the first of these that there is: a substitute, the CPUs' lines, the
+    /// common line.
+    fn monotonic_slow(&self, read: impl FnOnce(&Table) -> Option<i64>) -> u64 {
         if let Some(ns) = self.now_by_substitute(Timescale::Monotonic) {
             return ns;
         }
@@ -186,7 +187,7 @@ impl Engine {
     /// next CPU is due, ns; `None` as [`maintain`](Self::maintain).
     pub(crate) fn calibrate_cpus(
         &self,
-        pass: &mut CpuCalibrations,
+        calibrations: &mut CpuCalibrations,
         notifier: &ClockSetNotifier,
     ) -> Option<u64> {
         let Some(table) = self.cpu_lines.made() else {
@@ -198,7 +199,7 @@ impl Engine {
             return None; // somebody has left the CPUs' lines again
         }
         let config = locked.control.config;
-        Some(pass.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
+        Some(calibrations.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
     }
 
     /// No line for each CPU from now on. A pass holds the clock's lock, so the first common line

@@ -55,7 +55,7 @@ static COMPARING_TOKEN: AtomicU64 = AtomicU64::new(0);
 /// The lock on the result; `None` while another thread has it. A forked child takes it over from
 /// its parent's threads.
 fn lock_result() -> Option<try_lock::LockGuard<'static, Option<LastResult>>> {
-    // SAFETY: see `Engine::lock`.
+    // SAFETY: as for `impl Platform for Engine`.
     unsafe { RESULT.try_lock(sys::lock_token(), |result| *result = None) }
 }
 

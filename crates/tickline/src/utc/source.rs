@@ -19,12 +19,12 @@ pub(super) use kernel::Kernel;
 const SLEW_PARTS: i64 = 8;
 
 /// The moment after the request, taken by `moment`, and what the best source that answers says
-/// of it. `None` if the clock was set or steered anew meanwhile, or the machine suspended. `rate`
+/// of it. `None` if the clock was set or steered anew meanwhile, or the machine suspended. `slopes`
 /// is the least and the greatest time of a tick, if it is known, ns with `SLOPE_BITS` places.
 pub(super) fn ask(
     kernel: &mut Kernel,
     moment: impl Fn() -> Option<Moment>,
-    rate: Option<[u64; 2]>,
+    slopes: Option<[u64; 2]>,
 ) -> Option<(Moment, Result<Report, UtcUnknown>)> {
     let steered = OsClock.steering_ppb();
     let before = moment()?;
@@ -35,7 +35,7 @@ pub(super) fn ask(
     }
     let monotonic_ns = OsClock.monotonic_ns();
     let [new_segment, old_segment] =
-        segments.map(|segment| segment?.report(&after, rate, steered.unwrap_or(0), monotonic_ns));
+        segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = reply.and_then(|reply| chronyd::report(&reply, phc::error_bound_ns()));
     // A disruption is no gap that another source could fill: it makes their claims wrong, too.
     let mut best = Err(UtcUnknown::NoSource);

@@ -1,6 +1,6 @@
 //! A clock on the real machine, with made-up costs.
 
-use tickline_core::cell::{Snapshot, StateCell as _};
+use tickline_core::cell::{StateCell as _, WindowedLine};
 use tickline_core::control::DrivenBy;
 use tickline_core::gate::Cost;
 use tickline_core::shared::{BoundedReading, Event};
@@ -92,7 +92,7 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
     assert_eq!(engine.clock.keeper.stage(), Stage::Unjudged);
 }
 
-/// Symptom: readers had collected facts in stages; after a call of `enable()` they judged by these,
+/// Symptom: readers had collected facts in steps; after a call of `enable()` they judged by these,
 /// and a clock that readers drive stayed closed.
 #[test]
 fn a_request_is_not_judged_by_facts_that_are_older() {
@@ -129,7 +129,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     bounds.upper.base_ns += ahead_ns;
     // The same slope but for the tag, by which it is off by some 100 ns.
     let Some(next) = old.state.next_line(old.slope(), old.shift) else { return false };
-    let line = Snapshot { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
+    let line = WindowedLine { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds, None)
 }
 

@@ -46,7 +46,7 @@ impl CpuMask {
     /// Lets the calling thread run on these CPUs only; it is on one of them at the return. `false`
     /// if the process may use none of them now.
     pub(crate) fn apply(&self) -> bool {
-        // SAFETY: the mask is valid for reads of its length, otherwise as in `of_this_thread`.
+        // SAFETY: the mask is valid for reads of its length, otherwise as in `of`.
         unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
     }
 

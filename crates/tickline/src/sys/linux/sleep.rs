@@ -41,11 +41,11 @@ impl ClockSetNotifier {
         let timer =
             unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         let timer = beyond_standard_streams(timer);
-        let notice = Self { timer: AtomicI32::new(timer), stopped: AtomicU32::new(0) };
+        let notifier = Self { timer: AtomicI32::new(timer), stopped: AtomicU32::new(0) };
         if timer >= 0 {
             arm(timer, FAR_S).ok();
         }
-        notice
+        notifier
     }
 
     /// A notifier that makes no system call but the futex's, and does not notice when somebody sets
@@ -165,17 +165,17 @@ mod tests {
 
     #[test]
     fn a_wait_ends_by_itself_and_a_stop_ends_the_present_and_every_later_one() {
-        for notice in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
+        for notifier in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
             let start = Instant::now();
-            assert_eq!(notice.wait(Duration::from_millis(3)), Woken::Timeout);
+            assert_eq!(notifier.wait(Duration::from_millis(3)), Woken::Timeout);
             assert!(start.elapsed() >= Duration::from_millis(3));
             std::thread::scope(|scope| {
-                let waiter = scope.spawn(|| notice.wait(Duration::from_secs(3_600)));
+                let waiter = scope.spawn(|| notifier.wait(Duration::from_secs(3_600)));
                 std::thread::sleep(Duration::from_millis(20));
-                notice.stop();
+                notifier.stop();
                 assert_eq!(waiter.join().unwrap(), Woken::Stopped);
             });
-            assert_eq!(notice.wait(Duration::from_secs(3_600)), Woken::Stopped);
+            assert_eq!(notifier.wait(Duration::from_secs(3_600)), Woken::Stopped);
         }
     }
 }

@@ -62,7 +62,7 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     if route == ROUTE_UNKNOWN {
         let _errno = PreserveErrno::new();
         let found = if may_read_counter() { ROUTE_LIBC } else { ROUTE_KERNEL };
-        // ORDERING: Relaxed, as in `read_ns`. The loser of a race takes the winner's route.
+        // ORDERING: Relaxed, as in `try_read_ns`. The loser of a race takes the winner's route.
         ROUTE.compare_exchange(ROUTE_UNKNOWN, found, Ordering::Relaxed, Ordering::Relaxed).ok();
         return try_read_ns(clock);
     }

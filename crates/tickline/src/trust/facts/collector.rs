@@ -1,7 +1,7 @@
-//! Collects the facts in stages, so that no reader spends the time for all of them in one call.
+//! Collects the facts in steps, so that no reader spends the time for all of them in one call.
 //!
-//! A stage takes some 10 us at most (AMD EPYC, family 26, under KVM): a leaf of CPUID, which traps
-//! there, a file of the kernel's, or a measurement. Each stage that reads the counter asks first
+//! A step takes some 10 us at most (AMD EPYC, family 26, under KVM): a leaf of CPUID, which traps
+//! there, a file of the kernel's, or a measurement. Each step that reads the counter asks first
 //! whether the process may. The clock's own facts may change between two calls, so the collector
 //! takes them at the end.
 //!
@@ -20,15 +20,15 @@ use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, may_read_counter};
 
 /// How long a collection may take, ns, before it begins anew. A program may stop reading between
-/// two stages.
+/// two steps.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
 
-/// The stages. The processor's answers never change, so one stage asks it and keeps them.
+/// The steps. The processor's answers never change, so one step asks it and keeps them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum CollectionStep {
     /// Nothing, because the token for the caller's lock takes two system calls the first time.
     Begin,
-    /// One question to the processor. This stage repeats until there is none left.
+    /// One question to the processor. This step repeats until there is none left.
     Processor,
     /// What the process was started with.
     Environment,
@@ -44,7 +44,7 @@ enum Stage {
 /// The facts that are known so far.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    next: Stage,
+    next: CollectionStep,
     begun_ns: i64,
     /// The count of requests for a judgement when they were collected.
     changes: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Collector {
     kernel_accepts: Option<bool>,
     resolution_ticks: Option<u64>,
     cost: Option<Cost>,
-    /// Memory for the stages: the caller may be a signal handler with a small stack.
+    /// Memory for the steps: the caller may be a signal handler with a small stack.
     scratch: Scratch,
     list: [u8; LIST_BYTES],
 }
@@ -76,7 +76,7 @@ fn measurable(probes: Probes, comparison: Comparison) -> Option<HardwareCounter>
 impl Collector {
     pub(crate) const fn new() -> Self {
         Self {
-            next: Stage::Begin,
+            next: CollectionStep::Begin,
             begun_ns: 0,
             changes: 0,
             clocksource: Clocksource::Unknown,
@@ -90,16 +90,16 @@ impl Collector {
 
     /// Forgets what is known.
     pub(crate) fn begin_anew(&mut self) {
-        self.next = Stage::Begin;
+        self.next = CollectionStep::Begin;
         self.clocksource = Clocksource::Unknown;
         (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
-    /// Does one stage, and returns whether there was none left to do. `changes` counts the requests
+    /// Does one step, and returns whether there was none left to do. `changes` counts the requests
     /// for a judgement; `comparison`: as far as the clock knows it.
     pub(crate) fn step(&mut self, changes: u64, probes: Probes, comparison: Comparison) -> bool {
         self.begin(changes);
-        let was_done = self.next == Stage::Done;
+        let was_done = self.next == CollectionStep::Done;
         self.advance(probes, comparison);
         was_done
     }
@@ -108,7 +108,7 @@ impl Collector {
     fn begin(&mut self, changes: u64) {
         let now_ns = OsClock.monotonic_ns();
         let is_old = now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS;
-        if self.next == Stage::Begin || is_old || self.changes != changes {
+        if self.next == CollectionStep::Begin || is_old || self.changes != changes {
             self.begin_anew();
             (self.begun_ns, self.changes) = (now_ns, changes);
         }
@@ -121,51 +121,51 @@ impl Collector {
 
     fn advance(&mut self, probes: Probes, comparison: Comparison) {
         self.next = match self.next {
-            Stage::Begin => Stage::Processor,
-            Stage::Processor if !cpu::learn_next_leaf() => Stage::Processor,
-            Stage::Processor if probes == Probes::Full => Stage::Environment,
-            Stage::Processor => Stage::Resolution,
-            Stage::Environment => {
+            CollectionStep::Begin => CollectionStep::Processor,
+            CollectionStep::Processor if !cpu::learn_next_leaf() => CollectionStep::Processor,
+            CollectionStep::Processor if probes == Probes::Full => CollectionStep::Environment,
+            CollectionStep::Processor => CollectionStep::Resolution,
+            CollectionStep::Environment => {
                 environment(probes); // kept
-                Stage::Path
+                CollectionStep::Path
             }
-            Stage::Path => {
+            CollectionStep::Path => {
                 find_clocksource();
-                Stage::Clocksource
+                CollectionStep::Clocksource
             }
-            Stage::Clocksource => {
+            CollectionStep::Clocksource => {
                 self.clocksource = clocksource();
                 // A kernel that keeps time with the counter accepts it.
                 let uses = self.clocksource == HardwareCounter::CLOCKSOURCE;
-                if uses { Stage::Resolution } else { Stage::Accepted }
+                if uses { CollectionStep::Resolution } else { CollectionStep::Accepted }
             }
-            Stage::Accepted => {
+            CollectionStep::Accepted => {
                 self.kernel_accepts = is_accepted(&mut self.list);
-                Stage::Resolution
+                CollectionStep::Resolution
             }
-            Stage::Resolution => {
+            CollectionStep::Resolution => {
                 self.resolution_ticks = self.measure_resolution(measurable(probes, comparison));
-                Stage::Cost
+                CollectionStep::Cost
             }
-            Stage::Cost => {
+            CollectionStep::Cost => {
                 self.cost = measurable(probes, comparison).map(|counter| measure_cost(&counter));
-                Stage::Done
+                CollectionStep::Done
             }
-            Stage::Done => Stage::Done,
+            CollectionStep::Done => CollectionStep::Done,
         };
     }
 
-    /// Adds to the clock's own facts those about the machine. Does the stages that are left, and
+    /// Adds to the clock's own facts those about the machine. Does the steps that are left, and
     /// begins anew.
     pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
         self.begin(changes);
-        while self.next != Stage::Done {
+        while self.next != CollectionStep::Done {
             self.advance(probes, facts.comparison);
         }
         self.hand_over(probes, facts);
     }
 
-    /// After all stages. Begins anew.
+    /// After all steps. Begins anew.
     fn hand_over(&mut self, probes: Probes, facts: &mut Facts) {
         if facts.switched_off_by.is_none() && environment(probes) == Environment::Off {
             facts.switched_off_by = Some(Reason::DisabledByEnvironment);

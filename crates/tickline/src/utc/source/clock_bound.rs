@@ -36,7 +36,7 @@ pub(super) fn read() -> [Option<Segment>; SEGMENTS.len()] {
 pub(super) struct Segment([u8; BYTES]);
 
 /// How UTC goes on from a segment, by the clock of its layout.
-struct Line {
+struct Extrapolated {
     /// The time since the segment was written, ns.
     elapsed_ns: i64,
     /// How much more than the segment says its bound has grown since, ppb, and how far the time is
@@ -95,7 +95,7 @@ impl Segment {
     pub(super) fn report(
         &self,
         moment: &Moment,
-        rate: Option<[u64; 2]>,
+        slopes: Option<[u64; 2]>,
         steered_ppb: i64,
         monotonic_ns: i64,
     ) -> Option<Result<Report, UtcUnknown>> {
@@ -119,9 +119,9 @@ impl Segment {
             let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
             // It says nothing of the rate of the counter.
             let rates_ppb = unknown_rates_ppb(steered_ppb);
-            Line { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rates_ppb }
+            Extrapolated { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rates_ppb }
         } else {
-            self.line(as_of_ns, drift_ppb, moment, rate?)?
+            self.extrapolated(as_of_ns, drift_ppb, moment, slopes?)?
         };
         let growth_ppb = drift_ppb.saturating_add(line.error_ppb);
         if bound_ns < 0 || growth_ppb >= 1_000_000_000 {
@@ -151,7 +151,13 @@ impl Segment {
     }
 
     /// The line of version 3, by the counter.
-    fn line(&self, as_of_ns: i64, drift_ppb: i64, moment: &Moment, rate: [u64; 2]) -> Option<Line> {
+    fn extrapolated(
+        &self,
+        as_of_ns: i64,
+        drift_ppb: i64,
+        moment: &Moment,
+        slopes: [u64; 2],
+    ) -> Option<Extrapolated> {
         let since_ticks = i128::from(moment.ticks?.checked_sub(self.long(16))?);
         // The period is a fraction of a second, with 64 + shift binary places.
         let places = |shift_at: usize| 64 + u32::from(self.0[shift_at]);
@@ -164,7 +170,7 @@ impl Segment {
         let period_error_ppb = (u128::from(self.long(64)) * 1_000_000_000) >> places(98).min(127);
         let error_ppb = i64::try_from(period_error_ppb).ok()? + 1;
         // The daemon's time of 2^48 ticks against that of `CLOCK_MONOTONIC_RAW`.
-        let [slowest, fastest] = rate;
+        let [slowest, fastest] = slopes;
         let (utc, raw) = (in_ns(1 << SLOPE_BITS)?, i128::from(slowest));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
         // How well that is known.
@@ -172,7 +178,7 @@ impl Segment {
         let unsure_ppb = i64::try_from(width * 2_000_000_000 / u128::from(slowest.max(1))).ok()?;
         let drift_ppb =
             drift_ppb.saturating_add(error_ppb).saturating_add(unsure_ppb).saturating_add(WANDER_PPB + 2);
-        Some(Line {
+        Some(Extrapolated {
             elapsed_ns,
             error_ppb,
             rounded_ns: 2,

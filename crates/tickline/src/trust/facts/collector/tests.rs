@@ -1,4 +1,4 @@
-//! Facts in stages and in one go.
+//! Facts in steps and in one go.
 
 use super::*;
 use crate::engine::Engine;
@@ -17,14 +17,14 @@ fn stages_collect_the_same_facts_as_one_go() {
         let collected = |mut collector: Collector| {
             let mut facts = Facts::UNKNOWN;
             collector.finish(0, probes, &mut facts);
-            assert_eq!(collector.next, Stage::Begin, "the next facts are new ones");
+            assert_eq!(collector.next, CollectionStep::Begin, "the next facts are new ones");
             lasting(facts)
         };
         let at_once = collected(Collector::new());
-        for stages in 0..20 {
+        for steps in 0..20 {
             let mut collector = Collector::new();
-            let steps = (0..stages).take_while(|_| !collector.step(0, probes, Comparison::Pending)).count();
-            assert_eq!(collected(collector), at_once, "{probes:?}, {steps} stages");
+            let steps = (0..steps).take_while(|_| !collector.step(0, probes, Comparison::Pending)).count();
+            assert_eq!(collected(collector), at_once, "{probes:?}, {steps} steps");
         }
     }
 }
@@ -37,31 +37,31 @@ fn an_old_collection_begins_anew() {
     assert!(step(&mut collector), "still there");
     collector.begun_ns -= COLLECTION_LASTS_NS + 1;
     assert!(!step(&mut collector));
-    assert_eq!((collector.next, collector.cost), (Stage::Processor, None));
+    assert_eq!((collector.next, collector.cost), (CollectionStep::Processor, None));
 }
 
 /// Symptom: the call that judged took 87 us on EPYC, family 26, and 105 us on an Intel Xeon, family
 /// 6, model 207, under KVM.
 #[test]
 fn a_reader_does_one_stage_a_call() {
-    use Stage::{Begin, Clocksource, Cost, Done, Environment, Path, Processor, Resolution};
+    use CollectionStep::{Begin, Clocksource, Cost, Done, Environment, Path, Processor, Resolution};
     if COUNTER.is_none() {
         return eprintln!("SKIPPED: no counter on this target");
     }
     let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
-    let mut stages = Vec::new();
+    let mut steps = Vec::new();
     while !engine.is_judged() {
         engine.now_ns();
         let next = engine.collector().expect("nobody else has it").next;
-        if next == Stage::Processor {
-            stages = vec![Stage::Begin]; // or begun anew, after a pause
+        if next == CollectionStep::Processor {
+            steps = vec![CollectionStep::Begin]; // or begun anew, after a pause
         }
-        if stages.last() != Some(&next) {
-            stages.push(next);
+        if steps.last() != Some(&next) {
+            steps.push(next);
         }
     }
     // Only where the kernel keeps time with something else.
-    stages.retain(|stage| *stage != Stage::Accepted);
+    steps.retain(|step| *step != CollectionStep::Accepted);
     let expected = [Begin, Processor, Environment, Path, Clocksource, Resolution, Cost, Done, Begin];
-    assert_eq!(stages, expected);
+    assert_eq!(steps, expected);
 }

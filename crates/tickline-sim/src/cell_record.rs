@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
-use tickline_core::cell::Snapshot;
+use tickline_core::cell::WindowedLine;
 use tickline_core::state::{LineState, Phase};
 
 use crate::check::Counts;
@@ -11,7 +11,7 @@ use crate::machine::Clocks;
 
 /// The records of one cell and its lines.
 #[derive(Debug, Default)]
-pub(crate) struct Unit {
+pub(crate) struct CellRecord {
     /// How far this CPU's counter is ahead of the machine's, ticks; 0 for the common cell.
     skew_ticks: i64,
     /// The largest ordered reading that is complete, ns.
@@ -36,10 +36,10 @@ pub(crate) struct Unit {
     /// holds from then on.
     closed_ps: Cell<u64>,
     /// Each line by its state, and the time from which it holds, ps.
-    pub(crate) by_state: RefCell<HashMap<LineState, (Snapshot, u64)>>,
+    pub(crate) by_state: RefCell<HashMap<LineState, (WindowedLine, u64)>>,
 }
 
-impl Unit {
+impl CellRecord {
     /// The records for cells with counters of these skews.
     pub(crate) fn for_each(skew_ticks: &[i64]) -> Vec<Self> {
         skew_ticks.iter().map(|&skew_ticks| Self { skew_ticks, ..Self::default() }).collect()
@@ -65,7 +65,7 @@ impl Unit {
     }
 
     /// A line was published.
-    pub(crate) fn published(&self, line: &Snapshot, unix_bound_ns: u64) {
+    pub(crate) fn published(&self, line: &WindowedLine, unix_bound_ns: u64) {
         self.unix_bound_ns.set(unix_bound_ns);
         self.newest_start_ticks.set(line.start_ticks);
         self.by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
