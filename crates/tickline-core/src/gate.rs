@@ -6,7 +6,7 @@
 //! | the counter | a hypervisor | open until the comparison says otherwise | same | same |
 //! | `tsc-early` | | `kernel_undecided` | same | same |
 //! | `kvm-clock`, `xen` | | `kernel_uses_other` | if compared | if compared |
-//! | Hyper-V's page | | `hypervisor_policy` | if compared | if compared |
+//! | Hyper-V's | | `hypervisor_policy` | if compared | if compared |
 //! | anything else | would accept the counter | `kernel_uses_other` | if compared | if compared |
 //! | anything else | does not accept the counter | `kernel_rejected` | `kernel_rejected` | if compared |
 //! | not known | | `kernel_unknown` | if compared | if compared |
@@ -112,7 +112,7 @@ named! {
         KernelRejected = "kernel_rejected",
         /// The kernel keeps time with something else, though it would accept the counter.
         KernelUsesOther = "kernel_uses_other",
-        /// Under Hyper-V the kernel keeps time with Hyper-V's page, even if the counter is good.
+        /// Under Hyper-V the kernel keeps time with Hyper-V's clock, even if the counter is good.
         HypervisorPolicy = "hypervisor_policy",
         /// What the kernel keeps time with could not be read.
         KernelUnknown = "kernel_unknown",

@@ -29,11 +29,10 @@
 //! before the source is asked again.
 //!
 //! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
-//! old value. Where the hypervisor offers a VMClock page (`/dev/vmclock0`), each reading checks
-//! the page's disruption marker. After a change readings fail until the source has measured again.
-//! Without such a page nobody in the guest can notice, and the source's promise is void until
-//! then. If clock-bound's daemon uses the page, but the process can't read the page, tickline does
-//! not use the daemon's segment.
+//! old value. Where the hypervisor offers a VMClock (`/dev/vmclock0`), each reading checks its
+//! disruption marker. After a change readings fail until the source has measured again. Without it
+//! nobody in the guest can notice, and the source's promise is void until then. If clock-bound's
+//! daemon uses it, but the process can't read it, tickline does not use the daemon's segment.
 //!
 //! After a suspend during which the counter stood still, UTC may be outside of the interval until
 //! the clock's thread has run. In a forked child without a thread, it may be outside until the

@@ -30,7 +30,7 @@ const REQUESTS: u32 = 3;
 /// coarsest timer of a PC (`Clocksource::resolutions`).
 const MAX_RESOLUTION_NS: i64 = 280;
 
-/// The device of a hypervisor that has a page of its own.
+/// The VMClock's device.
 const VMCLOCK_DEVICE: &CStr = c"/dev/vmclock0";
 
 /// How far the counters of two CPUs may differ, ns: the gates find what is more than an exchange

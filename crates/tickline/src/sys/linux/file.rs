@@ -4,7 +4,7 @@ use core::ffi::CStr;
 
 /// What is mapped of a file, bytes. The kernel rounds it up to whole pages.
 #[cfg(feature = "utc")]
-pub(crate) const PAGE_BYTES: usize = 4_096;
+pub(crate) const MAPPED_BYTES: usize = 4_096;
 
 /// An open file, closed when it is dropped. Each use opens it again: a daemon may close a
 /// descriptor that is kept, and its number may become another file's.
@@ -20,10 +20,10 @@ impl File {
 
     /// The file's first page, to be read; it stays mapped.
     #[cfg(feature = "utc")]
-    pub(crate) fn map_page(&self) -> Option<core::ptr::NonNull<libc::c_void>> {
+    pub(crate) fn map(&self) -> Option<core::ptr::NonNull<libc::c_void>> {
         // SAFETY: a new shared mapping, which nobody writes through.
         let page = unsafe {
-            libc::mmap(core::ptr::null_mut(), PAGE_BYTES, libc::PROT_READ, libc::MAP_SHARED, self.0, 0)
+            libc::mmap(core::ptr::null_mut(), MAPPED_BYTES, libc::PROT_READ, libc::MAP_SHARED, self.0, 0)
         };
         core::ptr::NonNull::new(page).filter(|_| page != libc::MAP_FAILED)
     }

@@ -11,7 +11,7 @@
 use super::unknown_rates_ppb;
 use crate::utc::claim::SLOPE_BITS;
 use crate::utc::claim_maker::{Moment, Report, WANDER_PPB};
-use crate::utc::vmclock::NO_PAGE;
+use crate::utc::vmclock::NO_MARKER;
 use crate::utc::{UtcSource, UtcUnknown};
 
 /// Version 3, and 2, which a daemon of version 3 also writes.
@@ -134,8 +134,8 @@ impl Segment {
             // Nobody has written it for long, so it says nothing of today, nor of another source.
             _ if left_ns <= 0 => Err(UtcUnknown::Expired),
             DISRUPTED => Err(UtcUnknown::Disrupted),
-            // The daemon relies on its readers to look at the page. Its own client fails here, too.
-            _ if knows_marker && moment.disruption == NO_PAGE => return None,
+            // The daemon relies on its readers to look at the VMClock. Its own client fails here, too.
+            _ if knows_marker && moment.disruption == NO_MARKER => return None,
             _ if knows_marker && moment.disruption != marker => Err(UtcUnknown::Disrupted),
             SYNCHRONISED | FREE_RUNNING => Ok(Report {
                 source: UtcSource::ClockBound,
