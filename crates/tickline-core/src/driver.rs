@@ -21,9 +21,9 @@ pub struct LockedState {
     pub control: Control,
     /// The facts of the last judgement.
     pub facts: Facts,
-    /// Whether the last judgement has found the gates open. A child that was forked while nobody
-    /// had the lock goes on with that.
-    is_admitted: bool,
+    /// Whether somebody has judged since a forked child took the lock over. A child that was forked
+    /// while nobody had the lock goes on with its parent's judgement.
+    is_judged: bool,
 }
 
 impl LockedState {
@@ -34,12 +34,12 @@ impl LockedState {
             resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
             driven_by: DrivenBy::Readers,
         };
-        Self { control: Control::new(config), facts: Facts::UNKNOWN, is_admitted: false }
+        Self { control: Control::new(config), facts: Facts::UNKNOWN, is_judged: false }
     }
 
     /// Has the gates judged before the next iteration.
     fn forget_judgement(&mut self) {
-        (self.facts, self.is_admitted) = (Facts::UNKNOWN, false);
+        (self.facts, self.is_judged) = (Facts::UNKNOWN, false);
     }
 }
 
@@ -102,10 +102,10 @@ impl<S> DrivenClock<S> {
     /// they were judged. `None` if another thread has the lock, or a gate is closed.
     pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, LockedState>, Lines)> {
         let mut locked = self.lock(platform)?;
-        let known = self.keeper.lines().filter(|_| locked.is_admitted);
+        let known = self.keeper.lines().filter(|_| locked.is_judged);
         let judge = |lines| {
             let judged = platform.judge(lines, &mut locked)?;
-            locked.is_admitted = judged.is_ok();
+            locked.is_judged = true;
             Some(judged)
         };
         let judge_if_due = || self.keeper.judge_if_due(|| platform.monotonic_ns(), platform, judge);
@@ -148,12 +148,7 @@ impl<S> DrivenClock<S> {
     /// should be now.
     pub fn review(&self, platform: &impl Platform) -> bool {
         let Some(mut locked) = self.lock(platform) else { return false };
-        let judge = |lines| {
-            let judged = platform.rejudge(lines, &mut locked)?;
-            locked.is_admitted = judged.is_ok();
-            Some(judged)
-        };
-        self.keeper.rejudge(platform, judge).is_some()
+        self.keeper.rejudge(platform, |lines| platform.rejudge(lines, &mut locked)).is_some()
     }
 }
 

@@ -101,12 +101,11 @@ impl LeaseStore for LeaseWords {
 
     fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
         let (from, to) = (from.to_bits(), to.to_bits());
+        // A reader that sees the new word must see the slots it names; the next writer must not fill
+        // a slot before its own swap; the writer's next read of the counter must not come before.
         // ORDERING: acquire and release, pairs with both looks of readers, and with the swap of the
-        // writer before: weaker would let a reader see the new word without the slots it names, or
-        // let the next writer fill a slot before its own swap. Acquire also keeps the writer's look
-        // at the counter after a first publication, or a line, behind the swap. No test sees
-        // Release alone: the modelled counter is never read early. Relaxed on failure: this writer
-        // ends.
+        // writer before. No test sees Release alone: the modelled counter is never read early.
+        // Relaxed on failure: this writer ends.
         if self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
