@@ -69,30 +69,18 @@ fn share_ns(time_ns: u64, ppb: u64) -> u64 {
     u64::try_from(u128::from(time_ns) * u128::from(ppb) / 1_000_000_000).unwrap_or(u64::MAX)
 }
 
-impl Limits {
-    pub(crate) fn of(scenario: &Scenario) -> Self {
+/// What the faults of a scenario may do to readings.
+struct Disturbances {
+    /// The sum of what readings, or a high-water mark, may be ahead or behind, ns.
+    jumps_ns: u64,
+    /// The sum of all changes of rate, ppb.
+    rates_ppb: u64,
+}
+
+impl Disturbances {
+    /// `window_ns`: the longest window of a line, ns.
+    fn of(scenario: &Scenario, window_ns: u64) -> Self {
         let machine = &scenario.machine;
-        let interval_ns = scenario.clock.interval_ns;
-        let valid_ns = interval_ns * valid_intervals(scenario);
-        // A suspend can put readings, and the high-water mark of a retired line, ahead of the
-        // reference by as much as the window. Past the window, a line counts only for ticks that
-        // the reference vouches for (rule 12).
-        let window_ns = valid_ns / 2;
-        let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
-        let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;
-        // A high-water mark that was taken on the faster CPU also has a margin.
-        let skew_ns = if is_skewed { ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS } else { 0 };
-        // Two brackets: half a bracket at each end of the shortest baseline, and as much again by
-        // extrapolation. A stale value is worse than a bracket of the same length, because the
-        // bounds of the samples do not include it.
-        let bracket_ns = longest_bracket_ns(scenario);
-        let read_ns = 4 * bracket_ns
-            + 12 * machine.stale_ns
-            + 2 * machine.resolution_ns
-            + 2 * ticks_ns(machine.counter_resolution_ticks);
-        // A high-water mark is the old line's time 5 us later. The next line starts there, 5 us
-        // before its publication.
-        let high_water_ns = 2 * MEETING_MARGIN_NS;
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
         for timed in &scenario.faults {
@@ -123,15 +111,43 @@ impl Limits {
         let fastest_ppb = fastest.unsigned_abs().max(slowest.unsigned_abs());
         jumps_ns = jumps_ns.saturating_add(asleep_ns + share_ns(asleep_ns, fastest_ppb));
         let seconds = scenario.duration_ns / 1_000_000_000 + 1;
+        let wander_ppb = machine.wander_ppb.unsigned_abs() * seconds.min(300);
+        Self { jumps_ns, rates_ppb: fastest.abs_diff(slowest) + counter_ppb + wander_ppb }
+    }
+}
+
+impl Limits {
+    pub(crate) fn of(scenario: &Scenario) -> Self {
+        let machine = &scenario.machine;
+        let interval_ns = scenario.clock.interval_ns;
+        let valid_ns = interval_ns * valid_intervals(scenario);
+        // A suspend can put readings, and the high-water mark of a retired line, ahead of the
+        // reference by as much as the window. Past the window, a line counts only for ticks that
+        // the reference vouches for (rule 12).
+        let window_ns = valid_ns / 2;
+        let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
+        let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;
+        // A high-water mark that was taken on the faster CPU also has a margin.
+        let skew_ns = if is_skewed { ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS } else { 0 };
+        // Two brackets: half a bracket at each end of the shortest baseline, and as much again by
+        // extrapolation. A stale value is worse than a bracket of the same length, because the
+        // bounds of the samples do not include it.
+        let bracket_ns = longest_bracket_ns(scenario);
+        let read_ns = 4 * bracket_ns
+            + 12 * machine.stale_ns
+            + 2 * machine.resolution_ns
+            + 2 * ticks_ns(machine.counter_resolution_ticks);
+        // A high-water mark is the old line's time 5 us later. The next line starts there, 5 us
+        // before its publication.
+        let high_water_ns = 2 * MEETING_MARGIN_NS;
+        let Disturbances { jumps_ns, rates_ppb } = Disturbances::of(scenario, window_ns);
         let wander_ppb = machine.wander_ppb.unsigned_abs();
-        let rates_ppb = fastest.abs_diff(slowest) + counter_ppb + wander_ppb * seconds.min(300);
         // How far dithering moves the reference away from a straight line.
         let dither_ns = share_ns(MAX_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
         // Brackets that begin on one CPU and end on another may make any slope. With skew the clock
         // therefore promises only order, and that only up to the skew.
-        let is_led_in = ticks_ns(if is_skewed { machine.skew_ticks } else { 0 })
-            + scenario.chance.out_of_order_ns
-            < MEETING_MARGIN_NS;
+        let ahead_ns = skew_ns.saturating_sub(MEETING_MARGIN_NS) + scenario.chance.out_of_order_ns;
+        let is_led_in = ahead_ns < MEETING_MARGIN_NS;
         let skewed_ns = if skew_ns == 0 { 0 } else { u64::from(u32::MAX) * 1_000_000_000 };
         Self {
             step_back_ns: i64::try_from(skew_ns).expect("in its range"),
