@@ -112,6 +112,26 @@ fn daemon(program: &str, arguments: &[&str]) -> io::Result<Killed> {
     daemon.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().map(Killed)
 }
 
+/// Lets time pass; there is nothing to report of it.
+fn pass(seconds: u64) -> io::Result<Value> {
+    thread::sleep(Duration::from_secs(seconds));
+    Ok(json!({}))
+}
+
+/// What the program `tickline` says of a clock that chronyd steers.
+fn report_by_program(name: &str) -> io::Result<()> {
+    if name != "reported_slewing" {
+        // chronyd may still be removing what it found at its start. A tick that is a microsecond
+        // longer adds 100 ppm.
+        let rate_ppm = |it: libc::timex| (it.freq >> 16) + (it.tick - 10_000) * 100;
+        wait_until(PATIENCE, || system::adjust(|_| ()).is_ok_and(|it| rate_ppm(it).abs() < 100));
+    }
+    let mut said = program(&format!("{name}_by_program"), &mut tickline());
+    said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
+    report::line(&said);
+    Ok(())
+}
+
 struct Lab<'a> {
     clock: &'a Clock,
     world: &'a World,
@@ -130,37 +150,10 @@ impl Lab<'_> {
     }
 
     fn scenario(&self, name: &str) -> io::Result<()> {
-        let pass = |seconds| {
-            thread::sleep(Duration::from_secs(seconds));
-            Ok(json!({}))
-        };
-        // ORDERING: Relaxed, here and below: each is a setting on its own.
-        let lied = |shares: &[i64], seconds| {
-            for tenths in shares {
-                self.world.lie_ns.store(COVERED_NS / 10 * tenths, Ordering::Relaxed);
-                pass(seconds)?;
-            }
-            Ok(json!({}))
-        };
-        let silence = |is_silent| self.world.is_silent.store(is_silent, Ordering::Relaxed);
-        let back = || Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }));
         let daemon = match name {
-            "lies" => self.follow(name, 0, "", |_| lied(&[-9, 9, -9, 5, -5, 9, 0], 2)),
-            "lies_beyond" => self.follow(name, 0, "", |_| lied(&[200, 0], 8)),
-            "silent" => self.follow(name, 0, "", |_| {
-                pass(8)?; // the skew that chronyd states falls with the first samples
-                silence(true);
-                pass(2)?;
-                let width_ns = || {
-                    wait_until(PATIENCE, || self.clock.utc().is_ok());
-                    self.clock.utc().map_or(0, |reading| reading.width().as_nanos())
-                };
-                let before_ns = width_ns();
-                pass(8)?;
-                let grown_ns = width_ns().saturating_sub(before_ns);
-                silence(false);
-                Ok(json!({ "grown_ns": u64::try_from(grown_ns).unwrap_or(u64::MAX) }))
-            }),
+            "lies" => self.follow(name, 0, "", |_| self.lie(&[-9, 9, -9, 5, -5, 9, 0], 2)),
+            "lies_beyond" => self.follow(name, 0, "", |_| self.lie(&[200, 0], 8)),
+            "silent" => self.follow(name, 0, "", |_| self.fall_silent()),
             "reported" => self.follow(name, 0, "", |_| pass(0)),
             "reported_rtcsync" => self.follow(name, 0, "rtcsync", |_| pass(0)),
             "reported_slewing" => self.follow(name, -4 * SECOND_NS, "", |_| pass(0)),
@@ -170,23 +163,13 @@ impl Lab<'_> {
                     system::step_clock(seconds)?;
                     pass(4)?;
                 }
-                back()
+                self.back()
             }),
-            "killed" | "killed_rtcsync" | "killed_slewing" => {
-                let (ahead_ns, settings, left_s) = match name {
-                    "killed" => (0, "", 3),
-                    "killed_rtcsync" => (0, "rtcsync", 3),
-                    // chronyd slews by a twelfth, for longer than this takes. Without it the slew
-                    // goes on.
-                    _ => (-2 * SECOND_NS, "rtcsync", 25),
-                };
-                self.follow(name, ahead_ns, settings, |chronyd| {
-                    pass(2)?;
-                    self.wait_until_many_answered();
-                    self.mark();
-                    send(&chronyd.0, Signal::SIGKILL)?;
-                    pass(left_s)
-                })
+            "killed" => self.follow(name, 0, "", |chronyd| self.kill(chronyd, 3)),
+            "killed_rtcsync" => self.follow(name, 0, "rtcsync", |chronyd| self.kill(chronyd, 3)),
+            // chronyd slews by a twelfth, for longer than this takes. Without it the slew goes on.
+            "killed_slewing" => {
+                self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| self.kill(chronyd, 25))
             }
             "paused" => self.follow(name, -SECOND_NS, "", |chronyd| {
                 pass(1)?;
@@ -194,7 +177,7 @@ impl Lab<'_> {
                 send(&chronyd.0, Signal::SIGSTOP)?;
                 pass(5)?;
                 send(&chronyd.0, Signal::SIGCONT)?;
-                back()
+                self.back()
             }),
             "restarted" => self.follow(name, -SECOND_NS, "", |chronyd| {
                 for _ in 0..2 {
@@ -204,42 +187,23 @@ impl Lab<'_> {
                     *chronyd = self::chronyd("")?;
                     pass(2)?;
                 }
-                back()
+                self.back()
             }),
             "kernel" => return self.kernel(name),
             // The server lies within its statement, for so long that ntpd-rs believes it.
-            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| lied(&[9, -9], 15)),
-            "leap" => {
-                let day_ns = 86_400 * SECOND_NS;
-                let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
-                self.world.leap_at_ns.store(leap_at_ns, Ordering::Relaxed); // ORDERING: as above
-                self.world.leap.store(1, Ordering::Relaxed); // ORDERING: as above
-                self.follow(name, 0, "", |_| {
-                    while self.world.now_ns() < leap_at_ns - SECOND_NS {
-                        pass(1)?;
-                    }
-                    self.world.leap.store(0, Ordering::Relaxed); // ORDERING: as above
-                    pass(8)?;
-                    back()
-                })
-            }
+            "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| self.lie(&[9, -9], 15)),
+            "leap" => self.follow(name, 0, "", |_| self.leap()),
             "suspended" => self.follow(name, 0, "", |_| {
-                silence(true);
-                self.pass_unseen(suspend_for(6)?.cast_signed());
-                silence(false);
+                self.while_silent(|| {
+                    self.pass_unseen(suspend_for(6)?.cast_signed());
+                    Ok(())
+                })?;
                 pass(6)?;
-                back()
+                self.back()
             }),
             "moved" => self.follow(name, 0, "", |_| {
-                for ahead_s in [0, 10, -5] {
-                    silence(true);
-                    let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
-                    report::ask_host(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
-                    self.pass_unseen(-ahead_s * SECOND_NS);
-                    silence(false);
-                    pass(8)?;
-                }
-                back()
+                [0, 10, -5].into_iter().try_for_each(|ahead_s| self.migrate(ahead_s))?;
+                self.back()
             }),
             "clock_bound" => {
                 let daemon = self.synchronise(name, 0, UtcSource::ClockBound, clock_bound, |daemon| {
@@ -255,22 +219,88 @@ impl Lab<'_> {
         }?;
         // What the source had promised was wrong.
         if ["lies_beyond", "moved"].contains(&name) {
-            self.phase(&format!("{name}_after"), back)?;
+            self.phase(&format!("{name}_after"), || self.back())?;
         }
-        // What the program `tickline` says of a clock that chronyd steers.
         if name.starts_with("reported") {
-            if name != "reported_slewing" {
-                // chronyd may still be removing what it found at its start. A tick that is a microsecond
-                // longer adds 100 ppm.
-                let rate_ppm = |it: libc::timex| (it.freq >> 16) + (it.tick - 10_000) * 100;
-                wait_until(PATIENCE, || system::adjust(|_| ()).is_ok_and(|it| rate_ppm(it).abs() < 100));
-            }
-            let mut said = program(&format!("{name}_by_program"), &mut tickline());
-            said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
-            report::line(&said);
+            report_by_program(name)?;
         }
         drop(daemon);
         Ok(())
+    }
+
+    /// The server is off by these tenths of what it states, each for some seconds.
+    fn lie(&self, shares: &[i64], seconds: u64) -> io::Result<Value> {
+        for tenths in shares {
+            // ORDERING: Relaxed, here and below: each is a setting on its own.
+            self.world.lie_ns.store(COVERED_NS / 10 * tenths, Ordering::Relaxed);
+            pass(seconds)?;
+        }
+        Ok(json!({}))
+    }
+
+    /// The server does not answer during `work`.
+    fn while_silent(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        self.world.is_silent.store(true, Ordering::Relaxed); // ORDERING: as above
+        let done = work();
+        self.world.is_silent.store(false, Ordering::Relaxed); // ORDERING: as above
+        done
+    }
+
+    /// The interval grows while the server is silent.
+    fn fall_silent(&self) -> io::Result<Value> {
+        pass(8)?; // the skew that chronyd states falls with the first samples
+        let mut grown_ns = 0;
+        self.while_silent(|| {
+            pass(2)?;
+            let width_ns = || {
+                wait_until(PATIENCE, || self.clock.utc().is_ok());
+                self.clock.utc().map_or(0, |reading| reading.width().as_nanos())
+            };
+            let before_ns = width_ns();
+            pass(8)?;
+            grown_ns = width_ns().saturating_sub(before_ns);
+            Ok(())
+        })?;
+        Ok(json!({ "grown_ns": u64::try_from(grown_ns).unwrap_or(u64::MAX) }))
+    }
+
+    /// Kills the daemon once enough readings have an interval.
+    fn kill(&self, daemon: &mut Killed, left_s: u64) -> io::Result<Value> {
+        pass(2)?;
+        self.wait_until_many_answered();
+        self.mark();
+        send(&daemon.0, Signal::SIGKILL)?;
+        pass(left_s)
+    }
+
+    /// The server announces a leap second at the end of the day, and inserts it.
+    fn leap(&self) -> io::Result<Value> {
+        let day_ns = 86_400 * SECOND_NS;
+        let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
+        self.world.leap_at_ns.store(leap_at_ns, Ordering::Relaxed); // ORDERING: as above
+        self.world.leap.store(1, Ordering::Relaxed); // ORDERING: as above
+        while self.world.now_ns() < leap_at_ns - SECOND_NS {
+            pass(1)?;
+        }
+        self.world.leap.store(0, Ordering::Relaxed); // ORDERING: as above
+        pass(8)?;
+        self.back()
+    }
+
+    /// The host moves the machine to another one, whose counter is ahead.
+    fn migrate(&self, ahead_s: i64) -> io::Result<()> {
+        self.while_silent(|| {
+            let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
+            report::ask_host(&json!({ "host": "migrate", "ticks": hz * ahead_s }))?;
+            self.pass_unseen(-ahead_s * SECOND_NS);
+            Ok(())
+        })?;
+        pass(8).map(drop)
+    }
+
+    /// Waits until chronyd is the source again.
+    fn back(&self) -> io::Result<Value> {
+        Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }))
     }
 
     /// No daemon of NTP, but a kernel that is told its clock's error each second, as a daemon does it:
