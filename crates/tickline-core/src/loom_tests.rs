@@ -9,7 +9,7 @@
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
 //! - `again`: states that come again, with the real readers;
 //! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
-//! - `lines`: the switch between a common line and one for each CPU.
+//! - `lines`: the lines of the CPUs.
 //!
 //! In all but `state` an exact model of a 128-bit atomic holds a clock's state
 //! (`state/modelled.rs`).

@@ -59,11 +59,8 @@ impl Judged {
 
     /// The thread that drives the clock: an iteration of the line for all CPUs, if there is to be
     /// one.
-    pub(super) fn serve(&self) -> Option<Outcome> {
-        self.admitted(|control, lines| {
-            if lines == Lines::PerCpu {
-                return None;
-            }
+    fn serve(&self) -> Option<Outcome> {
+        self.admitted(|control, _| {
             let outcome = self.scene.maintain(control).outcome;
             (outcome != Outcome::GateClosed || !self.keeper.request_judgement_if_open()).then_some(outcome)
         })

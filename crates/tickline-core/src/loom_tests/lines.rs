@@ -1,15 +1,13 @@
-//! The switch between a common line and one for each CPU: the clock's thread goes over to one of
-//! them, while a reader runs an iteration of the common line, and the program switches the counter
-//! off.
+//! The lines of the CPUs, which another thread than the one that made them may find, and which the
+//! program switches off.
 
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
 
 use super::gate::{Judged, NoLine};
-use super::{Seen, check, spawn};
+use super::{check, spawn};
 use crate::cell::StateCell;
-use crate::control::Outcome;
 use crate::gate::keeper::{GateKeeper, Lines, Stage};
 
 /// Stands for the CPUs' lines; loom reports a thread that reads them without having seen them made.
@@ -68,67 +66,6 @@ impl Judged {
     }
 }
 
-fn note(seen: &Seen, what: &str, happened: bool) {
-    seen.note(format!("{what}: {happened}"));
-}
-
-/// The thread goes over to the CPUs' lines while a reader publishes a common line.
-#[test]
-fn the_cpus_lines_are_taken_up_under_a_reader() {
-    let wanted = ["taken up: true", "taken up: false", "published: true", "published: false"];
-    check(Some(3), &wanted, |seen| {
-        let gated = Judged::new();
-        let noted = seen.clone();
-        let reader = spawn(&gated, move |gated| note(&noted, "published", gated.serve().is_some()));
-        note(seen, "taken up", gated.calibrate_cpus().is_some());
-        reader.join().unwrap();
-        gated.serves();
-        assert_eq!(gated.calibrate_cpus(), Some(()));
-        assert_eq!(gated.serves(), (false, true));
-        assert_eq!(gated.serve(), None);
-    });
-}
-
-/// A reader publishes a common line, and is the one that then judges for the CPUs' lines. The
-/// thread that has set them may be stopped, or missing in a forked child.
-#[test]
-fn a_common_line_ends_before_the_cpus_lines_are_found() {
-    check(Some(3), &["a common line when the others are set"], |seen| {
-        let gated = Judged::new();
-        let noted = seen.clone();
-        let reader = spawn(&gated, move |gated| {
-            gated.serve();
-            let is_published = gated.scene.clock.cell.load().is_published();
-            if is_published && gated.keeper.stage() == Stage::Unjudged {
-                noted.note("a common line when the others are set");
-            }
-            gated.serve();
-            gated.serves();
-        });
-        gated.keeper.set_lines(Lines::PerCpu);
-        reader.join().unwrap();
-        gated.serves();
-    });
-}
-
-/// The thread goes back to the common line while a reader drives the clock, and publishes one.
-#[test]
-fn the_cpus_lines_are_given_up_under_a_reader() {
-    check(Some(3), &["published: true", "published: false"], |seen| {
-        let gated = Judged::new();
-        gated.calibrate_cpus().expect("nobody else is here");
-        let noted = seen.clone();
-        let reader = spawn(&gated, move |gated| note(&noted, "published", gated.serve().is_some()));
-        gated.keeper.set_lines(Lines::Common);
-        reader.join().unwrap();
-        assert!(!gated.serves().1);
-        gated.scene.time.pass(13_000);
-        let last = gated.serve().or_else(|| gated.serve());
-        assert!(matches!(last, Some(Outcome::Published | Outcome::Recovered)), "{last:?}");
-        assert_eq!(gated.serves(), (true, false));
-    });
-}
-
 /// When `disable()` has returned nobody uses the CPUs' lines, though they were just being taken up.
 #[test]
 fn the_counter_is_switched_off_while_the_cpus_lines_are_taken_up() {
@@ -142,33 +79,11 @@ fn the_counter_is_switched_off_while_the_cpus_lines_are_taken_up() {
             gated.keeper.disable(&gated.scene);
             assert_eq!(gated.serves(), (false, false));
         });
-        note(seen, "taken up", gated.calibrate_cpus().is_some());
+        seen.note(format!("taken up: {}", gated.calibrate_cpus().is_some()));
         switch.join().unwrap();
         assert_eq!((gated.keeper.stage(), gated.serves()), (Stage::Disabled, (false, false)));
         assert_eq!(gated.calibrate_cpus(), None);
         gated.keeper.enable();
         assert_eq!(gated.calibrate_cpus(), Some(()));
-    });
-}
-
-/// Off and on while the CPUs' lines are taken up: they are in use in the end.
-#[test]
-fn the_counter_is_switched_off_and_on_while_the_cpus_lines_are_taken_up() {
-    check(Some(3), &["on", "still off"], |seen| {
-        let gated = Judged::new();
-        let off = spawn(&gated, |gated| gated.keeper.disable(&gated.scene));
-        let on = spawn(&gated, |gated| {
-            if gated.keeper.stage() == Stage::Disabled {
-                gated.keeper.enable();
-            }
-        });
-        gated.calibrate_cpus();
-        gated.calibrate_cpus();
-        off.join().unwrap();
-        on.join().unwrap();
-        let in_use = gated.calibrate_cpus().is_some();
-        seen.note(if in_use { "on" } else { "still off" });
-        assert_eq!(in_use, gated.keeper.stage() != Stage::Disabled);
-        assert_eq!(gated.serves(), (false, in_use));
     });
 }
