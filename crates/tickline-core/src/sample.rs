@@ -50,8 +50,6 @@ use crate::counter::Counter;
 use crate::line::Slope;
 use crate::units::{FixedNs, ticks_between, ticks_since};
 
-pub use crate::units::ns_of_counts_floor;
-
 /// The clock that tickline follows.
 ///
 /// Both times are in ns; a call may be slow, and is not expected to fail.

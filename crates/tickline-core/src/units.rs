@@ -110,18 +110,6 @@ pub(crate) const fn ticks_since(earlier_ticks: u64, later_ticks: u64) -> u64 {
     if ticks > 0 { ticks.cast_unsigned() } else { 0 }
 }
 
-/// Nanoseconds in `counts` of a clock of `hz`, rounded down. Exact also for frequencies
-/// that divide no power of ten. Errors do not add up, because each call converts the whole count.
-/// Saturates at `i64::MAX`, after 292 years. A clock of 0 Hz stands at 0.
-#[must_use]
-pub const fn ns_of_counts_floor(counts: u64, hz: u64) -> i64 {
-    // BOUND: 2^64 * 1e9 < 2^94.
-    match (counts as i128).wrapping_mul(NS_PER_S as i128).checked_div(hz as i128) {
-        Some(ns) => saturate(ns),
-        None => 0,
-    }
-}
-
 #[expect(clippy::cast_possible_truncation, reason = "the value was just checked to fit")]
 const fn saturate(value: i128) -> i64 {
     if value > i64::MAX as i128 {

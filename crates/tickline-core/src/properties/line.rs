@@ -1,7 +1,7 @@
 //! What holds for `Line`, `Slope` and the units.
 
 use crate::line::{Line, Slope};
-use crate::units::{FixedNs, NS_PER_S, ns_of_counts_floor};
+use crate::units::{FixedNs, NS_PER_S};
 
 use super::wide::{
     UNITS_PER_NS, bits, ceil_div, ceil_ns, clamped_fixed, clamped_i64, clamped_u64, exact_at, floor_div,
@@ -71,15 +71,4 @@ pub(crate) fn check_fixed(fixed: FixedNs, other: FixedNs, ns: i64) {
     assert_eq!(fixed.times(ns), clamped_fixed(&exact * ns), "{fixed:?} times {ns}");
     assert_eq!(fixed.abs(), clamped_fixed(exact.clone().max(-&exact)), "{fixed:?}");
     assert_eq!(units(fixed.half()), floor_div(&exact, &wide(2)), "{fixed:?}");
-}
-
-/// Counts of a clock in nanoseconds: rounded down and exact, or saturating.
-pub(crate) fn check_counts(counts: u64, hz: u64) {
-    let ns = ns_of_counts_floor(counts, hz);
-    if hz == 0 {
-        assert_eq!(ns, 0, "a clock that stands still");
-    } else {
-        let exact = floor_div(&(wide(counts) * wide(NS_PER_S)), &wide(hz));
-        assert_eq!(ns, clamped_i64(exact), "{counts} at {hz} Hz");
-    }
 }

@@ -154,16 +154,6 @@ proptest! {
         line::check_spans(slope, ticks, ns);
     }
 
-    /// Among them the frequencies of Windows' counter: 10 MHz, 3.58 MHz (ACPI), 14.3 MHz (HPET),
-    /// 2.6 GHz over 1,024.
-    #[test]
-    fn counts_of_a_clock_of_any_frequency((counts, hz) in (number(), number())) {
-        line::check_counts(counts, hz);
-        for hz in [10_000_000, 3_579_545, 14_318_180, 2_535_352, 0] {
-            line::check_counts(counts, hz);
-        }
-    }
-
     #[test]
     fn relative_changes((slope, other, ppb, raw) in (slope(), slope(), signed_number(), any::<i128>())) {
         line::check_ppb(slope, other, ppb, raw >> (ppb & 127));

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use tickline_core::sample::{Reference, ns_of_counts_floor};
+use tickline_core::sample::Reference;
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 
 use super::{OsClock, unix_ns_by_std};
@@ -28,13 +28,20 @@ fn counts_per_second() -> u64 {
     hz
 }
 
+/// The time of so many counts, ns, rounded down. Errors do not add up, because each call converts
+/// the whole count.
+fn ns_of(counts: i64) -> i64 {
+    let parts = u128::from(counts.unsigned_abs()).saturating_mul(1_000_000_000);
+    parts.checked_div(counts_per_second().into()).map_or(0, |ns| i64::try_from(ns).unwrap_or(i64::MAX))
+}
+
 impl Reference for OsClock {
     #[inline]
     fn monotonic_ns(&self) -> i64 {
         let mut counts = 0;
         // SAFETY: the number is valid for a write.
         unsafe { QueryPerformanceCounter(&raw mut counts) };
-        ns_of_counts_floor(u64::try_from(counts).unwrap_or(0), counts_per_second())
+        ns_of(counts)
     }
 
     #[inline]
@@ -48,5 +55,5 @@ impl Reference for OsClock {
 /// clocksource is unknown.
 pub(crate) fn resolution_ns() -> i64 {
     // The time of one count, rounded up.
-    ns_of_counts_floor(1, counts_per_second()).saturating_add(1)
+    ns_of(1).saturating_add(1)
 }
