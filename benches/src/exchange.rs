@@ -26,7 +26,7 @@ use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::control::{Config, Control, DrivenBy, Outcome};
-use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
@@ -186,7 +186,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
         resolutions: Resolutions {
-            counter_ticks: resolution_ticks(&counter, &mut Scratch::new()),
+            counter_ticks: resolution_ticks(&counter, &mut [0; 127]),
             reference_ns: 2,
             same_counter_ticks: 0,
         },

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tickline::exchange::{self, Exchanges};
-use tickline_core::counter::{Counter, HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::calls::monotonic_ns;
 use super::costs::may_read_counter;
@@ -147,8 +147,7 @@ fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTes
         return Err("this process may not read the counter");
     }
     let first = *warp.cpus.first().ok_or("this system does not say on which CPUs a thread may run")?;
-    let rate =
-        exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter, &mut Scratch::new())));
+    let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter, &mut [0; 127])));
     let (frequency_hz, resolution_ticks) = rate
         .filter(|(hz, _)| *hz > 0.0)
         .ok_or("the counter's rate could not be measured on the first CPU")?;

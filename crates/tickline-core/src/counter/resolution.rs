@@ -25,9 +25,6 @@ use core::hint::black_box;
 
 use super::Counter;
 
-/// How many differences are examined.
-const DIFFERENCES: usize = 127;
-
 /// After this many reads, the differences found so far must be enough.
 const READS: u32 = 1_024;
 
@@ -48,35 +45,17 @@ const MAX_RUN_TICKS: u64 = 3;
 /// it 1,024 times at most where it seldom moves, or until it has moved 8 times if that takes
 /// longer.
 ///
-/// It works in `scratch`, not on the stack, which may be a signal handler's.
+/// It works in `memory`, whatever that holds, and not on the stack, which may be a signal
+/// handler's.
 #[must_use]
 #[inline(never)]
-pub fn resolution_ticks(counter: &impl Counter, scratch: &mut Scratch) -> u64 {
-    let Scratch(differences) = scratch;
-    let seen = observe(counter, differences);
-    let differences = differences.get_mut(..seen).unwrap_or(&mut []);
+pub fn resolution_ticks(counter: &impl Counter, memory: &mut [u64; 127]) -> u64 {
+    let seen = observe(counter, memory);
+    let differences = memory.get_mut(..seen).unwrap_or(&mut []);
     sort(differences);
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
     let step = (seen >= MIN_DIFFERENCES).then(|| step(differences));
     step.flatten().unwrap_or(median)
-}
-
-/// Memory for a measurement, 1 KiB. What it holds before does not matter.
-#[derive(Debug)]
-pub struct Scratch([u64; DIFFERENCES]);
-
-impl Default for Scratch {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Scratch {
-    /// All zeros.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self([0; DIFFERENCES])
-    }
 }
 
 /// Gaps for as many items as there are differences (Ciura, "Best Increments for the Average Case of
@@ -100,7 +79,7 @@ fn sort(items: &mut [u64]) {
 }
 
 /// Fills `differences` with those of unequal reads in a row, and returns how many there were.
-fn observe(counter: &impl Counter, differences: &mut [u64; DIFFERENCES]) -> usize {
+fn observe(counter: &impl Counter, differences: &mut [u64]) -> usize {
     let (mut seen, mut last) = (0_usize, counter.now_ordered());
     for reads in 0..MAX_READS {
         if reads >= READS && seen >= MIN_DIFFERENCES {

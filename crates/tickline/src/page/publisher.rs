@@ -3,7 +3,7 @@
 use core::time::Duration;
 use std::path::Path;
 
-use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
@@ -74,7 +74,7 @@ impl Publisher {
         let page = LockedPageFile::create(path.as_ref()).map_err(Error::page)?;
         let config = WriterConfig {
             resolution_ns: os_resolution_ns(),
-            counter_ticks: resolution_ticks(&counter, &mut Scratch::new()).max(1),
+            counter_ticks: resolution_ticks(&counter, &mut [0; 127]).max(1),
             ..WriterConfig::DEFAULT
         };
         let writer = Writer::start(&page, config).map_err(|PageTaken| Error::page(page.taken_error()))?;

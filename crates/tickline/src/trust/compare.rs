@@ -12,7 +12,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
 
-use tickline_core::counter::{Scratch, resolution_ticks};
+use tickline_core::counter::resolution_ticks;
 use tickline_core::gate::Comparison;
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
@@ -183,7 +183,7 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
     if others.is_empty() {
         return Some(Comparison::Single);
     }
-    let resolution_ticks = resolution_ticks(&counter, &mut Scratch::new());
+    let resolution_ticks = resolution_ticks(&counter, &mut [0; 127]);
     let mut rest_ns = REST_NS;
     for other in others {
         let mut exchanges = Exchanges::NONE;

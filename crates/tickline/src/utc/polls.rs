@@ -3,7 +3,7 @@
 
 use core::ffi::CStr;
 
-use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::Reference;
 
@@ -103,7 +103,7 @@ impl UtcPolls {
         // A process that may not read the counter must not try.
         let counter = COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
         if let Some(counter) = counter {
-            self.resolution_ticks = Some(resolution_ticks(&counter, &mut Scratch::new()));
+            self.resolution_ticks = Some(resolution_ticks(&counter, &mut [0; 127]));
         }
         let ticks = self.resolution_ticks.unwrap_or(1);
         let by_counter_ns = self.claim_maker.slopes.map_or(MAX_RESOLUTION_NS, |[_, fastest]| {

@@ -7,7 +7,7 @@
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
-use tickline_core::counter::{HardwareCounter, Scratch, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::{Clocksource, Comparison, Cost, Facts, Reason};
 use tickline_core::sample::Reference;
 
@@ -53,7 +53,7 @@ pub(crate) struct Collector {
     resolution_ticks: Option<u64>,
     cost: Option<Cost>,
     /// Memory for the steps: the caller may be a signal handler with a small stack.
-    scratch: Scratch,
+    differences: [u64; 127],
     list: [u8; LIST_BYTES],
 }
 
@@ -83,7 +83,7 @@ impl Collector {
             kernel_accepts: None,
             resolution_ticks: None,
             cost: None,
-            scratch: Scratch::new(),
+            differences: [0; 127],
             list: [0; LIST_BYTES],
         }
     }
@@ -116,7 +116,7 @@ impl Collector {
 
     #[inline(never)]
     fn measure_resolution(&mut self, counter: Option<HardwareCounter>) -> Option<u64> {
-        counter.map(|counter| resolution_ticks(&counter, &mut self.scratch))
+        counter.map(|counter| resolution_ticks(&counter, &mut self.differences))
     }
 
     fn advance(&mut self, probes: Probes, comparison: Comparison) {
