@@ -118,13 +118,22 @@ fn pass(seconds: u64) -> io::Result<Value> {
     Ok(json!({}))
 }
 
+/// Whether chronyd has removed what it found at its start.
+fn is_steady() -> bool {
+    // A tick that is a microsecond longer adds 100 ppm.
+    let rate_ppm = |it: libc::timex| (it.freq >> 16) + (it.tick - 10_000) * 100;
+    system::adjust(|_| ()).is_ok_and(|it| rate_ppm(it).abs() < 100)
+}
+
+/// Whether the kernel makes a claim once chronyd is dead (`kernel.rs` in tickline).
+fn kernel_claims() -> bool {
+    is_steady() && system::adjust(|_| ()).is_ok_and(|it| it.maxerror % 500 != 0)
+}
+
 /// What the program `tickline` says of a clock that chronyd steers.
 fn report_by_program(name: &str) -> io::Result<()> {
     if name != "reported_slewing" {
-        // chronyd may still be removing what it found at its start. A tick that is a microsecond
-        // longer adds 100 ppm.
-        let rate_ppm = |it: libc::timex| (it.freq >> 16) + (it.tick - 10_000) * 100;
-        wait_until(PATIENCE, || system::adjust(|_| ()).is_ok_and(|it| rate_ppm(it).abs() < 100));
+        wait_until(PATIENCE, is_steady);
     }
     let mut said = program(&format!("{name}_by_program"), &mut tickline());
     said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
@@ -165,11 +174,13 @@ impl Lab<'_> {
                 }
                 self.back()
             }),
-            "killed" => self.follow(name, 0, "", |chronyd| self.kill(chronyd, 3)),
-            "killed_rtcsync" => self.follow(name, 0, "rtcsync", |chronyd| self.kill(chronyd, 3)),
+            "killed" => self.follow(name, 0, "", |chronyd| self.kill(chronyd, || true, 3)),
+            "killed_rtcsync" => {
+                self.follow(name, 0, "rtcsync", |chronyd| self.kill(chronyd, kernel_claims, 3))
+            }
             // chronyd slews by a twelfth, for longer than this takes. Without it the slew goes on.
             "killed_slewing" => {
-                self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| self.kill(chronyd, 25))
+                self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| self.kill(chronyd, || true, 25))
             }
             "paused" => self.follow(name, -SECOND_NS, "", |chronyd| {
                 pass(1)?;
@@ -264,10 +275,11 @@ impl Lab<'_> {
         Ok(json!({ "grown_ns": u64::try_from(grown_ns).unwrap_or(u64::MAX) }))
     }
 
-    /// Kills the daemon once enough readings have an interval.
-    fn kill(&self, daemon: &mut Killed, left_s: u64) -> io::Result<Value> {
+    /// Kills the daemon once enough readings have an interval, and the clock `is_ready`.
+    fn kill(&self, daemon: &mut Killed, is_ready: impl FnMut() -> bool, left_s: u64) -> io::Result<Value> {
         pass(2)?;
         self.wait_until_many_answered();
+        wait_until(PATIENCE, is_ready);
         self.mark();
         send(&daemon.0, Signal::SIGKILL)?;
         pass(left_s)
