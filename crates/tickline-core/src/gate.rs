@@ -42,7 +42,7 @@ pub mod keeper;
 #[cfg(test)]
 mod tests;
 
-pub use facts::{Clocksource, Cost, Facts, Hypervisor, Trust};
+pub use facts::{Clocksource, Cost, Facts, Trust};
 
 pub use crate::comparison::{Comparison, Difference};
 use crate::named::named;
@@ -254,7 +254,7 @@ const fn judge_kernel(facts: &Facts) -> Option<Reason> {
 /// own checks, so a comparison may close the gate.
 #[must_use]
 pub const fn needs_comparison(facts: &Facts) -> bool {
-    !matches!((kernel_verdict(facts), facts.hypervisor), (KernelVerdict::Uses, Hypervisor::None))
+    facts.is_virtual || !matches!(kernel_verdict(facts), KernelVerdict::Uses)
 }
 
 const fn judge_synchronised(facts: &Facts) -> Option<Reason> {

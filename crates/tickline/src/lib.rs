@@ -164,8 +164,8 @@ pub use error::{Error, ErrorKind};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
-pub use status::{CpuStatus, Events, State, Status};
-pub use tickline_core::gate::{Comparison, Difference, Gate, Hypervisor, Reason, Trust, Verdict};
+pub use status::{CpuStatus, Events, Hypervisor, State, Status};
+pub use tickline_core::gate::{Comparison, Difference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 /// For the program `tickline`, which is built with this version. No part of the API.
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tickline_core::gate::{Comparison, Gate, Hypervisor, Reason, Verdict, first_closed};
+use tickline_core::gate::{Comparison, Gate, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
 use crate::options::{Driver, Environment};
@@ -63,6 +63,51 @@ impl fmt::Display for State {
             }
             Self::Fallback(reason) => write!(f, "fallback: the OS clock serves, because {reason}"),
             Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
+        }
+    }
+}
+
+/// Who runs the machine, by CPUID's leaf 4000_0000h.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Hypervisor {
+    /// CPUID says that there is none, or the architecture has no way to ask.
+    None,
+    /// KVM, or a hypervisor with its interface (Firecracker, Cloud Hypervisor, Google's).
+    Kvm,
+    /// Hyper-V, Azure and WSL2.
+    HyperV,
+    /// Xen.
+    Xen,
+    /// VMware.
+    Vmware,
+    /// VirtualBox, with its own interface.
+    VirtualBox,
+    /// QEMU's emulation, without a hypervisor below.
+    Tcg,
+    /// bhyve.
+    Bhyve,
+    /// Parallels.
+    Parallels,
+    /// There is one, of another kind.
+    Other,
+}
+
+impl Hypervisor {
+    /// A stable code, in snake case.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Kvm => "kvm",
+            Self::HyperV => "hyper_v",
+            Self::Xen => "xen",
+            Self::Vmware => "vmware",
+            Self::VirtualBox => "virtualbox",
+            Self::Tcg => "tcg",
+            Self::Bhyve => "bhyve",
+            Self::Parallels => "parallels",
+            Self::Other => "other",
         }
     }
 }

@@ -4,7 +4,7 @@
 use core::arch::x86_64::__cpuid;
 
 use tickline_core::gate::Comparison;
-use tickline_core::gate::{self, Clocksource, Facts, Gate, Hypervisor, Reason, Trust};
+use tickline_core::gate::{self, Clocksource, Facts, Gate, Reason, Trust};
 
 use crate::say;
 
@@ -21,7 +21,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
     facts.has_atomics = tickline_core::state::is_supported();
     facts.may_read_counter = true;
     facts.matching_clocksource = Clocksource::Tsc;
-    facts.hypervisor = Hypervisor::None;
+    facts.is_virtual = false;
     // There is no kernel whose verdict could count.
     facts.trust = Trust::Measured;
     // QEMU's emulation does not call its counter invariant, though nothing here changes its rate.

@@ -3,7 +3,6 @@
 
 use super::Reason;
 use crate::comparison::Comparison;
-use crate::named::named;
 use crate::sample::Resolutions;
 
 /// Whose verdict about the counter counts.
@@ -148,61 +147,6 @@ impl Clocksource {
     }
 }
 
-named! {
-    /// Who runs the machine, by CPUID's leaf 4000_0000h.
-    ///
-    /// ```
-    /// use tickline_core::gate::Hypervisor;
-    ///
-    /// let hypervisor = Hypervisor::from_signature(*b"KVMKVMKVM\0\0\0");
-    /// assert_eq!((hypervisor, hypervisor.code()), (Hypervisor::Kvm, "kvm"));
-    /// ```
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-    pub enum Hypervisor {
-        /// CPUID says that there is none, or the architecture has no way to ask.
-        None = "none",
-        /// KVM, or a hypervisor with its interface (Firecracker, Cloud Hypervisor, Google's).
-        Kvm = "kvm",
-        /// Hyper-V, Azure and WSL2.
-        HyperV = "hyper_v",
-        /// Xen.
-        Xen = "xen",
-        /// VMware.
-        Vmware = "vmware",
-        /// VirtualBox, with its own interface.
-        VirtualBox = "virtualbox",
-        /// QEMU's emulation, without a hypervisor below.
-        Tcg = "tcg",
-        /// bhyve.
-        Bhyve = "bhyve",
-        /// Parallels.
-        Parallels = "parallels",
-        /// There is one, of another kind.
-        Other = "other",
-    }
-}
-
-impl Hypervisor {
-    /// Every hypervisor that has a signature here: EBX, ECX and EDX of CPUID 4000_0000h.
-    pub(super) const NAMED: [(&'static [u8; 12], Self); 9] = [
-        (b"KVMKVMKVM\0\0\0", Self::Kvm),
-        (b"Linux KVM Hv", Self::Kvm),
-        (b"Microsoft Hv", Self::HyperV),
-        (b"XenVMMXenVMM", Self::Xen),
-        (b"VMwareVMware", Self::Vmware),
-        (b"VBoxVBoxVBox", Self::VirtualBox),
-        (b"TCGTCGTCGTCG", Self::Tcg),
-        (b"bhyve bhyve ", Self::Bhyve),
-        (b" lrpepyh  vr", Self::Parallels),
-    ];
-
-    /// The hypervisor with exactly this signature.
-    #[must_use]
-    pub fn from_signature(signature: [u8; 12]) -> Self {
-        Self::NAMED.iter().find(|(known, _)| **known == signature).map_or(Self::Other, |(_, named)| *named)
-    }
-}
-
 /// The time of one call, picoseconds. All three are measured alike, in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
@@ -244,8 +188,8 @@ pub struct Facts {
     pub may_read_counter: bool,
     /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).
     pub is_invariant: Option<bool>,
-    /// Who runs the machine.
-    pub hypervisor: Hypervisor,
+    /// Whether a hypervisor runs the machine.
+    pub is_virtual: bool,
     /// What the kernel keeps time with.
     pub clocksource: Clocksource,
     /// The clocksource that a kernel names if it keeps time with this target's counter.
@@ -276,7 +220,7 @@ impl Facts {
         has_atomics: false,
         may_read_counter: false,
         is_invariant: Some(false),
-        hypervisor: Hypervisor::Other,
+        is_virtual: true,
         clocksource: Clocksource::Unknown,
         matching_clocksource: Clocksource::Unknown,
         kernel_accepts: None,

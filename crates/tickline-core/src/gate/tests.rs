@@ -29,7 +29,6 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
         [counter, os, os_unix] => [counter, os, os_unix],
         _ => panic!("{costs_ps:?}"),
     };
-    let signature = text("hypervisor", "").as_bytes().try_into();
     Facts {
         switched_off_by: Reason::ALL.iter().copied().find(|reason| reason.code() == text("switch", "on")),
         trust,
@@ -39,12 +38,12 @@ fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
         may_read_counter: is("readable", true),
         // Architectures but x86 demand it, so nobody asks there.
         is_invariant: (counter == Clocksource::Tsc).then(|| is("invariant", true)),
-        hypervisor: signature.map_or(Hypervisor::None, Hypervisor::from_signature),
         clocksource: Clocksource::from_name(format!("{}\n", text("current", "tsc")).as_bytes()),
         matching_clocksource: counter,
         kernel_accepts: counter
             .is_accepted(format!("{} \n", text("available", "tsc hpet acpi_pm")).as_bytes()),
         comparison,
+        is_virtual: false, // asks for a comparison, and judges nothing
         has_line_per_cpu: is("has_line_per_cpu", false),
         cost: Some(Cost { counter_ps, os_ps, os_unix_ps }),
         was_slower_than_os: is("was_slower_than_os", false),
@@ -99,16 +98,12 @@ fn every_situation_leads_to_its_verdicts() {
 
 #[test]
 fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
-    let wanted = |clocksource, hypervisor| {
-        needs_comparison(&Facts {
-            clocksource,
-            hypervisor,
-            matching_clocksource: Clocksource::Tsc,
-            ..Facts::UNKNOWN
-        })
+    let wanted = |clocksource, is_virtual| {
+        let matching_clocksource = Clocksource::Tsc;
+        needs_comparison(&Facts { clocksource, is_virtual, matching_clocksource, ..Facts::UNKNOWN })
     };
-    assert!(!wanted(Clocksource::Tsc, Hypervisor::None) && wanted(Clocksource::Tsc, Hypervisor::Vmware));
-    assert!(wanted(Clocksource::Hpet, Hypervisor::None) && wanted(Clocksource::Unknown, Hypervisor::None));
+    assert!(!wanted(Clocksource::Tsc, false) && wanted(Clocksource::Tsc, true));
+    assert!(wanted(Clocksource::Hpet, false) && wanted(Clocksource::Unknown, false));
 }
 
 #[test]
@@ -129,17 +124,13 @@ fn a_missing_line_is_judged_by_why_it_is_missing() {
 
 /// Whole names count: `hyperv_clocksource_tsc_page` is not `tsc`.
 #[test]
-fn names_and_signatures_are_exact() {
+fn names_are_exact() {
     for (name, expected) in Clocksource::NAMED {
         assert_eq!(Clocksource::from_name(name.as_bytes()), expected);
         for near in [format!("{name} "), format!(" {name}"), format!("{name}\n\n"), name.to_uppercase()] {
             assert_eq!(Clocksource::from_name(near.as_bytes()), Clocksource::Other, "{near:?}");
         }
     }
-    for (signature, expected) in Hypervisor::NAMED {
-        assert_eq!(Hypervisor::from_signature(*signature), expected);
-    }
-    assert_eq!(Hypervisor::from_signature(*b"KVMKVMKVM   "), Hypervisor::Other);
 }
 
 #[test]

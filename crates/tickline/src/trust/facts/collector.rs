@@ -16,6 +16,7 @@ use super::cpu::{self, hypervisor};
 use super::environment::environment;
 use super::kernel::{LIST_BYTES, clocksource, find_clocksource, is_accepted};
 use crate::options::{Environment, Probes};
+use crate::status::Hypervisor;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, may_read_counter};
 
@@ -177,7 +178,7 @@ impl Collector {
         facts.has_counter = COUNTER.is_some();
         facts.has_atomics = tickline_core::state::is_supported();
         facts.is_invariant = cpu::invariant();
-        facts.hypervisor = hypervisor();
+        facts.is_virtual = hypervisor() != Hypervisor::None;
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
         if probes == Probes::Full {
             (facts.clocksource, facts.kernel_accepts) = (self.clocksource, self.kernel_accepts);

@@ -3,7 +3,7 @@
 use core::arch::x86_64::{__cpuid, CpuidResult};
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use tickline_core::gate::Hypervisor;
+use crate::status::Hypervisor;
 
 /// A leaf, and its registers once they are known.
 struct Leaf {
@@ -98,10 +98,18 @@ pub(crate) fn hypervisor() -> Hypervisor {
         return Hypervisor::None;
     }
     let leaf = cpuid(HYPERVISOR);
-    let [a, b, c, d] = leaf.ebx.to_le_bytes();
-    let [e, f, g, h] = leaf.ecx.to_le_bytes();
-    let [i, j, k, l] = leaf.edx.to_le_bytes();
-    Hypervisor::from_signature([a, b, c, d, e, f, g, h, i, j, k, l])
+    let signature = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes);
+    match signature.as_flattened() {
+        b"KVMKVMKVM\0\0\0" | b"Linux KVM Hv" => Hypervisor::Kvm,
+        b"Microsoft Hv" => Hypervisor::HyperV,
+        b"XenVMMXenVMM" => Hypervisor::Xen,
+        b"VMwareVMware" => Hypervisor::Vmware,
+        b"VBoxVBoxVBox" => Hypervisor::VirtualBox,
+        b"TCGTCGTCGTCG" => Hypervisor::Tcg,
+        b"bhyve bhyve " => Hypervisor::Bhyve,
+        b" lrpepyh  vr" => Hypervisor::Parallels,
+        _ => Hypervisor::Other,
+    }
 }
 
 /// Any process may execute CPUID.

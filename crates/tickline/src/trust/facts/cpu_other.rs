@@ -2,7 +2,7 @@
 //! frequency. On RISC-V the ISA manual demands one rate (volume I, Zicntr), and the frequency
 //! stands in the device tree.
 
-use tickline_core::gate::Hypervisor;
+use crate::status::Hypervisor;
 
 /// There is nothing to read.
 pub(crate) fn learn_next_leaf() -> bool {
