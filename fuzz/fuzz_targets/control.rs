@@ -147,9 +147,6 @@ impl<S: StateCell> Counter for &Machine<'_, S> {
         self.read();
         self.ticks.get()
     }
-    fn now_ordered(&self) -> u64 {
-        self.now()
-    }
     fn barrier(&self) {}
 }
 

@@ -66,7 +66,11 @@ pub trait Counter {
     fn now(&self) -> u64;
 
     /// The counter, in ticks, read after every earlier load.
-    fn now_ordered(&self) -> u64;
+    #[inline(always)]
+    fn now_ordered(&self) -> u64 {
+        self.barrier();
+        self.now()
+    }
 
     /// Keeps later loads after everything before this call.
     fn barrier(&self);
@@ -102,8 +106,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri has no counter; the instructions are tested natively")]
     fn the_cpu_id_is_the_same_by_both_instructions() {
         let (Some(rdtscp), Some(rdpid)) = (arch::Rdtscp::detect(), arch::Rdpid::detect()) else {
-            crate::testing::skip("this processor has no rdtscp, or no rdpid");
-            return;
+            return crate::testing::skip("this processor has no rdtscp, or no rdpid");
         };
         // A migration in between makes them differ, but not a thousand times.
         let same = (0..1_000).filter(|_| rdtscp.read().1 == rdpid.read()).count();
@@ -114,8 +117,7 @@ mod tests {
     #[cfg_attr(miri, ignore = "Miri has no counter; the instruction is tested natively")]
     fn the_hardware_counter_goes_on() {
         let Some(counter) = HardwareCounter::if_present() else {
-            crate::testing::skip("no counter on this target");
-            return;
+            return crate::testing::skip("no counter on this target");
         };
         let (plain, ordered) = (counter.now(), counter.now_ordered());
         assert!(crate::units::ticks_between(plain, ordered) >= 0);

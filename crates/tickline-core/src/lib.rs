@@ -30,7 +30,6 @@
 //! struct Machine(Cell<u64>);
 //! impl Counter for Machine {
 //!     fn now(&self) -> u64 { self.0.set(self.0.get() + 10); self.0.get() }
-//!     fn now_ordered(&self) -> u64 { self.now() }
 //!     fn barrier(&self) {}
 //! }
 //! impl Reference for Machine {

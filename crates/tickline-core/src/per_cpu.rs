@@ -64,11 +64,6 @@ impl Counter for WasRead {
         self.0
     }
 
-    #[inline(always)]
-    fn now_ordered(&self) -> u64 {
-        self.0
-    }
-
     fn barrier(&self) {}
 }
 

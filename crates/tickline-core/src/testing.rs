@@ -152,9 +152,6 @@ impl Counter for Machine {
         self.pass(COUNTER_TICKS);
         self.ticks.get()
     }
-    fn now_ordered(&self) -> u64 {
-        self.now()
-    }
     fn barrier(&self) {}
 }
 
@@ -184,9 +181,6 @@ pub(crate) struct By<F>(pub(crate) F);
 
 impl<F: Fn() -> u64> Counter for By<F> {
     fn now(&self) -> u64 {
-        (self.0)()
-    }
-    fn now_ordered(&self) -> u64 {
         (self.0)()
     }
     fn barrier(&self) {}

@@ -20,7 +20,6 @@
 //! struct Ticks;
 //! impl Counter for Ticks {
 //!     fn now(&self) -> u64 { 5 }
-//!     fn now_ordered(&self) -> u64 { 5 }
 //!     fn barrier(&self) {}
 //! }
 //!

@@ -400,9 +400,6 @@ impl Counter for Access<'_> {
         }
         ticks
     }
-    fn now_ordered(&self) -> u64 {
-        self.now()
-    }
     fn barrier(&self) {}
 }
 

@@ -68,12 +68,6 @@ impl Counter for HardwareCounter {
     }
 
     #[inline(always)]
-    fn now_ordered(&self) -> u64 {
-        self.barrier();
-        self.now()
-    }
-
-    #[inline(always)]
     fn barrier(&self) {
         // SAFETY: ISB has no operands and no effect on memory.
         unsafe { asm!("dmb ishld", "isb", options(nostack, preserves_flags)) }

@@ -91,11 +91,6 @@ impl<const BITS: u32, R: Fn() -> u64> Counter for Extended<BITS, R> {
         ticks
     }
 
-    fn now_ordered(&self) -> u64 {
-        self.barrier();
-        self.now()
-    }
-
     /// A thread sees its own accesses in order, and there is no other thread: a counter that is
     /// not `Sync` is on one CPU.
     fn barrier(&self) {

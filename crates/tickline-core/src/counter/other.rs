@@ -32,9 +32,6 @@ impl Counter for HardwareCounter {
     fn now(&self) -> u64 {
         match *self {}
     }
-    fn now_ordered(&self) -> u64 {
-        match *self {}
-    }
     fn barrier(&self) {
         match *self {}
     }

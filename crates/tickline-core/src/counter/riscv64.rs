@@ -75,12 +75,6 @@ impl Counter for HardwareCounter {
     }
 
     #[inline(always)]
-    fn now_ordered(&self) -> u64 {
-        self.barrier();
-        self.now()
-    }
-
-    #[inline(always)]
     fn barrier(&self) {
         // Loads and counter reads before, loads and counter reads after.
         // SAFETY: FENCE has no operands and changes nothing.

@@ -46,12 +46,6 @@ impl Counter for HardwareCounter {
     }
 
     #[inline(always)]
-    fn now_ordered(&self) -> u64 {
-        self.barrier();
-        self.now()
-    }
-
-    #[inline(always)]
     fn barrier(&self) {
         // Not `_mm_lfence`: targets without SSE for the compiler (kernels) could not inline it.
         // The processor has it.

@@ -125,9 +125,6 @@ impl Reference for View<'_> {
 
 impl Counter for View<'_> {
     fn now(&self) -> u64 {
-        self.now_ordered()
-    }
-    fn now_ordered(&self) -> u64 {
         // ORDERING: AcqRel, pairs with all other reads.
         self.time.ticks.fetch_add(self.ticks, Ordering::AcqRel) + self.ticks
     }

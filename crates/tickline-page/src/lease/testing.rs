@@ -314,9 +314,6 @@ impl Counter for &Scene {
         self.pass(10);
         self.ticks.get()
     }
-    fn now_ordered(&self) -> u64 {
-        self.now()
-    }
     fn barrier(&self) {}
 }
 

@@ -231,9 +231,6 @@ impl Counter for Clocks<'_> {
         self.change();
         self.case.counters[place(number)]
     }
-    fn now_ordered(&self) -> u64 {
-        self.now()
-    }
     fn barrier(&self) {}
 }
 
