@@ -124,6 +124,9 @@ const TAG_BITS: u32 = 16;
 /// 4.5e-13 of the rate at 1 GHz, and less for slower counters.
 pub(crate) const MAX_SHIFT: u32 = 7;
 
+/// How much finer the low half of a product is than a slope.
+const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
+
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const FAST_PATH: u64 = 1;
 const FAST_PATH_UNIX: u64 = 1 << 1;
@@ -181,7 +184,7 @@ impl LineState {
         if bits.checked_shr(FRACTION_BITS.saturating_add(shift)).unwrap_or(0) != 0 {
             return None;
         }
-        let m = bits << (64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift)) & !TAG_MASK;
+        let m = bits << (UNUSED_BITS.saturating_sub(shift)) & !TAG_MASK;
         if m == 0 {
             return None;
         }
@@ -279,7 +282,7 @@ impl LineState {
     #[inline(always)]
     pub(crate) const fn fast_at(self, shift: u32, ticks: u64) -> i64 {
         // BOUND: the product of two 64-bit numbers fits into 128 bits; its high half is below 2^64.
-        multiply_high(ticks << shift, self.m).cast_signed().wrapping_add(self.b)
+        high(product(ticks, shift, self.m)).cast_signed().wrapping_add(self.b)
     }
 
     /// The same for a line in any phase.
@@ -289,20 +292,18 @@ impl LineState {
 
     /// The line at `ticks`, rounded down to a fraction.
     pub(crate) fn fixed_at(self, shift: u32, ticks: u64) -> FixedNs {
-        const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
-        let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
+        let product = product(ticks, shift, self.line_m());
         FixedNs::from_parts(self.at(shift, ticks), low(product) >> UNUSED_BITS)
     }
 
     /// The line's slope, its tag rounded off.
     pub(crate) const fn slope(self, shift: u32) -> Slope {
-        Slope { bits: (self.m & !TAG_MASK) >> 64_u32.saturating_sub(FRACTION_BITS).saturating_sub(shift) }
+        Slope { bits: (self.m & !TAG_MASK) >> UNUSED_BITS.saturating_sub(shift) }
     }
 
     /// The least `b` with which this line is not below `ns` at `ticks`.
     pub(crate) fn b_not_below_ns(self, shift: u32, ticks: u64, ns: FixedNs) -> i64 {
-        const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
-        let product = u128::from(ticks << shift).wrapping_mul(u128::from(self.line_m()));
+        let product = product(ticks, shift, self.line_m());
         let (whole_ns, fraction) = ns.parts();
         let up = i64::from(fraction << UNUSED_BITS > low(product));
         whole_ns.wrapping_sub(high(product).cast_signed()).wrapping_add(up)
@@ -313,8 +314,7 @@ impl LineState {
     pub(crate) fn b_not_below(self, old: Self, shift: u32, ticks: u64) -> i64 {
         let (steeper, flatter, sign) =
             if self.line_m() > old.line_m() { (self, old, -1_i64) } else { (old, self, 1) };
-        let product = u128::from(ticks << shift)
-            .wrapping_mul(u128::from(steeper.line_m().wrapping_sub(flatter.line_m())));
+        let product = product(ticks, shift, steeper.line_m().wrapping_sub(flatter.line_m()));
         // Rounded up: an old line that is steeper by a fraction is above by that at this tick.
         let up = i64::from(sign > 0 && low(product) > 0);
         old.b.wrapping_add(sign.wrapping_mul(high(product).cast_signed())).wrapping_add(up)
@@ -359,10 +359,11 @@ pub(crate) fn in_register<T>(value: &T) -> &T {
 }
 
 #[inline(always)]
-const fn multiply_high(a: u64, b: u64) -> u64 {
-    ((a as u128).wrapping_mul(b as u128) >> 64) as u64
+const fn product(ticks: u64, shift: u32, m: u64) -> u128 {
+    ((ticks << shift) as u128).wrapping_mul(m as u128)
 }
 
+#[inline(always)]
 const fn high(product: u128) -> u64 {
     (product >> 64) as u64
 }
