@@ -39,13 +39,6 @@ impl Difference {
     /// Nothing is known yet.
     pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
 
-    /// The intersection of two intervals for the same two counters.
-    #[must_use]
-    pub fn intersection(&self, other: &Self) -> Self {
-        let least_ticks = self.least_ticks.max(other.least_ticks);
-        Self { least_ticks, most_ticks: self.most_ticks.min(other.most_ticks) }
-    }
-
     /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own
     /// counter.
     pub fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {

@@ -132,7 +132,9 @@ pub struct Exchanges {
 
 impl AddAssign for Exchanges {
     fn add_assign(&mut self, other: Self) {
-        self.difference = self.difference.intersection(&other.difference);
+        let Difference { least_ticks, most_ticks } = &mut self.difference;
+        *least_ticks = other.difference.least_ticks.max(*least_ticks);
+        *most_ticks = other.difference.most_ticks.min(*most_ticks);
         self.round_trips = self.round_trips.saturating_add(other.round_trips);
         self.count = self.count.saturating_add(other.count);
         self.backward = self.backward.saturating_add(other.backward);
