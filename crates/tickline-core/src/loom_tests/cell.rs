@@ -49,56 +49,32 @@ fn accepted(state: LineState) -> String {
 /// Each of these must happen to a reader in some execution.
 const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
-/// A reader, while the line that it reads is replaced twice, so that its slot is filled again.
-/// `read` returns what it accepts.
-fn a_reader_of_a_cell(preemptions: Option<usize>, read: fn(&LineCell) -> Option<LineState>) {
-    check(preemptions, &ACCEPTED, move |seen| {
+/// What a reader accepts after its second look belongs to one line, even if the writer replaces that
+/// line twice, and so fills the slot that it reads again.
+#[test]
+fn a_reading_is_never_a_mixture() {
+    check(Some(3), &ACCEPTED, |seen| {
         let cell = made(LineCell::new());
         let first = publish(&cell, LineState::default(), 1);
         let noted = seen.clone();
-        let reader = spawn(&cell, move |cell| noted.note(read(cell).map_or("refused".into(), accepted)));
+        let reader = spawn(&cell, move |cell| {
+            let state = cell.load();
+            let slot = cell.slot(state);
+            let (window, bounds, evidence) = (slot.window(), slot.bounds(state.b), slot.evidence());
+            if !cell.is_still(state) {
+                return noted.note("refused");
+            }
+            let number = number_of(state);
+            let expected = line(LineState::default(), number);
+            assert_eq!(window, (expected.start_ticks, expected.window_ticks), "{state:?}");
+            assert_eq!(bounds, bounds_of(&WindowedLine { state, ..expected }));
+            let proven = Point { ticks: bounds.lower.start_ticks, ns: bounds.lower.base_ns };
+            assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
+            noted.note(accepted(state));
+        });
         let second = publish(&cell, first, 2);
         publish(&cell, second, 3);
         reader.join().unwrap();
-    });
-}
-
-/// What a reader accepts after its second look belongs to one line, even if the writer fills the
-/// slot that it reads.
-#[test]
-fn a_reading_is_never_a_mixture() {
-    a_reader_of_a_cell(None, |cell| {
-        let state = cell.load();
-        let slot = cell.slot(state);
-        let ((start_ticks, window_ticks), unix_b) = (slot.window(), slot.unix_b());
-        cell.is_still(state).then(|| {
-            let expected = line(LineState::default(), number_of(state));
-            assert_eq!(
-                (start_ticks, window_ticks),
-                (expected.start_ticks, expected.window_ticks),
-                "{state:?}"
-            );
-            assert_eq!(unix_b, state.b + bounds_of(&expected).unix_offset_ns, "{state:?}");
-            state
-        })
-    });
-}
-
-/// The same for the bounds, and for what a line rests on.
-#[test]
-fn bounds_are_never_a_mixture() {
-    a_reader_of_a_cell(Some(3), |cell| {
-        let state = cell.load();
-        let slot = cell.slot(state);
-        let (bounds, evidence) = (slot.bounds(state.b), slot.evidence());
-        cell.is_still(state).then(|| {
-            let number = number_of(state);
-            let expected = bounds_of(&WindowedLine { state, ..line(LineState::default(), number) });
-            assert_eq!(bounds, expected);
-            let proven = Point { ticks: expected.lower.start_ticks, ns: expected.lower.base_ns };
-            assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
-            state
-        })
     });
 }
 

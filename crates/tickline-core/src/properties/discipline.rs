@@ -6,12 +6,10 @@
 use crate::discipline::{STEP_PPB, Steering, join, recover, steer};
 use crate::estimate::Target;
 use crate::line::Line;
+use crate::units::{FixedNs, NS_PER_S};
 use num_bigint::BigInt;
 
-use super::state::is_in_one_turn;
-use crate::units::{FixedNs, NS_PER_S};
-
-use super::state::Known;
+use super::state::{Known, is_in_one_turn};
 use super::wide::{bits, carried, floor_ns, is_moderate, units, wide, wrapped_i64};
 
 /// Rule 11: if the target is ahead by much, the line steps to it. Every other offset is slewed, and
