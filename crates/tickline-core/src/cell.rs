@@ -27,10 +27,11 @@
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::sample::Point;
-use crate::state::{AtomicState, LineState, MAX_SHIFT, Slot};
+use crate::state::{AtomicState, LineState, MAX_SHIFT};
 use crate::units::ticks_between;
 
 pub use crate::line::{Line, Slope};
+pub use crate::state::is_supported;
 pub use crate::units::FixedNs;
 
 /// A state, and the ticks for which its line may be used: what a cell holds at a moment, or is to
@@ -38,6 +39,7 @@ pub use crate::units::FixedNs;
 ///
 /// What a reader has loaded from a slot does not count until a second look has confirmed the state,
 /// or a swap from this state has succeeded.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowedLine {
     /// The line, and what the clock may do.
@@ -149,6 +151,7 @@ pub(crate) struct Evidence {
 
 /// The shared memory of one clock; its protocol is in [the section above](self#protocol).
 /// [`LineCell`] implements it; tests and the simulator wrap that.
+#[doc(hidden)]
 pub trait StateCell {
     /// The shift of the counter whose lines these are.
     const SHIFT: u32;
@@ -234,11 +237,12 @@ const UNKNOWN: i64 = i64::MIN;
 const SLOT_LOAD: Ordering = Ordering::Relaxed;
 
 /// What one slot holds.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct SlotView<'a> {
     slots: &'a Slots,
     bounds: &'a [BoundsWords; 2],
-    slot: Slot,
+    slot: usize,
 }
 
 #[expect(
@@ -251,25 +255,25 @@ impl SlotView<'_> {
     #[inline(always)]
     #[must_use]
     pub fn window(&self) -> (u64, u64) {
-        (self.start_ticks(), self.slots.window_ticks[self.slot as usize].load(SLOT_LOAD))
+        (self.start_ticks(), self.slots.window_ticks[self.slot].load(SLOT_LOAD))
     }
 
     #[inline(always)]
     fn start_ticks(&self) -> u64 {
-        self.slots.start_ticks[self.slot as usize].load(SLOT_LOAD)
+        self.slots.start_ticks[self.slot].load(SLOT_LOAD)
     }
 
     /// The line's `b` in Unix time, ns.
     #[inline(always)]
     pub(crate) fn unix_b(&self) -> i64 {
-        self.slots.unix_b[self.slot as usize].load(SLOT_LOAD)
+        self.slots.unix_b[self.slot].load(SLOT_LOAD)
     }
 
     /// The bounds of the line, whose `b` this is.
     #[inline]
     #[must_use]
     pub fn bounds(&self, b: i64) -> Bounds {
-        let words = &self.bounds[self.slot as usize];
+        let words = &self.bounds[self.slot];
         let start_ticks = self.start_ticks();
         let bound = |base: &AtomicI64, slope: &AtomicU64| Line {
             start_ticks,
@@ -287,7 +291,7 @@ impl SlotView<'_> {
 
     /// What the line rests on.
     pub(crate) fn evidence(&self) -> Evidence {
-        let words = &self.bounds[self.slot as usize];
+        let words = &self.bounds[self.slot];
         let suspended_ns = words.suspended_ns.load(SLOT_LOAD);
         Evidence {
             proven: Point { ticks: words.proven_ticks.load(SLOT_LOAD), ns: words.proven_ns.load(SLOT_LOAD) },
@@ -297,7 +301,7 @@ impl SlotView<'_> {
 
     fn fill(&self, line: &WindowedLine, bounds: &Bounds, suspended_ns: Option<i64>) {
         let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
-        let slot = self.slot as usize;
+        let slot = self.slot;
         let words = &self.bounds[slot];
         // ORDERING: Release for all, pairs with the fence of the second look: if a reader of the
         // slot's earlier line has seen one of these values, it also sees the swap that took that

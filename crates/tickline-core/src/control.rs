@@ -249,6 +249,7 @@ impl Control {
     }
 
     /// The tick of the oldest sample that the next bounds would rest on.
+    #[doc(hidden)]
     #[must_use]
     pub fn oldest_sample_ticks(&self) -> Option<u64> {
         let newest = self.stability.history.newest()?.lower.ticks;

@@ -94,11 +94,9 @@
 //!
 //! # Stability
 //!
-//! [`counter`], [`sample`], [`control`], [`shared`], [`gate`] and, in [`cell`],
-//! [`LineCell`](cell::LineCell), [`Bounds`](cell::Bounds), [`Line`](cell::Line) and
-//! [`Slope`](cell::Slope) follow semantic versioning. [`per_cpu`], [`try_lock`], [`state`] and the
-//! rest of [`cell`] may change with every minor version: they are public for `tickline`, which
-//! drives its clocks through them, and for the simulator, which has its own cell.
+//! What is documented here follows semantic versioning. The hidden items may change with every minor
+//! version: they are public for `tickline`, which drives its clocks through them, and for the
+//! simulator, which has its own cell. `cargo doc --document-hidden-items` shows them.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
@@ -111,7 +109,7 @@ mod comparison;
 pub mod control;
 pub mod counter;
 mod discipline;
-#[doc(hidden)] // for tickline's own clocks and simulator, as `gate::keeper`
+#[doc(hidden)]
 pub mod driver;
 mod estimate;
 pub mod gate;
@@ -119,6 +117,7 @@ mod line;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod named;
+#[doc(hidden)]
 pub mod per_cpu;
 mod primitive;
 #[cfg(all(test, not(any(miri, loom))))]
@@ -126,8 +125,10 @@ mod properties;
 pub mod sample;
 pub mod shared;
 mod stability;
+#[doc(hidden)]
 pub mod state;
 #[cfg(test)]
 mod testing;
+#[doc(hidden)]
 pub mod try_lock;
 mod units;

@@ -26,6 +26,7 @@ pub use reading::{BoundedReading, SlowReading, Source};
 #[derive(Debug, Default)]
 pub struct SharedClock<S = LineCell> {
     /// State, slots and bounds.
+    #[doc(hidden)]
     pub cell: S,
     pub(crate) figures: AtomicFigures,
     pub(crate) events: Events,

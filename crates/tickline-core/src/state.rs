@@ -156,15 +156,6 @@ pub enum Phase {
     Published,
 }
 
-/// Which of the two slots holds what belongs to the line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Slot {
-    /// The first slot.
-    A = 0,
-    /// The second slot.
-    B = 1,
-}
-
 /// The state. See the [module](self) for its layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C, align(16))]
@@ -268,8 +259,8 @@ impl LineState {
 
     /// The slot in use; without a line, the one that was.
     #[inline(always)]
-    pub(crate) const fn slot(self) -> Slot {
-        if self.m & SLOT == 0 { Slot::A } else { Slot::B }
+    pub(crate) const fn slot(self) -> usize {
+        (self.m & SLOT != 0) as usize
     }
 
     /// The line's `m`, as the fast path finds it.

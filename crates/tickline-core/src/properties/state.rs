@@ -2,7 +2,7 @@
 
 use crate::cell::WindowedLine;
 use crate::line::Slope;
-use crate::state::{LineState, Phase, Slot, is_supported, wrap_mask};
+use crate::state::{LineState, Phase, is_supported, wrap_mask};
 use crate::units::{FRACTION_BITS, FixedNs};
 use num_bigint::BigInt;
 
@@ -91,7 +91,7 @@ pub(crate) fn check_not_below(new: &Known, old: &Known, ticks: u64) {
 /// What may be done to a line keeps the right parts of it.
 pub(crate) fn check_life(before: &Known, line: &Known, high_water_ns: i64) {
     let (line, unix) = (line.line.state, line.m & 2 != 0);
-    let slot = if before.line.state.slot() == Slot::A { Slot::B } else { Slot::A };
+    let slot = 1 - before.line.state.slot();
     let fast = is_supported();
     assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");
     let (replacing, gated) = (line.replacing(), line.with_gate_closed());

@@ -176,7 +176,7 @@ impl Collector {
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| facts.may_read_counter && may_measure);
         facts.has_counter = COUNTER.is_some();
-        facts.has_atomics = tickline_core::state::is_supported();
+        facts.has_atomics = tickline_core::cell::is_supported();
         facts.is_invariant = cpu::invariant();
         facts.is_virtual = hypervisor() != Hypervisor::None;
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
