@@ -200,7 +200,7 @@ pub struct Control {
 }
 
 /// Why a line could not be published.
-enum Refusal {
+enum NotPublished {
     /// The samples are too old: take others.
     SamplesTooOld,
     /// There is no such line to replace any more: another thread has changed the state, or this one
@@ -311,18 +311,18 @@ impl Control {
                     _ => return (Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
-            samples_too_old = matches!(result, Err(Refusal::SamplesTooOld));
+            samples_too_old = matches!(result, Err(NotPublished::SamplesTooOld));
             match result {
                 Ok(done) => return done,
-                Err(Refusal::SamplesTooOld) => {}
-                Err(Refusal::Lost) if shared.cell.load().phase() == Phase::NoLine => {}
-                Err(Refusal::Lost) => return (Outcome::RetrySoon, MIN_INTERVAL_NS),
-                Err(Refusal::Early) => {
+                Err(NotPublished::SamplesTooOld) => {}
+                Err(NotPublished::Lost) if shared.cell.load().phase() == Phase::NoLine => {}
+                Err(NotPublished::Lost) => return (Outcome::RetrySoon, MIN_INTERVAL_NS),
+                Err(NotPublished::Early) => {
                     // The samples are good enough, so the next iterations need not come less often.
                     self.iterations_without_line = 0;
                     return (Outcome::RetrySoon, MIN_INTERVAL_NS);
                 }
-                Err(Refusal::CounterTooSlow) => {
+                Err(NotPublished::CounterTooSlow) => {
                     shared.figures.store_counter_too_slow();
                     return (Outcome::Unsupported, self.config.interval_ns);
                 }

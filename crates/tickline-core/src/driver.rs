@@ -148,7 +148,7 @@ impl<S> DrivenClock<S> {
     /// should be now.
     pub fn review(&self, platform: &impl Platform) -> bool {
         let Some(mut locked) = self.lock(platform) else { return false };
-        self.keeper.rejudge(platform, |lines| platform.rejudge(lines, &mut locked)).is_some()
+        self.keeper.rejudge(platform, |lines| platform.rejudge(lines, &mut locked))
     }
 }
 

@@ -6,7 +6,7 @@
 //! `Option<()>`: `None` without a sample.
 
 use super::{
-    Control, DrivenBy, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, Outcome, Refusal, UNKNOWN_SLOPE,
+    Control, DrivenBy, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE,
     WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{Bounds, StateCell, WindowedLine};
@@ -34,9 +34,14 @@ pub(super) struct Plan {
 impl Control {
     /// Plans the line that follows a line of the slope `old`. The planned bounds hold for `over_ns`
     /// or for the interval, whichever is shorter.
-    pub(super) fn make_plan(&mut self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Result<(), Refusal> {
+    pub(super) fn make_plan(
+        &mut self,
+        old: Slope,
+        fit: Option<&Fit>,
+        over_ns: u64,
+    ) -> Result<(), NotPublished> {
         let planned = self.plan_target(old, fit, over_ns).and_then(|()| self.plan_bounds());
-        planned.ok_or(Refusal::SamplesTooOld)
+        planned.ok_or(NotPublished::SamplesTooOld)
     }
 
     #[inline(never)]
@@ -92,8 +97,8 @@ impl Control {
         slope: Slope,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<WindowedLine, Refusal> {
-        let next = before.state.next_line(slope, before.shift).ok_or(Refusal::CounterTooSlow)?;
+    ) -> Result<WindowedLine, NotPublished> {
+        let next = before.state.next_line(slope, before.shift).ok_or(NotPublished::CounterTooSlow)?;
         let state = if self.serves_unix { next } else { next.without_unix() };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << shift`. A line is valid
@@ -103,7 +108,7 @@ impl Control {
         let left_ticks = wrap_mask(before.shift).saturating_sub(in_wrap).saturating_sub(margin_ticks);
         let window_ticks = window_ticks.min(left_ticks >> 1);
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
-            return Err(Refusal::Early);
+            return Err(NotPublished::Early);
         }
         Ok(WindowedLine { state, start_ticks, window_ticks, shift: before.shift })
     }
@@ -116,7 +121,7 @@ impl Control {
         steering: &Steering,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<WindowedLine, Refusal> {
+    ) -> Result<WindowedLine, NotPublished> {
         let mut line = self.line_from(old, steering.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
         line.state = join(old, line.state, steering, at_ticks, margin_ticks);
@@ -131,7 +136,7 @@ impl Control {
         old: &WindowedLine,
         at_ticks: u64,
         window: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), NotPublished> {
         self.next_line(old, &steer(old, at_ticks, target, window), at_ticks, window).map(|_| ())
     }
 
@@ -148,16 +153,16 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Result<(Outcome, u64), Refusal> {
-        let plan = self.plan.as_ref().ok_or(Refusal::SamplesTooOld)?;
+    ) -> Result<(Outcome, u64), NotPublished> {
+        let plan = self.plan.as_ref().ok_or(NotPublished::SamplesTooOld)?;
         let before_ticks = counter.now_ordered();
         if shared.no_longer_counts(old, before_ticks, reference) {
             shared.expire(old, before_ticks, self.newest_lower_point(), reference);
-            return Err(Refusal::Lost);
+            return Err(NotPublished::Lost);
         }
         let target = &plan.target;
         if self.samples_are_too_old(before_ticks, target.slope) {
-            return Err(Refusal::SamplesTooOld);
+            return Err(NotPublished::SamplesTooOld);
         }
         let offset = old.fixed_at(before_ticks).minus(target.fixed_at(before_ticks));
         let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, target.slope);
@@ -205,10 +210,10 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
         window_ticks: u64,
-    ) -> Result<Steering, Refusal> {
+    ) -> Result<Steering, NotPublished> {
         let replacing = WindowedLine { state: old.state.replacing(), ..*old };
         if !shared.cell.swap(old.state, replacing.state) {
-            return Err(Refusal::Lost);
+            return Err(NotPublished::Lost);
         }
         let at_ticks = counter.now_ordered();
         // The offset is gone at the end of the window, not at the end of the interval. A line may
@@ -218,11 +223,11 @@ impl Control {
         match self.next_line(old, &steering, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
                 let published = shared.cell.publish(replacing.state, &line, &plan.bounds, self.suspended_ns);
-                if published { Ok(steering) } else { Err(Refusal::Lost) }
+                if published { Ok(steering) } else { Err(NotPublished::Lost) }
             }
             _ => {
                 shared.help_at(&replacing, at_ticks, self.newest_lower_point(), reference);
-                Err(Refusal::Lost)
+                Err(NotPublished::Lost)
             }
         }
     }
@@ -254,7 +259,7 @@ impl Control {
         before: &WindowedLine,
         at_ticks: u64,
         from: FixedNs,
-    ) -> Result<WindowedLine, Refusal> {
+    ) -> Result<WindowedLine, NotPublished> {
         // A window of 75 us is enough, because the second iteration follows at once.
         let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
         let window_ticks = min_ticks
@@ -268,7 +273,7 @@ impl Control {
         if ahead > FixedNs::ZERO && ahead < FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS) {
             // The high-water mark is ahead by no more than its margin. The reference passes it
             // soon; a line that started now would be ahead of the reference.
-            return Err(Refusal::Early);
+            return Err(NotPublished::Early);
         }
         line.state = recover(line.state, before.shift, line.start_ticks, high_water_ns, at_ticks, from);
         Ok(line)
@@ -284,14 +289,14 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Result<(Outcome, u64), Refusal> {
-        let plan = self.plan.as_ref().ok_or(Refusal::SamplesTooOld)?;
+    ) -> Result<(Outcome, u64), NotPublished> {
+        let plan = self.plan.as_ref().ok_or(NotPublished::SamplesTooOld)?;
         let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
         // A warm-up, as before a replacement. It also finds out whether the line can be built
         // before it is announced.
         let now_ticks = counter.now_ordered();
         if self.samples_are_too_old(now_ticks, slope) {
-            return Err(Refusal::SamplesTooOld);
+            return Err(NotPublished::SamplesTooOld);
         }
         let from = self.first_ns(plan, now_ticks, now_ticks, i64::MIN);
         self.first_line(slope, before, now_ticks, from)?;
@@ -313,17 +318,17 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Result<FixedNs, Refusal> {
+    ) -> Result<FixedNs, NotPublished> {
         let first = WindowedLine { state: before.state.first_publication(), ..*before };
         if !shared.cell.swap(before.state, first.state) {
-            return Err(Refusal::Lost);
+            return Err(NotPublished::Lost);
         }
         let before_ticks = counter.now_ordered();
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
         let slope = plan.target.slope;
         let line = if self.samples_are_too_old(at_ticks, slope) {
-            Err(Refusal::SamplesTooOld)
+            Err(NotPublished::SamplesTooOld)
         } else {
             let from = self.first_ns(plan, at_ticks, before_ticks, reference_ns);
             self.first_line(slope, before, at_ticks, from)
@@ -332,7 +337,7 @@ impl Control {
             Ok(line) => {
                 let published = shared.cell.publish(first.state, &line, &plan.bounds, self.suspended_ns);
                 let offset = line.fixed_at(at_ticks).minus(plan.target.fixed_at(at_ticks));
-                if published { Ok(offset) } else { Err(Refusal::Lost) }
+                if published { Ok(offset) } else { Err(NotPublished::Lost) }
             }
             Err(refusal) => {
                 shared.help(&first, counter, reference);

@@ -187,13 +187,9 @@ impl GateKeeper {
         (stage_of(word) == Stage::Open).then(|| lines_of(word))
     }
 
-    /// Whether the holder of the clock's lock would have something to do now: another iteration,
-    /// or a judgement.
-    fn is_due(&self, now_ns: i64) -> bool {
-        self.is_due_at(self.stage(), now_ns)
-    }
-
-    fn is_due_at(&self, stage: Stage, now_ns: i64) -> bool {
+    /// Whether the holder of the clock's lock would have something to do in this stage: another
+    /// iteration, or a judgement.
+    fn is_due(&self, stage: Stage, now_ns: i64) -> bool {
         match stage {
             Stage::Unjudged => true,
             // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
@@ -205,7 +201,7 @@ impl GateKeeper {
 
     /// Says when the next iteration is due, ns. For the holder of the clock's lock.
     pub fn set_due(&self, due_ns: i64) {
-        // ORDERING: Relaxed, pairs with the load in `is_due_at`.
+        // ORDERING: Relaxed, pairs with the load in `is_due`.
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
@@ -225,7 +221,7 @@ impl GateKeeper {
         let lines = lines_of(before);
         match stage_of(before) {
             Stage::Unjudged | Stage::Open => {}
-            Stage::Waiting if self.is_due_at(Stage::Waiting, now_ns()) => {}
+            Stage::Waiting if self.is_due(Stage::Waiting, now_ns()) => {}
             Stage::Waiting | Stage::Closed | Stage::Disabled => return None,
         }
         let judged = judge(lines)?;
@@ -236,21 +232,21 @@ impl GateKeeper {
     }
 
     /// Judges the gates again, because facts have changed since the last judgement. The caller
-    /// holds the clock's lock. Returns whether the caller may run an iteration; `None` if `judge`
-    /// has found nothing new, if nobody has judged since the last change, or if the counter is
-    /// switched off.
+    /// holds the clock's lock. Returns whether that was done: not if `judge` has found nothing new,
+    /// if nobody has judged since the last change, or if the counter is switched off.
     pub fn rejudge(
         &self,
         gate: &impl Closable,
         judge: impl FnOnce(Lines) -> Option<Result<(), Closed>>,
-    ) -> Option<bool> {
+    ) -> bool {
         let before = self.load_word();
         if matches!(stage_of(before), Stage::Unjudged | Stage::Disabled) {
-            return None;
+            return false;
         }
-        let judged = judge(lines_of(before))?;
+        let Some(judged) = judge(lines_of(before)) else { return false };
         gate.close();
-        Some(self.carry_out(before, judged, gate))
+        self.carry_out(before, judged, gate);
+        true
     }
 
     /// The word, with which a judgement begins.

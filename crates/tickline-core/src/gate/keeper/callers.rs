@@ -40,7 +40,7 @@ impl GateKeeper {
                 overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
             }
             Source::Reference { reference_ns } => {
-                self.is_due(reference_ns) && self.are_frequent(reference_ns, frequent_ns)
+                self.is_due(self.stage(), reference_ns) && self.are_frequent(reference_ns, frequent_ns)
             }
         }
     }
