@@ -4,7 +4,6 @@ use tickline_core::sample::Timescale;
 use tickline_core::shared::BoundedReading;
 
 use crate::engine::saturating_unsigned;
-use crate::status::State;
 
 /// A time, and the bounds between which the OS clock was at that moment: an
 /// [`Instant`](crate::Instant) by [`Clock::reading`](crate::Clock::reading), a
@@ -25,7 +24,7 @@ pub struct Reading<T> {
     earliest: T,
     time: T,
     latest: T,
-    state: State,
+    is_by_counter: bool,
 }
 
 impl<T: Copy> Reading<T> {
@@ -49,11 +48,11 @@ impl<T: Copy> Reading<T> {
         self.latest
     }
 
-    /// What served the reading. A reading by a line always says `Fast`; ask
-    /// [`Clock::status`](crate::Clock::status) whether the clock is `Disrupted`.
+    /// Whether the counter served the reading. If not, [`Clock::status`](crate::Clock::status) says
+    /// why.
     #[must_use]
-    pub const fn state(&self) -> State {
-        self.state
+    pub const fn is_by_counter(&self) -> bool {
+        self.is_by_counter
     }
 }
 
@@ -73,20 +72,21 @@ impl Reading<u64> {
             earliest: saturating_unsigned(earliest_ns),
             time: saturating_unsigned(line.ns.wrapping_add(offset_ns)),
             latest: saturating_unsigned(latest_ns),
-            state: State::Fast,
+            is_by_counter: true,
         }
     }
 
     /// Of a time `ns` that was returned between two readings of the OS clock, or at one. Those are
     /// rounded down to a nanosecond.
-    pub(crate) fn by_os(ns: u64, os_ns: [u64; 2], state: State) -> Self {
-        Self { earliest: os_ns[0].min(ns), time: ns, latest: os_ns[1].saturating_add(1).max(ns), state }
+    pub(crate) fn beside_os(ns: u64, os_ns: [u64; 2], is_by_counter: bool) -> Self {
+        let [earliest, latest] = [os_ns[0].min(ns), os_ns[1].saturating_add(1).max(ns)];
+        Self { earliest, time: ns, latest, is_by_counter }
     }
 
     /// The same in the type of its timescale.
     #[inline]
     pub(crate) fn with<T>(self, from_nanos: fn(u64) -> T) -> Reading<T> {
         let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(from_nanos);
-        Reading { earliest, time, latest, state: self.state }
+        Reading { earliest, time, latest, is_by_counter: self.is_by_counter }
     }
 }

@@ -37,7 +37,7 @@ pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
     fn reading(&self, scale: Timescale) -> Reading<u64> {
         let before_ns = self.followed_ns(scale);
         let ns = self.now_ns(scale);
-        Reading::by_os(ns, [before_ns, self.followed_ns(scale)], self.state())
+        Reading::beside_os(ns, [before_ns, self.followed_ns(scale)], self.state() == State::Fast)
     }
 
     /// UTC, which a page says nothing about.

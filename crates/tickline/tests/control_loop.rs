@@ -10,7 +10,7 @@ use std::io::Write;
 use std::time::{Duration, Instant as StdInstant};
 
 use common::{read_in_order, skipped_as_too_slow, until_fast};
-use tickline::{Clock, Driver, Event, Instant, State, Trust, UnixTime};
+use tickline::{Clock, Driver, Event, Instant, Trust, UnixTime};
 
 /// How many readings by the line are made.
 const READINGS: u32 = 1_000;
@@ -49,7 +49,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         let before_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
         let (reading, unix) = (clock.reading(), clock.unix_reading());
         let after_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
-        by_line += u32::from(reading.state() == State::Fast);
+        by_line += u32::from(reading.is_by_counter());
         let bounds_ns = [
             [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos),
             [unix.earliest(), unix.time(), unix.latest()].map(UnixTime::as_nanos),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use tickline::{Clock, Instant, Reading, State, UnixTime};
+use tickline::{Clock, Instant, Reading, UnixTime};
 
 /// `CLOCK_MONOTONIC` by libc, ns.
 #[inline]
@@ -152,7 +152,7 @@ impl Bounded {
             at: Bracket { before_ns, now_ns: ns(reading.time()), after_ns },
             earliest_ns: ns(reading.earliest()),
             latest_ns: ns(reading.latest()),
-            by_counter: reading.state() == State::Fast,
+            by_counter: reading.is_by_counter(),
         }
     }
 

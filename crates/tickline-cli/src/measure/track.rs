@@ -147,7 +147,13 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
 pub(crate) fn sample(clock: &Clock, at_s: f64) -> Point {
     let (before, reading, after) = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
-    point(at_s, before, times, after, reading.state())
+    let state = match clock.status().state {
+        _ if reading.is_by_counter() => State::Fast,
+        // A line has appeared since.
+        State::Fast | State::Disrupted => State::Calibrating,
+        state => state,
+    };
+    point(at_s, before, times, after, state)
 }
 
 fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64, state: State) -> Point {

@@ -14,7 +14,6 @@ use crate::options::Driver;
 use crate::per_cpu::Table;
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::reading::Reading;
-use crate::status::State;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, ClockSetNotifier};
 
@@ -104,12 +103,7 @@ impl Engine {
     fn reading_without_line(&self, scale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let os_ns = saturating_unsigned(scale.now_ns(&OsClock));
         let ns = if scale == Timescale::Unix { os_ns } else { monotonic_ns };
-        // A line may have appeared since.
-        let state = match self.state() {
-            State::Fast | State::Disrupted => State::Calibrating,
-            state => state,
-        };
-        Reading::by_os(ns, [os_ns; 2], state)
+        Reading::beside_os(ns, [os_ns; 2], false)
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<BoundedReading> {

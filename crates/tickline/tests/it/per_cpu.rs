@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common;
-use tickline::{Clock, Driver, ErrorKind, Event, PerCpu, Reason, State};
+use tickline::{Clock, Driver, ErrorKind, Event, PerCpu, State};
 
 /// A clock with a line for each CPU, once it is fast. `None`, with a message, where there cannot be
 /// one.
@@ -70,7 +70,7 @@ fn readings_are_those_of_the_os_clock() {
             assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
             assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
             // ORDERING: Relaxed, a count on its own.
-            fast.fetch_add(u32::from(reading.state() == State::Fast), Ordering::Relaxed);
+            fast.fetch_add(u32::from(reading.is_by_counter()), Ordering::Relaxed);
         }
     };
     std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(read)));
@@ -78,7 +78,7 @@ fn readings_are_those_of_the_os_clock() {
     assert!(clock.recent().as_nanos() <= clock.now().as_nanos() + 1_000_000);
 
     clock.disable();
-    assert_eq!(clock.reading().state(), State::Fallback(Reason::DisabledByProgram));
+    assert!(!clock.reading().is_by_counter());
     assert!(clock.status().per_cpu.is_empty());
     clock.enable();
     until_fast_by(&clock, |lines| lines > 0).expect("fast again");
@@ -180,7 +180,7 @@ mod linux {
                 core::hint::black_box(clock.now());
                 table().iter().any(|cpu| cpu.cpu == *second && cpu.state == State::Fast)
             });
-            common::until(&clock, || clock.reading().state() == State::Fast);
+            common::until(&clock, || clock.reading().is_by_counter());
             common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
         });
     }
