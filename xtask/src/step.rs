@@ -33,17 +33,54 @@ pub(crate) struct Step {
 /// have passed.
 pub(crate) const SOME_SKIPPED: u8 = 77;
 
-#[derive(Debug)]
-enum End {
-    Passed,
-    /// The exit status, and the lines of the output that tell why.
-    Failed(String),
-    /// The requirement that is missing; empty if only parts were skipped.
+/// Why a check has not passed.
+#[derive(Debug, Clone)]
+pub(crate) enum NotPassed {
+    /// What this machine lacks. Everything else was right. Empty if only parts of a step were
+    /// skipped.
     Skipped(String),
+    /// What is wrong: a line for each fault.
+    Failed(String),
+}
+
+use NotPassed::{Failed, Skipped};
+
+impl From<String> for NotPassed {
+    fn from(what: String) -> Self {
+        Failed(what)
+    }
+}
+
+impl From<io::Error> for NotPassed {
+    fn from(error: io::Error) -> Self {
+        Failed(error.to_string())
+    }
+}
+
+/// How a check ended, in a word.
+pub(crate) const fn word<T>(end: &Result<T, NotPassed>) -> &'static str {
+    match end {
+        Ok(_) => "passed",
+        Err(Failed(_)) => "FAILED",
+        Err(Skipped(_)) => "SKIPPED",
+    }
+}
+
+/// How many checks have ended how.
+pub(crate) fn counts<'a, T: 'a>(ends: impl Iterator<Item = &'a Result<T, NotPassed>> + Clone) -> String {
+    let count = |wanted: &str| ends.clone().filter(|end| word(end) == wanted).count();
+    format!("{} passed, {} failed, {} skipped", count("passed"), count("FAILED"), count("SKIPPED"))
+}
+
+/// The exit code of a command with these checks.
+pub(crate) fn code<'a, T: 'a>(ends: impl Iterator<Item = &'a Result<T, NotPassed>>) -> u8 {
+    let codes =
+        ends.filter_map(|end| Some(if matches!(end.as_ref().err()?, Failed(_)) { 1 } else { SOME_SKIPPED }));
+    codes.min().unwrap_or(0)
 }
 
 /// A step's name, its end, and how long it took, s.
-type Done<'a> = (&'a str, End, f64);
+type Done<'a> = (&'a str, Result<(), NotPassed>, f64);
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
 /// passed. Prints the output of each step when the step ends, and keeps it in `target/ci`. Steps
@@ -64,25 +101,19 @@ pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
         ends.extend(beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")));
         ends
     });
-    let count = |wanted: fn(&End) -> bool| ends.iter().filter(|(_, end, _)| wanted(end)).count();
-    let (passed, failed) =
-        (count(|end| matches!(end, End::Passed)), count(|end| matches!(end, End::Failed(_))));
     println!("\nsummary");
     let mut table = String::new();
     for (name, end, seconds) in &ends {
-        let word = match end {
-            End::Passed => "passed",
-            End::Failed(_) => "FAILED",
-            End::Skipped(_) => "SKIPPED",
-        };
+        let word = word(end);
         println!("  {word:<8} {seconds:>7.1} s  {name}");
         writeln!(table, "| {name} | {word} | {seconds:.0} |").ok();
-        if let End::Failed(why) = end {
+        if let Err(Failed(why)) = end {
             why.lines().for_each(|line| println!("      {line}"));
         }
     }
-    println!("{passed} passed, {failed} failed, {} skipped", ends.len() - passed - failed);
-    (u8::from(failed > 0), table)
+    let ends = ends.iter().map(|(_, end, _)| end);
+    println!("{}", counts(ends.clone()));
+    (u8::from(code(ends) == 1), table)
 }
 
 fn done(step: &Step) -> Done<'_> {
@@ -90,30 +121,28 @@ fn done(step: &Step) -> Done<'_> {
     println!("\n=== {}: {}", step.name, step.command);
     let end = run(step);
     match &end {
-        End::Passed => {}
-        End::Failed(why) => println!("=== FAILED {}: {}", step.name, why.lines().next().unwrap_or_default()),
-        End::Skipped(need) if need.is_empty() => println!("=== SKIPPED parts of {}, named above", step.name),
-        End::Skipped(need) => {
+        Ok(()) => {}
+        Err(Failed(why)) => println!("=== FAILED {}: {}", step.name, why.lines().next().unwrap_or_default()),
+        Err(Skipped(need)) if need.is_empty() => {
+            println!("=== SKIPPED parts of {}, named above", step.name);
+        }
+        Err(Skipped(need)) => {
             println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
         }
     }
     (&step.name, end, start.elapsed().as_secs_f64())
 }
 
-fn run(step: &Step) -> End {
+fn run(step: &Step) -> Result<(), NotPassed> {
     if let Some(need) = step.needs.iter().find(|need| output_of(need).is_err()) {
-        return End::Skipped(need.clone());
+        return Err(Skipped(need.clone()));
     }
-    match logged(command(&step.command).envs(&step.environment), &step.name) {
-        Ok((status, output)) => {
-            println!("=== the output of {}\n{output}", step.name);
-            match status.code() {
-                Some(0) => End::Passed,
-                Some(code) if code == i32::from(SOME_SKIPPED) => End::Skipped(String::new()),
-                _ => End::Failed(format!("{status}\n{}", faults(&output))),
-            }
-        }
-        Err(error) => End::Failed(error.to_string()),
+    let (status, output) = logged(command(&step.command).envs(&step.environment), &step.name)?;
+    println!("=== the output of {}\n{output}", step.name);
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(code) if code == i32::from(SOME_SKIPPED) => Err(Skipped(String::new())),
+        _ => Err(Failed(format!("{status}\n{}", faults(&output)))),
     }
 }
 

@@ -9,7 +9,8 @@ use std::time::Instant;
 pub(crate) use list::PUBLISHED;
 
 use crate::files;
-use crate::step::SOME_SKIPPED;
+use crate::step::NotPassed::{self, Failed, Skipped};
+use crate::step::code;
 use crate::vm::BUILD;
 use list::{Counter, Crates, HOST, RISC_V, Target};
 use machine::Machine;
@@ -24,29 +25,18 @@ const SKIPPED: &str = "SKIPPED: ";
 /// The message of `tests/control_loop.rs` when it has run.
 const RAN: &str = "control loop: ";
 
-/// The result of a check.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Outcome {
-    /// It passed, or there is nothing to check. Has the table's text.
-    Said(String),
-    /// Not checked, because something is missing on this machine. Has its name.
-    Skipped(String),
-    Failed,
+/// How a check ended. If it passed, or there is nothing to check: the table's text.
+type Outcome = Result<String, NotPassed>;
+
+fn passed(text: impl Into<String>) -> Outcome {
+    Ok(text.into())
 }
 
-use Outcome::{Failed, Said, Skipped};
-
-fn output_of(text: impl Into<String>) -> Outcome {
-    Said(text.into())
-}
-
-impl Outcome {
-    fn text(&self) -> String {
-        match self {
-            Said(text) => text.clone(),
-            Skipped(missing) => format!("SKIPPED: {missing}"),
-            Failed => "FAILED".to_owned(),
-        }
+fn text(outcome: &Outcome) -> String {
+    match outcome {
+        Ok(text) => text.clone(),
+        Err(Skipped(missing)) => format!("SKIPPED: {missing}"),
+        Err(Failed(_)) => "FAILED".to_owned(),
     }
 }
 
@@ -81,18 +71,16 @@ pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
     };
     let extent = if others { Extent::Short } else { Extent::Full };
     let rows: Vec<[Outcome; 5]> = targets.iter().filter(wanted).map(|target| check(target, extent)).collect();
-    let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(Outcome::text).join(" | "));
+    let line = |row: &[Outcome; 5]| format!("| {} |\n", row.each_ref().map(text).join(" | "));
     let table = files::table_head(TITLES) + &rows.iter().map(line).collect::<String>();
     println!("\n{table}");
-    if rows.iter().flatten().any(|outcome| *outcome == Failed) {
-        return Ok(1);
-    }
-    if rows.iter().flatten().any(|outcome| matches!(outcome, Skipped(_))) {
-        println!("some checks were skipped: nothing is written");
-        return Ok(SOME_SKIPPED);
-    }
-    if write {
-        files::store_block(STORED, "targets", &table)?;
+    match code(rows.iter().flatten()) {
+        0 if write => files::store_block(STORED, "targets", &table)?,
+        0 => {}
+        code => {
+            println!("some checks failed or were skipped: nothing is written");
+            return Ok(code);
+        }
     }
     Ok(0)
 }
@@ -101,28 +89,22 @@ pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
 fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
     let start = Instant::now();
     println!("\n=== {}", target.triple);
-    let compiled = match Machine::with_compiler(target) {
-        Ok(machine) => compile(target, &machine, extent),
-        Err(missing) => Skipped(missing),
-    };
-    let machines =
-        Machine::that_runs(target, false).and_then(|own| Ok((own, Machine::that_runs(target, true)?)));
-    let [tests, control_loop, path] = match (&compiled, machines) {
+    let compiled = Machine::with_compiler(target).and_then(|machine| compile(target, &machine, extent));
+    let rest = || {
         // If the target does not compile, no other result has a meaning.
-        (Failed | Skipped(_), _) => [(); 3].map(|()| compiled.clone()),
-        (_, Err(missing)) => [(); 3].map(|()| Skipped(missing.clone())),
-        (_, Ok((plain, with_files))) => {
-            let tests = unit_tests(target, &plain, extent);
-            if extent == Extent::Short && matches!(target.counter, Counter::Checked | Counter::Read) {
-                [tests, output_of("nightly"), output_of("nightly")]
-            } else {
-                [tests, control_loop(target, &with_files), counter_path(target, &plain)]
-            }
+        compiled.clone()?;
+        let (plain, with_files) = (Machine::that_runs(target, false)?, Machine::that_runs(target, true)?);
+        let tests = unit_tests(target, &plain, extent);
+        if extent == Extent::Short && matches!(target.counter, Counter::Checked | Counter::Read) {
+            return Ok([tests, passed("nightly"), passed("nightly")]);
         }
+        Ok([tests, control_loop(target, &with_files), counter_path(target, &plain)])
     };
-    let outcomes = [output_of(&target.triple), compiled, tests, control_loop, path];
+    let [tests, control_loop, path] =
+        rest().unwrap_or_else(|why: NotPassed| [(); 3].map(|()| Err(why.clone())));
+    let outcomes = [passed(&target.triple), compiled, tests, control_loop, path];
     for outcome in &outcomes {
-        if let Skipped(missing) = outcome {
+        if let Err(Skipped(missing)) = outcome {
             println!("=== SKIPPED {}: {missing}; this was NOT checked", target.triple);
         }
     }
@@ -147,39 +129,36 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     let (packages, option) = (packages(crates), option(target));
     // The program needs nearly all libraries.
     let is_checked = is_short && target.is_static;
-    if !is_checked && machine.run(&format!("cargo check{packages}{option}")).is_none() {
-        return Failed;
+    if !is_checked {
+        machine.run(&format!("cargo check{packages}{option}"))?;
     }
     if !target.is_static {
-        return output_of(crates_are);
+        return passed(crates_are);
     }
     // The program, linked statically: no interpreter that would load libraries, and it runs.
     let binary = format!("target/{}/dist/tickline", target.triple);
-    let built = machine.run(&format!("{BUILD}{option}"));
-    let headers = built.and_then(|_| machine.run(&format!("readelf -lW {binary}")));
-    let ran = headers
-        .filter(|text| !text.contains("INTERP"))
-        .and_then(|_| machine.run(&format!("{binary} --version")));
+    machine.run(&format!("{BUILD}{option}"))?;
+    if machine.run(&format!("readelf -lW {binary}"))?.contains("INTERP") {
+        return Err(Failed(format!("{binary} is not static")));
+    }
+    machine.run(&format!("{binary} --version"))?;
     let others = if is_checked { String::new() } else { format!("{crates_are}, ") };
-    if ran.is_some() { Said(format!("{others}the program static")) } else { Failed }
+    Ok(format!("{others}the program static"))
 }
 
 fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     let is_short = extent == Extent::Short;
     if !target.tests {
-        return output_of(if target.why.is_empty() { "no" } else { &target.why });
+        return passed(if target.why.is_empty() { "no" } else { &target.why });
     }
     if is_short && target.triple == RISC_V {
-        return output_of("nightly");
+        return passed("nightly");
     }
     let (some, option) = (if is_short { " --lib" } else { "" }, option(target));
-    let tests = machine.run(&format!("cargo test -p tickline-core -p tickline{some}{option}"));
+    let tests = machine.run(&format!("cargo test -p tickline-core -p tickline{some}{option}"))?;
     // Its other tests need a C compiler for the target.
-    let leases = || machine.run(&format!("cargo test -p tickline-page --lib{option}"));
-    match tests.and_then(|output| Some(output + &leases()?)) {
-        Some(output) => Said(with_skips(&machine.name, &output)),
-        None => Failed,
-    }
+    let leases = machine.run(&format!("cargo test -p tickline-page --lib{option}"))?;
+    Ok(with_skips(&machine.name, &(tests + &leases)))
 }
 
 /// `name`, and how often tests said that they had nothing to test.
@@ -191,19 +170,15 @@ fn with_skips(name: &str, output: &str) -> String {
 
 fn control_loop(target: &Target, machine: &Machine) -> Outcome {
     match target.counter {
-        Counter::Unreachable => output_of("no"),
-        Counter::None if target.runner.is_empty() => output_of("no"),
+        Counter::Unreachable => passed("no"),
+        Counter::None if target.runner.is_empty() => passed("no"),
         Counter::None if target.runner == "node" => {
-            let built =
-                machine.run(&format!("cargo build -p tickline --example any_system{}", option(target)));
+            machine.run(&format!("cargo build -p tickline --example any_system{}", option(target)))?;
             let program = format!("target/{}/debug/examples/any_system.wasm", target.triple);
-            let node = "node --no-warnings xtask/src/targets/wasm.mjs";
-            match built.and_then(|_| machine.run(&format!("{node} {program}"))) {
-                Some(_) => Said(format!("no counter; readings {}", machine.name)),
-                None => Failed,
-            }
+            machine.run(&format!("node --no-warnings xtask/src/targets/wasm.mjs {program}"))?;
+            Ok(format!("no counter; readings {}", machine.name))
         }
-        Counter::None => output_of("no counter"),
+        Counter::None => passed("no counter"),
         Counter::Checked | Counter::Read => one_test(target, machine, "control_loop"),
     }
 }
@@ -211,8 +186,8 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
 fn counter_path(target: &Target, machine: &Machine) -> Outcome {
     match target.counter {
         Counter::Checked => one_test(target, machine, "disassembly"),
-        Counter::None => output_of("no counter"),
-        Counter::Read | Counter::Unreachable => output_of("no"),
+        Counter::None => passed("no counter"),
+        Counter::Read | Counter::Unreachable => passed("no"),
     }
 }
 
@@ -220,11 +195,11 @@ fn counter_path(target: &Target, machine: &Machine) -> Outcome {
 /// nothing.
 fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
     let test = format!("cargo test -p tickline --release --test {name}{} -- --nocapture", option(target));
-    let Some(output) = machine.run(&test) else { return Failed };
+    let output = machine.run(&test)?;
     output.lines().filter(|line| line.starts_with(RAN)).for_each(|line| println!("    {line}"));
     match (output.split_once(SKIPPED), name) {
-        (Some((_, rest)), _) => Skipped(rest.lines().next().unwrap_or_default().to_owned()),
-        (None, "disassembly") => output_of("machine code"),
-        (None, _) => Said(machine.name.clone()),
+        (Some((_, rest)), _) => Err(Skipped(rest.lines().next().unwrap_or_default().to_owned())),
+        (None, "disassembly") => passed("machine code"),
+        (None, _) => Ok(machine.name.clone()),
     }
 }

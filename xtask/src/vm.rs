@@ -15,11 +15,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 pub(crate) use image::BUILD;
-use image::Failure;
 use table::Row;
 
 use crate::files;
-use crate::step::SOME_SKIPPED;
+use crate::step::{NotPassed, SOME_SKIPPED, code, word};
 
 /// The folder for kernel, initramfs and the guests' consoles.
 fn folder() -> PathBuf {
@@ -40,7 +39,9 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         ["--prepare"] => {
             return match image::fetch() {
                 Ok(_) => Ok(0),
-                Err(Failure::Missing(what) | Failure::Broken(what)) => Err(format!("no guests here: {what}")),
+                Err(NotPassed::Skipped(what) | NotPassed::Failed(what)) => {
+                    Err(format!("no guests here: {what}"))
+                }
             };
         }
         [names @ .., "--write"] => (names, true),
@@ -55,11 +56,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     }
     let image = match if is_on_debian { programs::prepare() } else { image::prepare() } {
         Ok(image) => image,
-        Err(Failure::Missing(what)) => {
+        Err(NotPassed::Skipped(what)) => {
             println!("SKIPPED all guests: {what}. Nothing was checked.");
             return Ok(SOME_SKIPPED);
         }
-        Err(Failure::Broken(what)) => return Err(format!("before the first guest: {what}")),
+        Err(NotPassed::Failed(what)) => return Err(format!("before the first guest: {what}")),
     };
     let start = Instant::now();
     let mut rows = Vec::new();
@@ -71,23 +72,23 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         let run = match more.map(|folder| image.with(&folder?)) {
             None => qemu::run(one, &image),
             Some(Ok(image)) => qemu::run(one, &image),
-            Some(Err(Failure::Missing(what))) => qemu::Run::unavailable(&what),
-            Some(Err(Failure::Broken(what))) => qemu::Run { phases: Vec::new(), broken: Some(what) },
+            Some(Err(NotPassed::Skipped(what))) => qemu::Run::unavailable(&what),
+            Some(Err(NotPassed::Failed(what))) => qemu::Run { phases: Vec::new(), broken: Some(what) },
         };
         // The guest's report has a line for each phase.
         let lines: String = run.phases.iter().map(|phase| format!("{phase}\n")).collect();
         files::store(folder().join(format!("{}.json", one.name)), &lines)?;
         let verdict = judge::judge(one, &run);
-        for line in verdict.lines().into_iter().chain(judge::note(&run.phases)) {
-            println!("    {line}");
+        if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
+            why.lines().for_each(|line| println!("    {}: {line}", word(&verdict)));
         }
-        println!("    {} after {:.1} s", verdict.word(), start.elapsed().as_secs_f64());
+        judge::note(&run.phases).into_iter().for_each(|note| println!("    {note}"));
+        println!("    {} after {:.1} s", word(&verdict), start.elapsed().as_secs_f64());
         rows.push(Row { scenario: one, verdict, run });
     }
     table::print(&rows, start.elapsed().as_secs_f64());
     // A guest that was skipped has not passed.
-    let is_any = |word: &str| rows.iter().any(|row| row.verdict.word() == word);
-    let code = if is_any("FAILED") { 1 } else { SOME_SKIPPED * u8::from(is_any("SKIPPED")) };
+    let code = code(rows.iter().map(|row| &row.verdict));
     // A program that is too slow fails, and its row says so.
     if is_write && (is_on_debian || code != 1) {
         table::store(&scenarios, &rows)?;

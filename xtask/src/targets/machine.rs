@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::list::{HOST, Target};
 use crate::files::{self, store};
+use crate::step::NotPassed::{self, Skipped};
 use crate::step::{self, output_of};
 
 /// The number of random cases of each property. It is small, because native tests try thousands.
@@ -20,13 +21,13 @@ pub(super) struct Machine {
     environment: Vec<(String, String)>,
 }
 
-fn need(line: &str) -> Result<String, String> {
-    output_of(line).map_err(|_| format!("`{line}` does not work here"))
+fn need(line: &str) -> Result<String, NotPassed> {
+    output_of(line).map_err(|_| Skipped(format!("`{line}` does not work here")))
 }
 
 impl Machine {
     /// A machine that compiles without linking.
-    pub(super) fn with_compiler(target: &Target) -> Result<Self, String> {
+    pub(super) fn with_compiler(target: &Target) -> Result<Self, NotPassed> {
         let triple = &target.triple;
         let library = || {
             let path = output_of(&format!("rustc --print target-libdir --target {triple}")).ok()?;
@@ -35,7 +36,7 @@ impl Machine {
         if library().is_none() {
             output_of(&format!("rustup target add {triple}")).ok();
         }
-        library().ok_or_else(|| format!("no library of the compiler for {triple}"))?;
+        library().ok_or_else(|| Skipped(format!("no library of the compiler for {triple}")))?;
         let mut machine = Self { name: String::new(), environment: Vec::new() };
         if !target.linker.is_empty() {
             machine.set_for(target, "LINKER", &target.linker);
@@ -54,7 +55,7 @@ impl Machine {
 
     /// A machine that links and runs. Emulated programs see the files of this machine, or files
     /// about their counter like those of the target's kernel.
-    pub(super) fn that_runs(target: &Target, with_files: bool) -> Result<Self, String> {
+    pub(super) fn that_runs(target: &Target, with_files: bool) -> Result<Self, NotPassed> {
         let mut machine = Self::with_compiler(target)?;
         // The compiler brings `rust-lld` along.
         if !matches!(&target.linker[..], "" | "rust-lld") {
@@ -66,9 +67,9 @@ impl Machine {
             "wine" => {
                 machine.name = format!("under Wine {}", version(&need("wine --version")?));
                 machine.set_for(target, "RUNNER", "wine");
-                let folder = wine_folder(&target.linker)?;
+                let folder = wine_folder(&target.linker).map_err(Skipped)?;
                 let prefix = folder.join("prefix");
-                keep_wine_up(&prefix)?;
+                keep_wine_up(&prefix).map_err(Skipped)?;
                 machine.set("WINEPREFIX", &prefix.display().to_string());
                 machine.set("WINEPATH", &format!("Z:{}", folder.display()).replace('/', "\\"));
                 machine.set("WINEDEBUG", "-all");
@@ -77,7 +78,11 @@ impl Machine {
             "node" => machine.name = format!("under Node.js {}", version(&need("node --version")?)),
             program => {
                 machine.name = format!("emulated, QEMU {}", version(&need(&format!("{program} --version"))?));
-                let root = if with_files { system(target)? } else { PathBuf::from(&target.libraries) };
+                let root = if with_files {
+                    system(target).map_err(Skipped)?
+                } else {
+                    PathBuf::from(&target.libraries)
+                };
                 let runner = format!("{program} -L {}", root.display());
                 machine.set_for(target, "RUNNER", &runner);
                 // Tests that execute themselves again need the emulator's command, and some tests
@@ -102,8 +107,8 @@ impl Machine {
     }
 
     /// Runs a command. Returns both of its output streams. If the command fails, shows the output,
-    /// and returns `None`.
-    pub(super) fn run(&self, line: &str) -> Option<String> {
+    /// and returns the error.
+    pub(super) fn run(&self, line: &str) -> Result<String, NotPassed> {
         let start = Instant::now();
         let mut command = step::command(line);
         let done = step::logged(command.envs(self.environment.iter().cloned()), "target");
@@ -111,13 +116,13 @@ impl Machine {
         let why = match done {
             Ok((status, text)) if status.success() => {
                 println!("    {seconds:>6.1} s  {line}");
-                return Some(text);
+                return Ok(text);
             }
             Ok((_, text)) => text,
             Err(error) => error.to_string(),
         };
         println!("{why}\n=== FAILED after {seconds:.1} s: {line}");
-        None
+        Err(NotPassed::Failed(why))
     }
 }
 

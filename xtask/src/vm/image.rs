@@ -2,15 +2,14 @@
 //! One is the guest's first process, the other is `tickline`, with its library for `tickline run`.
 
 use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::packages;
-use crate::dist::TARGET;
+use crate::dist::{LIBRARY, TARGET};
 use crate::files::{self, entries};
-use crate::step::{output, output_of, shown};
+use crate::step::{NotPassed, output, output_of, shown};
 
 /// This package depends on the newest kernel for guests: 27 MB, with all the drivers that guests
 /// need here.
@@ -31,37 +30,22 @@ pub(super) struct Image {
 /// because a saved state has this size.
 const MEMORY_MB: &str = "192";
 
-/// Why there is no image.
-#[derive(Debug)]
-pub(super) enum Failure {
-    /// This machine lacks something, so nothing was checked.
-    Missing(String),
-    /// A part of this project does not work.
-    Broken(String),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Self {
-        Self::Broken(error.to_string())
-    }
-}
-
 /// Fetches the parts of guests that others provide: the compiler's target, the emulator, the
 /// kernel.
-pub(super) fn fetch() -> Result<PathBuf, Failure> {
+pub(super) fn fetch() -> Result<PathBuf, NotPassed> {
     fs::create_dir_all(super::folder())?;
-    output_of(&format!("rustup target add {TARGET}")).map_err(Failure::Missing)?;
+    output_of(&format!("rustup target add {TARGET}")).map_err(NotPassed::Skipped)?;
     for (program, package) in [(QEMU, "qemu-system-x86"), ("cpio", "cpio")] {
         if output_of(&format!("{program} --version")).is_err() {
             output_of(&format!("apt-get install -y -qq --no-install-recommends {package}"))
-                .map_err(|why| Failure::Missing(format!("{program} is not here: {why}")))?;
+                .map_err(|why| NotPassed::Skipped(format!("{program} is not here: {why}")))?;
         }
     }
     kernel()
 }
 
 /// Fetches and builds what guests need.
-pub(super) fn prepare() -> Result<Image, Failure> {
+pub(super) fn prepare() -> Result<Image, NotPassed> {
     let kernel = fetch()?;
     let programs = build()?;
     let root = super::folder().join("initramfs");
@@ -69,16 +53,14 @@ pub(super) fn prepare() -> Result<Image, Failure> {
     for folder in ["dev", "proc", "sys"] {
         fs::create_dir_all(root.join(folder))?;
     }
-    for (name, content) in
-        [("init", programs.init), ("tickline", programs.tickline), (crate::dist::LIBRARY, programs.preload)]
-    {
+    for (name, content) in programs {
         put(&root, name, &content)?;
     }
     Ok(Image { kernel, initramfs: archive(&root)?, disks: Vec::new(), memory_mb: MEMORY_MB })
 }
 
 /// Puts a program into a folder that becomes an archive.
-pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), Failure> {
+pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), NotPassed> {
     let path = root.join(name);
     fs::create_dir_all(path.parent().unwrap_or(root))?;
     fs::write(&path, content)?;
@@ -88,16 +70,16 @@ pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), Failure
 /// Packs a folder into an archive that the kernel can unpack
 /// (`Documentation/driver-api/early-userspace/buffer-format.rst`). Returns the archive, which is
 /// beside the folder. An initramfs may consist of several archives.
-pub(super) fn archive(root: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn archive(root: &Path) -> Result<PathBuf, NotPassed> {
     let file = root.with_extension("cpio");
     let pack = "find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";
-    let done = output(Command::new("sh").args(["-c", pack]).arg(&file).current_dir(root));
-    done.map(|_| file).map_err(Failure::Broken)
+    output(Command::new("sh").args(["-c", pack]).arg(&file).current_dir(root))?;
+    Ok(file)
 }
 
 impl Image {
     /// This image, with the files of a folder added.
-    pub(super) fn with(&self, folder: &Path) -> Result<Self, Failure> {
+    pub(super) fn with(&self, folder: &Path) -> Result<Self, NotPassed> {
         let mut initramfs = fs::read(&self.initramfs)?;
         initramfs.extend(fs::read(archive(folder)?)?);
         let file = self.initramfs.with_file_name("initramfs-more.cpio");
@@ -107,12 +89,12 @@ impl Image {
 }
 
 /// The kernel, unpacked from its package into `target/vm`. Nothing is installed on this machine.
-fn kernel() -> Result<PathBuf, Failure> {
+fn kernel() -> Result<PathBuf, NotPassed> {
     let unpacked = super::folder().join("kernel");
     if let Some(kernel) = boot_file(&unpacked, "vmlinuz-") {
         return Ok(kernel);
     }
-    let missing = |what: &str| Failure::Missing(format!("no kernel: {what}"));
+    let missing = |what: &str| NotPassed::Skipped(format!("no kernel: {what}"));
     let depends = output_of(&format!("apt-cache depends {KERNEL_PACKAGE}")).map_err(|why| missing(&why))?;
     let package = depends
         .lines()
@@ -132,23 +114,16 @@ pub(super) fn boot_file(root: &Path, start: &str) -> Option<PathBuf> {
     entries(&root.join("boot")).into_iter().find(is_it)
 }
 
-/// The programs, by their names in the guest.
-pub(super) struct Programs {
-    pub(super) init: Vec<u8>,
-    pub(super) tickline: Vec<u8>,
-    pub(super) preload: Vec<u8>,
-}
-
 /// Builds all static programs. `--target` and the target's name follow. All have the same profile,
 /// so that no crate is built twice. They have no symbols, because unpacking is most of the boot.
 pub(crate) const BUILD: &str = "cargo build -q --profile dist -p tickline-vm-guest -p tickline-cli";
 
-pub(super) fn build() -> Result<Programs, Failure> {
-    shown(&format!("{BUILD} --target {TARGET}"))
-        .and_then(|()| shown(crate::dist::PRELOAD))
-        .map_err(Failure::Broken)?;
+/// Builds the programs. Returns them by their names in the guest, the first process first.
+pub(super) fn build() -> Result<[(&'static str, Vec<u8>); 3], NotPassed> {
+    shown(&format!("{BUILD} --target {TARGET}"))?;
+    shown(crate::dist::PRELOAD)?;
     let target = files::target();
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
-    let preload = crate::dist::library(&target).map_err(Failure::Broken)?;
-    Ok(Programs { init: program("tickline-vm-guest")?, tickline: program("tickline")?, preload })
+    let preload = crate::dist::library(&target)?;
+    Ok([("init", program("tickline-vm-guest")?), ("tickline", program("tickline")?), (LIBRARY, preload)])
 }

@@ -6,37 +6,10 @@ use serde_json::Value;
 
 use super::qemu::Run;
 use super::scenario::{Check, Scenario, are_unsynchronised};
-
-/// The result of a scenario.
-#[derive(Debug)]
-pub(super) enum Verdict {
-    Passed,
-    /// The expected values, and the reported ones.
-    Failed(Vec<String>),
-    /// What this guest could not do. Everything else was right, but the scenario has not passed.
-    Skipped(String),
-}
-
-impl Verdict {
-    pub(super) const fn word(&self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Failed(_) => "FAILED",
-            Self::Skipped(_) => "SKIPPED",
-        }
-    }
-
-    pub(super) fn lines(&self) -> Vec<String> {
-        match self {
-            Self::Passed => Vec::new(),
-            Self::Failed(faults) => faults.iter().map(|fault| format!("FAILED: {fault}")).collect(),
-            Self::Skipped(why) => vec![format!("SKIPPED: {why}")],
-        }
-    }
-}
+use crate::step::NotPassed;
 
 /// Judges a run.
-pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
+pub(super) fn judge(scenario: &Scenario, run: &Run) -> Result<(), NotPassed> {
     let mut faults: Vec<String> =
         run.broken.iter().map(|broken| format!("the guest broke: {broken}")).collect();
     for phase in run.phases.iter().filter(|phase| phase["phase"] == "error") {
@@ -44,9 +17,9 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Verdict {
     }
     faults.extend(violated(&scenario.checks, &run.phases));
     match unavailable(&run.phases).map(str::to_owned).or_else(|| untestable(&run.phases)) {
-        _ if !faults.is_empty() => Verdict::Failed(faults),
-        Some(what) => Verdict::Skipped(what),
-        None => Verdict::Passed,
+        _ if !faults.is_empty() => Err(NotPassed::Failed(faults.join("\n"))),
+        Some(what) => Err(NotPassed::Skipped(what)),
+        None => Ok(()),
     }
 }
 
@@ -226,15 +199,15 @@ mod tests {
             phases.extend_from_slice(more);
             judge(suspended, &Run { phases, broken: None })
         };
-        assert!(matches!(verdict(&[]), Verdict::Skipped(what) if what == "no suspend"));
+        assert!(matches!(verdict(&[]), Err(NotPassed::Skipped(what)) if what == "no suspend"));
         let readers = |backward: u64| {
             json!({ "phase": "end", "readers":
                 { "backward": backward, "backward_in_thread": 0, "readings": 100_000, "exchanges": 10 } })
         };
-        assert!(matches!(verdict(&[readers(0)]), Verdict::Skipped(_)));
+        assert!(matches!(verdict(&[readers(0)]), Err(NotPassed::Skipped(_))));
         let error = json!({ "phase": "error", "error": "no clock" });
         for fault in [readers(1), error] {
-            assert!(matches!(verdict(&[fault]), Verdict::Failed(_)));
+            assert!(matches!(verdict(&[fault]), Err(NotPassed::Failed(_))));
         }
     }
 
@@ -271,14 +244,17 @@ mod tests {
             scenario.checks.retain(|check| !others.contains(&check.phase));
             let judged = |lines: &Value| {
                 let run = Run { phases: lines.as_array().unwrap().clone(), broken: None };
-                judge(&scenario, &run).lines()
+                match judge(&scenario, &run) {
+                    Ok(()) => String::new(),
+                    Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) => why,
+                }
             };
-            assert_eq!(judged(&good), [""; 0], "{guest}");
+            assert_eq!(judged(&good), "", "{guest}");
             for (expected, place, value) in faults {
                 let mut lines = good.clone();
                 *lines.pointer_mut(&place).unwrap() = value;
                 let found = judged(&lines);
-                assert!(found.iter().any(|fault| fault.contains(&expected)), "{expected}: {found:?}");
+                assert!(found.contains(&expected), "{expected}: {found}");
             }
         }
     }

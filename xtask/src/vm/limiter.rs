@@ -4,26 +4,26 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::image::{Failure, put};
+use super::image::put;
 use crate::dist::TARGET;
 use crate::files::{read, root, store};
-use crate::step::{command, output};
+use crate::step::{NotPassed, command, output};
 
 /// A folder with both programs.
-pub(super) fn folder() -> Result<PathBuf, Failure> {
+pub(super) fn folder() -> Result<PathBuf, NotPassed> {
     let to = super::folder().join("limiter-files");
     let patch = root().join("crates/tickline-quanta/patch/0.12");
     let patch = format!("\n[patch.crates-io]\nquanta.path = {patch:?}\n");
     for (name, patch) in [("limiter-quanta", ""), ("limiter-tickline", patch.as_str())] {
         let package = super::folder().join(name);
         for (file, more) in [("Cargo.toml", patch), ("src/main.rs", "")] {
-            let text = read(format!("tests/vm/limiter/{file}")).map_err(Failure::Broken)?;
-            store(package.join(file), &(text + more)).map_err(Failure::Broken)?;
+            let text = read(format!("tests/vm/limiter/{file}"))?;
+            store(package.join(file), &(text + more))?;
         }
         let cargo =
             |words: &str| output(command(&format!("cargo {words} --target {TARGET}")).current_dir(&package));
-        cargo("fetch").map_err(Failure::Missing)?;
-        cargo("build -q --release --target-dir target").map_err(Failure::Broken)?;
+        cargo("fetch").map_err(NotPassed::Skipped)?;
+        cargo("build -q --release --target-dir target")?;
         put(&to, name, &fs::read(package.join("target").join(TARGET).join("release/limiter"))?)?;
     }
     Ok(to)

@@ -8,9 +8,9 @@ use std::process::Command;
 
 use serde::Deserialize;
 
-use super::image::{self, Failure};
+use super::image;
 use crate::files::entries;
-use crate::step::{command, output, output_of};
+use crate::step::{NotPassed, command, output, output_of};
 
 /// The dynamic linker, which lists a daemon's libraries, and loads them in the guest.
 const LINKER: &str = "lib64/ld-linux-x86-64.so.2";
@@ -32,7 +32,7 @@ pub(super) struct Daemon {
 }
 
 /// A folder with the daemon, the dynamic linker and all libraries, at their places.
-pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, Failure> {
+pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     let to = super::folder().join(format!("{}-files", daemon.package));
     if daemon.package.contains('@') {
         fs::remove_dir_all(&to).ok();
@@ -48,7 +48,7 @@ pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, Failure> {
         .output()?;
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() || listed.contains("not found") {
-        return Err(Failure::Missing(format!("{}: a library is missing: {listed}", daemon.package)));
+        return Err(NotPassed::Skipped(format!("{}: a library is missing: {listed}", daemon.package)));
     }
     fs::remove_dir_all(&to).ok();
     image::put(&to, &daemon.path, &fs::read(root.join(&daemon.path))?)?;
@@ -62,7 +62,7 @@ pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, Failure> {
 }
 
 /// Builds a daemon of crates.io, which is not for musl, with glibc in it. Nothing is installed.
-fn build(daemon: &Daemon) -> Result<PathBuf, Failure> {
+fn build(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     let root = super::folder().join(&daemon.package);
     let name = daemon.path.rsplit('/').next().unwrap_or_default();
     let built = root.join("bin").join(name);
@@ -75,14 +75,14 @@ fn build(daemon: &Daemon) -> Result<PathBuf, Failure> {
             root.display()
         );
         output(command(&install).env("RUSTFLAGS", "-C target-feature=+crt-static"))
-            .map_err(Failure::Missing)?;
+            .map_err(NotPassed::Skipped)?;
     }
     Ok(built)
 }
 
 /// Unpacks the package, and all libraries that apt names for it. Nothing is installed.
-fn unpack(daemon: &Daemon) -> Result<PathBuf, Failure> {
-    let missing = |what: &str| Failure::Missing(format!("no {}: {what}", daemon.package));
+fn unpack(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
+    let missing = |what: &str| NotPassed::Skipped(format!("no {}: {what}", daemon.package));
     let root = super::folder().join(&daemon.package);
     if root.join(&daemon.path).is_file() {
         return Ok(root);
@@ -101,7 +101,7 @@ fn unpack(daemon: &Daemon) -> Result<PathBuf, Failure> {
 }
 
 /// Unpacks packages into a folder, as far as apt has them. Nothing is installed.
-pub(super) fn download(packages: &[&str], to: &Path) -> Result<(), Failure> {
+pub(super) fn download(packages: &[&str], to: &Path) -> Result<(), NotPassed> {
     let folder = super::folder().join("packages");
     fs::create_dir_all(&folder)?;
     Command::new("apt-get").args(["download", "-qq"]).args(packages).current_dir(&folder).output()?;

@@ -5,10 +5,10 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-use super::image::{self, Failure, Image, boot_file, put};
+use super::image::{self, Image, boot_file, put};
 use super::scenario::Check;
 use crate::files::{self, read, root};
-use crate::step;
+use crate::step::{self, NotPassed};
 
 /// A guest's memory, MB. Postgres, Java and Node run in it at once.
 const MEMORY_MB: &str = "2048";
@@ -83,28 +83,29 @@ impl Program {
 }
 
 /// Makes the disks.
-pub(super) fn prepare() -> Result<Image, Failure> {
+pub(super) fn prepare() -> Result<Image, NotPassed> {
     for (need, what) in [
         ("qemu-system-x86_64 --version", "there is no QEMU"),
         ("mke2fs -V", "mke2fs is not here"),
         ("mmdebstrap --version", "mmdebstrap is not here"),
         ("cargo deb --version", "cargo-deb is not here (`cargo install cargo-deb --locked`)"),
     ] {
-        step::output_of(need).map_err(|_| Failure::Missing(what.to_owned()))?;
+        step::output_of(need).map_err(|_| NotPassed::Skipped(what.to_owned()))?;
     }
     let folder = super::folder().join("programs");
     let (own, debian) = (folder.join("own"), folder.join("root"));
     fs::remove_dir_all(&own).ok();
-    put(&own, "init", &image::build()?.init)?;
-    let package = crate::dist::package(&files::target()).map_err(Failure::Broken)?;
-    fs::copy(crate::dist::tarball(&package).map_err(Failure::Broken)?, own.join("tickline.tar.gz"))?;
+    let [(name, init), ..] = image::build()?;
+    put(&own, name, &init)?;
+    let package = crate::dist::package(&files::target())?;
+    fs::copy(crate::dist::tarball(&package)?, own.join("tickline.tar.gz"))?;
     fs::copy(package, own.join("tickline.deb"))?;
-    let programs = all().map_err(Failure::Broken)?;
+    let programs = all()?;
     fs::write(own.join("programs.json"), serde_json::json!(programs).to_string())?;
     let script = root().join("tests/vm/programs/disks.sh");
     step::shown(&format!("{} {}", script.display(), folder.display()))
-        .map_err(|why| Failure::Missing(format!("no disks: {why}")))?;
-    let no_kernel = || Failure::Broken("Debian's package has brought no kernel".to_owned());
+        .map_err(|why| NotPassed::Skipped(format!("no disks: {why}")))?;
+    let no_kernel = || NotPassed::Failed("Debian's package has brought no kernel".to_owned());
     Ok(Image {
         kernel: boot_file(&debian, "vmlinuz-").ok_or_else(no_kernel)?,
         initramfs: boot_file(&debian, "initrd.img-").ok_or_else(no_kernel)?,

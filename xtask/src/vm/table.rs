@@ -5,17 +5,17 @@
 use serde_json::Value;
 
 use super::image::QEMU;
-use super::judge::{self, Verdict};
+use super::judge;
 use super::programs::{HANDED_OVER, MODES, Program};
 use super::qemu::Run;
 use super::scenario::Scenario;
 use crate::files;
-use crate::step::output_of;
+use crate::step::{NotPassed, counts, output_of, word};
 
 /// A guest that was run.
 pub(super) struct Row<'a> {
     pub(super) scenario: &'a Scenario,
-    pub(super) verdict: Verdict,
+    pub(super) verdict: Result<(), NotPassed>,
     pub(super) run: Run,
 }
 
@@ -216,7 +216,7 @@ impl Row<'_> {
             ["before", "after"].map(|phase| largest(phase, "ahead_ns").max(largest(phase, "behind_ns")));
         let percent = largest("end", "cost.os_to_now_percent");
         let cells = [
-            self.verdict.word().to_owned(),
+            word(&self.verdict).to_owned(),
             text("before", "clocksource"),
             text("before", "comparison.found"),
             state("before"),
@@ -269,20 +269,9 @@ fn tables_of(rows: &[Row<'_>]) -> impl Iterator<Item = Table> {
 
 pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
     for table in tables_of(rows) {
-        println!(
-            "
-{}{}",
-            files::table_head(table.titles),
-            table.rows(rows)
-        );
+        println!("\n{}{}", files::table_head(table.titles), table.rows(rows));
     }
-    let count = |word: &str| rows.iter().filter(|row| row.verdict.word() == word).count();
-    println!(
-        "{} passed, {} failed, {} skipped, in {seconds:.0} s",
-        count("passed"),
-        count("FAILED"),
-        count("SKIPPED")
-    );
+    println!("{}, in {seconds:.0} s", counts(rows.iter().map(|row| &row.verdict)));
 }
 
 /// Writes the rows into the stored tables, with the date and the machine of the newest rows.
