@@ -1,7 +1,7 @@
 //! How long single readings take. A loop reads a clock, and a histogram counts the time from each
-//! reading to the next, by that clock. Unlike the cost in a tight loop, which is one figure, the
-//! histogram also shows the clock's resolution and the slow readings. A reading is slow if it meets
-//! the replacement of the line, or loses the CPU.
+//! reading to the next, by that clock. Unlike the cost in a tight loop, which is one figure, its
+//! quantiles also show the slow readings. A reading is slow if it meets the replacement of the line,
+//! or loses the CPU.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ const DIGITS: u8 = 2;
 pub(crate) struct LatencyRow {
     /// What is called.
     pub(crate) clock: &'static str,
-    /// Number of times in the histogram.
+    /// Number of times.
     pub(crate) readings: u64,
     /// The shortest time, ns. All times have a resolution of 1 %; more than a second counts as a
     /// second.
@@ -44,29 +44,10 @@ pub(crate) struct LatencyRow {
     pub(crate) p99_99_ns: u64,
     /// The longest time, ns.
     pub(crate) max_ns: u64,
-    /// The histogram; empty bins are left out.
-    pub(crate) bins: Vec<LatencyBin>,
-}
-
-/// A bin of a histogram.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct LatencyBin {
-    /// The shortest time in the bin, ns.
-    pub(crate) from_ns: u64,
-    /// The longest time in the bin, ns.
-    pub(crate) to_ns: u64,
-    /// Number of times in the bin.
-    pub(crate) count: u64,
 }
 
 impl LatencyRow {
     fn of(clock: &'static str, times: &Histogram<u64>) -> Self {
-        let bins = times.iter_recorded().map(|bin| LatencyBin {
-            from_ns: times.lowest_equivalent(bin.value_iterated_to()),
-            to_ns: times.highest_equivalent(bin.value_iterated_to()),
-            count: bin.count_at_value(),
-        });
         Self {
             clock,
             readings: times.len(),
@@ -75,7 +56,6 @@ impl LatencyRow {
             p99_ns: times.value_at_quantile(0.99),
             p99_99_ns: times.value_at_quantile(0.9999),
             max_ns: times.max(),
-            bins: bins.collect(),
         }
     }
 }
