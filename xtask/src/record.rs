@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::files::{entries, read, root, store, with_block};
 use crate::step::{SOME_SKIPPED, command, output_of, shown};
-use tables::{Record, at};
+use tables::Record;
 
 /// The version of the record's fields. It changes when a field gets another name or another
 /// meaning; see `benches/record/README.md`.
@@ -21,7 +21,7 @@ const SCHEMA: &str = "tickline-record/2";
 const FOLDER: &str = "benches/record";
 
 /// A function that writes a block from the records.
-type Write = fn(&[Record]) -> Result<String, String>;
+type Write = fn(&[Record]) -> String;
 
 /// Files with blocks between markers. Each new record rewrites the blocks.
 const PAGES: [(&str, &[(&str, Write)]); 2] = [
@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     }
     let record = measure(secs, is_smoke, arguments, &found)?;
     let name =
-        format!("{}-{}.json", tables::text(&record, "date")?, sanitised(tables::text(&record, "processor")?));
+        format!("{}-{}.json", tables::text(&record, "date"), sanitised(tables::text(&record, "processor")));
     let new = Record { name: name.clone(), json: record };
     let mut records = stored()?;
     let replaced: Vec<Record> = records.extract_if(.., |it| it.processor() == new.processor()).collect();
@@ -107,7 +107,7 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
         "tree_clean": output_of("git status --porcelain")?.is_empty(),
         "rustc": output_of("rustc --version")?,
         "processor": processor(found["machine"]["cpu"].as_str().unwrap_or_default(), &read("/proc/cpuinfo")?),
-        "machine": at(found, "machine")?,
+        "machine": found["machine"],
     });
     record["machine"]["cpus"] = json!(std::thread::available_parallelism().map_or(1, usize::from));
     record["machine"]["verdict"] = found["verdict"].clone();
@@ -174,7 +174,7 @@ fn rewritten(records: &[Record]) -> Result<Vec<(&'static str, String)>, String> 
     for (path, blocks) in PAGES {
         let mut text = read(path)?;
         for (name, write) in blocks {
-            text = with_block(&text, &format!("record:{name}"), &write(records)?)
+            text = with_block(&text, &format!("record:{name}"), &write(records))
                 .map_err(|why| format!("{path}: {why}"))?;
         }
         pages.push((path, text));
@@ -225,7 +225,7 @@ mod tests {
             assert_ne!(pair[0].processor(), pair[1].processor(), "{} and {}", pair[0].name, pair[1].name);
         }
         for record in &records {
-            let date = tables::text(&record.json, "date").unwrap();
+            let date = tables::text(&record.json, "date");
             assert_eq!(record.name, format!("{date}-{}.json", sanitised(record.processor())));
         }
         for (path, text) in rewritten(&records).unwrap() {

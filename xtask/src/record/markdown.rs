@@ -1,13 +1,9 @@
 //! Formats figures and tables.
 
-/// A row: its title, and the figure in each of the columns.
-pub(super) fn line<T>(
-    title: &str,
-    columns: &[T],
-    figure: impl Fn(&T) -> Result<String, String>,
-) -> Result<String, String> {
-    let figures = columns.iter().map(figure).collect::<Result<Vec<String>, String>>()?;
-    Ok(format!("| {title} | {} |\n", figures.join(" | ")))
+/// A row: its title, and the figure in each of the columns, if it has one.
+pub(super) fn line<T>(title: &str, columns: &[T], figure: impl Fn(&T) -> Option<String>) -> String {
+    let figures: Vec<String> = columns.iter().map(|column| figure(column).unwrap_or_default()).collect();
+    format!("| {title} | {} |\n", figures.join(" | "))
 }
 
 /// A figure with commas between thousands.
