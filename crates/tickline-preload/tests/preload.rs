@@ -22,9 +22,8 @@ use std::thread;
 use std::time::Duration;
 
 use fork::{CANNOT, code_in_time_namespace, code_of_fork};
-use page::{AHEAD_NS, counter_is_readable, page_off_by, served_page, system_call_ns};
+use page::{AHEAD_NS, page_off_by, served_page, system_call_ns};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
-use tempfile::TempDir;
 
 /// The variable that tells the test `child` what to do in the executed process.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
@@ -93,18 +92,9 @@ fn child() {
     }
 }
 
-/// A page and its folder; `None` where the library does not read pages.
-fn served_page_if_read() -> Option<(TempDir, PathBuf)> {
-    let is_read = counter_is_readable();
-    if !is_read {
-        println!("SKIPPED: the counter may not be read");
-    }
-    is_read.then(served_page)
-}
-
 #[test]
 fn a_program_is_served() {
-    let Some((_folder, page)) = served_page_if_read() else { return };
+    let Some((_folder, page)) = served_page() else { return };
     for role in ["served", "elsewhere", "twice"] {
         passes(&mut run(role, &page));
     }
@@ -181,7 +171,7 @@ fn twice() {
 /// when it later gets the right.
 #[test]
 fn a_process_that_is_denied_the_counter_is_not_served() {
-    let Some((_folder, page)) = served_page_if_read() else { return };
+    let Some((_folder, page)) = served_page() else { return };
     for role in ["denied", "opened"] {
         passes(run(role, &page).env_remove("LD_PRELOAD"));
     }

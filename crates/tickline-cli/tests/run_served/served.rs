@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::common::filter::{filter, put_under};
 use crate::common::{self, text, tickline};
-use crate::page::{counter_is_readable, served_page};
+use crate::page::served_page;
 
 /// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces
 /// it.
@@ -28,16 +28,12 @@ pub(crate) struct ServedPage {
 impl ServedPage {
     /// `None`, with the reason on standard output, where no page can be served.
     pub(crate) fn new() -> Option<Self> {
-        if !counter_is_readable() {
-            println!("SKIPPED: the counter may not be read");
-            return None;
-        }
+        let (folder, page) = served_page()?;
         if !Path::new(TRACED).exists() {
             println!("SKIPPED: there is no {TRACED}");
             return None;
         }
         let library = library()?;
-        let (folder, page) = served_page();
         Some(Self { folder, page, library })
     }
 
