@@ -11,7 +11,7 @@ use tickline_page::program::{
 use crate::attach;
 use crate::interpose;
 use crate::state::state;
-use crate::vdso::{RedirectError, Vdso};
+use crate::vdso::Vdso;
 
 /// The functions that `tickline run` calls.
 #[repr(C)]
@@ -46,11 +46,10 @@ unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void, serve: c_int)
 unsafe fn start_serving(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartResult {
     // SAFETY: `vdso` is what the kernel says.
     let vdso = unsafe { Vdso::at(vdso) };
-    match vdso.as_ref().map(Vdso::record_functions) {
-        // The vDSO's symbols lead to another copy of this library, or to something else. That one
-        // stays in charge.
-        Some(Err(RedirectError::AlreadyRedirected)) => return StartResult::AlreadyServed,
-        Some(Ok(()) | Err(RedirectError::UnknownLayout | RedirectError::ReadOnly)) | None => {}
+    // The vDSO's symbols lead to another copy of this library, or to something else. That one stays
+    // in charge.
+    if vdso.as_ref().map(Vdso::record_functions) == Some(Err(StartResult::AlreadyServed)) {
+        return StartResult::AlreadyServed;
     }
     if serve == Serve::WhereSlow && kernels_clock_is_fast() {
         return StartResult::Fast;
@@ -62,8 +61,8 @@ unsafe fn start_serving(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartRe
     }
     match vdso.as_ref().map(Vdso::redirect_symbols) {
         Some(Ok(())) => StartResult::Served,
-        Some(Err(RedirectError::ReadOnly)) => StartResult::VdsoReadOnly,
-        Some(Err(_)) | None => StartResult::NoVdso,
+        Some(Err(why)) => why,
+        None => StartResult::NoVdso,
     }
 }
 

@@ -15,6 +15,7 @@ use elf::abi::{EI_NIDENT, SHT_DYNSYM};
 use elf::endian::NativeEndian;
 use elf::file::{FileHeader, parse_ident};
 use rustix::mm::{MprotectFlags, mprotect};
+use tickline_page::program::StartResult;
 
 use crate::abi;
 use crate::state::state;
@@ -52,17 +53,6 @@ pub(crate) struct Vdso {
     length: usize,
 }
 
-/// Why the vDSO's symbols were not redirected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RedirectError {
-    /// The image does not have the expected layout.
-    UnknownLayout,
-    /// The symbols already lead out of the vDSO's own code.
-    AlreadyRedirected,
-    /// The kernel does not allow writing to the image.
-    ReadOnly,
-}
-
 impl Vdso {
     /// The vDSO at `base`; `None` if `base` is null, or the start of something else.
     ///
@@ -88,8 +78,9 @@ impl Vdso {
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.length) }
     }
 
-    /// Records the addresses of the functions in [`state`].
-    pub(crate) fn record_functions(&self) -> Result<(), RedirectError> {
+    /// Records the addresses of the functions in [`state`]. An error if the symbols already lead out
+    /// of the vDSO's own code, or the image does not have the expected layout.
+    pub(crate) fn record_functions(&self) -> Result<(), StartResult> {
         let mut is_redirected = false;
         self.for_each_symbol(|name, value, _| {
             let place = match name {
@@ -103,18 +94,18 @@ impl Vdso {
             place.store(offset, Ordering::Relaxed);
             Some(())
         })
-        .ok_or(RedirectError::UnknownLayout)?;
+        .ok_or(StartResult::NoVdso)?;
         // ORDERING: Relaxed for both: no symbol leads here yet.
         let order = Ordering::Relaxed;
         state().vdso.store(self.base.as_ptr(), order);
         if is_redirected {
-            return Err(RedirectError::AlreadyRedirected);
+            return Err(StartResult::AlreadyServed);
         }
-        if state().clock_gettime.load(order) == 0 { Err(RedirectError::UnknownLayout) } else { Ok(()) }
+        if state().clock_gettime.load(order) == 0 { Err(StartResult::NoVdso) } else { Ok(()) }
     }
 
     /// Redirects the symbols of the served functions to this library.
-    pub(crate) fn redirect_symbols(&self) -> Result<(), RedirectError> {
+    pub(crate) fn redirect_symbols(&self) -> Result<(), StartResult> {
         let mut places = [None; MAX_SYMBOLS];
         let mut free = places.iter_mut();
         let first = self.length.next_multiple_of(TRAMPOLINE_BYTES);
@@ -132,10 +123,10 @@ impl Vdso {
             *free.next().filter(|_| place.is_aligned())? = Some((place, target));
             Some(())
         })
-        .ok_or(RedirectError::UnknownLayout)?;
+        .ok_or(StartResult::NoVdso)?;
         let end = first + trampolines.len() * TRAMPOLINE_BYTES;
         if end > self.mapped_bytes() {
-            return Err(RedirectError::UnknownLayout);
+            return Err(StartResult::NoVdso);
         }
         self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
         for (at, function) in trampolines {
@@ -165,10 +156,10 @@ impl Vdso {
 
     /// Sets the memory protection of the image. `flags` must allow executing it, because other
     /// threads may execute it now.
-    fn protect(&self, flags: MprotectFlags) -> Result<(), RedirectError> {
+    fn protect(&self, flags: MprotectFlags) -> Result<(), StartResult> {
         // SAFETY: the vDSO's own pages, which are private to this process.
         unsafe { mprotect(self.base.as_ptr().cast(), self.mapped_bytes(), flags) }
-            .map_err(|_| RedirectError::ReadOnly)
+            .map_err(|_| StartResult::VdsoReadOnly)
     }
 
     /// Calls `visit` with each symbol's name, its value, and the place of its value in the image.
