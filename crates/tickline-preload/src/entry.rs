@@ -157,31 +157,26 @@ const AT_SECURE: usize = 23;
 const AT_SYSINFO_EHDR: usize = 33;
 
 unsafe extern "C" {
-    /// The address of libc's `getauxval`; null where libc has none (glibc before 2.16).
-    fn tickline_getauxval() -> *mut c_void;
     static environ: *const *const c_char;
 }
 
-core::arch::global_asm!(
-    ".weak getauxval",
-    ".hidden tickline_getauxval",
-    ".globl tickline_getauxval",
-    "tickline_getauxval:",
-    "mov rax, [rip + getauxval@GOTPCREL]",
-    "ret",
-);
-
-/// An entry of the auxiliary vector (getauxval(3)); `None` where libc has no `getauxval`.
+/// An entry of the auxiliary vector (getauxval(3)); `None` where libc has no `getauxval` (glibc
+/// before 2.16).
 fn auxiliary(kind: usize) -> Option<usize> {
-    // SAFETY: the code above, which loads an address, and changes no register but its result's.
-    let getauxval = unsafe { tickline_getauxval() };
-    if getauxval.is_null() {
-        return None;
+    let address: *mut c_void;
+    // SAFETY: loads the address of libc's function, or null.
+    unsafe {
+        core::arch::asm!(
+            ".weak getauxval",
+            "mov {}, [rip + getauxval@GOTPCREL]",
+            out(reg) address,
+            options(pure, readonly, nostack, preserves_flags),
+        );
     }
-    // SAFETY: libc's function of this name, whose type this is.
-    let getauxval: unsafe extern "C" fn(usize) -> usize = unsafe { core::mem::transmute(getauxval) };
+    // SAFETY: null, or libc's function of this name, whose type this is.
+    let getauxval: Option<unsafe extern "C" fn(usize) -> usize> = unsafe { core::mem::transmute(address) };
     // SAFETY: `getauxval` accepts any number.
-    Some(unsafe { getauxval(kind) })
+    getauxval.map(|getauxval| unsafe { getauxval(kind) })
 }
 
 /// The value of an environment variable, in the memory where the kernel put it.

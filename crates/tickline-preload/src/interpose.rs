@@ -10,19 +10,7 @@ use crate::original::{CLOCK_REALTIME, Timespec, Timeval};
 
 unsafe extern "C" {
     fn __errno_location() -> *mut c_int;
-    /// The address of libc's `dlsym`; null where the program has none. Before glibc 2.34 `dlsym` is
-    /// in a library of its own.
-    fn tickline_dlsym() -> *mut c_void;
 }
-
-core::arch::global_asm!(
-    ".weak dlsym",
-    ".hidden tickline_dlsym",
-    ".globl tickline_dlsym",
-    "tickline_dlsym:",
-    "mov rax, [rip + dlsym@GOTPCREL]",
-    "ret",
-);
 
 /// Converts the kernel's result to libc's convention.
 fn with_errno(result: c_int) -> c_int {
@@ -98,11 +86,21 @@ fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
 /// Finds libc's own functions. Called only when the library is loaded: in a forked child, the
 /// linker's lock may belong to a thread of the parent that does not exist in the child.
 pub(crate) fn find_libc_functions() {
-    // SAFETY: the code above loads an address, and changes only the register of its result.
-    let Some(dlsym) = NonNull::new(unsafe { tickline_dlsym() }) else { return };
-    // SAFETY: this is the type of libc's function of this name.
-    let dlsym: unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void =
-        unsafe { core::mem::transmute(dlsym.as_ptr()) };
+    let address: *mut c_void;
+    // SAFETY: loads the address of libc's function. It is null where the program has none: before
+    // glibc 2.34 `dlsym` is in a library of its own.
+    unsafe {
+        core::arch::asm!(
+            ".weak dlsym",
+            "mov {}, [rip + dlsym@GOTPCREL]",
+            out(reg) address,
+            options(pure, readonly, nostack, preserves_flags),
+        );
+    }
+    // SAFETY: null, or libc's function of this name, whose type this is.
+    let dlsym: Option<unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void> =
+        unsafe { core::mem::transmute(address) };
+    let Some(dlsym) = dlsym else { return };
     for (place, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
         // SAFETY: a name with a zero at its end.
         let found = unsafe { dlsym(NEXT, name.as_ptr()) };
