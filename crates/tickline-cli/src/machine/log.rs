@@ -64,14 +64,3 @@ fn without_level(line: &str) -> &str {
         _ => line,
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_is_its_time_and_its_text() {
-        let text = "[    0.370933] clocksource: Switched to clocksource tsc";
-        assert_eq!([format!("<6>{text}").as_str(), text].map(without_level), [text; 2]);
-    }
-}
