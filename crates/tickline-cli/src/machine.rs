@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tickline::{Comparison, Hypervisor, Status};
+use tickline::{CounterComparison, Hypervisor, Status};
 
 pub(crate) use cpuid::Cpuid;
 pub(crate) use system::{allow_counter, counter_readable};
@@ -190,12 +190,12 @@ impl Machine {
             page_readers: crate::serve::page_readers(),
             systemd: fs::exists("/run/systemd/system").ok(),
             synchronised_cpus: match status.comparison {
-                Comparison::Synchronised { cpus } => Some(cpus),
+                CounterComparison::Synchronised { cpus } => Some(cpus),
                 _ => None,
             },
             counters: comparison(status.comparison),
             counter_difference_ticks: match status.comparison {
-                Comparison::Unsynchronised { difference, .. } => Some(difference.size_ticks()),
+                CounterComparison::Unsynchronised { difference, .. } => Some(difference.size_ticks()),
                 _ => None,
             },
             ..system
@@ -260,12 +260,12 @@ fn status_line(name: &str) -> Option<String> {
 }
 
 /// The result of the clock's comparison, in words.
-fn comparison(comparison: Comparison) -> String {
+fn comparison(comparison: CounterComparison) -> String {
     match comparison {
-        Comparison::Pending => "not compared by this program".to_owned(),
-        Comparison::Single => "one CPU only".to_owned(),
-        Comparison::Synchronised { cpus } => format!("synchronised on {cpus} CPUs"),
-        Comparison::Unsynchronised { here, there, difference } => format!(
+        CounterComparison::Pending => "not compared by this program".to_owned(),
+        CounterComparison::Single => "one CPU only".to_owned(),
+        CounterComparison::Synchronised { cpus } => format!("synchronised on {cpus} CPUs"),
+        CounterComparison::Unsynchronised { here, there, difference } => format!(
             "CPU {here} and CPU {there} are unsynchronised by at least {} ticks",
             difference.size_ticks()
         ),

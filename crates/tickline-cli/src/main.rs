@@ -52,8 +52,9 @@ use crate::exit::Exit;
 
 fn main() -> ExitCode {
     let words = || std::env::args_os().skip(1);
-    // All of `Args` takes as long to build as the rest of `run`, and more stack than some programs
-    // have. It only says what is wrong with such a command line.
+    // `run` parses its own arguments. To build the parser of all commands takes as long as the rest
+    // of `run`, and more stack than some programs have. Only a wrong command line needs it, for its
+    // message.
     if words().next().is_some_and(|word| word == "run")
         && let Ok(args) = args::Run::try_parse_from(words())
     {

@@ -303,9 +303,9 @@ impl SlotView<'_> {
         let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
         let slot = self.slot;
         let words = &self.bounds[slot];
-        // ORDERING: Release for all, pairs with the fence of the second look: if a reader of the
-        // slot's earlier line has seen one of these values, it also sees the swap that took that
-        // line out of use, and its second look differs.
+        // ORDERING: Release for all, pairs with the fence of the second look. A reader of the slot's
+        // earlier line may have loaded one of these values. It then also sees the swap that took
+        // that line out of use, so its second look differs.
         let order = Ordering::Release;
         self.slots.start_ticks[slot].store(line.start_ticks, order);
         self.slots.window_ticks[slot].store(line.window_ticks, order);

@@ -16,17 +16,8 @@
 
 use crate::units::ticks_between;
 
-/// The interval that contains the difference of two counters, ticks.
-///
-/// ```
-/// use tickline_core::gate::Difference;
-///
-/// let mut difference = Difference::UNKNOWN;
-/// difference.add_sent(1_000, 1_060);
-/// difference.add_received(1_100, 1_150);
-/// assert_eq!((difference.least_ticks, difference.most_ticks), (-50, 60));
-/// assert_eq!(difference.size_ticks(), 0, "synchronised, as far as these two exchanges can tell");
-/// ```
+/// The interval that contains the difference of two counters, ticks: that of the other CPU minus
+/// this one's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
     /// The least that the difference can be, ticks.
@@ -41,12 +32,14 @@ impl Difference {
 
     /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own
     /// counter.
+    #[doc(hidden)]
     pub fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.most_ticks = self.most_ticks.min(ticks_between(given_ticks, got_ticks));
     }
 
     /// A token was given there at `given_ticks` and got here at `got_ticks`, by each CPU's own
     /// counter.
+    #[doc(hidden)]
     pub fn add_received(&mut self, given_ticks: u64, got_ticks: u64) {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
@@ -64,20 +57,20 @@ impl Difference {
 /// What a comparison of the CPUs' counters found.
 ///
 /// ```
-/// use tickline_core::gate::Comparison;
+/// use tickline_core::gate::CounterComparison;
 ///
-/// fn in_a_word(comparison: Comparison) -> String {
+/// fn in_a_word(comparison: CounterComparison) -> String {
 ///     match comparison {
-///         Comparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
-///         Comparison::Unsynchronised { here, there, .. } => format!("{here} and {there} differ"),
+///         CounterComparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
+///         CounterComparison::Unsynchronised { here, there, .. } => format!("{here} and {there} differ"),
 ///         other => format!("{other:?}"),
 ///     }
 /// }
-/// assert_eq!(in_a_word(Comparison::Synchronised { cpus: 8 }), "8 synchronised counters");
+/// assert_eq!(in_a_word(CounterComparison::Synchronised { cpus: 8 }), "8 synchronised counters");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Comparison {
+pub enum CounterComparison {
     /// Nothing: it has not been made, or is not complete.
     Pending,
     /// There was nothing to compare: the process may use one CPU only.

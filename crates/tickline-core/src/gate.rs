@@ -12,7 +12,7 @@
 //! | not known | | `kernel_unknown` | if compared | if compared |
 //!
 //! *If compared*: the counters of all CPUs that the process may use have been
-//! [compared](Comparison), and are synchronised. A comparison takes a thread, so a clock that
+//! [compared](CounterComparison), and are synchronised. A comparison takes a thread, so a clock that
 //! readers drive never compares. Trust does not change the verdict of any other gate.
 //!
 //! The counter is used if every gate is open, except [`Gate::UnixCost`], which is about Unix time
@@ -44,7 +44,7 @@ mod tests;
 
 pub use facts::{Clocksource, Cost, Facts, Trust};
 
-pub use crate::comparison::{Comparison, Difference};
+pub use crate::comparison::{CounterComparison, Difference};
 use crate::named::named;
 use crate::shared::Figures;
 
@@ -261,12 +261,12 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     match (facts.comparison, kernel_verdict(facts)) {
         // If each CPU has a line of its own, counters of one rate may start anywhere.
         (_, _) if facts.has_line_per_cpu => None,
-        (Comparison::Unsynchronised { .. }, _) => Some(Reason::Unsynchronised),
-        (Comparison::Single | Comparison::Synchronised { .. }, _) => None,
+        (CounterComparison::Unsynchronised { .. }, _) => Some(Reason::Unsynchronised),
+        (CounterComparison::Single | CounterComparison::Synchronised { .. }, _) => None,
         (_, KernelVerdict::Uses) => None,
         // Nothing else has compared them.
-        (Comparison::Pending, _) => Some(Reason::Untested),
-        (Comparison::Impossible, _) => Some(Reason::Untestable),
+        (CounterComparison::Pending, _) => Some(Reason::Untested),
+        (CounterComparison::Impossible, _) => Some(Reason::Untestable),
     }
 }
 

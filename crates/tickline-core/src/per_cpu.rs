@@ -119,13 +119,13 @@ const STAY_ITERATIONS: u32 = 16;
 
 /// One CPU's control loop, and when its next iteration is due.
 #[derive(Debug)]
-pub struct Calibration {
+pub struct CpuControl {
     control: Control,
     due_ns: i64,
     ready_ns: i64,
 }
 
-impl Calibration {
+impl CpuControl {
     /// A control loop that knows nothing yet. It is due now.
     #[must_use]
     pub const fn new(config: Config) -> Self {

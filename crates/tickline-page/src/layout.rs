@@ -194,6 +194,7 @@ impl WritablePage {
     }
 
     /// What a [`Writer`](crate::protocol::Writer) stores to.
+    #[doc(hidden)]
     #[must_use]
     pub const fn words(&self) -> &LeaseWords {
         &self.0.words

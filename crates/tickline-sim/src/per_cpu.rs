@@ -10,7 +10,7 @@
 
 use tickline_core::control::{Control, Iteration, MIN_INTERVAL_NS};
 use tickline_core::counter::{Counter, CpuCounter};
-use tickline_core::per_cpu::Calibration;
+use tickline_core::per_cpu::CpuControl;
 
 use crate::actors::Context;
 use crate::machine::PS;
@@ -71,7 +71,7 @@ impl Context {
     /// The thread, which calibrates the CPUs in turn.
     pub(crate) fn drive_cpus(&self) {
         let config = self.clock.config;
-        let mut cpus: Vec<_> = self.clock.cpu_clocks.iter().map(|_| Calibration::new(config)).collect();
+        let mut cpus: Vec<_> = self.clock.cpu_clocks.iter().map(|_| CpuControl::new(config)).collect();
         let interval_ns = i64::try_from(config.interval_ns).expect("in its range");
         let stay = |time_ns| {
             self.world.step(Step::Sleep(time_ns * PS + self.random_ps(100_000 * PS)));
@@ -79,7 +79,7 @@ impl Context {
         };
         loop {
             if self.clock.forced.take() {
-                cpus.iter_mut().for_each(Calibration::force_due);
+                cpus.iter_mut().for_each(CpuControl::force_due);
             }
             let mut next_ns = self.world.returned_ns().saturating_add(interval_ns);
             for (cpu, calibration) in cpus.iter_mut().enumerate() {

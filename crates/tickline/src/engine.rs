@@ -15,7 +15,7 @@ use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
-use crate::per_cpu::LazyTable;
+use crate::per_cpu::LazyCpuLines;
 use crate::substitute::Substitute;
 use crate::sys::reference::{self, Followed};
 use crate::sys::{self, COUNTER};
@@ -47,7 +47,7 @@ pub(crate) struct Engine {
     pub(crate) clock: DrivenClock,
     /// The lines of the CPUs, where there is one for each. Next to the gate's keeper, which their
     /// readers ask.
-    cpu_lines: LazyTable,
+    cpu_lines: LazyCpuLines,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
     /// Whether the program drives this clock, not its readers, while it has no thread.
@@ -85,7 +85,7 @@ impl Engine {
     pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
         Self {
             clock: DrivenClock::new(SharedClock::new(LineCell::new())),
-            cpu_lines: LazyTable::new(),
+            cpu_lines: LazyCpuLines::new(),
             collector: TryLock::new(Collector::new()),
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),

@@ -165,12 +165,12 @@ pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, Environment, PerCpu, Probes};
 pub use reading::Reading;
 pub use status::{CpuStatus, Events, Hypervisor, State, Status};
-pub use tickline_core::gate::{Comparison, Difference, Gate, Reason, Trust, Verdict};
+pub use tickline_core::gate::{CounterComparison, Difference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 /// For the program `tickline`, which is built with this version. No part of the API.
 #[doc(hidden)]
 pub use trust::exchange;
-pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeError, unix_ns};
+pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns};
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

@@ -23,7 +23,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, 
 
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
-use tickline_core::gate::{Comparison, Reason};
+use tickline_core::gate::{CounterComparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
 use tickline_core::shared::{BoundedReading, Event, SharedClock, Source};
@@ -39,11 +39,11 @@ use crate::sys::reference::OsClock;
 const PATIENCE_NS: i64 = 15_000_000_000;
 
 /// Whether there is to be a line for each CPU, by what the comparison of the counters says.
-pub(crate) const fn wants_line_per_cpu(choice: PerCpu, comparison: Comparison) -> bool {
+pub(crate) const fn wants_line_per_cpu(choice: PerCpu, comparison: CounterComparison) -> bool {
     match choice {
         PerCpu::On => true,
         PerCpu::Off => false,
-        PerCpu::Auto => matches!(comparison, Comparison::Unsynchronised { .. }),
+        PerCpu::Auto => matches!(comparison, CounterComparison::Unsynchronised { .. }),
     }
 }
 
@@ -101,13 +101,13 @@ const FALLEN_BACK: u8 = 2;
 
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct CpuLines {
     clocks: Box<[SharedClock]>,
     records: Box<[CpuRecord]>,
     counter: HardwareCpuCounter,
 }
 
-impl Table {
+impl CpuLines {
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
             clocks: (0..ids).map(|_| SharedClock::new(LineCell::new())).collect(),
@@ -212,22 +212,22 @@ impl Table {
 /// A clock's table: null until the first call of [`made`](Self::made), then the same for as long as
 /// the clock, because readers may be in it.
 #[derive(Debug)]
-pub(crate) struct LazyTable(AtomicPtr<Table>);
+pub(crate) struct LazyCpuLines(AtomicPtr<CpuLines>);
 
 // It hands out references by a pointer, which the compiler does not check.
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
-    shareable::<Table>();
+    shareable::<CpuLines>();
 };
 
-impl LazyTable {
+impl LazyCpuLines {
     pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
     /// The table, if it was made.
     #[inline(always)]
-    pub(crate) fn get(&self) -> Option<&Table> {
+    pub(crate) fn get(&self) -> Option<&CpuLines> {
         // ORDERING: Acquire, pairs with the exchange in `made`: a thread that sees the table sees
         // its content. No test sees a weaker one: readers ask the keeper first, whose word orders
         // them, too.
@@ -240,9 +240,9 @@ impl LazyTable {
     /// The table, made at the first call; `None` if there cannot be one. std's `OnceLock` does not
     /// serve: a child that was forked while it is set would wait for a thread that it does not
     /// have.
-    pub(crate) fn made(&self) -> Option<&Table> {
+    pub(crate) fn made(&self) -> Option<&CpuLines> {
         if self.get().is_none() {
-            let table = needs().ok().map(|(counter, ids)| Table::with_ids(counter, ids))?;
+            let table = needs().ok().map(|(counter, ids)| CpuLines::with_ids(counter, ids))?;
             let fresh = Box::into_raw(Box::new(table));
             // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one,
             // as there.
@@ -256,7 +256,7 @@ impl LazyTable {
     }
 }
 
-impl Drop for LazyTable {
+impl Drop for LazyCpuLines {
     fn drop(&mut self) {
         let table = *self.0.get_mut();
         if !table.is_null() {

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use tickline_core::gate::{Comparison, Gate, Reason, Verdict, first_closed};
+use tickline_core::gate::{CounterComparison, Gate, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
 use crate::options::{Driver, Environment};
@@ -179,7 +179,7 @@ pub struct Status {
     /// The result of the last comparison of the CPUs' counters in this process. A clock's thread
     /// compares them in the background where it matters: under a hypervisor, or where the kernel
     /// keeps time with something else.
-    pub comparison: Comparison,
+    pub comparison: CounterComparison,
     /// The frequency of the counter that the processor, the firmware or the hypervisor states, Hz,
     /// for comparison with the measured one. Neither readings nor gates use it.
     pub nominal_hz: Option<u64>,

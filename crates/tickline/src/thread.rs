@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use tickline_core::control::{DrivenBy, MIN_INTERVAL_NS};
-use tickline_core::gate::Comparison;
+use tickline_core::gate::CounterComparison;
 use tickline_core::sample::Reference;
 
 use crate::engine::Engine;
@@ -127,7 +127,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         Probes::Minimal => None,
     };
     let (mut comparison_thread, mut calibrations) = (ComparisonThread::default(), CpuCalibrations::default());
-    let (mut reviewed_ns, mut comparison) = (i64::MIN, Comparison::Pending);
+    let (mut reviewed_ns, mut comparison) = (i64::MIN, CounterComparison::Pending);
     #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
     let mut utc = crate::utc::UtcPolls::default();
     loop {

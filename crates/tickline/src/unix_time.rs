@@ -147,8 +147,8 @@ impl UnixTime {
 
     /// The time `ns` after 1970, or before it if negative: what every conversion comes down
     /// to.
-    pub(crate) fn from_signed_nanos(ns: i128) -> Result<Self, UnixTimeError> {
-        u64::try_from(ns).map(Self::from_nanos).map_err(|_| UnixTimeError { ns })
+    pub(crate) fn from_signed_nanos(ns: i128) -> Result<Self, UnixTimeRangeError> {
+        u64::try_from(ns).map(Self::from_nanos).map_err(|_| UnixTimeRangeError { ns })
     }
 }
 
@@ -244,12 +244,12 @@ impl From<UnixTime> for SystemTime {
 /// assert_eq!(error.to_string(), "1 s before 1970 is before the earliest Unix time, 1970");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnixTimeError {
+pub struct UnixTimeRangeError {
     /// After 1970.
     ns: i128,
 }
 
-impl fmt::Display for UnixTimeError {
+impl fmt::Display for UnixTimeRangeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns_per_s = u128::from(NS_PER_S);
         let seconds = |ns: u128| {
@@ -264,11 +264,11 @@ impl fmt::Display for UnixTimeError {
     }
 }
 
-impl std::error::Error for UnixTimeError {}
+impl std::error::Error for UnixTimeRangeError {}
 
 /// Exact.
 impl TryFrom<SystemTime> for UnixTime {
-    type Error = UnixTimeError;
+    type Error = UnixTimeRangeError;
 
     fn try_from(time: SystemTime) -> Result<Self, Self::Error> {
         // BOUND: a Duration is below 2^94 ns.

@@ -3,7 +3,7 @@
 
 use core::arch::x86_64::__cpuid;
 
-use tickline_core::gate::Comparison;
+use tickline_core::gate::CounterComparison;
 use tickline_core::gate::{self, Clocksource, Facts, Gate, Reason, Trust};
 
 use crate::say;
@@ -29,7 +29,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
     facts.assume_invariant = true;
     facts.is_invariant = Some(is_invariant());
     // The other CPUs, if there are any, were never started.
-    facts.comparison = Comparison::Single;
+    facts.comparison = CounterComparison::Single;
     facts.resolution_ticks = Some(counter_ticks);
     let verdicts = Gate::ALL.iter().map(|gate| gate::judge(*gate, &facts));
     for verdict in verdicts.clone() {

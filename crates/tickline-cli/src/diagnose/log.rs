@@ -60,8 +60,8 @@ pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
     Some(Rejection { key, reason: reason.unwrap_or_default().to_owned(), messages })
 }
 
-/// The command that fails where the log has a message by which the kernel has rejected the TSC,
-/// also one of those above; where it is empty, or may not be read; and where `then` fails.
+/// A command that fails in three cases: the log has a message of a kernel that rejects the TSC, those
+/// above included; the log is empty, or may not be read; `then` fails.
 pub(super) fn check(then: &str) -> String {
     const REJECTED: &str = "TSC warp|tsc.*(unstable|skewed)|marking (tsc )?unstable";
     format!(

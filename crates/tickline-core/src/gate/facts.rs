@@ -2,7 +2,7 @@
 //! kernels and processors use.
 
 use super::Reason;
-use crate::comparison::Comparison;
+use crate::comparison::CounterComparison;
 use crate::sample::Resolutions;
 
 /// Whose verdict about the counter counts.
@@ -197,7 +197,7 @@ pub struct Facts {
     /// Whether the kernel would accept that clocksource; `None` if it does not say.
     pub kernel_accepts: Option<bool>,
     /// What a comparison of the CPUs' counters found.
-    pub comparison: Comparison,
+    pub comparison: CounterComparison,
     /// Whether each CPU has a line of its own.
     pub has_line_per_cpu: bool,
     /// What readings cost; `None` if the counter may not be read, or the cost was not measured yet.
@@ -224,7 +224,7 @@ impl Facts {
         clocksource: Clocksource::Unknown,
         matching_clocksource: Clocksource::Unknown,
         kernel_accepts: None,
-        comparison: Comparison::Pending,
+        comparison: CounterComparison::Pending,
         has_line_per_cpu: false,
         cost: None,
         was_slower_than_os: false,

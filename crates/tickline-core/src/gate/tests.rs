@@ -6,17 +6,17 @@ use crate::comparison::Difference;
 use crate::shared::SharedClock;
 use toml::{Table, Value};
 
-const IN_STEP: Comparison = Comparison::Synchronised { cpus: 8 };
+const IN_STEP: CounterComparison = CounterComparison::Synchronised { cpus: 8 };
 
 /// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
-const WARPED: Comparison = Comparison::Unsynchronised {
+const WARPED: CounterComparison = CounterComparison::Unsynchronised {
     here: 0,
     there: 1,
     difference: Difference { least_ticks: 66_930, most_ticks: 67_400 },
 };
 
 /// What a row of the table says of a machine.
-fn facts(machine: &Table, trust: Trust, comparison: Comparison) -> Facts {
+fn facts(machine: &Table, trust: Trust, comparison: CounterComparison) -> Facts {
     let text = |key, usual| machine.get(key).and_then(Value::as_str).unwrap_or(usual);
     let is = |key, usual| machine.get(key).and_then(Value::as_bool).unwrap_or(usual);
     let counter = Clocksource::from_name(text("counter", "tsc").as_bytes());
@@ -74,15 +74,16 @@ fn every_situation_leads_to_its_verdicts() {
             let after = match (machine.get("warped"), machine.get("comparable")) {
                 (None, None) => IN_STEP,
                 (Some(_), _) => WARPED,
-                (None, Some(_)) => Comparison::Impossible,
+                (None, Some(_)) => CounterComparison::Impossible,
             };
             let story = format!("{:?}, {trust:?}", machine["name"]);
-            assert_eq!([Comparison::Pending, after].map(|at| code(reason(at))), expected, "{story}");
+            assert_eq!([CounterComparison::Pending, after].map(|at| code(reason(at))), expected, "{story}");
             // A comparison that cannot be made opens nothing.
-            let (pending, impossible) = (reason(Comparison::Pending), reason(Comparison::Impossible));
+            let (pending, impossible) =
+                (reason(CounterComparison::Pending), reason(CounterComparison::Impossible));
             assert_eq!(pending.is_some(), impossible.is_some(), "{story}");
             // There is nothing from which a single CPU could differ.
-            assert_eq!(reason(Comparison::Single), reason(IN_STEP), "{story}");
+            assert_eq!(reason(CounterComparison::Single), reason(IN_STEP), "{story}");
             let unix = machine.get("unix").map_or("open", |word| word.as_str().unwrap());
             let unix_by_os = verdicts(after).into_iter().find(|verdict| verdict.gate == Gate::UnixCost);
             assert_eq!(code(unix_by_os.and_then(|verdict| verdict.closed_by)), unix, "{story}");

@@ -44,11 +44,11 @@ impl CpuCounter for Board {
 }
 
 /// An iteration of each CPU's loop in turn, until both are in their steady state.
-fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [Calibration; 2]) {
+fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl; 2]) {
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
     let clocks = leak([(); 2].map(|()| SharedClock::new(HookedCell::new(machine))));
-    let mut calibrations = [(); 2].map(|()| Calibration::new(CONFIG));
+    let mut calibrations = [(); 2].map(|()| CpuControl::new(CONFIG));
     let mut steady = 0;
     for _ in 0..400 {
         let next = [0, 1].map(|cpu| calibrate(board, clocks, &mut calibrations, cpu));
@@ -64,7 +64,7 @@ fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [Calibration
 }
 
 /// An iteration on `cpu`. Returns when the next one is due, ns from now.
-fn calibrate(board: &'static Board, clocks: &Clocks, calibrations: &mut [Calibration; 2], cpu: usize) -> u64 {
+fn calibrate(board: &'static Board, clocks: &Clocks, calibrations: &mut [CpuControl; 2], cpu: usize) -> u64 {
     board.on.set(cpu);
     let iterate = |control: &mut Control| maintain(control, &clocks[cpu], cpu, board, board.machine);
     let iteration = calibrations[cpu].run(&CONFIG, iterate, |_| false, || board.machine.now().cast_signed());
@@ -77,9 +77,9 @@ fn calibrate(board: &'static Board, clocks: &Clocks, calibrations: &mut [Calibra
 #[test]
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let (board, clocks, _) = settled_board(true);
-    let (mut calibration, mut config) = (Calibration::new(CONFIG), CONFIG);
+    let (mut calibration, mut config) = (CpuControl::new(CONFIG), CONFIG);
     let now_ns = || board.machine.now().cast_signed();
-    let pass = |calibration: &mut Calibration, config: &Config| {
+    let pass = |calibration: &mut CpuControl, config: &Config| {
         let iterate = |control: &mut Control| maintain(control, &clocks[0], 0, board, board.machine);
         let stay = |ns| {
             board.machine.pass(ns);
@@ -269,7 +269,7 @@ fn an_id_outside_of_the_table_reads_nothing() {
 #[test]
 fn a_pass_decides_who_drives_and_when_it_comes_back() {
     let outcomes = Cell::new(0);
-    let mut calibration = Calibration::new(CONFIG);
+    let mut calibration = CpuControl::new(CONFIG);
     let iterate = |control: &mut Control| {
         assert_eq!(control.config.driven_by, DrivenBy::PinnedThread);
         outcomes.set(outcomes.get() + 1);

@@ -2,7 +2,7 @@
 
 use ::chrono::{DateTime, TimeZone, Utc};
 
-use crate::unix_time::{NS_PER_S, UnixTime, UnixTimeError};
+use crate::unix_time::{NS_PER_S, UnixTime, UnixTimeRangeError};
 
 /// Exact: every Unix time is a date of chrono.
 impl From<UnixTime> for DateTime<Utc> {
@@ -16,7 +16,7 @@ impl From<UnixTime> for DateTime<Utc> {
 /// Exact. chrono counts the ns of a leap second on from the second before it, 23:59:59. It is the
 /// second after it here, as in POSIX.
 impl<Z: TimeZone> TryFrom<DateTime<Z>> for UnixTime {
-    type Error = UnixTimeError;
+    type Error = UnixTimeRangeError;
 
     fn try_from(time: DateTime<Z>) -> Result<Self, Self::Error> {
         let seconds_ns = i128::from(time.timestamp()) * i128::from(NS_PER_S);

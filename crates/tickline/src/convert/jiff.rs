@@ -2,7 +2,7 @@
 
 use ::jiff::Timestamp;
 
-use crate::unix_time::{UnixTime, UnixTimeError};
+use crate::unix_time::{UnixTime, UnixTimeRangeError};
 
 /// Exact: every Unix time is a timestamp.
 impl From<UnixTime> for Timestamp {
@@ -14,7 +14,7 @@ impl From<UnixTime> for Timestamp {
 
 /// Exact.
 impl TryFrom<Timestamp> for UnixTime {
-    type Error = UnixTimeError;
+    type Error = UnixTimeRangeError;
 
     fn try_from(time: Timestamp) -> Result<Self, Self::Error> {
         Self::from_signed_nanos(time.as_nanosecond())

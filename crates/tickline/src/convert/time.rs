@@ -2,7 +2,7 @@
 
 use ::time::{OffsetDateTime, PrimitiveDateTime};
 
-use crate::unix_time::{UnixTime, UnixTimeError};
+use crate::unix_time::{UnixTime, UnixTimeRangeError};
 
 /// Exact: every Unix time is a date of this type. The offset is that of UTC.
 impl From<UnixTime> for OffsetDateTime {
@@ -15,7 +15,7 @@ impl From<UnixTime> for OffsetDateTime {
 
 /// Exact, from any offset.
 impl TryFrom<OffsetDateTime> for UnixTime {
-    type Error = UnixTimeError;
+    type Error = UnixTimeRangeError;
 
     fn try_from(time: OffsetDateTime) -> Result<Self, Self::Error> {
         Self::from_signed_nanos(time.unix_timestamp_nanos())

@@ -20,7 +20,8 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{LockedState, Platform};
 use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::gate::{
-    Clocksource, Comparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge, judge_missing_line,
+    Clocksource, CounterComparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge,
+    judge_missing_line,
 };
 use tickline_core::sample::Reference;
 use tickline_core::shared::{Figures, SharedClock};
@@ -28,7 +29,7 @@ use tickline_core::state::Phase;
 
 use super::Engine;
 use crate::options::{Probes, Settings};
-use crate::per_cpu::Table;
+use crate::per_cpu::CpuLines;
 use crate::status::State;
 use crate::sys::reference::{HAS_CLOCK, OsClock, resolution_ns};
 use crate::sys::{self, COUNTER};
@@ -89,7 +90,7 @@ impl Engine {
         facts.trust = TRUSTS.get(trust).copied().unwrap_or(Trust::Auto);
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
-        facts.comparison = compare::result().unwrap_or(Comparison::Pending);
+        facts.comparison = compare::result().unwrap_or(CounterComparison::Pending);
         facts.has_line_per_cpu = lines == Lines::PerCpu;
         facts.was_slower_than_os = self.reason_of(Gate::Cost) == Some(Reason::Slow);
         facts.unix_was_slower_than_os = self.reason_of(Gate::UnixCost) == Some(Reason::Slow);
@@ -113,7 +114,7 @@ impl Engine {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
-        let comparison = compare::result().unwrap_or(Comparison::Pending);
+        let comparison = compare::result().unwrap_or(CounterComparison::Pending);
         collector.step(self.clock.keeper.changes(), self.probes(), comparison)
     }
 
@@ -227,7 +228,7 @@ impl Engine {
         // Behind a closed gate there is no line, and none is missing.
         let has_line = state.is_gate_closed()
             || state.phase() != Phase::NoLine
-            || self.per_cpu_table().is_some_and(Table::is_published);
+            || self.cpu_lines().is_some_and(CpuLines::is_published);
         each_gate(|gate| match gate {
             Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::DisabledByProgram)),
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
@@ -238,7 +239,7 @@ impl Engine {
     /// What the control loop last found of the line that serves this CPU.
     #[inline(never)]
     pub(super) fn figures(&self) -> Figures {
-        let clock = self.per_cpu_table().and_then(Table::clock_here);
+        let clock = self.cpu_lines().and_then(CpuLines::clock_here);
         clock.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
     }
 
@@ -288,7 +289,7 @@ impl Engine {
             return State::Fallback(reason);
         }
         let is_published = self.clock.shared.cell.load().is_published()
-            || self.per_cpu_table().is_some_and(Table::is_published);
+            || self.cpu_lines().is_some_and(CpuLines::is_published);
         match COUNTER.is_some() && is_published {
             true if self.is_disrupted() => State::Disrupted,
             true => State::Fast,
@@ -326,8 +327,8 @@ impl Closable for Engine {
     }
 }
 
-// SAFETY: the token is the same for all processes that share this memory, and differs from that of
-// each process whose copy this memory is; where that cannot be known, it is the same for all. POSIX
+// SAFETY: two processes that share this memory have one token. A forked child, which has a copy, gets
+// another. Where the system can't tell the two cases apart, all processes have one token. POSIX
 // forbids a program to fork in a signal handler and to return from it in the child.
 unsafe impl Platform for Engine {
     fn lock_token(&self) -> u64 {

@@ -11,7 +11,7 @@ use tickline_core::shared::{BoundedReading, Source};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
-use crate::per_cpu::Table;
+use crate::per_cpu::CpuLines;
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::reading::Reading;
 use crate::sys::reference::OsClock;
@@ -20,20 +20,20 @@ use crate::sys::{COUNTER, ClockSetNotifier};
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
-    pub(crate) fn per_cpu_table(&self) -> Option<&Table> {
+    pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
         if self.clock.keeper.lines() == Some(Lines::PerCpu) { self.cpu_lines.get() } else { None }
     }
 
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn now_slow(&self) -> u64 {
-        self.monotonic_slow(Table::read)
+        self.monotonic_slow(CpuLines::read)
     }
 
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn now_ordered_slow(&self) -> u64 {
-        self.monotonic_slow(Table::read_ordered)
+        self.monotonic_slow(CpuLines::read_ordered)
     }
 
     #[cold]
@@ -42,7 +42,7 @@ impl Engine {
         if let Some(ns) = self.now_by_substitute(Timescale::Unix) {
             return ns;
         }
-        match self.per_cpu_table().filter(|_| !self.os_serves_unix()) {
+        match self.cpu_lines().filter(|_| !self.os_serves_unix()) {
             Some(table) => table.read_unix().map_or_else(|| self.unix_by_os(table), to_unsigned),
             None => self.unix_by_common_line(),
         }
@@ -56,11 +56,11 @@ impl Engine {
 
     /// The monotonic time, by the first of these that there is: a substitute, the CPUs' lines, the
     /// common line.
-    fn monotonic_slow(&self, read: impl FnOnce(&Table) -> Option<i64>) -> u64 {
+    fn monotonic_slow(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> u64 {
         if let Some(ns) = self.now_by_substitute(Timescale::Monotonic) {
             return ns;
         }
-        match self.per_cpu_table() {
+        match self.cpu_lines() {
             Some(table) => match read(table) {
                 Some(ns) => to_unsigned(ns),
                 None => self.now_by_cpus_or_os(table),
@@ -107,12 +107,12 @@ impl Engine {
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<BoundedReading> {
-        self.per_cpu_table().and_then(Table::read_bounds)
+        self.cpu_lines().and_then(CpuLines::read_bounds)
     }
 
     #[cold]
     #[inline(never)]
-    fn now_by_cpus_or_os(&self, table: &Table) -> u64 {
+    fn now_by_cpus_or_os(&self, table: &CpuLines) -> u64 {
         let Some((ns, source)) = table.read_slow() else { return self.now_by_common_line() };
         if let Source::Reference { reference_ns } = source
             && !self.has_thread()
@@ -128,7 +128,7 @@ impl Engine {
     /// The OS clock's Unix time, where this CPU's line does not serve.
     #[cold]
     #[inline(never)]
-    fn unix_by_os(&self, table: &Table) -> u64 {
+    fn unix_by_os(&self, table: &CpuLines) -> u64 {
         // For what it does beside the reading: it asks the thread for a line, or gives the CPUs'
         // lines up. A program that reads Unix time alone needs that as well.
         self.now_by_cpus_or_os(table);

@@ -1,6 +1,6 @@
 //! What a clock says about itself, filled in.
 
-use tickline_core::gate::Comparison;
+use tickline_core::gate::CounterComparison;
 
 use super::Engine;
 use crate::options::Probes;
@@ -18,7 +18,7 @@ impl Engine {
 
     /// What this clock says about itself, now.
     pub(crate) fn status(&self) -> Status {
-        let table = self.per_cpu_table();
+        let table = self.cpu_lines();
         let figures = self.figures();
         Status {
             state: self.state(),
@@ -27,7 +27,7 @@ impl Engine {
             driver: self.driver(),
             environment: facts::environment(self.probes()),
             hypervisor: facts::hypervisor(),
-            comparison: compare::result().unwrap_or(Comparison::Pending),
+            comparison: compare::result().unwrap_or(CounterComparison::Pending),
             nominal_hz: facts::nominal_hz(self.probes()),
             frequency_hz: figures.frequency_hz,
             bound_ns: self.bound_ns(),

@@ -5,10 +5,10 @@ use core::time::Duration;
 
 use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Iteration, MIN_INTERVAL_NS, Outcome};
-use tickline_core::per_cpu::{self, Calibration};
+use tickline_core::per_cpu::{self, CpuControl};
 use tickline_core::sample::Reference;
 
-use super::{CALIBRATED, FALLEN_BACK, IDLE, Table, has_fallen_back};
+use super::{CALIBRATED, CpuLines, FALLEN_BACK, IDLE, has_fallen_back};
 use crate::sys::reference::OsClock;
 use crate::sys::{ClockSetNotifier, CpuMask, Woken};
 
@@ -21,7 +21,7 @@ pub(crate) struct CpuCalibrations {
 /// A CPU that the thread calibrates.
 #[derive(Debug)]
 struct Calibrated {
-    calibration: Calibration,
+    control: CpuControl,
     /// When the last line was published, or else the first try was made, ns.
     last_line_ns: Option<i64>,
 }
@@ -29,12 +29,12 @@ struct Calibrated {
 impl CpuCalibrations {
     /// Makes every CPU due, because somebody set the OS clock.
     pub(crate) fn force_due(&mut self) {
-        self.cpus.iter_mut().flatten().for_each(|cpu| cpu.calibration.force_due());
+        self.cpus.iter_mut().flatten().for_each(|cpu| cpu.control.force_due());
     }
 
     /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread.
     /// Returns the time until the next CPU is due, ns.
-    pub(crate) fn run(&mut self, table: &Table, config: &Config, notifier: &ClockSetNotifier) -> u64 {
+    pub(crate) fn run(&mut self, table: &CpuLines, config: &Config, notifier: &ClockSetNotifier) -> u64 {
         let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
         self.cpus.resize_with(table.clocks.len(), || None);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
@@ -49,16 +49,16 @@ impl CpuCalibrations {
                 continue;
             }
             let calibrated = calibrated.get_or_insert_with(|| {
-                Box::new(Calibrated { calibration: Calibration::new(*config), last_line_ns: None })
+                Box::new(Calibrated { control: CpuControl::new(*config), last_line_ns: None })
             });
-            if calibrated.calibration.is_ready(OsClock.monotonic_ns()) {
+            if calibrated.control.is_ready(OsClock.monotonic_ns()) {
                 match calibrated.calibrate(cpu, table, config, notifier) {
                     Woken::Timeout => {}
                     Woken::ClockSet => clock_was_set = true,
                     Woken::Stopped => break,
                 }
             }
-            next_ns = next_ns.min(calibrated.calibration.due_ns());
+            next_ns = next_ns.min(calibrated.control.due_ns());
         }
         mask.restore();
         if clock_was_set {
@@ -74,13 +74,13 @@ impl Calibrated {
     fn calibrate(
         &mut self,
         cpu: usize,
-        table: &Table,
+        table: &CpuLines,
         config: &Config,
         notifier: &ClockSetNotifier,
     ) -> Woken {
         let (clock, record) = (&table.clocks[cpu], &table.records[cpu]);
         let mut woken = Woken::Timeout;
-        let iteration = self.calibration.run(
+        let iteration = self.control.run(
             config,
             |control| {
                 // `None` also where the CPU's register holds another number than the kernel's.

@@ -26,7 +26,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         return skip("the counter cannot be used here");
     }
     let home = CpuMask::of_this_thread().expect("where this thread may run");
-    let table = Table::with_ids(counter, ids + 3);
+    let table = CpuLines::with_ids(counter, ids + 3);
     let absent = ids + 1;
     table.records[absent].report_miss();
     let config = Config {
@@ -66,11 +66,11 @@ fn set_high_water(clock: &SharedClock, b_ns: i64) {
 
 /// The engine's thread, once it has made a line for each CPU, and these. `None`, with a message,
 /// where there can be none.
-fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &Table)> {
+fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &CpuLines)> {
     let settings = Settings { per_cpu: PerCpu::On, ..Settings::DEFAULT };
     let thread = ClockThread::start(Arc::clone(engine), settings).expect("a thread");
     loop {
-        match engine.per_cpu_table() {
+        match engine.cpu_lines() {
             Some(table) => return Some((thread, table)),
             None if needs().is_err() || engine.is_gate_closed() => break,
             None => std::thread::yield_now(),
@@ -101,7 +101,7 @@ fn readers_leave_the_cpus_lines_in_order() {
     }
     drop(thread);
     let mut last_ns = 0;
-    while engine.per_cpu_table().is_some() {
+    while engine.cpu_lines().is_some() {
         let now_ns = engine.now_ordered_ns();
         assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
         last_ns = now_ns;

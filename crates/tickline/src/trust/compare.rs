@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tickline_core::counter::resolution_ticks;
-use tickline_core::gate::Comparison;
+use tickline_core::gate::CounterComparison;
 use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
@@ -40,7 +40,7 @@ const PUBLISH_TRIES: u32 = 10_000;
 /// The last result, and when the next one is due.
 #[derive(Debug, Clone, Copy)]
 struct LastResult {
-    comparison: Comparison,
+    comparison: CounterComparison,
     /// Impossible comparisons in a row.
     failures: u32,
     /// When to compare again, ns.
@@ -61,11 +61,11 @@ fn lock_result() -> Option<try_lock::LockGuard<'static, Option<LastResult>>> {
 
 /// The result; `None` while another thread has the lock. This does not wait, for a signal handler
 /// may judge the gates.
-pub(crate) fn result() -> Option<Comparison> {
-    lock_result().map(|result| result.map_or(Comparison::Pending, |last| last.comparison))
+pub(crate) fn result() -> Option<CounterComparison> {
+    lock_result().map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
 }
 
-fn publish(comparison: Comparison) {
+fn publish(comparison: CounterComparison) {
     // Others have it for nanoseconds. A forked child may find it taken for good (`lock_token`).
     let taken = (0..PUBLISH_TRIES).find_map(|_| {
         lock_result().or_else(|| {
@@ -80,8 +80,8 @@ fn publish(comparison: Comparison) {
 
 impl LastResult {
     /// The result after another comparison.
-    fn after(before: Option<Self>, comparison: Comparison, now_ns: i64) -> Self {
-        if comparison != Comparison::Impossible {
+    fn after(before: Option<Self>, comparison: CounterComparison, now_ns: i64) -> Self {
+        if comparison != CounterComparison::Impossible {
             return Self { comparison, failures: 0, due_ns: now_ns.saturating_add(RESULT_LASTS_NS) };
         }
         let failures = before.map_or(0, |before| before.failures);
@@ -141,7 +141,7 @@ impl ComparisonThread {
         match spawned {
             Ok(thread) => self.thread = Some(thread),
             Err(_) => {
-                publish(Comparison::Impossible);
+                publish(CounterComparison::Impossible);
                 end();
             }
         }
@@ -176,12 +176,12 @@ fn wait_unless_stopped(stop: &AtomicBool, time_ns: i64) -> bool {
 }
 
 /// Compares all CPUs. `None` if `stop` was set.
-fn compare(stop: &AtomicBool) -> Option<Comparison> {
-    let Some(counter) = COUNTER else { return Some(Comparison::Impossible) };
+fn compare(stop: &AtomicBool) -> Option<CounterComparison> {
+    let Some(counter) = COUNTER else { return Some(CounterComparison::Impossible) };
     let cpus = sys::comparable_cpus();
-    let [first, others @ ..] = cpus.as_slice() else { return Some(Comparison::Impossible) };
+    let [first, others @ ..] = cpus.as_slice() else { return Some(CounterComparison::Impossible) };
     if others.is_empty() {
-        return Some(Comparison::Single);
+        return Some(CounterComparison::Single);
     }
     let resolution_ticks = resolution_ticks(&counter, &mut [0; 127]);
     let mut rest_ns = REST_NS;
@@ -199,14 +199,14 @@ fn compare(stop: &AtomicBool) -> Option<Comparison> {
             }
         }
         if !exchanges.are_enough() {
-            return Some(Comparison::Impossible);
+            return Some(CounterComparison::Impossible);
         }
         let difference = exchanges.difference;
         if difference.size_ticks() > resolution_ticks {
-            return Some(Comparison::Unsynchronised { here: *first, there: *other, difference });
+            return Some(CounterComparison::Unsynchronised { here: *first, there: *other, difference });
         }
     }
-    Some(Comparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })
+    Some(CounterComparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })
 }
 
 #[cfg(test)]

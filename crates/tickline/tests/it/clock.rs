@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::common::{in_child, read_in_order, skip, skipped_as_too_slow, until, until_fast};
 use tickline::{
-    Clock, Comparison, Driver, Environment, ErrorKind, Event, Gate, Hypervisor, PerCpu, Probes, Reason,
-    State, Trust,
+    Clock, CounterComparison, Driver, Environment, ErrorKind, Event, Gate, Hypervisor, PerCpu, Probes,
+    Reason, State, Trust,
 };
 
 /// The gate stays closed until the next judgement. Calls for Unix time alone lead to one.
@@ -159,7 +159,7 @@ fn a_comparison_is_made_where_it_matters() {
         return;
     }
     let start = Instant::now();
-    while clock.status().comparison == Comparison::Pending {
+    while clock.status().comparison == CounterComparison::Pending {
         assert!(start.elapsed() < Duration::from_secs(60), "no comparison was made");
         std::thread::sleep(Duration::from_millis(5));
     }

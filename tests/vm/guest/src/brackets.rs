@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tickline::{Clock, Comparison, Reason, State};
+use tickline::{Clock, CounterComparison, Reason, State};
 use tickline_observe::{Bounded, Bracket};
 
 /// The brackets of a phase.
@@ -92,7 +92,7 @@ impl Brackets {
 }
 
 /// The comparison of the CPUs' counters, in a report.
-pub(crate) fn comparison(comparison: Comparison) -> Value {
+pub(crate) fn comparison(comparison: CounterComparison) -> Value {
     json!({ "found": name(comparison), "detail": format!("{comparison:?}") })
 }
 

@@ -6,7 +6,7 @@ use super::*;
 use crate::{Clock, PerCpu, State, Status};
 
 /// Two counters that are a thousand ticks apart.
-const UNSYNCHRONISED: Comparison = Comparison::Unsynchronised {
+const UNSYNCHRONISED: CounterComparison = CounterComparison::Unsynchronised {
     here: 0,
     there: 1,
     difference: Difference { least_ticks: 900, most_ticks: 1_000 },
@@ -21,11 +21,14 @@ fn the_counters_of_this_machine_are_compared() {
     let stop = AtomicBool::new(false);
     let comparison = compare(&stop).expect("nobody stopped it");
     match sys::comparable_cpus().len() {
-        0 => assert_eq!(comparison, Comparison::Impossible),
-        1 => assert_eq!(comparison, Comparison::Single),
+        0 => assert_eq!(comparison, CounterComparison::Impossible),
+        1 => assert_eq!(comparison, CounterComparison::Single),
         // This machine's counters may be unsynchronised, and its CPUs too busy; but the comparison
         // must have ended.
-        _ => assert!(!matches!(comparison, Comparison::Pending | Comparison::Single), "{comparison:?}"),
+        _ => assert!(
+            !matches!(comparison, CounterComparison::Pending | CounterComparison::Single),
+            "{comparison:?}"
+        ),
     }
     // ORDERING: Relaxed, as in `drop`.
     stop.store(true, Ordering::Relaxed);
@@ -72,7 +75,7 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
         }
     };
     let builder = || Clock::builder().interval(Duration::from_millis(5));
-    publish(Comparison::Synchronised { cpus: 2 });
+    publish(CounterComparison::Synchronised { cpus: 2 });
     let (auto, off) = (builder().start().unwrap(), builder().per_cpu(PerCpu::Off).start().unwrap());
     let one = |status: &Status| status.state == State::Fast && status.per_cpu.is_empty();
     if !until("one line", &auto, one) || !until("one line", &off, one) {
@@ -81,22 +84,22 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     publish(UNSYNCHRONISED);
     until("the OS", &off, |status| status.state == State::Fallback(Reason::Unsynchronised));
     until("a line each", &auto, |status| status.state == State::Fast && !status.per_cpu.is_empty());
-    publish(Comparison::Synchronised { cpus: 2 });
+    publish(CounterComparison::Synchronised { cpus: 2 });
     assert!(until("one line again", &auto, one) && until("one line again", &off, one));
 }
 
 #[test]
 fn a_result_outlives_impossible_comparisons_which_are_tried_ever_later() {
-    let good = Comparison::Synchronised { cpus: 2 };
-    let first = LastResult::after(None, Comparison::Impossible, 0);
-    assert_eq!((first.comparison, first.due_ns), (Comparison::Impossible, RETRY_NS));
-    let second = LastResult::after(Some(first), Comparison::Impossible, 0);
-    assert_eq!((second.comparison, second.due_ns), (Comparison::Impossible, 2 * RETRY_NS));
+    let good = CounterComparison::Synchronised { cpus: 2 };
+    let first = LastResult::after(None, CounterComparison::Impossible, 0);
+    assert_eq!((first.comparison, first.due_ns), (CounterComparison::Impossible, RETRY_NS));
+    let second = LastResult::after(Some(first), CounterComparison::Impossible, 0);
+    assert_eq!((second.comparison, second.due_ns), (CounterComparison::Impossible, 2 * RETRY_NS));
     let found = LastResult::after(Some(second), good, 0);
     assert_eq!((found.comparison, found.failures, found.due_ns), (good, 0, RESULT_LASTS_NS));
     let mut known = found;
     for _ in 0..100 {
-        known = LastResult::after(Some(known), Comparison::Impossible, 0);
+        known = LastResult::after(Some(known), CounterComparison::Impossible, 0);
         assert_eq!(known.comparison, good);
         assert!((RETRY_NS..=RESULT_LASTS_NS).contains(&known.due_ns));
     }

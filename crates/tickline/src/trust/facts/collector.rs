@@ -8,7 +8,7 @@
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::gate::{Clocksource, Comparison, Cost, Facts, Reason};
+use tickline_core::gate::{Clocksource, Cost, CounterComparison, Facts, Reason};
 use tickline_core::sample::Reference;
 
 use super::cost::measure_cost;
@@ -60,9 +60,12 @@ pub(crate) struct Collector {
 
 /// Minimal probes don't ask the system whether the process may read the counter, so they don't read
 /// it. A comparison of the CPUs' counters before has shown that it may.
-fn may_measure(probes: Probes, comparison: Comparison) -> bool {
+fn may_measure(probes: Probes, comparison: CounterComparison) -> bool {
     probes == Probes::Full
-        || matches!(comparison, Comparison::Synchronised { .. } | Comparison::Unsynchronised { .. })
+        || matches!(
+            comparison,
+            CounterComparison::Synchronised { .. } | CounterComparison::Unsynchronised { .. }
+        )
 }
 
 fn is_readable(probes: Probes) -> bool {
@@ -70,7 +73,7 @@ fn is_readable(probes: Probes) -> bool {
 }
 
 /// The counter, if it may be read to be measured.
-fn measurable(probes: Probes, comparison: Comparison) -> Option<HardwareCounter> {
+fn measurable(probes: Probes, comparison: CounterComparison) -> Option<HardwareCounter> {
     COUNTER.filter(|_| may_measure(probes, comparison) && is_readable(probes))
 }
 
@@ -98,7 +101,7 @@ impl Collector {
 
     /// Does one step, and returns whether there was none left to do. `changes` counts the requests
     /// for a judgement; `comparison`: as far as the clock knows it.
-    pub(crate) fn step(&mut self, changes: u64, probes: Probes, comparison: Comparison) -> bool {
+    pub(crate) fn step(&mut self, changes: u64, probes: Probes, comparison: CounterComparison) -> bool {
         self.begin(changes);
         let was_done = self.next == CollectionStep::Done;
         self.advance(probes, comparison);
@@ -120,7 +123,7 @@ impl Collector {
         counter.map(|counter| resolution_ticks(&counter, &mut self.differences))
     }
 
-    fn advance(&mut self, probes: Probes, comparison: Comparison) {
+    fn advance(&mut self, probes: Probes, comparison: CounterComparison) {
         self.next = match self.next {
             CollectionStep::Begin => CollectionStep::Processor,
             CollectionStep::Processor if !cpu::learn_next_leaf() => CollectionStep::Processor,
@@ -184,7 +187,7 @@ impl Collector {
             (facts.clocksource, facts.kernel_accepts) = (self.clocksource, self.kernel_accepts);
         }
         if !may_measure {
-            facts.comparison = Comparison::Pending;
+            facts.comparison = CounterComparison::Pending;
         }
         facts.cost = counter.map(|counter| self.cost.unwrap_or_else(|| measure_cost(&counter)));
         let known = self.resolution_ticks.filter(|_| counter.is_some());

@@ -23,7 +23,8 @@ fn stages_collect_the_same_facts_as_one_go() {
         let at_once = collected(Collector::new());
         for steps in 0..20 {
             let mut collector = Collector::new();
-            let steps = (0..steps).take_while(|_| !collector.step(0, probes, Comparison::Pending)).count();
+            let steps =
+                (0..steps).take_while(|_| !collector.step(0, probes, CounterComparison::Pending)).count();
             assert_eq!(collected(collector), at_once, "{probes:?}, {steps} steps");
         }
     }
@@ -31,7 +32,7 @@ fn stages_collect_the_same_facts_as_one_go() {
 
 #[test]
 fn an_old_collection_begins_anew() {
-    let step = |collector: &mut Collector| collector.step(0, Probes::Full, Comparison::Pending);
+    let step = |collector: &mut Collector| collector.step(0, Probes::Full, CounterComparison::Pending);
     let mut collector = Collector::new();
     while !step(&mut collector) {}
     assert!(step(&mut collector), "still there");
