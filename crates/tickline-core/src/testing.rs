@@ -255,11 +255,7 @@ const STEADY_ITERATIONS: u32 = if cfg!(miri) { 3 } else { 12 };
 
 /// A clock that knows nothing yet, and its control loop.
 pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Control) {
-    (leak(SharedClock::new(HookedCell::new(machine))), new_control())
-}
-
-pub(crate) fn new_control() -> Control {
-    Control::new(CONFIG)
+    (leak(SharedClock::new(HookedCell::new(machine))), Control::new(CONFIG))
 }
 
 /// Driven by a timer; reads show every tick and nanosecond.

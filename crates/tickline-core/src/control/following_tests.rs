@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::counter::Counter;
-use crate::testing::{By, INTERVAL_NS, Machine, bounds_hold, new_clock, settled_clock};
+use crate::testing::{By, CONFIG, INTERVAL_NS, Machine, bounds_hold, new_clock, settled_clock};
 
 /// A suspend between the first samples, with the counter running on, would make a slope that is
 /// far too small, and so a window of hours. A third sample contradicts it.
@@ -149,7 +149,7 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     assert!(clock.cell.snapshot().slope().to_hz() > 1_100_000_000, "it removes no offset");
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");
-    let mut anew = crate::testing::new_control();
+    let mut anew = Control::new(CONFIG);
     assert_eq!(anew.maintain(clock, machine, machine).outcome, Outcome::Calibrating);
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
     clock.settle(&mut anew);

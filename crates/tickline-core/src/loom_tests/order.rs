@@ -60,25 +60,13 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
 
 /// Rules 1, 2, 3 and 5: a line is replaced by one of half its slope; a reader that meets a
 /// replacement twice helps.
-fn a_line_is_lowered_under(read: Read) {
-    a_writer_meets_a_reader(&["Published", "help"], Scene::with_line, read);
-}
-
 #[test]
 fn a_line_is_lowered_under_a_reader() {
-    a_line_is_lowered_under(reading);
-}
-
-#[test]
-fn a_line_is_lowered_under_a_slow_reader() {
-    a_line_is_lowered_under(slow_reading);
-}
-
-#[test]
-fn a_line_is_lowered_under_a_reader_of_bounds() {
-    a_line_is_lowered_under(|clock, view| {
-        clock.read_bounds(view).map_or_else(|| clock.read_slow(view, view).ns, |reading| reading.ns)
-    });
+    let with_bounds: Read =
+        |clock, view| clock.read_bounds(view).map_or_else(|| slow_reading(clock, view), |reading| reading.ns);
+    for read in [reading, slow_reading, with_bounds] {
+        a_writer_meets_a_reader(&["Published", "help"], Scene::with_line, read);
+    }
 }
 
 /// The same with two readers, one of which passes its reading to the other.

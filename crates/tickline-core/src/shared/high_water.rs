@@ -12,10 +12,11 @@
 //! ahead of the reference, to the end of the window. Past the window every reading takes the slow
 //! path, which asks the reference. The line counts only for ticks that the counter can have
 //! reached by the time that the reference shows ([`SharedClock::no_longer_counts`]). The reference
-//! never decreases. So the thread that retires the line can ask the reference again, and then
-//! knows a tick that no reading has passed: the window's end, or the last tick for which the
-//! reference vouches now, whichever is later. Suspends, resets, slews and steps in between do not
-//! change that.
+//! never decreases, unless a fork moves the process into a time namespace whose clock is behind: the
+//! mark is then the end of the validity. So the thread that retires the line can ask the reference
+//! again, and then knows a tick that no reading has passed: the window's end, or the last tick for
+//! which the reference vouches now, whichever is later. Suspends, resets, slews and steps in between
+//! do not change that.
 //!
 //! A counter that went back without a suspend (a machine was restored, a thread was moved to
 //! another CPU's counter) has a tighter upper limit: it cannot have come further than the reference
@@ -160,7 +161,11 @@ impl<S: StateCell> SharedClock<S> {
                 ticks_between(line.start_ticks, ticks) < 0 && was_not_suspended(&evidence, reference);
             let reference_ns = reference.monotonic_ns();
             let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
-            last = last.min(ticks_since(line.start_ticks, vouched).max(line.window_ticks));
+            // A reference below the sample is another clock, which does not know what the first one
+            // has vouched for.
+            if reference_ns >= evidence.proven.ns {
+                last = last.min(ticks_since(line.start_ticks, vouched).max(line.window_ticks));
+            }
             if unsuspended {
                 // The newest point, unless it is from before the reset.
                 let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);
