@@ -26,15 +26,15 @@
 //! all `(other)`. With more than 1,024 threads, or 2,097,120 open spans of one thread, some other
 //! spans may count there, too.
 //!
-//! Each thread counts by itself, without a lock. When it has ended, the next thread to meet the
-//! series goes on with its counts. A reader finds every span whose end happened before. The
-//! histograms do not count spans that a thread closes after it has lost its thread-local memory.
-//! After the program drops histograms, a thread keeps its part of their memory until the thread
-//! ends, or until it first counts in other histograms.
+//! Each thread counts by itself, without a lock, but for its first span of a series. When it has
+//! ended, the next thread to meet the series goes on with its counts. A reader finds every span whose
+//! end happened before. The histograms do not count spans that a thread closes after it has lost its
+//! thread-local memory. After the program drops histograms, a thread keeps its part of their memory
+//! until the thread ends, or until it first counts in other histograms.
 //!
 //! A signal handler must not create, record or close spans that are counted here: that may
 //! allocate, or wait for ever. A child of a fork has its parent's counts. It may wait for ever if
-//! another thread of the parent was reading, or was just adding a series.
+//! another thread of the parent was reading, or was just adding a series or its counts of one.
 //!
 //! Histograms take 32 KiB, and 16 KiB for each thread. The counts of a series take 1.3 KiB for each
 //! thread, and 1 KiB for each power of two in which there are times.

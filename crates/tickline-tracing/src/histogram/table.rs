@@ -18,7 +18,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 
-use super::series::{OwnCounts, Series};
+use super::series::{Counts, Series};
 use super::{NAME, TARGET};
 
 /// The most series, without that for all others.
@@ -57,7 +57,7 @@ pub(super) struct ThreadCounts {
     /// Address and index of the last one, which is often the next.
     last: (usize, usize),
     /// By the series' index.
-    counts: Box<[Option<OwnCounts>]>,
+    counts: Box<[Option<Arc<Counts>>]>,
     next: Option<Box<ThreadCounts>>,
 }
 
