@@ -20,32 +20,27 @@ pub struct ClosedSpan<'a> {
 
 impl ClosedSpan<'_> {
     /// The span's name.
-    #[must_use]
     pub fn name(&self) -> &'static str {
         self.span.metadata.name()
     }
 
     /// Its name, target, level and place in the source.
-    #[must_use]
     pub fn metadata(&self) -> &'static Metadata<'static> {
         self.span.metadata
     }
 
     /// Its number, which another span may have later.
-    #[must_use]
     pub fn id(&self) -> Id {
         self.span.id.clone()
     }
 
     /// The text of a field, as it was recorded last, without quotation marks if it is a string.
     /// `None` if the span has no such field, or if [`Callback::with_fields`] does not name it.
-    #[must_use]
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.as_ref()?.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
     }
 
     /// Its times.
-    #[must_use]
     pub fn times(&self) -> &SpanTimes {
         self.times
     }
@@ -53,13 +48,13 @@ impl ClosedSpan<'_> {
     /// Its CPU time; `None` without a [`RunningTime`](crate::running::RunningTime) among the sinks
     /// before, or if the span was never exited.
     #[cfg(all(unix, feature = "running"))]
-    #[must_use]
     pub fn running(&self) -> Option<core::time::Duration> {
         crate::running::of(self.span)
     }
 }
 
 /// A [`Sink`](crate::Sink) made of a closure.
+#[must_use]
 pub struct Callback {
     call: Box<dyn Fn(&ClosedSpan<'_>) + Send + Sync>,
     fields: &'static [&'static str],
@@ -67,7 +62,6 @@ pub struct Callback {
 
 impl Callback {
     /// Calls `call` for each span that is closed, on the thread that closes it.
-    #[must_use]
     pub fn new(call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         Self { call: Box::new(call), fields: &[] }
     }
@@ -90,7 +84,6 @@ impl Callback {
     /// let subscriber = tracing_subscriber::registry().with(layer);
     /// # tracing::subscriber::with_default(subscriber, || drop(tracing::info_span!("get", route = "/")));
     /// ```
-    #[must_use]
     pub fn with_fields(self, fields: &'static [&'static str]) -> Self {
         Self { fields, ..self }
     }

@@ -106,6 +106,7 @@ impl TraceSink for Chrome {
 
 /// Settings for a trace file.
 #[derive(Debug, Clone, Copy)]
+#[must_use]
 pub struct Builder {
     settings: Settings,
     flush_every: Duration,
@@ -116,21 +117,18 @@ impl Builder {
     settings!();
 
     /// How long an event may wait in the program before it is written, 100 ms by default.
-    #[must_use]
     pub fn flush_every(self, flush_every: Duration) -> Self {
         Self { flush_every, ..self }
     }
 
     /// A thread that records faster than the writer writes waits for it, so that nothing is
     /// dropped.
-    #[must_use]
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
         self
     }
 
     /// Writes everything when a thread panics, after the present panic hook has run.
-    #[must_use]
     pub fn flush_on_panic(self) -> Self {
         Self { flush_on_panic: true, ..self }
     }
@@ -169,7 +167,6 @@ impl Builder {
 
 impl Chrome {
     /// Settings for a trace file.
-    #[must_use]
     pub fn builder() -> Builder {
         let settings = Settings::new(WhenFull::Drop);
         Builder { settings, flush_every: DEFAULT_FLUSH_EVERY, flush_on_panic: false }
@@ -267,7 +264,6 @@ impl Guard {
 
     /// For programs that end without dropping the guard, and want the file to be complete before
     /// that.
-    #[must_use]
     pub fn flusher(&self) -> Flusher {
         self.flusher.clone()
     }

@@ -27,6 +27,7 @@ use crate::timing::SpanTimes;
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
 #[derive(Debug, Default)]
+#[must_use]
 pub struct CloseEvents {
     /// The subscriber of the layer. The thread that closes a span may have another default
     /// subscriber.
@@ -35,7 +36,6 @@ pub struct CloseEvents {
 
 impl CloseEvents {
     /// Sends an event for every span that the layer times.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

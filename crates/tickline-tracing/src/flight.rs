@@ -127,6 +127,7 @@ impl TraceSink for FlightRecorder {
 
 /// Settings for a flight recorder.
 #[derive(Debug, Clone, Copy)]
+#[must_use]
 pub struct Builder {
     settings: Settings,
 }
@@ -149,7 +150,6 @@ impl Builder {
     /// let builder = FlightRecorder::builder().keep_last(Duration::from_secs(5));
     /// let recorder = builder.bytes_per_thread(64 << 20).build();
     /// ```
-    #[must_use]
     pub fn keep_last(mut self, last: Duration) -> Self {
         self.settings.kept_ns = as_ns(last);
         self
@@ -194,7 +194,6 @@ pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> 
 
 impl FlightRecorder {
     /// Settings for a recorder.
-    #[must_use]
     pub fn builder() -> Builder {
         Builder { settings: Settings::new(WhenFull::Overwrite) }
     }

@@ -27,6 +27,7 @@ const DEFAULT_DIGITS: u8 = 6;
 /// # let _ = tracing_subscriber::registry().with(layer);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
 pub struct Rfc3339 {
     digits: u8,
     #[cfg(feature = "local-time")]
@@ -35,7 +36,6 @@ pub struct Rfc3339 {
 
 impl Rfc3339 {
     /// UTC, with microseconds.
-    #[must_use]
     pub const fn new() -> Self {
         Self {
             digits: DEFAULT_DIGITS,
@@ -77,7 +77,6 @@ impl Rfc3339 {
     }
 
     /// With this many digits after the second: 0 to 9. A larger number counts as 9.
-    #[must_use]
     pub fn digits(mut self, digits: u8) -> Self {
         self.digits = digits.min(9);
         self

@@ -109,6 +109,7 @@ pub enum Measure {
 /// println!("{histograms}");
 /// ```
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct Histograms {
     measure: Measure,
     table: Arc<Table>,
@@ -119,7 +120,6 @@ pub struct Histograms {
 
 impl Histograms {
     /// Empty histograms, by the spans' names.
-    #[must_use]
     pub fn new(measure: Measure) -> Self {
         let bounds_ns = BOUNDS_MS.iter().map(|ms| ms * 1_000_000).collect();
         Self { measure, table: Table::new(&[NAME], bounds_ns), open: None }
@@ -137,7 +137,6 @@ impl Histograms {
     /// If a label is empty, begins with a digit, has other characters than ASCII letters, digits,
     /// `_` and `.`, is there twice, is called `le`, or begins with `__`, which Prometheus keeps for
     /// itself; or if there are more than 64.
-    #[must_use]
     pub fn labels(self, labels: &'static [&'static str]) -> Self {
         prometheus::check(labels);
         Self { table: Table::new(labels, Arc::clone(&self.table.bounds_ns)), ..self }
@@ -158,7 +157,6 @@ impl Histograms {
     /// let powers = (0..=20).map(|power| Duration::from_micros(1 << power));
     /// let histograms = Histograms::new(Measure::Busy).buckets(powers);
     /// ```
-    #[must_use]
     pub fn buckets(self, bounds: impl IntoIterator<Item = Duration>) -> Self {
         let bounds_ns: BTreeSet<_> = bounds.into_iter().map(as_ns).collect();
         Self { table: Table::new(self.table.labels, bounds_ns.into_iter().collect()), ..self }

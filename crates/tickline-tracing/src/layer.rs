@@ -45,6 +45,7 @@ use crate::timing::OpenSpan;
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
 #[derive(Debug)]
+#[must_use]
 pub struct SpanTimingLayer<T = GlobalClock> {
     source: T,
     sinks: Vec<Box<dyn Sink>>,
@@ -57,7 +58,6 @@ pub struct SpanTimingLayer<T = GlobalClock> {
 
 impl SpanTimingLayer {
     /// A layer over tickline's global clock, without a sink.
-    #[must_use]
     pub fn new() -> Self {
         Self::from_source(GlobalClock)
     }
@@ -93,7 +93,6 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::from_source(Stopped));
     /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
     /// ```
-    #[must_use]
     pub fn from_source(source: T) -> Self {
         Self {
             source,
@@ -106,7 +105,6 @@ impl<T: TimeSource> SpanTimingLayer<T> {
     }
 
     /// The same layer, which also calls `sink`, after those that it has.
-    #[must_use]
     pub fn with_sink(mut self, mut sink: impl Sink) -> Self {
         sink.joined(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
@@ -117,7 +115,6 @@ impl<T: TimeSource> SpanTimingLayer<T> {
 
     /// The same layer, which also calls `call` for each span that is closed, on the thread that
     /// closes it.
-    #[must_use]
     pub fn with_callback(self, call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         self.with_sink(Callback::new(call))
     }

@@ -69,6 +69,7 @@ pub use tracer::{TimedSpan, TimedTracer};
 
 /// The clock for one OpenTelemetry layer and its tracer; see the [module](self).
 #[derive(Debug, Clone)]
+#[must_use]
 pub struct OtelTimes {
     clock: Arc<dyn TimeSource>,
     offset: Arc<UnixOffset>,
@@ -76,13 +77,11 @@ pub struct OtelTimes {
 
 impl OtelTimes {
     /// Times of tickline's global clock.
-    #[must_use]
     pub fn new() -> Self {
         Self::from_source(GlobalClock)
     }
 
     /// Times of another clock, for tests.
-    #[must_use]
     pub fn from_source(clock: impl TimeSource) -> Self {
         Self { clock: Arc::new(clock), offset: Arc::new(UnixOffset::new()) }
     }

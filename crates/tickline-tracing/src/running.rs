@@ -37,6 +37,7 @@ use crate::timing::SpanTimes;
 /// the CPU time of their own span.
 #[derive(Debug, Default)]
 #[non_exhaustive]
+#[must_use]
 pub struct RunningTime;
 
 /// The extension of a span.
@@ -63,14 +64,12 @@ fn thread_cpu() -> Option<Duration> {
 
 impl RunningTime {
     /// Adds up the CPU time of every span that the layer times.
-    #[must_use]
     pub fn new() -> Self {
         Self
     }
 
     /// The CPU time of a span that is being closed; `None` if it was never exited, or if the sink
     /// is not there.
-    #[must_use]
     pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {
         span.extensions().get::<CpuTime>()?.sum
     }

@@ -135,36 +135,27 @@ pub struct SpanTimes {
 
 impl SpanTimes {
     /// The times of a span that is being closed; `None` if no timing layer has been called yet.
-    #[must_use]
     pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Self> {
         span.extensions().get::<Self>().copied()
     }
 
     /// The time during which the span was entered. Busy intervals of several threads that overlap
     /// count once.
-    #[inline]
-    #[must_use]
     pub const fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_ns)
     }
 
     /// The time during which it was not: [`total`](Self::total) less [`busy`](Self::busy).
-    #[inline]
-    #[must_use]
     pub const fn idle(&self) -> Duration {
         Duration::from_nanos(self.closed_ns - self.created_ns - self.busy_ns)
     }
 
     /// The time from its creation to its end.
-    #[inline]
-    #[must_use]
     pub const fn total(&self) -> Duration {
         Duration::from_nanos(self.closed_ns - self.created_ns)
     }
 
     /// How often it was entered, including re-entries; at most 4,294,967,295.
-    #[inline]
-    #[must_use]
     pub const fn enters(&self) -> u64 {
         self.enters
     }
@@ -172,29 +163,21 @@ impl SpanTimes {
     /// When it was created, in Unix time. The offset from monotonic time is the one at the span's
     /// end, some 10 ms old at most. If somebody sets the clock in between, the span therefore
     /// becomes neither longer nor shorter.
-    #[inline]
-    #[must_use]
     pub const fn created(&self) -> UnixTime {
         UnixTime::from_nanos(self.created_ns.saturating_add_signed(self.unix_offset_ns))
     }
 
     /// When it was closed, by the same offset as [`created`](Self::created).
-    #[inline]
-    #[must_use]
     pub const fn closed(&self) -> UnixTime {
         UnixTime::from_nanos(self.closed_ns.saturating_add_signed(self.unix_offset_ns))
     }
 
     /// When it was created, ns of `CLOCK_MONOTONIC`.
-    #[inline]
-    #[must_use]
     pub const fn created_monotonic_ns(&self) -> u64 {
         self.created_ns
     }
 
     /// When it was closed, ns of `CLOCK_MONOTONIC`.
-    #[inline]
-    #[must_use]
     pub const fn closed_monotonic_ns(&self) -> u64 {
         self.closed_ns
     }

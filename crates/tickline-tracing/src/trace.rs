@@ -68,7 +68,6 @@ macro_rules! settings {
         /// rounded up to a power of two. The system commits it as it is first used. An entered span
         /// takes 40 bytes, a span of a request 64, an event 32. The text of fields and messages
         /// comes on top of that.
-        #[must_use]
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
             self
@@ -76,7 +75,6 @@ macro_rules! settings {
 
         /// Writes the fields of a span as the arguments of its events, including values recorded
         /// later. The program's threads format them when they are recorded.
-        #[must_use]
         pub fn with_fields(mut self) -> Self {
             self.settings.has_fields = true;
             self
@@ -84,14 +82,12 @@ macro_rules! settings {
 
         /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans
         /// and events.
-        #[must_use]
         pub fn with_source_locations(mut self) -> Self {
             self.settings.has_locations = true;
             self
         }
 
         /// Where viewers draw the spans; [`Tracks::Threads`] by default.
-        #[must_use]
         pub fn tracks(mut self, tracks: Tracks) -> Self {
             self.settings.tracks = tracks;
             self
