@@ -88,15 +88,19 @@ impl Callback {
         Self { fields, ..self }
     }
 
+    fn has_fields(&self, span: &Span<'_>) -> bool {
+        self.fields.iter().any(|name| span.metadata.fields().field(name).is_some())
+    }
+
     /// Keeps the values of the chosen fields, which `record` passes to its visitor.
     fn keep(&self, span: &Span<'_>, record: impl FnOnce(&mut dyn Visit)) {
-        if !self.fields.iter().any(|name| span.metadata.fields().field(name).is_some()) {
+        if !self.has_fields(span) {
             return;
         }
         // The extensions are not locked while values are formatted: a value's `Debug` may use them.
         let mut chosen = Chosen { names: self.fields, texts: Vec::new() };
         record(&mut chosen);
-        span.change(|Texts(kept), _| {
+        span.extension(|Texts(kept), _| {
             let kept = Arc::make_mut(kept);
             kept.retain(|(known, _)| chosen.texts.iter().all(|(name, _)| name != known));
             kept.append(&mut chosen.texts);
@@ -121,8 +125,8 @@ impl Sink for Callback {
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
         // The callback may use the extensions, so they are not locked.
-        let kept = || span.extension(|texts: &mut Texts| texts.clone());
-        let fields = if self.fields.is_empty() { None } else { kept() };
+        let kept = || span.extension(|texts: &mut Texts, _| texts.clone());
+        let fields = if self.has_fields(span) { kept() } else { None };
         (self.call)(&ClosedSpan { span, times, fields });
     }
 }

@@ -205,7 +205,7 @@ impl FlightRecorder {
     ///
     /// If the file cannot be written. Then an older one stays as it is.
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<TraceSummary> {
-        self.write_file(path.as_ref(), 0)
+        self.write_last(path, Duration::MAX)
     }
 
     /// The same, but only what happened within `last`, up to now.
@@ -214,7 +214,11 @@ impl FlightRecorder {
     ///
     /// As for [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
-        self.write_file(path.as_ref(), since(last))
+        trace::beside(path.as_ref(), |beside| {
+            let summary = self.write_within(last, File::create_new(beside)?)?;
+            fs::rename(beside, &path)?;
+            Ok(summary)
+        })
     }
 
     /// The same on a thread of its own, for callbacks that must not wait. Errors of writing are
@@ -229,9 +233,9 @@ impl FlightRecorder {
         if self.recorder.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "an earlier call is still writing"));
         }
-        let (recorder, path, since_ns) = (self.clone(), path.into(), since(last));
+        let (recorder, path) = (self.clone(), path.into());
         let write = move || {
-            let _ = recorder.write_file(&path, since_ns);
+            let _ = recorder.write_last(path, last);
             // ORDERING: Relaxed, a flag on its own.
             recorder.recorder.writing.store(0, Ordering::Relaxed);
         };
@@ -256,18 +260,11 @@ impl FlightRecorder {
     ///
     /// The first error of a write.
     pub fn write_to(&self, output: impl Write) -> io::Result<TraceSummary> {
-        self.write_since(output, 0)
+        self.write_within(Duration::MAX, output)
     }
 
-    fn write_file(&self, path: &Path, since_ns: u64) -> io::Result<TraceSummary> {
-        trace::beside(path, |beside| {
-            let summary = self.write_since(File::create_new(beside)?, since_ns)?;
-            fs::rename(beside, path)?;
-            Ok(summary)
-        })
-    }
-
-    fn write_since(&self, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
+    fn write_within(&self, last: Duration, output: impl Write) -> io::Result<TraceSummary> {
+        let since_ns = tickline::now_ns().saturating_sub(as_ns(last));
         let locked = || io::Error::other("a thread of the parent process has the records locked");
         write_since(&self.recorder.snapshot().ok_or_else(locked)?, output, since_ns)
     }
@@ -294,11 +291,6 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
         trace.write_mark(0, kept.end_ns, snapshot.outside, what)?;
     }
     trace.finish()
-}
-
-/// `CLOCK_MONOTONIC` at the time `last` ago, ns.
-fn since(last: Duration) -> u64 {
-    tickline::now_ns().saturating_sub(as_ns(last))
 }
 
 /// A record of one of the threads.

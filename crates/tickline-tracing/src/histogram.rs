@@ -67,10 +67,6 @@ const BOUNDS_MS: [u64; 11] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000,
 /// A series has a bit for each of its labels.
 const MAX_LABELS: usize = u64::BITS as usize;
 
-fn is_field(label: &str) -> bool {
-    !matches!(label, NAME | TARGET)
-}
-
 /// Which of a span's times is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]

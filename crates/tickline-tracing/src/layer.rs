@@ -44,7 +44,7 @@ use crate::timing::OpenSpan;
 /// let subscriber = tracing_subscriber::registry().with(layer);
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[must_use]
 pub struct SpanTimingLayer<T = GlobalClock> {
     source: T,
@@ -59,13 +59,7 @@ pub struct SpanTimingLayer<T = GlobalClock> {
 impl SpanTimingLayer {
     /// A layer over tickline's global clock, without a sink.
     pub fn new() -> Self {
-        Self::from_source(GlobalClock)
-    }
-}
-
-impl Default for SpanTimingLayer {
-    fn default() -> Self {
-        Self::new()
+        Self::default()
     }
 }
 
@@ -99,8 +93,8 @@ impl<T: TimeSource> SpanTimingLayer<T> {
             sinks: Vec::new(),
             wants_enters: false,
             wants_events: false,
-            unix_offset: UnixOffset::new(),
-            open_spans: Arc::new(OpenSpans::new()),
+            unix_offset: UnixOffset::default(),
+            open_spans: Arc::default(),
         }
     }
 

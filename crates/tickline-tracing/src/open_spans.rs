@@ -96,21 +96,12 @@ fn wait<T>(mutex: &SpinMutex<T>) -> SpinMutexGuard<'_, T> {
 
 /// The slots of one thread, or of several that share them. They share no cache line with those of
 /// another.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(align(64))]
 struct Shard<S> {
     first: [S; FIRST_CHUNK],
     /// Chunk `n + 1` has twice as many slots as chunk `n`.
     more: [OnceLock<Box<[S]>>; CHUNKS - 1],
-}
-
-impl<S: Default> Shard<S> {
-    fn new() -> Box<Self> {
-        Box::new(Self {
-            first: core::array::from_fn(|_| S::default()),
-            more: [const { OnceLock::new() }; CHUNKS - 1],
-        })
-    }
 }
 
 /// The chunk of slot `index` and the index in it; chunk 0 has the first 32.
@@ -127,11 +118,13 @@ pub(crate) struct Slots<S> {
     shards: [OnceLock<Box<Shard<S>>>; THREADS],
 }
 
-impl<S: Default> Slots<S> {
-    pub(crate) const fn new() -> Self {
+impl<S> Default for Slots<S> {
+    fn default() -> Self {
         Self { shards: [const { OnceLock::new() }; THREADS] }
     }
+}
 
+impl<S: Default> Slots<S> {
     /// The shard of a span, and its index there.
     #[inline]
     fn locate(span: u64) -> (usize, usize) {
@@ -160,7 +153,7 @@ impl<S: Default> Slots<S> {
     #[cold]
     fn make(&self, span: u64) -> Option<&S> {
         let (shard, index) = Self::locate(span);
-        let shard = self.shards.get(shard)?.get_or_init(Shard::new);
+        let shard = self.shards.get(shard)?.get_or_init(Box::default);
         let (chunk, _) = chunk(index);
         if let Some(chunk_before) = chunk.checked_sub(1) {
             shard
@@ -193,7 +186,7 @@ pub(crate) fn lock_with_retries<G>(lock: impl Fn() -> Option<G>) -> Option<G> {
 
 /// The open spans of one layer. The table takes 16 KB, and 2 KB for each thread that creates spans.
 /// A thread with more than 32 open spans adds chunks of 4 KB, 8 KB and so on.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct OpenSpans {
     slots: Slots<Slot>,
     /// Open spans that found no slot.
@@ -201,10 +194,6 @@ pub struct OpenSpans {
 }
 
 impl OpenSpans {
-    pub(crate) fn new() -> Self {
-        Self { slots: Slots::new(), others: Mutex::default() }
-    }
-
     #[cold]
     fn others(&self) -> MutexGuard<'_, HashMap<u64, OpenSpan>> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
@@ -288,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_slot_is_taken_until_its_span_ends() {
-        let spans = OpenSpans::new();
+        let spans = OpenSpans::default();
         let [first, second] = SAME_SLOT;
         spans.insert(first, OpenSpan::of_a_callsite(10));
         spans.insert(second, OpenSpan::of_a_callsite(20));
@@ -325,7 +314,7 @@ mod tests {
     /// Symptom: with 2,000 open spans most had no slot, and a span cost 160 ns more.
     #[test]
     fn every_open_span_has_a_slot() {
-        let spans = OpenSpans::new();
+        let spans = OpenSpans::default();
         let number = |index: u64, thread: u64| 1 + index + (thread << INDEX_BITS);
         let all =
             || [0, 1, 1_023].into_iter().flat_map(|thread| (0..5_000).map(move |index| (index, thread)));
@@ -340,7 +329,7 @@ mod tests {
     /// The layer was not there when the first span ended; its number is used again.
     #[test]
     fn what_was_left_behind_is_not_found_by_a_later_span() {
-        let spans = OpenSpans::new();
+        let spans = OpenSpans::default();
         spans.insert(7, OpenSpan::of_a_callsite(10));
         assert!(spans.change(7, |open_span| open_span.enter(|| 0)).is_some());
         spans.insert(7, OpenSpan::of_a_callsite(20));
@@ -352,7 +341,7 @@ mod tests {
     /// its parent worked.
     #[test]
     fn nobody_waits_for_a_thread_that_works_on_another_span() {
-        let spans = OpenSpans::new();
+        let spans = OpenSpans::default();
         let [first, second] = SAME_SLOT;
         spans.insert(first, OpenSpan::of_a_callsite(10));
         core::mem::forget(spans.slots.get(first).unwrap().open_span.lock());

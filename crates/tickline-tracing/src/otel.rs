@@ -83,7 +83,7 @@ impl OtelTimes {
 
     /// Times of another clock, for tests.
     pub fn from_source(clock: impl TimeSource) -> Self {
-        Self { clock: Arc::new(clock), offset: Arc::new(UnixOffset::new()) }
+        Self { clock: Arc::new(clock), offset: Arc::default() }
     }
 
     /// `tracer` with these times, for `tracing_opentelemetry::layer().with_tracer`. It does nothing

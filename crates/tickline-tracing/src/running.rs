@@ -77,7 +77,7 @@ impl RunningTime {
 
 /// The CPU time of a span that is being closed, as [`RunningTime::of`].
 pub(crate) fn of(span: &Span<'_>) -> Option<Duration> {
-    span.extension(|time: &mut CpuTime| time.sum).flatten()
+    span.extension(|time: &mut CpuTime, _| time.sum).flatten()
 }
 
 impl Sink for RunningTime {
@@ -86,7 +86,7 @@ impl Sink for RunningTime {
     }
 
     fn entered(&self, span: &Span<'_>, _: u64) {
-        span.change(|CpuTime { entered, .. }, _| {
+        span.extension(|CpuTime { entered, .. }, _| {
             let thread = thread::current().id();
             match entered.iter_mut().find(|entered| entered.thread == thread) {
                 Some(known) => known.depth += 1,
@@ -98,7 +98,7 @@ impl Sink for RunningTime {
 
     fn exited(&self, span: &Span<'_>, _: u64) {
         let now = thread_cpu();
-        span.extension(|CpuTime { sum, entered }| {
+        span.extension(|CpuTime { sum, entered }, _| {
             let thread = thread::current().id();
             let index = entered.iter().position(|entered| entered.thread == thread)?;
             entered[index].depth -= 1;

@@ -114,15 +114,20 @@ impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
 }
 
 impl dyn Lookup + '_ {
-    /// What `run` makes of a span's extension of this type; `None` if there is none.
-    pub(crate) fn extension<T: Send + Sync + 'static, R>(
+    /// What `run` makes of a span's extension of this type; `None` if the span is not there. The
+    /// default is added if there is no extension. `run` also gets the span, from which its parent can
+    /// be found.
+    pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
         &self,
         which: Which<'_>,
-        run: impl FnOnce(&mut T) -> R,
+        run: impl FnOnce(&mut T, &dyn Lookup) -> R,
     ) -> Option<R> {
         let (mut run, mut result) = (Some(run), None);
-        self.lend(which, &mut |mut extensions, _| {
-            result = extensions.get_mut().zip(run.take()).map(|(extension, run)| run(extension));
+        self.lend(which, &mut |mut extensions, found| {
+            if extensions.get_mut::<T>().is_none() {
+                extensions.insert(T::default());
+            }
+            result = extensions.get_mut().zip(run.take()).map(|(extension, run)| run(extension, found));
         });
         result
     }
@@ -137,26 +142,12 @@ pub struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// What `run` makes of the span's extension of this type; `None` if there is none.
-    pub(crate) fn extension<T: Send + Sync + 'static, R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
-        self.lookup.extension(Which::This(self.id), run)
-    }
-
-    /// Changes the span's extension of this type. The default is added if there is none. `change` also
-    /// gets the span, from which its parent can be found.
-    pub(crate) fn change<T: Default + Send + Sync + 'static>(
+    /// What `run` makes of the span's extension of this type, as [`Lookup`]'s.
+    pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
         &self,
-        change: impl FnOnce(&mut T, &dyn Lookup),
-    ) {
-        let mut change = Some(change);
-        self.lookup.lend(Which::This(self.id), &mut |mut extensions, found| {
-            if extensions.get_mut::<T>().is_none() {
-                extensions.insert(T::default());
-            }
-            if let Some((extension, change)) = extensions.get_mut().zip(change.take()) {
-                change(extension, found);
-            }
-        });
+        run: impl FnOnce(&mut T, &dyn Lookup) -> R,
+    ) -> Option<R> {
+        self.lookup.extension(Which::This(self.id), run)
     }
 }
 

@@ -53,11 +53,13 @@ pub(crate) struct UnixOffset {
     found_ns: AtomicU64,
 }
 
-impl UnixOffset {
-    pub(crate) const fn new() -> Self {
+impl Default for UnixOffset {
+    fn default() -> Self {
         Self { offset_ns: AtomicI64::new(0), found_ns: AtomicU64::new(u64::MAX) }
     }
+}
 
+impl UnixOffset {
     /// The offset at `now_ns`. If it is old, `ask` tells the present one.
     #[inline]
     pub(crate) fn get(&self, now_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
@@ -92,7 +94,7 @@ mod tests {
     #[test]
     fn ordering_a_thread_that_sees_a_sample_sees_its_offset() {
         for _ in 0..8 {
-            let offset = UnixOffset::new();
+            let offset = UnixOffset::default();
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| assert_eq!(offset.get(5, || 7), 7));

@@ -7,7 +7,7 @@ use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
 use super::table::SLOTS;
-use super::{Histograms, Measure, is_field};
+use super::{Histograms, Measure, NAME, TARGET};
 use crate::open_spans::{OpenSpans, Slots};
 use crate::sink::{Sink, Span};
 use crate::timing::SpanTimes;
@@ -29,7 +29,7 @@ fn unpack(packed: u64, span: &Id) -> Option<usize> {
 
 impl Sink for Histograms {
     fn joined(&mut self, _: &Arc<OpenSpans>) {
-        self.open = self.table.labels.iter().any(|label| is_field(label)).then(|| Arc::new(Slots::new()));
+        self.open = self.table.labels.iter().any(|label| !matches!(*label, NAME | TARGET)).then(Arc::default);
     }
 
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {

@@ -151,19 +151,15 @@ impl Recorder {
         })
     }
 
-    fn names(&self, metadata: &Metadata<'_>) -> String {
-        let location = metadata.file().zip(metadata.line()).filter(|_| self.settings.has_locations);
-        let location = location.map(|(file, line)| format!("{file}:{line}")).unwrap_or_default();
-        [metadata.name(), metadata.target(), &location].join("\0")
-    }
-
     /// Makes sure that [`callsite`](Self::callsite) knows it.
     #[cold]
     pub(crate) fn add_callsite(&self, address: usize, metadata: &'static Metadata<'static>) {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(entry) = callsites.entry(address)
         {
-            let names = entry.insert(self.names(metadata).into());
+            let location = metadata.file().zip(metadata.line()).filter(|_| self.settings.has_locations);
+            let location = location.map(|(file, line)| format!("{file}:{line}")).unwrap_or_default();
+            let names = entry.insert([metadata.name(), metadata.target(), &location].join("\0").into());
             if let Some(file) = &self.file {
                 file.add_names(address, names);
             }
@@ -378,15 +374,15 @@ impl<S: TraceSink> Sink for S {
         }
         // The extensions are not locked while values are formatted: a value's `Debug` may use them.
         let fields = has_fields.then(|| Fields::of(|visit| attributes.record(visit)));
-        span.change(|recorded: &mut Recorded, found| {
+        span.extension(|recorded: &mut Recorded, found| {
             if let Some(fields) = fields {
                 recorded.fields = SpanFields::new(fields);
             }
             if has_requests {
                 // Another recorder may have numbered the request.
                 if recorded.request == 0 {
-                    let parents = |parent: &mut Recorded| parent.request;
-                    let parents = found.extension(Which::ParentOf(span.id), parents);
+                    let parent = Which::ParentOf(span.id);
+                    let parents = found.extension(parent, |parent: &mut Recorded, _| parent.request);
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_request);
                 }
                 let text = recorded.fields.text.as_deref().filter(|_| has_fields).unwrap_or_default();
@@ -402,7 +398,7 @@ impl<S: TraceSink> Sink for S {
             return;
         }
         let values = Fields::of(|visit| values.record(visit));
-        span.extension(|recorded: &mut Recorded| recorded.fields.add(values));
+        span.extension(|recorded: &mut Recorded, _| recorded.fields.add(values));
         let _ = thread_recorder::with(recorder, |own, _| own.change(span.id));
     }
 
@@ -411,7 +407,7 @@ impl<S: TraceSink> Sink for S {
             return; // another sink does
         }
         let recorder = self.recorder();
-        let text = || span.extension(|recorded: &mut Recorded| recorded.fields.text.clone());
+        let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
         let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
         let _ = thread_recorder::with(recorder, |own, recorder| {
             own.enter(recorder, span.id, span.metadata, ns, text);
@@ -420,7 +416,7 @@ impl<S: TraceSink> Sink for S {
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
         if self.wants_enters() {
-            let later = || span.extension(|recorded: &mut Recorded| recorded.fields.later());
+            let later = || span.extension(|recorded: &mut Recorded, _| recorded.fields.later());
             let later = || later().unwrap_or_default();
             let _ = thread_recorder::with(self.recorder(), |own, recorder| {
                 own.exit(recorder, span.id, ns, later)
@@ -431,7 +427,7 @@ impl<S: TraceSink> Sink for S {
     fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
         let recorder = self.recorder();
         let text = &event_text(event);
-        let request = || lookup.extension(Which::Around(event), |around: &mut Recorded| around.request);
+        let request = || lookup.extension(Which::Around(event), |around: &mut Recorded, _| around.request);
         let id = if recorder.has_requests() { request().unwrap_or(0) } else { 0 };
         thread_recorder::record(
             recorder,
@@ -446,11 +442,11 @@ impl<S: TraceSink> Sink for S {
             return;
         }
         let has_fields = recorder.has_fields(span.metadata);
-        let begun = |recorded: &mut Recorded| {
+        let begun = span.extension(|recorded: &mut Recorded, _| {
             let later = if has_fields { recorded.fields.later() } else { String::new() };
             recorded.is_begun.then_some((recorded.request, later))
-        };
-        if let Some((id, text)) = span.extension(begun).flatten() {
+        });
+        if let Some((id, text)) = begun.flatten() {
             let record = Record { id, text: &text, ..Record::new(Kind::AsyncEnd, times.closed_ns) };
             thread_recorder::record(recorder, span.metadata, record);
         }
