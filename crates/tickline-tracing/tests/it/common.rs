@@ -1,7 +1,7 @@
 //! A clock that is moved by hand, and a place where the times of closed spans are kept.
 
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
 use tickline_tracing::source::TimeSource;
@@ -18,20 +18,16 @@ pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
 pub struct Hand(Arc<Mutex<[u64; 2]>>);
 
 impl Hand {
-    fn hands(&self) -> MutexGuard<'_, [u64; 2]> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn advance_ns(&self, ns: u64) {
-        self.hands()[0] += ns;
+        self.0.lock().unwrap()[0] += ns;
     }
 
     pub fn set_ns(&self, ns: u64) {
-        self.hands()[0] = ns;
+        self.0.lock().unwrap()[0] = ns;
     }
 
     pub fn set_unix_back_ns(&self, ns: u64) {
-        self.hands()[1] = ns;
+        self.0.lock().unwrap()[1] = ns;
     }
 
     /// Runs `run` with a layer of this clock, and one sink.
@@ -42,11 +38,11 @@ impl Hand {
 
 impl TimeSource for Hand {
     fn now_ns(&self) -> u64 {
-        self.hands()[0]
+        self.0.lock().unwrap()[0]
     }
 
     fn unix_offset_ns(&self) -> i64 {
-        (UNIX_OFFSET_NS - self.hands()[1]).cast_signed()
+        (UNIX_OFFSET_NS - self.0.lock().unwrap()[1]).cast_signed()
     }
 }
 
@@ -68,16 +64,12 @@ impl Closed {
     pub fn sink(&self) -> Callback {
         let all = Arc::clone(&self.0);
         Callback::new(move |span| {
-            all.lock().unwrap_or_else(PoisonError::into_inner).push((span.name(), *span.times()));
+            all.lock().unwrap().push((span.name(), *span.times()));
         })
     }
 
     pub fn all(&self) -> Vec<(&'static str, SpanTimes)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    pub fn names(&self) -> Vec<&'static str> {
-        self.all().into_iter().map(|(name, _)| name).collect()
+        self.0.lock().unwrap().clone()
     }
 
     /// The times of the only span of that name.
@@ -110,7 +102,7 @@ pub struct Kept(Arc<Mutex<Vec<u8>>>);
 
 impl Kept {
     pub fn bytes(&self) -> Vec<u8> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().unwrap().clone()
     }
 
     pub fn text(&self) -> String {
@@ -120,7 +112,7 @@ impl Kept {
 
 impl Write for Kept {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 

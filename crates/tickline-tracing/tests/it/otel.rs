@@ -3,16 +3,14 @@
 //! The clock is moved by hand, from the first nanosecond of 2026 on, so a time by `SystemTime::now`
 //! is seen.
 
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::common::{Closed, Hand, UNIX_OFFSET_NS, spawn};
+use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
 use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, Value};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider, SpanData};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::otel::{OtelTimes, TimedTracer};
-use tickline_tracing::source::{GlobalClock, TimeSource};
 use tracing::{debug_span, info, info_span, subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::LevelFilter;
@@ -24,8 +22,8 @@ fn at(monotonic_ns: u64) -> SystemTime {
 }
 
 /// What is exported of the spans of `run`: with a timing layer, if its times are to go to `closed`.
-fn exported<T: TimeSource + Clone>(
-    clock: &T,
+fn exported(
+    clock: &Hand,
     closed: Option<&Closed>,
     is_activated: bool,
     run: impl FnOnce(&TimedTracer<SdkTracer>),
@@ -166,18 +164,4 @@ fn a_clock_that_is_set_changes_no_duration() {
     });
     check(span(&spans, "first"), 0, &[("told", 5_000_000_000)], 5_000_000_000);
     check(span(&spans, "second"), 2_000_000_000, &[], 2_000_000_000);
-}
-
-/// Each span has its own times, whatever other threads do meanwhile.
-#[test]
-fn threads_keep_their_times_apart() {
-    let spans = exported(&GlobalClock, None, true, |_| {
-        let work = || (0..500).for_each(|_| info_span!("work").in_scope(|| info!("told")));
-        thread::scope(|scope| (0..4).for_each(|_| _ = spawn(scope, "", work)));
-    });
-    assert_eq!(spans.len(), 2_000);
-    for span in spans {
-        let told = span.events.iter().next().unwrap().timestamp;
-        assert!(span.events.len() == 1 && span.start_time <= told && told <= span.end_time, "{span:?}");
-    }
 }
