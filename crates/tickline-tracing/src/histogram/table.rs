@@ -5,7 +5,7 @@
 //!
 //! A callsite's spans often have the same values, one after the other. A thread therefore compares
 //! a span's values with those of the callsite's last span, and looks for the series only if one of
-//! them differs. It compares numbers without making text of them.
+//! them differs.
 
 use core::cell::Cell;
 use core::fmt;
@@ -51,11 +51,8 @@ pub(super) struct ThreadCounts {
     /// The table's address. No other has it as long as this refers to the table.
     address: usize,
     table: Weak<Table>,
-    callsites: Vec<Callsite>,
-    /// Their indices, by the address of the metadata; `None` if the callsite lacks a field.
-    by_address: FxHashMap<usize, Option<usize>>,
-    /// Address and index of the last one, which is often the next.
-    last: (usize, usize),
+    /// By the address of the metadata; `None` if the callsite lacks a field.
+    callsites: FxHashMap<usize, Option<Callsite>>,
     /// By the series' index.
     counts: Box<[Option<Arc<Counts>>]>,
     next: Option<Box<ThreadCounts>>,
@@ -83,8 +80,6 @@ struct Known {
     /// The bit of the label; 0 if the field is none.
     label: u64,
     text: String,
-    /// If it was recorded as a number: whether as `i64`, and its bits.
-    number: Option<(bool, u64)>,
 }
 
 thread_local! {
@@ -197,7 +192,7 @@ impl Callsite {
         for (label, index) in labels.iter().enumerate() {
             values.get_mut(*index).into_iter().for_each(|value| value.label = 1 << label);
         }
-        let fixed = |text: &str| Known { text: text.to_owned(), ..Known::default() };
+        let fixed = |text: &str| Known { label: 0, text: text.to_owned() };
         values.extend([metadata.name(), metadata.target()].map(fixed));
         Some(Self { values, labels, given: 0, taken: 0, index: None })
     }
@@ -210,40 +205,18 @@ impl Callsite {
         Some(value)
     }
 
-    #[inline]
-    fn record_number(&mut self, field: &Field, number: impl itoa::Integer, bits: (bool, u64)) {
-        let Some(value) = self.value(field) else { return };
-        if value.number != Some(bits) {
-            value.set_number(number, bits);
-            self.index = None;
-        }
-    }
-
     /// The series of the values that were taken. The others are empty.
     #[inline(never)]
     fn look_up(&mut self, table: &Table) -> usize {
         self.given = self.taken;
         for value in &mut self.values {
             if value.label & !self.given != 0 {
-                value.set("", None);
+                value.text.clear();
             }
         }
         let index = table.index(self.labels.iter().map(|index| &*self.values[*index].text));
         self.index = Some(index);
         index
-    }
-}
-
-impl Known {
-    #[inline(never)]
-    fn set(&mut self, text: &str, number: Option<(bool, u64)>) {
-        text.clone_into(&mut self.text);
-        self.number = number;
-    }
-
-    #[inline(never)]
-    fn set_number(&mut self, number: impl itoa::Integer, bits: (bool, u64)) {
-        self.set(itoa::Buffer::new().format(number), Some(bits));
     }
 }
 
@@ -257,17 +230,17 @@ impl Visit for Callsite {
     fn record_str(&mut self, field: &Field, text: &str) {
         let Some(value) = self.value(field) else { return };
         if value.text != text {
-            value.set(text, None);
+            text.clone_into(&mut value.text);
             self.index = None;
         }
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.record_number(field, value, (true, value.cast_unsigned()));
+        self.record_str(field, itoa::Buffer::new().format(value));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.record_number(field, value, (false, value));
+        self.record_str(field, itoa::Buffer::new().format(value));
     }
 }
 
@@ -279,21 +252,8 @@ impl ThreadCounts {
         table: &Table,
         metadata: &'static Metadata<'static>,
     ) -> Option<&mut Callsite> {
-        if self.last.0 != ptr::from_ref(metadata).addr() {
-            self.last = self.find(table, metadata)?;
-        }
-        self.callsites.get_mut(self.last.1)
-    }
-
-    /// Not inlined: its code between that of each span cost 8 ns a span (`spans`, AMD Zen 3).
-    #[inline(never)]
-    fn find(&mut self, table: &Table, metadata: &'static Metadata<'static>) -> Option<(usize, usize)> {
-        let address = ptr::from_ref(metadata).addr();
-        let index = *self.by_address.entry(address).or_insert_with(|| {
-            self.callsites.push(Callsite::new(table, metadata)?);
-            Some(self.callsites.len() - 1)
-        });
-        Some((address, index?))
+        let new = || Callsite::new(table, metadata);
+        self.callsites.entry(ptr::from_ref(metadata).addr()).or_insert_with(new).as_mut()
     }
 
     /// The index of a span's series, if it counts: one that has the values of series `before`, or
@@ -311,7 +271,7 @@ impl ThreadCounts {
         if let Some(before) = before.and_then(|before| table.slots[before].get()) {
             (callsite.taken, callsite.index) = (u64::MAX, None);
             for (index, text) in callsite.labels.iter().zip(&before.values) {
-                callsite.values[*index].set(text, None);
+                text.clone_into(&mut callsite.values[*index].text);
             }
         }
         record(callsite);
