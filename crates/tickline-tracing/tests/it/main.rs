@@ -6,18 +6,15 @@
     reason = "a test fails by it; not all features need all"
 )]
 
-#[cfg(all(unix, feature = "chrome"))]
+#[cfg(unix)]
 mod black_box;
-#[cfg(feature = "chrome")]
 mod chrome;
 mod common;
-#[cfg(feature = "chrome")]
 mod flight;
-#[cfg(feature = "fmt")]
 mod formats;
 #[cfg(feature = "opentelemetry-0-33")]
 mod otel;
-#[cfg(all(unix, feature = "running", feature = "histogram"))]
+#[cfg(all(unix, feature = "running"))]
 mod running;
 mod sinks;
 mod spans;

@@ -1,62 +1,63 @@
 //! Histograms, close events, and sinks side by side.
 
+use std::cell::Cell;
+use std::fmt;
+use std::io::Write;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
-use crate::common::{Hand, timed};
-use tickline_tracing::{Callback, SpanTimingLayer};
+use crate::common::{Hand, Kept, spawn, timed};
+use tickline_tracing::histogram::{Histograms, Measure, Summary};
+use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
+use tracing::field::Empty;
 use tracing::{Subscriber, info_span, trace_span};
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::registry::LookupSpan;
 
-#[cfg(feature = "fmt")]
-mod close_events {
-    use super::*;
-    use crate::common::Kept;
-    use tickline_tracing::CloseEvents;
-
-    /// `fmt`, which writes its lines there.
-    fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(kept: &Kept) -> impl Layer<S> + use<S> {
-        let kept = kept.clone();
-        let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).with_ansi(false);
-        layer.with_writer(move || kept.clone())
-    }
-
-    #[test]
-    fn they_are_like_those_of_fmt() {
-        let (hand, all, few) = (Hand::default(), Kept::default(), Kept::default());
-        let timing = SpanTimingLayer::from_source(hand.clone()).with_sink(CloseEvents::new());
-        // On either side of the layer, and with a filter of its own.
-        let subscriber =
-            registry().with(lines(&all)).with(timing).with(lines(&few).with_filter(LevelFilter::INFO));
-        tracing::subscriber::with_default(subscriber, || {
-            let span = info_span!("work");
-            span.in_scope(|| {
-                hand.advance_ns(1_500);
-                trace_span!("detail").in_scope(|| hand.advance_ns(12));
-            });
-            hand.advance_ns(2_000_000);
-        });
-        let work = " INFO work: close time.busy=1.51\u{b5}s time.idle=2.00ms\n";
-        let detail = "TRACE work:detail: close time.busy=12.00ns time.idle=0.00ns\n";
-        assert_eq!(all.text(), [detail, work].concat());
-        assert_eq!(few.text(), work);
-    }
-
-    /// The span's own subscriber gets the event, even if another one is the default where the span
-    /// is closed.
-    #[test]
-    fn a_close_event_goes_to_the_subscriber_of_its_span() {
-        let (home, elsewhere) = (Kept::default(), Kept::default());
-        let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
-        let dispatch = tracing::Dispatch::new(registry().with(timing).with(lines(&home)));
-        let span = tracing::dispatcher::with_default(&dispatch, || info_span!("work"));
-        tracing::subscriber::with_default(registry().with(lines(&elsewhere)), || drop(span));
-        assert_eq!((home.text().lines().count(), elsewhere.text().as_str()), (1, ""));
-    }
+/// `fmt`, which writes its lines there.
+fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(kept: &Kept) -> impl Layer<S> + use<S> {
+    let kept = kept.clone();
+    let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).with_ansi(false);
+    layer.with_writer(move || kept.clone())
 }
 
+#[test]
+fn they_are_like_those_of_fmt() {
+    let (hand, all, few) = (Hand::default(), Kept::default(), Kept::default());
+    let timing = SpanTimingLayer::from_source(hand.clone()).with_sink(CloseEvents::new());
+    // On either side of the layer, and with a filter of its own.
+    let subscriber =
+        registry().with(lines(&all)).with(timing).with(lines(&few).with_filter(LevelFilter::INFO));
+    tracing::subscriber::with_default(subscriber, || {
+        let span = info_span!("work");
+        span.in_scope(|| {
+            hand.advance_ns(1_500);
+            trace_span!("detail").in_scope(|| hand.advance_ns(12));
+        });
+        hand.advance_ns(2_000_000);
+    });
+    let work = " INFO work: close time.busy=1.51\u{b5}s time.idle=2.00ms\n";
+    let detail = "TRACE work:detail: close time.busy=12.00ns time.idle=0.00ns\n";
+    assert_eq!(all.text(), [detail, work].concat());
+    assert_eq!(few.text(), work);
+}
+
+/// The span's own subscriber gets the event, even if another one is the default where the span
+/// is closed.
+#[test]
+fn a_close_event_goes_to_the_subscriber_of_its_span() {
+    let (home, elsewhere) = (Kept::default(), Kept::default());
+    let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
+    let dispatch = tracing::Dispatch::new(registry().with(timing).with(lines(&home)));
+    let span = tracing::dispatcher::with_default(&dispatch, || info_span!("work"));
+    tracing::subscriber::with_default(registry().with(lines(&elsewhere)), || drop(span));
+    assert_eq!((home.text().lines().count(), elsewhere.text().as_str()), (1, ""));
+}
 /// A callback gets the values recorded last. Fields that were not chosen, or that the span does not
 /// have, have no value.
 #[test]
@@ -77,214 +78,197 @@ fn callbacks_see_the_fields_that_they_chose() {
     assert_eq!(*seen.lock().unwrap(), expected.map(|fields| fields.map(|text| text.map(str::to_owned))));
 }
 
-#[cfg(feature = "histogram")]
-mod histograms {
-    use super::*;
-    use crate::common::spawn;
-    use std::cell::Cell;
-    use std::fmt;
-    use std::io::Write;
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::process::{Command, Stdio};
-    use std::thread;
-    use std::time::Duration;
-    use tickline_tracing::histogram::{Histograms, Measure, Summary};
-    use tracing::field::Empty;
+fn by(labels: &'static [&'static str]) -> Histograms {
+    Histograms::new(Measure::Total).labels(labels)
+}
 
-    fn by(labels: &'static [&'static str]) -> Histograms {
-        Histograms::new(Measure::Total).labels(labels)
-    }
+/// The labels' values of the spans of `run`, and how many have them.
+fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
+    timed(histograms.clone(), run);
+    let line = |summary: Summary| format!("{}: {}", summary.values.join(","), summary.count);
+    histograms.summaries().into_iter().map(line).collect()
+}
 
-    /// The labels' values of the spans of `run`, and how many have them.
-    fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
-        timed(histograms.clone(), run);
-        let line = |summary: Summary| format!("{}: {}", summary.values.join(","), summary.count);
-        histograms.summaries().into_iter().map(line).collect()
-    }
-
-    #[test]
-    fn quantiles_of_each_name() {
-        let (hand, all) =
-            (Hand::default(), [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new));
-        let layer = SpanTimingLayer::from_source(hand.clone());
-        let layer = all.iter().fold(layer, |layer, histograms| layer.with_sink(histograms.clone()));
-        tracing::subscriber::with_default(registry().with(layer), || {
-            for thousand in 1..=1_000 {
-                let span = info_span!("even");
-                span.in_scope(|| hand.advance_ns(1_000 * thousand));
-                hand.advance_ns(5);
-            }
-            info_span!("once").in_scope(|| hand.advance_ns(77));
-            info_span!("once").in_scope(|| hand.advance_ns(77));
-        });
-        let [busy, total, idle] = all.map(|histograms| histograms.summaries());
-        let even = &busy[0];
-        let of_even =
-            [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)];
-        let others = [(busy[1].max, 77.0), (total[1].p50, 77.0), (idle[0].p50, 5.0)];
-        for (measured, ns) in of_even.into_iter().chain(others) {
-            let ratio = measured.as_secs_f64() * 1e9 / ns;
-            assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
+#[test]
+fn quantiles_of_each_name() {
+    let (hand, all) = (Hand::default(), [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new));
+    let layer = SpanTimingLayer::from_source(hand.clone());
+    let layer = all.iter().fold(layer, |layer, histograms| layer.with_sink(histograms.clone()));
+    tracing::subscriber::with_default(registry().with(layer), || {
+        for thousand in 1..=1_000 {
+            let span = info_span!("even");
+            span.in_scope(|| hand.advance_ns(1_000 * thousand));
+            hand.advance_ns(5);
         }
-        assert_eq!([even.count, busy[1].count], [1_000, 2]);
+        info_span!("once").in_scope(|| hand.advance_ns(77));
+        info_span!("once").in_scope(|| hand.advance_ns(77));
+    });
+    let [busy, total, idle] = all.map(|histograms| histograms.summaries());
+    let even = &busy[0];
+    let of_even = [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)];
+    let others = [(busy[1].max, 77.0), (total[1].p50, 77.0), (idle[0].p50, 5.0)];
+    for (measured, ns) in of_even.into_iter().chain(others) {
+        let ratio = measured.as_secs_f64() * 1e9 / ns;
+        assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
     }
+    assert_eq!([even.count, busy[1].count], [1_000, 2]);
+}
 
-    /// Calls this when it is formatted.
-    struct Calls<F>(F);
+/// Calls this when it is formatted.
+struct Calls<F>(F);
 
-    impl<F: Fn()> fmt::Debug for Calls<F> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            (self.0)();
-            f.write_str("/c")
-        }
+impl<F: Fn()> fmt::Debug for Calls<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0)();
+        f.write_str("/c")
     }
+}
 
-    /// Also if a span moves between threads, if its values are recorded there, if it ends while
-    /// another one's are formatted, if to format one of the span before panicked, and if the
-    /// callsite's last span had other values, or none.
-    #[test]
-    fn spans_count_by_target_or_by_the_values_of_fields() {
-        let spans = || {
-            for number in 0..30_u64 {
-                let route = if number % 3 == 0 { "/a" } else { "/b" };
-                let span = info_span!("request", route, status = Empty);
-                thread::scope(|scope| {
-                    scope.spawn(|| span.record("status", 200 + i64::from(number % 2 == 0)));
-                });
-                thread::spawn(|| drop(span)).join().unwrap();
-                drop(info_span!(target: "elsewhere", "other", status = 500));
-            }
-            let inside = Cell::new(Some(info_span!("request", route = "inside", status = 0)));
-            drop(info_span!("request", status = "none", route = ?Calls(|| drop(inside.take()))));
-            for (status, panics) in [(1, false), (2, true), (2, false)] {
-                let route = Calls(|| assert!(!panics));
-                let span = || drop(info_span!("request", status, route = ?route));
-                _ = catch_unwind(AssertUnwindSafe(span));
-            }
-            let mut kept = Vec::new();
-            for (status, records) in [(1, false), (2, true), (2, false), (0, false), (2, false)] {
-                kept.push(info_span!("request", route = true, status = (status > 0).then_some(status)));
-                if records {
-                    kept[0].record("route", "/d");
-                }
-            }
-        };
-        let lines = [
-            "/a,request,200: 5",
-            "/a,request,201: 5",
-            "/b,request,200: 10",
-            "/b,request,201: 10",
-            "/c,request,1: 1",
-            "/c,request,2: 1",
-            "/c,request,none: 1",
-            "/d,request,1: 1",
-            "inside,request,0: 1",
-            "true,request,: 1",
-            "true,request,2: 3",
-        ];
-        assert_eq!(counted(by(&["route", "span", "status"]), spans), lines);
-        assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 40")]);
-        assert_eq!(counted(by(&[]), spans), [": 70"]);
-    }
-
-    /// All threads together have so many series, and no span is lost beyond.
-    #[test]
-    fn values_beyond_the_limit_count_together() {
-        let spans = || {
-            drop(info_span!("span", thread = "(other)", value = "(other)"));
+/// Also if a span moves between threads, if its values are recorded there, if it ends while
+/// another one's are formatted, if to format one of the span before panicked, and if the
+/// callsite's last span had other values, or none.
+#[test]
+fn spans_count_by_target_or_by_the_values_of_fields() {
+    let spans = || {
+        for number in 0..30_u64 {
+            let route = if number % 3 == 0 { "/a" } else { "/b" };
+            let span = info_span!("request", route, status = Empty);
             thread::scope(|scope| {
-                for thread in 0..2 {
-                    let span = move |value| (0..2).for_each(|_| drop(info_span!("span", thread, value)));
-                    spawn(scope, "", move || (0..700).for_each(span));
-                }
+                scope.spawn(|| span.record("status", 200 + i64::from(number % 2 == 0)));
             });
-        };
-        let histograms = by(&["thread", "value"]);
-        let lines = counted(histograms.clone(), spans);
-        let all: u64 = histograms.summaries().iter().map(|summary| summary.count).sum();
-        assert_eq!((lines.len(), all), (1_001, 2_801));
-        let others = lines.iter().filter(|line| line.starts_with("(other),(other): "));
-        assert_eq!(others.count(), 1);
-    }
-
-    /// Each of two threads replaces the span's series.
-    #[test]
-    fn values_that_two_threads_record_at_once_all_count() {
-        let record = || {
-            for _ in 0..100 {
-                let span = info_span!("request", route = Empty, status = Empty);
-                thread::scope(|scope| {
-                    scope.spawn(|| (0..10).for_each(|route| _ = span.record("route", route)));
-                    scope.spawn(|| (0..10).for_each(|status| _ = span.record("status", status)));
-                });
+            thread::spawn(|| drop(span)).join().unwrap();
+            drop(info_span!(target: "elsewhere", "other", status = 500));
+        }
+        let inside = Cell::new(Some(info_span!("request", route = "inside", status = 0)));
+        drop(info_span!("request", status = "none", route = ?Calls(|| drop(inside.take()))));
+        for (status, panics) in [(1, false), (2, true), (2, false)] {
+            let route = Calls(|| assert!(!panics));
+            let span = || drop(info_span!("request", status, route = ?route));
+            _ = catch_unwind(AssertUnwindSafe(span));
+        }
+        let mut kept = Vec::new();
+        for (status, records) in [(1, false), (2, true), (2, false), (0, false), (2, false)] {
+            kept.push(info_span!("request", route = true, status = (status > 0).then_some(status)));
+            if records {
+                kept[0].record("route", "/d");
             }
-        };
-        assert_eq!(counted(by(&["route", "status"]), record), ["9,9: 100"]);
-    }
+        }
+    };
+    let lines = [
+        "/a,request,200: 5",
+        "/a,request,201: 5",
+        "/b,request,200: 10",
+        "/b,request,201: 10",
+        "/c,request,1: 1",
+        "/c,request,2: 1",
+        "/c,request,none: 1",
+        "/d,request,1: 1",
+        "inside,request,0: 1",
+        "true,request,: 1",
+        "true,request,2: 3",
+    ];
+    assert_eq!(counted(by(&["route", "span", "status"]), spans), lines);
+    assert_eq!(counted(by(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 40")]);
+    assert_eq!(counted(by(&[]), spans), [": 70"]);
+}
 
-    /// Two subscribers number their spans alike.
-    #[test]
-    fn spans_of_two_subscribers_are_kept_apart() {
-        let (histograms, mut first) = (by(&["route"]), None);
-        counted(histograms.clone(), || first = Some(info_span!("request", route = "/a")));
-        let second = || {
-            let span = info_span!("request", route = "/b");
-            assert_eq!(first.take().unwrap().id(), span.id());
-        };
-        assert_eq!(counted(histograms, second), ["/a: 1", "/b: 1"]);
-    }
-
-    /// Symptom: by a field, the table's heading was `span`.
-    #[test]
-    fn the_table_has_a_column_for_each_label() {
-        let (hand, histograms) = (Hand::default(), by(&["route", "status"]));
-        hand.timed(histograms.clone(), || {
-            info_span!("request", route = "/a", status = 404).in_scope(|| hand.advance_ns(100));
-        });
-        assert_eq!(
-            histograms.to_string(),
-            "route status      count        p50        p90        p99      p99.9        max\n\
-             /a    404             1   100.00ns   100.00ns   100.00ns   100.00ns   100.00ns"
-        );
-    }
-
-    /// Buckets are exact at their bounds, and a reset makes no counter smaller. Prometheus' own
-    /// program prints what it does not like in the text.
-    #[test]
-    fn prometheus_gets_buckets_that_only_grow() {
-        let (hand, histograms) = (Hand::default(), by(&["http.route", "status"]));
-        let histograms = histograms.buckets([2_000, 1_000, 2_000].map(Duration::from_micros));
-        hand.timed(histograms.clone(), || {
-            for ns in [1_000_000, 1_000_001, 2_000_000, 2_000_001] {
-                histograms.reset();
-                let span = info_span!("request", http.route = "a\"b\\c\nd", status = 200);
-                span.in_scope(|| hand.advance_ns(ns));
+/// All threads together have so many series, and no span is lost beyond.
+#[test]
+fn values_beyond_the_limit_count_together() {
+    let spans = || {
+        drop(info_span!("span", thread = "(other)", value = "(other)"));
+        thread::scope(|scope| {
+            for thread in 0..2 {
+                let span = move |value| (0..2).for_each(|_| drop(info_span!("span", thread, value)));
+                spawn(scope, "", move || (0..700).for_each(span));
             }
         });
-        assert_eq!(histograms.summaries()[0].count, 1);
-        let text = histograms.prometheus("http_request_seconds");
-        let pairs = r#"http_route="a\"b\\c\nd",status="200""#;
-        let lines = [
-            "# HELP http_request_seconds The total time of spans, seconds.".to_owned(),
-            "# TYPE http_request_seconds histogram".to_owned(),
-            format!("http_request_seconds_bucket{{{pairs},le=\"0.001\"}} 1"),
-            format!("http_request_seconds_bucket{{{pairs},le=\"0.002\"}} 3"),
-            format!("http_request_seconds_bucket{{{pairs},le=\"+Inf\"}} 4"),
-            format!("http_request_seconds_sum{{{pairs}}} 0.006000002"),
-            format!("http_request_seconds_count{{{pairs}}} 4"),
-        ];
-        assert_eq!(text.lines().collect::<Vec<_>>(), lines);
-        let unlabelled = by(&[]);
-        counted(unlabelled.clone(), || drop(info_span!("work")));
-        let text = text + &unlabelled.prometheus("all_seconds");
-        assert!(text.ends_with("\nall_seconds_count 1\n"), "{text}");
-        let mut promtool = Command::new("promtool");
-        promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
-        let Ok(mut promtool) = promtool.spawn() else {
-            return eprintln!("SKIPPED: there is no promtool (Debian's package prometheus)");
-        };
-        promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
-        let output = promtool.wait_with_output().unwrap();
-        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
-    }
+    };
+    let histograms = by(&["thread", "value"]);
+    let lines = counted(histograms.clone(), spans);
+    let all: u64 = histograms.summaries().iter().map(|summary| summary.count).sum();
+    assert_eq!((lines.len(), all), (1_001, 2_801));
+    let others = lines.iter().filter(|line| line.starts_with("(other),(other): "));
+    assert_eq!(others.count(), 1);
+}
+
+/// Each of two threads replaces the span's series.
+#[test]
+fn values_that_two_threads_record_at_once_all_count() {
+    let record = || {
+        for _ in 0..100 {
+            let span = info_span!("request", route = Empty, status = Empty);
+            thread::scope(|scope| {
+                scope.spawn(|| (0..10).for_each(|route| _ = span.record("route", route)));
+                scope.spawn(|| (0..10).for_each(|status| _ = span.record("status", status)));
+            });
+        }
+    };
+    assert_eq!(counted(by(&["route", "status"]), record), ["9,9: 100"]);
+}
+
+/// Two subscribers number their spans alike.
+#[test]
+fn spans_of_two_subscribers_are_kept_apart() {
+    let (histograms, mut first) = (by(&["route"]), None);
+    counted(histograms.clone(), || first = Some(info_span!("request", route = "/a")));
+    let second = || {
+        let span = info_span!("request", route = "/b");
+        assert_eq!(first.take().unwrap().id(), span.id());
+    };
+    assert_eq!(counted(histograms, second), ["/a: 1", "/b: 1"]);
+}
+
+/// Symptom: by a field, the table's heading was `span`.
+#[test]
+fn the_table_has_a_column_for_each_label() {
+    let (hand, histograms) = (Hand::default(), by(&["route", "status"]));
+    hand.timed(histograms.clone(), || {
+        info_span!("request", route = "/a", status = 404).in_scope(|| hand.advance_ns(100));
+    });
+    assert_eq!(
+        histograms.to_string(),
+        "route status      count        p50        p90        p99      p99.9        max\n\
+         /a    404             1   100.00ns   100.00ns   100.00ns   100.00ns   100.00ns"
+    );
+}
+
+/// Buckets are exact at their bounds, and a reset makes no counter smaller. Prometheus' own
+/// program prints what it does not like in the text.
+#[test]
+fn prometheus_gets_buckets_that_only_grow() {
+    let (hand, histograms) = (Hand::default(), by(&["http.route", "status"]));
+    let histograms = histograms.buckets([2_000, 1_000, 2_000].map(Duration::from_micros));
+    hand.timed(histograms.clone(), || {
+        for ns in [1_000_000, 1_000_001, 2_000_000, 2_000_001] {
+            histograms.reset();
+            let span = info_span!("request", http.route = "a\"b\\c\nd", status = 200);
+            span.in_scope(|| hand.advance_ns(ns));
+        }
+    });
+    assert_eq!(histograms.summaries()[0].count, 1);
+    let text = histograms.prometheus("http_request_seconds");
+    let pairs = r#"http_route="a\"b\\c\nd",status="200""#;
+    let lines = [
+        "# HELP http_request_seconds The total time of spans, seconds.".to_owned(),
+        "# TYPE http_request_seconds histogram".to_owned(),
+        format!("http_request_seconds_bucket{{{pairs},le=\"0.001\"}} 1"),
+        format!("http_request_seconds_bucket{{{pairs},le=\"0.002\"}} 3"),
+        format!("http_request_seconds_bucket{{{pairs},le=\"+Inf\"}} 4"),
+        format!("http_request_seconds_sum{{{pairs}}} 0.006000002"),
+        format!("http_request_seconds_count{{{pairs}}} 4"),
+    ];
+    assert_eq!(text.lines().collect::<Vec<_>>(), lines);
+    let unlabelled = by(&[]);
+    counted(unlabelled.clone(), || drop(info_span!("work")));
+    let text = text + &unlabelled.prometheus("all_seconds");
+    assert!(text.ends_with("\nall_seconds_count 1\n"), "{text}");
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
+    let Ok(mut promtool) = promtool.spawn() else {
+        return eprintln!("SKIPPED: there is no promtool (Debian's package prometheus)");
+    };
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = promtool.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr)), (Some(0), "".into()));
 }
