@@ -166,33 +166,6 @@ impl Histograms {
         self.table.all().into_iter().filter_map(summary).collect()
     }
 
-    /// The histograms in Prometheus' text format (0.0.4), as one metric of type `histogram`, in
-    /// seconds. Its name should therefore end in `_seconds`. A server sends the text with the
-    /// content type `text/plain; version=0.0.4`. Buckets, sums and counts only grow, also after a
-    /// [`reset`](Self::reset), so Prometheus adds them up over instances, and takes rates and
-    /// quantiles of any time:
-    ///
-    /// ```text
-    /// histogram_quantile(0.99, sum by (le, route) (rate(http_request_seconds_bucket[5m])))
-    /// ```
-    ///
-    /// A time counts in the bucket of the first bound that it does not exceed, to the ns. A sum may
-    /// lack a span that is just being counted.
-    ///
-    /// There are no native histograms: neither this format nor OpenMetrics 1.0 has them. They need
-    /// protobuf, or [OpenMetrics 2.0](https://prometheus.io/docs/specs/om/open_metrics_spec_2_0/),
-    /// whose status is "Experimental" (2.0.0-rc0, March 2026). Prometheus 3 can make native ones
-    /// with custom buckets of these (`convert_classic_histograms_to_nhcb`).
-    ///
-    /// # Panics
-    ///
-    /// If `metric` is empty, begins with a digit, or has other characters than ASCII letters,
-    /// digits and `_`.
-    #[must_use]
-    pub fn prometheus(&self, metric: &str) -> String {
-        prometheus::text(metric, self)
-    }
-
     /// Forgets what was recorded, for [`summaries`](Self::summaries) and the table, but not for
     /// [`prometheus`](Self::prometheus). A span that another thread is just closing may be
     /// forgotten, too.

@@ -2,30 +2,55 @@
 
 use super::{Histograms, MAX_LABELS};
 
-pub(super) fn text(metric: &str, histograms: &Histograms) -> String {
-    assert!(is_name(metric), "{metric:?} is not the name of a metric in Prometheus");
-    let Histograms { measure, table, .. } = histograms;
-    let measure = format!("{measure:?}").to_lowercase();
-    let mut text =
-        format!("# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n");
-    for series in table.all() {
-        let (sum_ns, times) = (series.sum_ns(), series.times());
-        let count: u64 = times.values().sum();
-        if count == 0 {
-            continue; // the values that a span had before the last were recorded
+impl Histograms {
+    /// The histograms in Prometheus' text format (0.0.4), as one metric of type `histogram`, in
+    /// seconds. Its name should therefore end in `_seconds`. A server sends the text with the
+    /// content type `text/plain; version=0.0.4`. Buckets, sums and counts only grow, also after a
+    /// [`reset`](Self::reset), so Prometheus adds them up over instances, and takes rates and
+    /// quantiles of any time:
+    ///
+    /// ```text
+    /// histogram_quantile(0.99, sum by (le, route) (rate(http_request_seconds_bucket[5m])))
+    /// ```
+    ///
+    /// A time counts in the bucket of the first bound that it does not exceed, to the ns. A sum may
+    /// lack a span that is just being counted.
+    ///
+    /// There are no native histograms: neither this format nor OpenMetrics 1.0 has them. They need
+    /// protobuf, or [OpenMetrics 2.0](https://prometheus.io/docs/specs/om/open_metrics_spec_2_0/),
+    /// whose status is "Experimental" (2.0.0-rc0, March 2026). Prometheus 3 can make native ones
+    /// with custom buckets of these (`convert_classic_histograms_to_nhcb`).
+    ///
+    /// # Panics
+    ///
+    /// If `metric` is empty, begins with a digit, or has other characters than ASCII letters,
+    /// digits and `_`.
+    #[must_use]
+    pub fn prometheus(&self, metric: &str) -> String {
+        assert!(is_name(metric), "{metric:?} is not the name of a metric in Prometheus");
+        let Histograms { measure, table, .. } = self;
+        let measure = format!("{measure:?}").to_lowercase();
+        let mut text =
+            format!("# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n");
+        for series in table.all() {
+            let (sum_ns, times) = (series.sum_ns(), series.times());
+            let count: u64 = times.values().sum();
+            if count == 0 {
+                continue; // the values that a span had before the last were recorded
+            }
+            let pair =
+                |(label, value): (&&str, &String)| format!("{}=\"{}\",", label_name(label), escaped(value));
+            let pairs: String = table.labels.iter().zip(&*series.values).map(pair).collect();
+            for bound_ns in &*table.bounds_ns {
+                let up_to: u64 = times.range(..=bound_ns).map(|(_, count)| count).sum();
+                text += &format!("{metric}_bucket{{{pairs}le=\"{}\"}} {up_to}\n", seconds(*bound_ns));
+            }
+            text += &format!("{metric}_bucket{{{pairs}le=\"+Inf\"}} {count}\n");
+            let pairs = pairs.strip_suffix(',').map(|pairs| format!("{{{pairs}}}")).unwrap_or_default();
+            text += &format!("{metric}_sum{pairs} {}\n{metric}_count{pairs} {count}\n", seconds(sum_ns));
         }
-        let pair =
-            |(label, value): (&&str, &String)| format!("{}=\"{}\",", label_name(label), escaped(value));
-        let pairs: String = table.labels.iter().zip(&*series.values).map(pair).collect();
-        for bound_ns in &*table.bounds_ns {
-            let up_to: u64 = times.range(..=bound_ns).map(|(_, count)| count).sum();
-            text += &format!("{metric}_bucket{{{pairs}le=\"{}\"}} {up_to}\n", seconds(*bound_ns));
-        }
-        text += &format!("{metric}_bucket{{{pairs}le=\"+Inf\"}} {count}\n");
-        let pairs = pairs.strip_suffix(',').map(|pairs| format!("{{{pairs}}}")).unwrap_or_default();
-        text += &format!("{metric}_sum{pairs} {}\n{metric}_count{pairs} {count}\n", seconds(sum_ns));
+        text
     }
-    text
 }
 
 /// Seconds, exactly, with a decimal at least. An `f64` does not have enough digits for all values.

@@ -429,10 +429,6 @@ mod tests {
         ring.push(&record);
     }
 
-    fn used_blocks(ring: &Ring) -> u64 {
-        ring.get(HeadWord::Used) / BLOCK
-    }
-
     /// The times of the instants, all of which must be whole, and the number of records before
     /// them.
     fn check(words: &[Word]) -> (Vec<u64>, u64) {
@@ -511,7 +507,7 @@ mod tests {
                     }
                     most = words.max(most);
                 }
-                let ((times, before), used) = (check(&ring.snapshot()), used_blocks(&ring));
+                let ((times, before), used) = (check(&ring.snapshot()), ring.get(HeadWord::Used) / BLOCK);
                 prop_assert_eq!(&times[..], &all[1 + index(before)..]);
                 prop_assert!(index(before) < young || used == 16, "{before} {young} of {used}");
                 prop_assert!(used <= 2 * most / BLOCK + 3, "{used} for {most}");

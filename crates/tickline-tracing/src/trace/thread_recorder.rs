@@ -43,8 +43,6 @@ struct Entered {
 pub(crate) struct ThreadRecorder {
     recorder: Weak<Recorder>,
     ring: Arc<Ring>,
-    /// The end of the records that the reader had taken when this thread last asked.
-    taken: u64,
     /// The callsites that this thread has recorded lately, so that it rarely takes the lock.
     known: [usize; 64],
     entered: Vec<Entered>,
@@ -113,7 +111,6 @@ fn join(recorders: &mut Vec<ThreadRecorder>, recorder: &Arc<Recorder>) -> Option
     recorders.push(ThreadRecorder {
         recorder: Arc::downgrade(recorder),
         ring: recorder.join()?,
-        taken: 0,
         known: [0; 64],
         entered: Vec::new(),
     });
@@ -239,8 +236,7 @@ impl ThreadRecorder {
     fn begin_block(&mut self, recorder: &Recorder, now_ns: u64) {
         self.ring.begin_block(now_ns, now_ns.saturating_sub(recorder.settings.kept_ns));
         if recorder.settings.when_full != WhenFull::Overwrite {
-            self.taken = self.ring.taken();
-            if self.ring.head() - self.taken > self.ring.capacity() / 4 {
+            if self.ring.head() - self.ring.taken() > self.ring.capacity() / 4 {
                 recorder.wake_reader();
             }
             return;
@@ -262,17 +258,9 @@ impl ThreadRecorder {
     /// Whether `words` fit. Room is kept for the ends of the spans that the thread is in, and for
     /// two blocks whose rest may stay unused.
     #[inline]
-    fn has_room(&mut self, recorder: &Recorder, words: u64) -> bool {
+    fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
         let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
-        let fits = |taken| self.ring.head() + words + kept <= taken + self.ring.capacity();
-        if fits(self.taken) {
-            return true;
-        }
-        loop {
-            self.taken = self.ring.taken();
-            if fits(self.taken) {
-                return true;
-            }
+        while self.ring.head() + words + kept > self.ring.taken() + self.ring.capacity() {
             if recorder.settings.when_full != WhenFull::Wait || recorder.has_ended() || recorder.is_in_child()
             {
                 return false;
@@ -280,5 +268,6 @@ impl ThreadRecorder {
             recorder.wake_reader();
             thread::sleep(WAIT);
         }
+        true
     }
 }
