@@ -133,11 +133,14 @@ impl dyn Lookup + '_ {
     }
 }
 
+/// What `tracing` knows of a callsite.
+pub(crate) type StaticMetadata = &'static Metadata<'static>;
+
 /// A span that something happens to. Its number and its metadata are at hand. Its extensions are in
 /// the registry, which may cost a lookup.
 pub struct Span<'a> {
     pub(crate) id: &'a Id,
-    pub(crate) metadata: &'static Metadata<'static>,
+    pub(crate) metadata: StaticMetadata,
     pub(crate) lookup: &'a dyn Lookup,
 }
 

@@ -3,8 +3,9 @@
 use core::time::Duration;
 
 use tickline::UnixTime;
-use tracing_core::Metadata;
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
+
+use crate::sink::StaticMetadata;
 
 /// A time in ns; the longest that fits, if it is longer.
 #[cfg(any(feature = "chrome", feature = "histogram"))]
@@ -16,7 +17,7 @@ pub(crate) fn as_ns(time: Duration) -> u64 {
 /// What is known of a span that is open.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenSpan {
-    pub(crate) metadata: &'static Metadata<'static>,
+    pub(crate) metadata: StaticMetadata,
     /// `CLOCK_MONOTONIC`, ns.
     pub(crate) created_ns: u64,
     /// The start of the present or last busy interval. `busy_ns` has the earlier ones.
@@ -31,7 +32,7 @@ pub(crate) struct OpenSpan {
 }
 
 impl OpenSpan {
-    pub(crate) const fn new(metadata: &'static Metadata<'static>, created_ns: u64) -> Self {
+    pub(crate) const fn new(metadata: StaticMetadata, created_ns: u64) -> Self {
         Self { metadata, created_ns, entered_ns: 0, exited_ns: 0, busy_ns: 0, depth: 0, enters: 0 }
     }
 

@@ -15,11 +15,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use rustc_hash::{FxHashMap, FxHasher};
-use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 
 use super::series::{Counts, Series};
 use super::{NAME, TARGET};
+use crate::sink::StaticMetadata;
 
 /// The most series, without that for all others.
 const MAX_SERIES: usize = 1_000;
@@ -180,7 +180,7 @@ impl Table {
 }
 
 impl Callsite {
-    fn new(table: &Table, metadata: &'static Metadata<'static>) -> Option<Self> {
+    fn new(table: &Table, metadata: StaticMetadata) -> Option<Self> {
         let fields = metadata.fields();
         let index = |label: &&str| match *label {
             NAME => Some(fields.len()),
@@ -247,11 +247,7 @@ impl Visit for Callsite {
 impl ThreadCounts {
     /// What is known of a callsite; `None` if it lacks a field.
     #[inline]
-    pub(super) fn callsite(
-        &mut self,
-        table: &Table,
-        metadata: &'static Metadata<'static>,
-    ) -> Option<&mut Callsite> {
+    pub(super) fn callsite(&mut self, table: &Table, metadata: StaticMetadata) -> Option<&mut Callsite> {
         let new = || Callsite::new(table, metadata);
         self.callsites.entry(ptr::from_ref(metadata).addr()).or_insert_with(new).as_mut()
     }
@@ -262,7 +258,7 @@ impl ThreadCounts {
     pub(super) fn index(
         &mut self,
         table: &Table,
-        metadata: &'static Metadata<'static>,
+        metadata: StaticMetadata,
         before: Option<usize>,
         record: impl FnOnce(&mut dyn Visit),
     ) -> Option<usize> {

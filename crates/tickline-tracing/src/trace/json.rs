@@ -105,19 +105,14 @@ impl<W: Write> Trace<W> {
         self.output.write_all(self.text.as_bytes())
     }
 
-    /// Writes a mark that says that `missing` of `what` are missing. With the thread number 0, it is
+    /// Writes a mark that says how many of `what` are missing. With the thread number 0, it is
     /// the process's mark.
-    pub(crate) fn write_mark(
-        &mut self,
-        thread: u64,
-        ns: u64,
-        missing: u64,
-        [what, key]: [&str; 2],
-    ) -> io::Result<()> {
+    pub(crate) fn write_mark(&mut self, thread: u64, ns: u64, count: u64, what: [&str; 2]) -> io::Result<()> {
+        let [what, key] = what;
         let scope = if thread == 0 { 'p' } else { 't' };
-        let mut text = format!(",\n{{\"name\":\"{missing} {what}\",\"ph\":\"i\",\"s\":\"{scope}\",");
+        let mut text = format!(",\n{{\"name\":\"{count} {what}\",\"ph\":\"i\",\"s\":\"{scope}\",");
         push_place(&mut text, &self.process, thread, ns);
-        text.push_str(&format!(",\"args\":{{\"{key}\":{missing}}}}}"));
+        text.push_str(&format!(",\"args\":{{\"{key}\":{count}}}}}"));
         self.output.write_all(text.as_bytes())
     }
 

@@ -19,7 +19,7 @@ use super::ring::Ring;
 use super::thread_recorder;
 use super::{Settings, Tracks, WhenFull};
 use crate::open_spans::{OpenSpans, lock_with_retries};
-use crate::sink::{Lookup, Sink, Span, Which};
+use crate::sink::{Lookup, Sink, Span, StaticMetadata, Which};
 use crate::timing::SpanTimes;
 
 /// What callsites are called, by the address of their metadata: name, target, and the place in the
@@ -153,7 +153,7 @@ impl Recorder {
 
     /// Makes sure that [`callsite`](Self::callsite) knows it.
     #[cold]
-    pub(crate) fn add_callsite(&self, address: usize, metadata: &'static Metadata<'static>) {
+    pub(crate) fn add_callsite(&self, address: usize, metadata: StaticMetadata) {
         if let Some(mut callsites) = self.lock(&self.callsites)
             && let Entry::Vacant(entry) = callsites.entry(address)
         {
@@ -410,7 +410,7 @@ impl<S: TraceSink> Sink for S {
         let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
         let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
         let _ = thread_recorder::with(recorder, |own, recorder| {
-            own.enter(recorder, span.id, span.metadata, ns, text);
+            own.enter(recorder, span, ns, text);
         });
     }
 

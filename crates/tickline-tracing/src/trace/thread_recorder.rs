@@ -5,7 +5,6 @@ use core::time::Duration;
 use std::sync::{Arc, Weak};
 use std::thread;
 
-use tracing_core::Metadata;
 use tracing_core::span::Id;
 
 use super::WhenFull;
@@ -13,6 +12,7 @@ use super::fields::BEHIND_NAME;
 use super::record::{BLOCK, Kind, MAX_TEXT, Record};
 use super::recorder::Recorder;
 use super::ring::Ring;
+use crate::sink::{Span, StaticMetadata};
 
 /// The most spans that a new block repeats: the outermost ones that the thread is in.
 const REPEATED: usize = 64;
@@ -90,11 +90,7 @@ pub(crate) fn with<R>(
 
 /// Records an event, or the beginning or the end of a span of a request. Returns whether there was
 /// room.
-pub(crate) fn record(
-    recorder: &Arc<Recorder>,
-    metadata: &'static Metadata<'static>,
-    mut record: Record<'_>,
-) -> bool {
+pub(crate) fn record(recorder: &Arc<Recorder>, metadata: StaticMetadata, mut record: Record<'_>) -> bool {
     let recorded = with(recorder, |own, recorder| {
         record.callsite = own.callsite(recorder, metadata);
         own.write(recorder, &record)
@@ -121,7 +117,7 @@ impl ThreadRecorder {
     /// Returns the address that a record stores, and makes sure that the recorder knows the
     /// callsite.
     #[inline]
-    fn callsite(&mut self, recorder: &Recorder, metadata: &'static Metadata<'static>) -> usize {
+    fn callsite(&mut self, recorder: &Recorder, metadata: StaticMetadata) -> usize {
         let address = core::ptr::from_ref(metadata).addr();
         // The program has its callsites' metadata in one section, some 100 bytes each.
         let known = &mut self.known[address / 32 % 64];
@@ -132,22 +128,15 @@ impl ThreadRecorder {
         address
     }
 
-    pub(crate) fn enter(
-        &mut self,
-        recorder: &Recorder,
-        span: &Id,
-        metadata: &'static Metadata<'static>,
-        ns: u64,
-        text: Option<Arc<str>>,
-    ) {
-        if let Some(index) = self.find(span) {
+    pub(crate) fn enter(&mut self, recorder: &Recorder, span: &Span<'_>, ns: u64, text: Option<Arc<str>>) {
+        if let Some(index) = self.find(span.id) {
             self.entered[index].depth += 1;
             return;
         }
-        let callsite = self.callsite(recorder, metadata);
+        let callsite = self.callsite(recorder, span.metadata);
         let record = Record { callsite, ..Record::new(Kind::Begin, ns) };
         let is_begun = self.write(recorder, &Record { text: text.as_deref().unwrap_or_default(), ..record });
-        let span = span.clone();
+        let span = span.id.clone();
         self.entered.push(Entered { span, callsite, ns, depth: 1, is_begun, is_changed: false, text });
     }
 
