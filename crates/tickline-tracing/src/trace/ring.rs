@@ -516,23 +516,6 @@ mod tests {
     }
 
     #[test]
-    fn ordering_the_last_record_is_there_before_its_threads_end() {
-        for _ in 0..8 {
-            let ring = Ring::new(0);
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    push(&ring, 1, "", 0);
-                    ring.end_thread();
-                });
-                while !ring.has_ended() {
-                    std::thread::yield_now();
-                }
-                assert_eq!(ring.end(), BLOCK_HEADER + 4, "a block, and its record");
-            });
-        }
-    }
-
-    #[test]
     fn ordering_words_are_copied_before_they_are_overwritten() {
         let (ring, copies) = (Ring::new(0), AtomicU64::new(0));
         for place in 1..=8 {
