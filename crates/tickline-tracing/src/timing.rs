@@ -47,7 +47,7 @@ impl OpenSpan {
             }
             return None;
         }
-        let last_ns = if self.enters == 1 { 0 } else { self.interval_ns(self.exited_ns) };
+        let last_ns = if self.enters == 1 { 0 } else { self.exited_ns.saturating_sub(self.entered_ns) };
         self.busy_ns = self.busy_ns.saturating_add(last_ns);
         self.exited_ns = 0;
         // Last, so that this layer's own work is not in the span's busy time.
@@ -67,22 +67,15 @@ impl OpenSpan {
         self.exited_ns = self.exited_ns.max(now_ns);
     }
 
-    /// The busy interval that ends at `end_ns`. If enter and exit are on two threads, their
-    /// readings may cross; the interval is then 0, not negative.
-    #[inline]
-    fn interval_ns(&self, end_ns: u64) -> u64 {
-        end_ns.saturating_sub(self.entered_ns)
-    }
-
+    /// If two calls are on two threads, their readings may cross. Intervals are then 0, not negative.
     #[inline]
     pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce() -> i64) -> SpanTimes {
-        // Not above `closed_ns`: the readings of two threads may cross, as in `interval_ns`.
         let created_ns = self.created_ns.min(closed_ns);
         let mut busy_ns = self.busy_ns;
         if self.enters != 0 {
             // The span is still entered if the layer was not there at an exit.
             let end_ns = if self.depth == 0 { self.exited_ns } else { closed_ns };
-            busy_ns = busy_ns.saturating_add(self.interval_ns(end_ns));
+            busy_ns = busy_ns.saturating_add(end_ns.saturating_sub(self.entered_ns));
         }
         SpanTimes {
             created_ns,

@@ -31,7 +31,7 @@ impl Fields {
     }
 
     /// The text of the members.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         // As much as most fields take: text that grows is copied.
         let mut text = Vec::with_capacity(128);
         for (name, value) in &self.0 {
@@ -77,8 +77,9 @@ impl Visit for Fields {
 #[derive(Debug, Default)]
 pub(crate) struct SpanFields {
     all: Fields,
-    /// Those that were recorded after the span was created.
-    later: Fields,
+    /// Those that were recorded after the span was created. Viewers add the members of an end to
+    /// those of its beginning.
+    pub(crate) later: Fields,
     /// The text of all, as records store it, if there are any.
     pub(crate) text: Option<Arc<str>>,
 }
@@ -95,12 +96,6 @@ impl SpanFields {
             self.all.put(name, value);
         }
         self.text = Some(self.all.text().into());
-    }
-
-    /// The text of what was recorded after the span was created. Viewers add the members of an end
-    /// to those of its beginning.
-    pub(crate) fn later(&self) -> String {
-        self.later.text()
     }
 }
 

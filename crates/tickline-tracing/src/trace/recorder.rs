@@ -416,7 +416,7 @@ impl<S: TraceSink> Sink for S {
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
         if self.wants_enters() {
-            let later = || span.extension(|recorded: &mut Recorded, _| recorded.fields.later());
+            let later = || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.text());
             let later = || later().unwrap_or_default();
             let _ = thread_recorder::with(self.recorder(), |own, recorder| {
                 own.exit(recorder, span.id, ns, later)
@@ -443,7 +443,7 @@ impl<S: TraceSink> Sink for S {
         }
         let has_fields = recorder.has_fields(span.metadata);
         let begun = span.extension(|recorded: &mut Recorded, _| {
-            let later = if has_fields { recorded.fields.later() } else { String::new() };
+            let later = if has_fields { recorded.fields.later.text() } else { String::new() };
             recorded.is_begun.then_some((recorded.request, later))
         });
         if let Some((id, text)) = begun.flatten() {
