@@ -11,6 +11,7 @@ use super::TraceSummary;
 use crate::trace::json::Trace;
 use crate::trace::record::{Records, Word};
 use crate::trace::recorder::{Recorder, own_name};
+use crate::trace::ring::HeadWord;
 use crate::trace::thread_recorder;
 
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
@@ -125,10 +126,11 @@ impl<W: Write> Writer<'_, W> {
             let from = ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > ring.capacity() / 4;
             if from == 0 && !self.words.is_empty() {
-                self.trace.write_name(ring.number(), &ring.name())?;
+                self.trace.write_name(ring.get(HeadWord::Number), &ring.name())?;
             }
             for record in Records::new(&self.words, from) {
-                self.trace.write(ring.number(), &record, |address| self.recorder.callsite(address))?;
+                self.trace
+                    .write(ring.get(HeadWord::Number), &record, |address| self.recorder.callsite(address))?;
             }
             if has_ended {
                 self.recorder.forget(&ring);

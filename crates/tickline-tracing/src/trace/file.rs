@@ -149,12 +149,12 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let mut threads = Vec::new();
     for _ in 0..number(HeadWord::Threads) {
         let ring = next_ring()?;
-        if ring.is_in_use() {
+        if ring.get(ring::HeadWord::InUse) == 1 {
             threads.push(ThreadSnapshot::of(&ring));
         }
     }
     Ok(Snapshot {
-        process: u32::try_from(process.number()).unwrap_or(0),
+        process: u32::try_from(process.get(ring::HeadWord::Number)).unwrap_or(0),
         name: process.name(),
         callsites,
         threads,

@@ -15,7 +15,7 @@ use tracing_core::{Event, Metadata};
 use super::fields::{Fields, SpanFields, event_text};
 use super::file::RingFile;
 use super::record::{Kind, Record, Word};
-use super::ring::Ring;
+use super::ring::{HeadWord, Ring};
 use super::thread_recorder;
 use super::{Settings, Tracks, WhenFull};
 use crate::open_spans::{OpenSpans, lock_with_retries};
@@ -60,8 +60,8 @@ pub(crate) struct ThreadSnapshot {
 
 impl ThreadSnapshot {
     pub(crate) fn of(ring: &Ring) -> Self {
-        let written = ring.records();
-        Self { number: ring.number(), name: ring.name(), written, words: ring.snapshot() }
+        let [number, written] = [HeadWord::Number, HeadWord::Records].map(|word| ring.get(word));
+        Self { number, name: ring.name(), written, words: ring.snapshot() }
     }
 }
 
@@ -221,7 +221,7 @@ impl Recorder {
         if let Some(first) = rings.iter().position(|ring| ring.has_ended() && is_meant(ring)) {
             let first = rings.remove(first);
             first.forget();
-            let records = first.records();
+            let records = first.get(HeadWord::Records);
             // ORDERING: Relaxed, a count of its own.
             self.gone.fetch_add(records, Ordering::Relaxed);
             if let Some(file) = self.file.as_ref().filter(|_| first.is_mapped()) {
@@ -261,7 +261,7 @@ impl Recorder {
     /// Forgets a ring whose thread has ended, and whose records were taken.
     pub(crate) fn forget(&self, ring: &Arc<Ring>) {
         // ORDERING: Relaxed, a count of its own.
-        self.gone.fetch_add(ring.dropped(), Ordering::Relaxed);
+        self.gone.fetch_add(ring.get(HeadWord::Dropped), Ordering::Relaxed);
         if let Some(mut rings) = self.lock(&self.rings) {
             rings.retain(|known| !Arc::ptr_eq(known, ring));
         }
@@ -270,7 +270,7 @@ impl Recorder {
     /// Records that found no room, or were in a ring that was removed.
     pub(crate) fn dropped(&self) -> u64 {
         let rings = self.lock(&self.rings);
-        let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.dropped());
+        let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.get(HeadWord::Dropped));
         // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
         dropped.fold(self.gone.load(Ordering::Relaxed), u64::saturating_add)
     }

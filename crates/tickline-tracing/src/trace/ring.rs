@@ -57,7 +57,7 @@ pub(super) const BLOCK_HEADER: u64 = Header::Since as u64 + 1;
 
 /// The words before those of the records. The name is behind them.
 #[derive(Debug, Clone, Copy)]
-enum HeadWord {
+pub(crate) enum HeadWord {
     /// Where the next record begins, among all words that were ever written. All records below are
     /// whole. The thread alone writes this, and what follows.
     Head,
@@ -65,7 +65,8 @@ enum HeadWord {
     MemoryOffset,
     /// Words of the blocks that are in use, which are the first ones in memory.
     Used,
-    /// Records so far. Those that begin a block, or repeat a beginning in it, do not count.
+    /// Records so far, those that are overwritten included. Those that begin a block, or repeat a
+    /// beginning in it, do not count.
     Records,
     /// Records that found no room.
     Dropped,
@@ -143,7 +144,7 @@ impl Ring {
     }
 
     #[inline]
-    fn get(&self, head_word: HeadWord) -> u64 {
+    pub(crate) fn get(&self, head_word: HeadWord) -> u64 {
         // ORDERING: Relaxed: the thread's own, a count of its own, or of a ring that was found by a
         // lock.
         self.head_word(head_word).load(Ordering::Relaxed)
@@ -181,16 +182,6 @@ impl Ring {
         self.set(HeadWord::Number, number);
         store_text(&self.variables[NAME], name);
         true
-    }
-
-    /// Whether a thread had the ring, in a file of which this process has a copy.
-    pub(crate) fn is_in_use(&self) -> bool {
-        self.get(HeadWord::InUse) == 1
-    }
-
-    /// The number of the ring's thread.
-    pub(crate) fn number(&self) -> u64 {
-        self.get(HeadWord::Number)
     }
 
     /// The name of the ring's thread.
@@ -299,7 +290,7 @@ impl Ring {
 
     /// Counts a record that found no room.
     pub(crate) fn count_dropped(&self) {
-        self.set(HeadWord::Dropped, self.dropped() + 1);
+        self.set(HeadWord::Dropped, self.get(HeadWord::Dropped) + 1);
     }
 
     /// Says that the thread writes nothing more.
@@ -314,15 +305,6 @@ impl Ring {
     pub(crate) fn has_ended(&self) -> bool {
         // ORDERING: Acquire, see `end_thread`.
         self.head_word(HeadWord::Ended).load(Ordering::Acquire) == 1
-    }
-
-    /// Records that were written, those that are overwritten included.
-    pub(crate) fn records(&self) -> u64 {
-        self.get(HeadWord::Records)
-    }
-
-    pub(crate) fn dropped(&self) -> u64 {
-        self.get(HeadWord::Dropped)
     }
 
     /// Where the records end.
@@ -478,7 +460,7 @@ mod tests {
                     if has_ended {
                         // At least three blocks are whole. Their records have 25 words on average.
                         assert!(cfg!(miri) || (last - 3_000..last - 400).contains(&before), "{before}");
-                        break assert_eq!((end, ring.records()), (last, last));
+                        break assert_eq!((end, ring.get(HeadWord::Records)), (last, last));
                     }
                 }
             });
