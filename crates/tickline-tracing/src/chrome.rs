@@ -161,7 +161,7 @@ impl Builder {
             let flusher = flusher.clone();
             trace::after_panics(move || _ = flusher.flush(LAST_FLUSH));
         }
-        Ok((Chrome { recorder }, Guard { flusher, thread: Some(thread) }))
+        Ok((Chrome { recorder: Arc::clone(&recorder) }, Guard { recorder, flusher, thread: Some(thread) }))
     }
 }
 
@@ -248,6 +248,7 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
 pub struct Guard {
+    recorder: Arc<Recorder>,
     flusher: Flusher,
     thread: Option<JoinHandle<io::Result<TraceSummary>>>,
 }
@@ -275,7 +276,7 @@ impl Guard {
             mem::forget(thread);
             return Err(io::Error::other("the trace is written by the parent of this process"));
         }
-        self.flusher.requests.ask_to_finish();
+        self.recorder.end();
         self.flusher.writer.unpark();
         let panicked = |_| Err(io::Error::other("the thread that writes the trace panicked"));
         thread.join().unwrap_or_else(panicked)

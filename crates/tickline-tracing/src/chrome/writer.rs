@@ -17,15 +17,12 @@ use crate::trace::thread_recorder;
 /// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
 #[derive(Debug, Default)]
 pub(super) struct FlushRequests {
-    /// Counts requests to write all that was recorded before; with [`FINISH`] once the writer is to
-    /// end.
+    /// Counts requests to write all that was recorded before.
     asked: AtomicU64,
     /// The last request that was carried out; [`ENDED`] once the writer has ended, by itself or
     /// because of an error.
     done: AtomicU64,
 }
-
-const FINISH: u64 = 1 << 63;
 
 const ENDED: u64 = u64::MAX;
 
@@ -34,7 +31,7 @@ impl FlushRequests {
     pub(super) fn ask(&self) -> u64 {
         // ORDERING: Release, pairs with the Acquire load in `asked`: the writer sees what the
         // asking thread has recorded.
-        (self.asked.fetch_add(1, Ordering::Release) & !FINISH) + 1
+        self.asked.fetch_add(1, Ordering::Release) + 1
     }
 
     pub(super) fn is_done(&self, number: u64) -> bool {
@@ -42,17 +39,11 @@ impl FlushRequests {
         self.done.load(Ordering::Acquire) >= number
     }
 
-    pub(super) fn ask_to_finish(&self) {
-        // ORDERING: Release, as in `ask`.
-        self.asked.fetch_or(FINISH, Ordering::Release);
-    }
-
-    /// For the writer: the number of the last request, and whether to finish.
-    fn asked(&self) -> (u64, bool) {
-        // ORDERING: Acquire, pairs with the Release changes in `ask` and `ask_to_finish`: what was
-        // recorded before them is taken next.
-        let asked = self.asked.load(Ordering::Acquire);
-        (asked & !FINISH, asked & FINISH != 0)
+    /// For the writer: the number of the last request.
+    fn asked(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release change in `ask`: what was recorded before is
+        // taken next.
+        self.asked.load(Ordering::Acquire)
     }
 
     /// For the writer: requests up to this number are carried out.
@@ -62,7 +53,7 @@ impl FlushRequests {
     }
 }
 
-/// Writes what is recorded, until the program asks to finish, or a write fails.
+/// Writes what is recorded, until the program ends the recorder, or a write fails.
 pub(super) fn run(
     output: impl Write,
     recorder: &Recorder,
@@ -93,12 +84,7 @@ impl<W: Write> Writer<'_, W> {
         self.trace.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
-            let (asked, finish) = requests.asked();
-            if finish {
-                // The writer does not wait for what other threads record from now on, because they
-                // may never stop.
-                self.recorder.end();
-            }
+            let (asked, finish) = (requests.asked(), self.recorder.has_ended());
             let took_much = self.take()?;
             if finish || asked != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
@@ -153,16 +139,18 @@ impl<W: Write> Writer<'_, W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::{Settings, WhenFull};
 
     /// The writer finds what was recorded before a request, and who asked finds it written.
     #[test]
     fn ordering_a_request_comes_with_what_was_recorded() {
         for finish in [false, true].repeat(8) {
-            let (requests, recorded, written) =
-                (FlushRequests::default(), AtomicU64::new(0), AtomicU64::new(0));
+            let (requests, recorder) =
+                (FlushRequests::default(), Recorder::new(Settings::new(WhenFull::Drop)));
+            let (recorded, written) = (AtomicU64::new(0), AtomicU64::new(0));
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    while requests.asked() == (0, false) {
+                    while requests.asked() == 0 && !recorder.has_ended() {
                         thread::yield_now();
                     }
                     // ORDERING: Relaxed for all: the requests order them.
@@ -171,7 +159,7 @@ mod tests {
                 });
                 recorded.store(7, Ordering::Relaxed);
                 if finish {
-                    requests.ask_to_finish();
+                    recorder.end();
                 } else {
                     assert_eq!(requests.ask(), 1);
                 }

@@ -281,10 +281,11 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording: nobody takes records any more.
+    /// Ends the recording: nobody takes what is recorded from now on, as it may never stop.
     pub(crate) fn end(&self) {
-        // ORDERING: Relaxed: a hint; what is recorded meanwhile counts as dropped or is lost.
-        self.has_ended.store(true, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `has_ended`: the reader sees what was
+        // recorded before.
+        self.has_ended.store(true, Ordering::Release);
     }
 
     /// Whether this is a child of the process that made the recorder.
@@ -311,8 +312,8 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        // ORDERING: Relaxed, see `end`.
-        self.has_ended.load(Ordering::Relaxed)
+        // ORDERING: Acquire, see `end`.
+        self.has_ended.load(Ordering::Acquire)
     }
 }
 
