@@ -62,10 +62,7 @@ pub(super) struct ThreadCounts {
 /// values.
 #[derive(Debug)]
 pub(super) struct Callsite {
-    /// By field. The name and the target follow.
-    values: Vec<Known>,
-    /// The index there of each label's value.
-    labels: Vec<usize>,
+    labels: Vec<Label>,
     /// Which labels the last span gave a value, a bit for each.
     given: u64,
     /// Those of the span whose values are being taken.
@@ -74,11 +71,11 @@ pub(super) struct Callsite {
     index: Option<usize>,
 }
 
-/// A value.
-#[derive(Debug, Clone, Default)]
-struct Known {
-    /// The bit of the label; 0 if the field is none.
-    label: u64,
+/// A label's value.
+#[derive(Debug)]
+struct Label {
+    /// The field's index; `None` for the span's name and target.
+    field: Option<usize>,
     text: String,
 }
 
@@ -181,40 +178,33 @@ impl Table {
 
 impl Callsite {
     fn new(table: &Table, metadata: StaticMetadata) -> Option<Self> {
-        let fields = metadata.fields();
-        let index = |label: &&str| match *label {
-            NAME => Some(fields.len()),
-            TARGET => Some(fields.len() + 1),
-            label => Some(fields.field(label)?.index()),
+        let label = |name: &&str| match *name {
+            NAME => Some(Label { field: None, text: metadata.name().to_owned() }),
+            TARGET => Some(Label { field: None, text: metadata.target().to_owned() }),
+            name => Some(Label { field: Some(metadata.fields().field(name)?.index()), text: String::new() }),
         };
-        let labels: Vec<_> = table.labels.iter().map(index).collect::<Option<_>>()?;
-        let mut values = vec![Known::default(); fields.len()];
-        for (label, index) in labels.iter().enumerate() {
-            values.get_mut(*index).into_iter().for_each(|value| value.label = 1 << label);
-        }
-        let fixed = |text: &str| Known { label: 0, text: text.to_owned() };
-        values.extend([metadata.name(), metadata.target()].map(fixed));
-        Some(Self { values, labels, given: 0, taken: 0, index: None })
+        let labels = table.labels.iter().map(label).collect::<Option<_>>()?;
+        Some(Self { labels, given: 0, taken: 0, index: None })
     }
 
     /// The label's value of this field, if it is one.
     #[inline]
-    fn value(&mut self, field: &Field) -> Option<&mut Known> {
-        let value = self.values.get_mut(field.index()).filter(|value| value.label != 0)?;
-        self.taken |= value.label;
-        Some(value)
+    fn value(&mut self, field: &Field) -> Option<&mut String> {
+        let number = self.labels.iter().position(|label| label.field == Some(field.index()))?;
+        self.taken |= 1 << number;
+        Some(&mut self.labels[number].text)
     }
 
     /// The series of the values that were taken. The others are empty.
     #[inline(never)]
     fn look_up(&mut self, table: &Table) -> usize {
         self.given = self.taken;
-        for value in &mut self.values {
-            if value.label & !self.given != 0 {
-                value.text.clear();
+        for (number, label) in self.labels.iter_mut().enumerate() {
+            if label.field.is_some() && self.given & 1 << number == 0 {
+                label.text.clear();
             }
         }
-        let index = table.index(self.labels.iter().map(|index| &*self.values[*index].text));
+        let index = table.index(self.labels.iter().map(|label| &*label.text));
         self.index = Some(index);
         index
     }
@@ -229,8 +219,8 @@ impl Visit for Callsite {
 
     fn record_str(&mut self, field: &Field, text: &str) {
         let Some(value) = self.value(field) else { return };
-        if value.text != text {
-            text.clone_into(&mut value.text);
+        if value != text {
+            text.clone_into(value);
             self.index = None;
         }
     }
@@ -266,8 +256,8 @@ impl ThreadCounts {
         callsite.taken = 0;
         if let Some(before) = before.and_then(|before| table.slots[before].get()) {
             (callsite.taken, callsite.index) = (u64::MAX, None);
-            for (index, text) in callsite.labels.iter().zip(&before.values) {
-                text.clone_into(&mut callsite.values[*index].text);
+            for (label, text) in callsite.labels.iter_mut().zip(&before.values) {
+                text.clone_into(&mut label.text);
             }
         }
         record(callsite);
