@@ -156,10 +156,8 @@ impl<S: Default> Slots<S> {
         let shard = self.shards.get(shard)?.get_or_init(Box::default);
         let (chunk, _) = chunk(index);
         if let Some(chunk_before) = chunk.checked_sub(1) {
-            shard
-                .more
-                .get(chunk_before)?
-                .get_or_init(|| (0..FIRST_CHUNK << chunk).map(|_| S::default()).collect());
+            let slots = || (0..FIRST_CHUNK << chunk).map(|_| S::default()).collect();
+            shard.more.get(chunk_before)?.get_or_init(slots);
         }
         self.get(span)
     }

@@ -111,12 +111,12 @@ impl<W: Write> Writer<'_, W> {
             let has_ended = ring.has_ended();
             let from = ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > ring.capacity() / 4;
+            let thread = ring.get(HeadWord::Number);
             if from == 0 && !self.words.is_empty() {
-                self.trace.write_name(ring.get(HeadWord::Number), &ring.name())?;
+                self.trace.write_name(thread, &ring.name())?;
             }
             for record in Records::new(&self.words, from) {
-                self.trace
-                    .write(ring.get(HeadWord::Number), &record, |address| self.recorder.callsite(address))?;
+                self.trace.write(thread, &record, |address| self.recorder.callsite(address))?;
             }
             if has_ended {
                 self.recorder.forget(&ring);

@@ -148,11 +148,8 @@ impl Table {
         let first = usize::try_from(hasher.finish() % SLOTS as u64).unwrap_or(0);
         for index in (first..first + SLOTS).map(|slot| slot % SLOTS) {
             let slot = &self.slots[index];
-            match slot
-                .get()
-                .map(Box::as_ref)
-                .or_else(|| self.add(slot, values.clone().map(str::to_owned).collect()))
-            {
+            let known = slot.get().map(Box::as_ref);
+            match known.or_else(|| self.add(slot, values.clone().map(str::to_owned).collect())) {
                 None => break,
                 Some(series) if series.values.iter().eq(values.clone()) => return index,
                 Some(_) => {}

@@ -430,11 +430,8 @@ impl<S: TraceSink> Sink for S {
         let text = &event_text(event);
         let request = || lookup.extension(Which::Around(event), |around: &mut Recorded, _| around.request);
         let id = if recorder.has_requests() { request().unwrap_or(0) } else { 0 };
-        thread_recorder::record(
-            recorder,
-            event.metadata(),
-            Record { id, text, ..Record::new(Kind::Instant, ns) },
-        );
+        let record = Record { id, text, ..Record::new(Kind::Instant, ns) };
+        thread_recorder::record(recorder, event.metadata(), record);
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {

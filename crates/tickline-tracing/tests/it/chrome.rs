@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tickline_tracing::chrome::{Builder, Chrome, TraceSummary, Tracks};
 use tracing::{debug_span, info_span};
 
-/// Makes a trace of what `run` does. Checks its format.
-fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>) {
+/// Makes a trace of what `run` does, and reads it.
+fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
     let (hand, kept) = (Hand::default(), Kept::default());
     hand.set_ns(1_000);
     let (chrome, guard) = builder.write_to(kept.clone()).unwrap();
@@ -23,7 +23,7 @@ fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value
     let events: Vec<Value> = serde_json::from_slice(&kept.bytes()).unwrap();
     let trace = Trace::of(&events);
     assert_eq!((trace.open().len() as u64, summary.dropped), (summary.open, 0));
-    (summary, events)
+    (summary, events, trace)
 }
 
 /// A busy interval of a thread in a span: its name, its start and its end, ns, and its arguments.
@@ -101,7 +101,7 @@ impl Trace {
 #[test]
 fn busy_intervals_are_exact() {
     let text = "a\"b\\c\n\r\t\0\u{1f}\u{7f}\u{b5}\u{1F600}\\";
-    let (summary, events) = traced(Chrome::builder().with_fields(), |hand| {
+    let (summary, events, trace) = traced(Chrome::builder().with_fields(), |hand| {
         let outer = info_span!("outer \"quoted\"", args = 7, text, flag = true, half = 0.5);
         outer.in_scope(|| {
             hand.advance_ns(1);
@@ -118,14 +118,12 @@ fn busy_intervals_are_exact() {
         assert_eq!(system.file_name().unwrap().to_str(), Some(thread.as_str()));
     }
     let args = json!({ "args": 7, "text": text, "flag": true, "half": 0.5 });
-    assert_eq!(
-        Trace::of(&events).times(),
-        [
-            ("inner", 1_001, 1_021, &Value::Null),
-            ("outer \"quoted\"", 1_000, 1_321, &args),
-            ("outer \"quoted\"", 5_321, 55_321, &args),
-        ]
-    );
+    let times = [
+        ("inner", 1_001, 1_021, &Value::Null),
+        ("outer \"quoted\"", 1_000, 1_321, &args),
+        ("outer \"quoted\"", 5_321, 55_321, &args),
+    ];
+    assert_eq!(trace.times(), times);
 }
 
 /// Nobody waits for the writer. Missing events are counted, also in the file. A span whose
@@ -233,7 +231,7 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
 /// Guards may be dropped in another order than that of nesting. Each span still has its own times.
 #[test]
 fn spans_may_end_out_of_order() {
-    let (_, events) = traced(Chrome::builder(), |hand| {
+    let (_, _, trace) = traced(Chrome::builder(), |hand| {
         let first = info_span!("first").entered();
         hand.advance_ns(10);
         let second = info_span!("second").entered();
@@ -243,15 +241,14 @@ fn spans_may_end_out_of_order() {
         drop(second);
     });
     let none = &Value::Null;
-    assert_eq!(
-        Trace::of(&events).times(),
-        [("second", 1_010, 1_210, none), ("first", 1_000, 1_210, none), ("second", 1_210, 4_210, none)]
-    );
+    let times =
+        [("second", 1_010, 1_210, none), ("first", 1_000, 1_210, none), ("second", 1_210, 4_210, none)];
+    assert_eq!(trace.times(), times);
 }
 
 #[test]
 fn events_are_instants_and_recorded_values_are_there() {
-    let (summary, events) = traced(Chrome::builder().with_fields(), |hand| {
+    let (summary, events, trace) = traced(Chrome::builder().with_fields(), |hand| {
         let span = info_span!("request", route = "/", status = tracing::field::Empty);
         span.in_scope(|| {
             hand.advance_ns(7);
@@ -263,7 +260,7 @@ fn events_are_instants_and_recorded_values_are_there() {
         span.in_scope(|| tracing::info!(answer = 42));
     });
     assert_eq!((summary.written, summary.events), (2, 2));
-    let args: Vec<_> = Trace::of(&events).slices.into_iter().map(|slice| slice.3).collect();
+    let args: Vec<_> = trace.slices.into_iter().map(|slice| slice.3).collect();
     let with = |status: u64| json!({ "route": "/", "status": status });
     assert_eq!(args, [with(200), with(500)]);
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
@@ -287,7 +284,7 @@ impl fmt::Debug for Loud {
 #[test]
 fn a_request_is_one_track() {
     let builder = Chrome::builder().tracks(Tracks::Requests).with_fields().with_source_locations();
-    let (summary, events) = traced(builder, |_| {
+    let (summary, events, _) = traced(builder, |_| {
         let requests = [1, 2].map(|user| info_span!("request", user));
         for request in &requests {
             request.in_scope(|| info_span!("here").in_scope(|| tracing::info!("told")));
@@ -306,11 +303,8 @@ fn a_request_is_one_track() {
     for mut events in requests.into_values() {
         events.sort_unstable();
         let spans = ["elsewhere", "here", "request"];
-        let of_phase = |phase| spans.map(|name| [phase, name]);
-        assert_eq!(
-            events,
-            [&of_phase("b")[..], &of_phase("e"), &[["n", "formatted"], ["n", "told"]]].concat()
-        );
+        let [begins, ends] = ["b", "e"].map(|phase| spans.map(|name| [phase, name]));
+        assert_eq!(events, [&begins[..], &ends, &[["n", "formatted"], ["n", "told"]]].concat());
     }
     assert!(events.iter().all(|event| event["ph"] != "B"), "no busy intervals were asked for");
     let with_source = events.iter().filter_map(|event| event["args"]["source"].as_str());
@@ -321,7 +315,7 @@ fn a_request_is_one_track() {
 /// Fields that are longer than a record may be: the file says so, and stays valid.
 #[test]
 fn long_fields_are_left_out() {
-    let (_, events) = traced(Chrome::builder().with_fields(), |_| {
+    let (_, events, _) = traced(Chrome::builder().with_fields(), |_| {
         let text = "x".repeat(40_000);
         info_span!("work", text).in_scope(|| tracing::info!(text));
     });

@@ -94,10 +94,8 @@ fn times_are_ours() {
         assert_eq!(exported.start_time, SystemTime::from(own.created()));
         assert_eq!(number(exported, "busy_ns"), own.busy().as_nanos());
         assert_eq!(number(exported, "idle_ns"), own.idle().as_nanos());
-        assert!(
-            exported.attributes.iter().all(|it| !it.key.as_str().starts_with("tickline")),
-            "{exported:?}"
-        );
+        let mut names = exported.attributes.iter().map(|attribute| attribute.key.as_str());
+        assert!(names.all(|name| !name.starts_with("tickline")), "{exported:?}");
     }
     assert_eq!(["busy_ns", "idle_ns", "user"].map(|key| number(outer, key)), [700, 3_300, 7]);
 }
