@@ -5,7 +5,7 @@
 //!
 //! A callsite's spans often have the same values, one after the other. A thread therefore compares
 //! a span's values with those of the callsite's last span, and looks for the series only if one of
-//! them differs.
+//! them differs. It makes text of a number only if that differs.
 
 use core::cell::Cell;
 use core::fmt;
@@ -77,6 +77,8 @@ struct Label {
     /// The field's index; `None` for the span's name and target.
     field: Option<usize>,
     text: String,
+    /// If it was recorded as a number.
+    number: Option<i128>,
 }
 
 thread_local! {
@@ -175,21 +177,31 @@ impl Table {
 
 impl Callsite {
     fn new(table: &Table, metadata: StaticMetadata) -> Option<Self> {
-        let label = |name: &&str| match *name {
-            NAME => Some(Label { field: None, text: metadata.name().to_owned() }),
-            TARGET => Some(Label { field: None, text: metadata.target().to_owned() }),
-            name => Some(Label { field: Some(metadata.fields().field(name)?.index()), text: String::new() }),
+        let label = |name: &&str| {
+            let (field, text) = match *name {
+                NAME => (None, metadata.name()),
+                TARGET => (None, metadata.target()),
+                name => (Some(metadata.fields().field(name)?.index()), ""),
+            };
+            Some(Label { field, text: text.to_owned(), number: None })
         };
         let labels = table.labels.iter().map(label).collect::<Option<_>>()?;
         Some(Self { labels, given: 0, taken: 0, index: None })
     }
 
-    /// The label's value of this field, if it is one.
+    /// The label of this field, if it is one.
     #[inline]
-    fn value(&mut self, field: &Field) -> Option<&mut String> {
+    fn label(&mut self, field: &Field) -> Option<&mut Label> {
         let number = self.labels.iter().position(|label| label.field == Some(field.index()))?;
         self.taken |= 1 << number;
-        Some(&mut self.labels[number].text)
+        Some(&mut self.labels[number])
+    }
+
+    #[inline]
+    fn record_number(&mut self, field: &Field, number: i128) {
+        let Some(label) = self.label(field).filter(|label| label.number != Some(number)) else { return };
+        label.set(itoa::Buffer::new().format(number), Some(number));
+        self.index = None;
     }
 
     /// The series of the values that were taken. The others are empty.
@@ -198,7 +210,7 @@ impl Callsite {
         self.given = self.taken;
         for (number, label) in self.labels.iter_mut().enumerate() {
             if label.field.is_some() && self.given & 1 << number == 0 {
-                label.text.clear();
+                label.set("", None);
             }
         }
         let index = table.index(self.labels.iter().map(|label| &*label.text));
@@ -207,27 +219,33 @@ impl Callsite {
     }
 }
 
+impl Label {
+    #[inline(never)]
+    fn set(&mut self, text: &str, number: Option<i128>) {
+        text.clone_into(&mut self.text);
+        self.number = number;
+    }
+}
+
 impl Visit for Callsite {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.value(field).is_some() {
+        if self.label(field).is_some() {
             self.record_str(field, &format!("{value:?}"));
         }
     }
 
     fn record_str(&mut self, field: &Field, text: &str) {
-        let Some(value) = self.value(field) else { return };
-        if value != text {
-            text.clone_into(value);
-            self.index = None;
-        }
+        let Some(label) = self.label(field).filter(|label| label.text != text) else { return };
+        label.set(text, None);
+        self.index = None;
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.record_str(field, itoa::Buffer::new().format(value));
+        self.record_number(field, value.into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.record_str(field, itoa::Buffer::new().format(value));
+        self.record_number(field, value.into());
     }
 }
 
@@ -254,7 +272,7 @@ impl ThreadCounts {
         if let Some(before) = before.and_then(|before| table.slots[before].get()) {
             (callsite.taken, callsite.index) = (u64::MAX, None);
             for (label, text) in callsite.labels.iter_mut().zip(&before.values) {
-                text.clone_into(&mut label.text);
+                label.set(text, None);
             }
         }
         record(callsite);
