@@ -8,19 +8,20 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Hand, Kept, on_thread, spawn, timed};
+use crate::common::{Hand, on_thread, spawn, timed};
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 use tickline_tracing::chrome::{Builder, Chrome, TraceSummary, Tracks};
 use tracing::{debug_span, info_span};
 
 /// Makes a trace of what `run` does, and reads it.
 fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
-    let (hand, kept) = (Hand::default(), Kept::default());
+    let (hand, path) = (Hand::default(), NamedTempFile::new().unwrap().into_temp_path());
     hand.set_ns(1_000);
-    let (chrome, guard) = builder.write_to(kept.clone()).unwrap();
+    let (chrome, guard) = builder.create(&path).unwrap();
     hand.timed(chrome, || run(&hand));
     let summary = guard.finish().unwrap();
-    let events: Vec<Value> = serde_json::from_slice(&kept.bytes()).unwrap();
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let trace = Trace::of(&events);
     assert_eq!((trace.open().len() as u64, summary.dropped), (summary.open, 0));
     (summary, events, trace)
@@ -168,7 +169,7 @@ fn an_error_of_writing_is_told() {
 fn a_file_from_eight_threads_is_balanced() {
     const THREADS: u64 = 8;
     let spans: u64 = env::var("TICKLINE_TEST_SPANS").map_or(40_000, |text| text.parse().unwrap());
-    let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
+    let path = NamedTempFile::new().unwrap().into_temp_path();
     // None may be missing.
     let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
     let each = spans / THREADS / 2 * 2;
@@ -205,23 +206,23 @@ fn a_file_from_eight_threads_is_balanced() {
 /// puts what was recorded before it into the file.
 #[test]
 fn open_spans_are_in_the_file_also_after_a_flush() {
-    let kept = Kept::default();
+    let path = NamedTempFile::new().unwrap().into_temp_path();
     let hour = Duration::from_secs(3_600);
-    let (chrome, guard) = Chrome::builder().with_fields().flush_every(hour).write_to(kept.clone()).unwrap();
+    let (chrome, guard) = Chrome::builder().with_fields().flush_every(hour).create(&path).unwrap();
     timed(chrome, || {
         let _outer = info_span!("outer", user = 7).entered();
         for round in 1..=5 {
             let _inside = info_span!("work").entered();
             assert!(guard.flusher().flush(Duration::from_secs(60)));
-            let events: Vec<Value> = serde_json::from_slice(&[&kept.bytes()[..], b"]"].concat()).unwrap();
-            let trace = Trace::of(&events);
+            let text = fs::read_to_string(&path).unwrap() + "]";
+            let trace = Trace::of(&serde_json::from_str::<Vec<_>>(&text).unwrap());
             assert_eq!((trace.open(), trace.slices.len()), (vec!["outer", "work"], round - 1));
         }
         let summary = guard.finish().unwrap();
         assert_eq!((summary.written, summary.open), (6, 1));
         info_span!("after").in_scope(|| ());
     });
-    let events: Vec<Value> = serde_json::from_slice(&kept.bytes()).unwrap();
+    let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let trace = Trace::of(&events);
     assert_eq!((trace.open(), trace.slices.len()), (vec!["outer"], 5));
     let outer = events.iter().find(|event| event["name"] == "outer").unwrap();

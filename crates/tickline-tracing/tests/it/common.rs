@@ -1,6 +1,5 @@
 //! A clock that is moved by hand, and a place where the times of closed spans are kept.
 
-use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -94,29 +93,4 @@ pub fn spawn<'scope, R: Send + 'scope>(
 /// The same, and waits for its end. The thread is called "a thread".
 pub fn on_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| spawn(scope, "a thread", run).join().unwrap())
-}
-
-/// Output that is kept.
-#[derive(Clone, Default)]
-pub struct Kept(Arc<Mutex<Vec<u8>>>);
-
-impl Kept {
-    pub fn bytes(&self) -> Vec<u8> {
-        self.0.lock().unwrap().clone()
-    }
-
-    pub fn text(&self) -> String {
-        String::from_utf8(self.bytes()).unwrap()
-    }
-}
-
-impl Write for Kept {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::{Command, Stdio};
@@ -9,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Hand, Kept, spawn, timed};
+use crate::common::{Hand, spawn, timed};
+use tempfile::NamedTempFile;
 use tickline_tracing::histogram::{Histograms, Measure, Summary};
 use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
 use tracing::field::Empty;
@@ -20,15 +22,14 @@ use tracing_subscriber::registry;
 use tracing_subscriber::registry::LookupSpan;
 
 /// `fmt`, which writes its lines there.
-fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(kept: &Kept) -> impl Layer<S> + use<S> {
-    let kept = kept.clone();
+fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(file: &NamedTempFile) -> impl Layer<S> + use<S> {
     let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).with_ansi(false);
-    layer.with_writer(move || kept.clone())
+    layer.with_writer(file.reopen().unwrap())
 }
 
 #[test]
 fn they_are_like_those_of_fmt() {
-    let (hand, all, few) = (Hand::default(), Kept::default(), Kept::default());
+    let (hand, [all, few]) = (Hand::default(), [(); 2].map(|()| NamedTempFile::new().unwrap()));
     let timing = SpanTimingLayer::from_source(hand.clone()).with_sink(CloseEvents::new());
     // On either side of the layer, and with a filter of its own.
     let subscriber =
@@ -43,21 +44,21 @@ fn they_are_like_those_of_fmt() {
     });
     let work = " INFO work: close time.busy=1.51\u{b5}s time.idle=2.00ms\n";
     let detail = "TRACE work:detail: close time.busy=12.00ns time.idle=0.00ns\n";
-    assert_eq!(all.text(), [detail, work].concat());
-    assert_eq!(few.text(), work);
+    assert_eq!([all, few].map(|file| fs::read_to_string(file).unwrap()), [&[detail, work].concat(), work]);
 }
 
 /// The span's own subscriber gets the event, even if another one is the default where the span
 /// is closed.
 #[test]
 fn a_close_event_goes_to_the_subscriber_of_its_span() {
-    let (home, elsewhere) = (Kept::default(), Kept::default());
+    let [home, elsewhere] = [(); 2].map(|()| NamedTempFile::new().unwrap());
     let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
     let dispatch = tracing::Dispatch::new(registry().with(timing).with(lines(&home)));
     let span = tracing::dispatcher::with_default(&dispatch, || info_span!("work"));
     tracing::subscriber::with_default(registry().with(lines(&elsewhere)), || drop(span));
-    assert_eq!((home.text().lines().count(), elsewhere.text().as_str()), (1, ""));
+    assert_eq!([home, elsewhere].map(|file| fs::read_to_string(file).unwrap().lines().count()), [1, 0]);
 }
+
 /// A callback gets the values recorded last. Fields that were not chosen, or that the span does not
 /// have, have no value.
 #[test]
