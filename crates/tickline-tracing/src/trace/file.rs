@@ -5,7 +5,7 @@
 //! address, which means nothing to another process. So the process's ring has a record for each
 //! callsite, with its address and its names. Its number and name are those of the process.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
 use super::recorder::{Snapshot, ThreadSnapshot};
-use super::ring::{self, HEAD_WORDS, Ring};
+use super::ring::{self, HEAD_WORDS, HeadWord, Ring};
 
 /// `ticklfr2`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr2");
@@ -26,24 +26,17 @@ const _: () = assert!(MAX_NAMES <= MAX_TEXT || cfg!(miri));
 /// Words of the file's head.
 const FILE_HEAD: usize = 4_096 / 8;
 
-/// The words at the head's beginning, behind [`MAGIC`].
-#[derive(Debug, Clone, Copy)]
-enum HeadWord {
-    /// Words for the records of a ring.
-    Capacity = 1,
-    /// Rings of threads.
-    Threads,
-    /// Records that were in rings that other threads have now.
-    Gone,
-    /// Ends before this time, ns of `CLOCK_MONOTONIC`, may have been in such a ring.
-    EndsGoneBefore,
-    /// Threads for which there was no ring.
-    Outside,
-}
-
-fn word(head: &[AtomicU64], word: HeadWord) -> &AtomicU64 {
-    &head[word as usize]
-}
+// The words at the head's beginning, behind `MAGIC`.
+/// Words for the records of a ring.
+const CAPACITY: usize = 1;
+/// Rings of threads.
+const THREADS: usize = 2;
+/// Records that were in rings that other threads have now.
+const GONE: usize = 3;
+/// Ends before this time, ns of `CLOCK_MONOTONIC`, may have been in such a ring.
+const ENDS_GONE_BEFORE: usize = 4;
+/// Threads for which there was no ring.
+const OUTSIDE: usize = 5;
 
 /// The rings of a running process.
 #[derive(Debug)]
@@ -62,7 +55,7 @@ impl RingFile {
         let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 64) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{threads} rings are too many")));
         };
-        // In the order of `HeadWord`.
+        // In the order of their places.
         let head = [MAGIC, capacity as u64, threads as u64];
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mapping = Mapping::create(path, FILE_HEAD + rings, head).map_err(named)?;
@@ -83,15 +76,15 @@ impl RingFile {
     /// Counts a thread that got no ring. Its records are not in the file.
     pub(crate) fn count_outside(&self) {
         // ORDERING: Relaxed, a count of its own.
-        word(self.memory.words(), HeadWord::Outside).fetch_add(1, Ordering::Relaxed);
+        self.memory.words()[OUTSIDE].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Says that a ring with so many records was given to another thread.
     pub(crate) fn count_gone(&self, records: u64) {
         let head = self.memory.words();
         // ORDERING: Relaxed for both, a count and a time of their own.
-        word(head, HeadWord::Gone).fetch_add(records, Ordering::Relaxed);
-        word(head, HeadWord::EndsGoneBefore).fetch_max(tickline::now_ns(), Ordering::Relaxed);
+        head[GONE].fetch_add(records, Ordering::Relaxed);
+        head[ENDS_GONE_BEFORE].fetch_max(tickline::now_ns(), Ordering::Relaxed);
     }
 
     /// Adds the names of a callsite, if there is room. The caller's lock keeps others out.
@@ -130,8 +123,8 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     }
     let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
     // ORDERING: Relaxed, this process's copy.
-    let number = |which| word(head.words(), which).load(Ordering::Relaxed);
-    let capacity = usize::try_from(number(HeadWord::Capacity)).unwrap_or(0);
+    let number = |word: usize| head.words()[word].load(Ordering::Relaxed);
+    let capacity = usize::try_from(number(CAPACITY)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
         return Err(wrong("the size of its rings is wrong"));
     }
@@ -147,20 +140,20 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     }
     let callsites = names().map(|record| (record.callsite, record.text.into())).collect();
     let mut threads = Vec::new();
-    for _ in 0..number(HeadWord::Threads) {
+    for _ in 0..number(THREADS) {
         let ring = next_ring()?;
-        if ring.get(ring::HeadWord::InUse) == 1 {
+        if ring.get(HeadWord::InUse) == 1 {
             threads.push(ThreadSnapshot::of(&ring));
         }
     }
     Ok(Snapshot {
-        process: u32::try_from(process.get(ring::HeadWord::Number)).unwrap_or(0),
+        process: u32::try_from(process.get(HeadWord::Number)).unwrap_or(0),
         name: process.name(),
         callsites,
         threads,
-        gone: number(HeadWord::Gone),
-        ends_gone_before_ns: number(HeadWord::EndsGoneBefore),
-        outside: number(HeadWord::Outside),
+        gone: number(GONE),
+        ends_gone_before_ns: number(ENDS_GONE_BEFORE),
+        outside: number(OUTSIDE),
         ..Snapshot::default()
     })
 }
