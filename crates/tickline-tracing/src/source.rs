@@ -46,17 +46,11 @@ impl TimeSource for GlobalClock {
 const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
 
 /// The offset of Unix time from monotonic time. It is asked for again when it is old.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct UnixOffset {
     offset_ns: AtomicI64,
-    /// When that was found, monotonic ns.
+    /// When that was found, monotonic ns, at least 1; 0 if it was not.
     found_ns: AtomicU64,
-}
-
-impl Default for UnixOffset {
-    fn default() -> Self {
-        Self { offset_ns: AtomicI64::new(0), found_ns: AtomicU64::new(u64::MAX) }
-    }
 }
 
 impl UnixOffset {
@@ -68,7 +62,7 @@ impl UnixOffset {
         let found_ns = self.found_ns.load(Ordering::Acquire);
         // The difference may have either sign: another thread may have found the offset a little
         // later than this reading.
-        if found_ns != u64::MAX && now_ns.abs_diff(found_ns) < UNIX_OFFSET_LASTS_NS {
+        if found_ns != 0 && now_ns.abs_diff(found_ns) < UNIX_OFFSET_LASTS_NS {
             // ORDERING: Relaxed, behind the load above.
             return self.offset_ns.load(Ordering::Relaxed);
         }
@@ -82,7 +76,7 @@ impl UnixOffset {
         // ORDERING: Relaxed, published by the store below.
         self.offset_ns.store(offset_ns, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `get`.
-        self.found_ns.store(monotonic_ns, Ordering::Release);
+        self.found_ns.store(monotonic_ns.max(1), Ordering::Release);
         offset_ns
     }
 }
