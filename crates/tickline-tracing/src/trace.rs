@@ -15,7 +15,7 @@ pub(crate) mod recorder;
 pub(crate) mod ring;
 pub(crate) mod thread_recorder;
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::path::{Path, PathBuf};
 use std::{fs, io, process};
 
@@ -39,9 +39,10 @@ pub enum Tracks {
 }
 
 /// What happens to a record for which a ring has no room.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum WhenFull {
     /// It overwrites the oldest.
+    #[default]
     Overwrite,
     /// It is dropped.
     Drop,
@@ -50,7 +51,7 @@ pub(crate) enum WhenFull {
 }
 
 /// What a recorder records, and how.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings {
     pub(crate) bytes_per_thread: usize,
     /// A ring that overwrites uses no more memory than records of this age need.
@@ -99,15 +100,8 @@ pub(crate) use settings;
 
 impl Settings {
     /// What both sinks begin with.
-    pub(crate) const fn new(when_full: WhenFull) -> Self {
-        Self {
-            bytes_per_thread: DEFAULT_BYTES,
-            kept_ns: u64::MAX,
-            when_full,
-            tracks: Tracks::Threads,
-            has_fields: false,
-            has_locations: false,
-        }
+    pub(crate) fn new(when_full: WhenFull) -> Self {
+        Self { bytes_per_thread: DEFAULT_BYTES, kept_ns: u64::MAX, when_full, ..Self::default() }
     }
 }
 
@@ -152,6 +146,14 @@ impl TraceSummary {
     }
 }
 
+/// A number that this process has for one thing: a request, a file, or a thread without a number of
+/// the system's.
+pub(crate) fn next_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // ORDERING: Relaxed, the number alone counts.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// Calls `call` when a thread panics, after the present panic hook has run.
 pub(crate) fn after_panics(call: impl Fn() + Send + Sync + 'static) {
     let before = std::panic::take_hook();
@@ -171,10 +173,7 @@ pub(crate) fn with_suffix(path: &Path, behind: &str) -> PathBuf {
 /// Lets `make` make a file beside `path`, and put it there once it is complete. Nobody else has the
 /// name that `make` gets: two threads that panic write at once. Nothing is left there.
 pub(crate) fn beside<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    // ORDERING: Relaxed, only the number counts.
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let beside = with_suffix(path, &format!(".{}.{number}.part", process::id()));
+    let beside = with_suffix(path, &format!(".{}.{}.part", process::id(), next_number()));
     // A file of this name was left by a process of the same number.
     let _ = fs::remove_file(&beside);
     let made = make(&beside);

@@ -17,7 +17,7 @@ use super::file::RingFile;
 use super::record::{Kind, Record, Word};
 use super::ring::{HeadWord, Ring};
 use super::thread_recorder;
-use super::{Settings, Tracks, WhenFull};
+use super::{Settings, Tracks, WhenFull, next_number};
 use crate::open_spans::{OpenSpans, lock_with_retries};
 use crate::sink::{Lookup, Sink, Span, StaticMetadata, Which};
 use crate::timing::SpanTimes;
@@ -30,7 +30,7 @@ pub(crate) type Callsites = HashMap<usize, Arc<str>>;
 pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
 
 /// What a recorder had at one moment, or what a process has left in a file.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Snapshot {
     pub(crate) process: u32,
     pub(crate) name: String,
@@ -49,7 +49,6 @@ pub(crate) struct Snapshot {
     pub(crate) outside: u64,
 }
 
-#[derive(Debug)]
 pub(crate) struct ThreadSnapshot {
     pub(crate) number: u64,
     pub(crate) name: String,
@@ -65,7 +64,7 @@ impl ThreadSnapshot {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
     /// The rings of all threads. Those of threads that have ended are in the order of their ends.
@@ -105,18 +104,7 @@ const KEPT: usize = 8;
 
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
-        Self {
-            settings,
-            rings: Mutex::new(Vec::new()),
-            gone: AtomicU64::new(0),
-            has_ended: AtomicBool::new(false),
-            reader: OnceLock::new(),
-            callsites: Mutex::default(),
-            open_spans: Mutex::default(),
-            process: process::id(),
-            file: None,
-            writing: AtomicU32::new(0),
-        }
+        Self { settings, process: process::id(), ..Self::default() }
     }
 
     /// A recorder whose rings are in a new file, for this many threads.
@@ -324,15 +312,11 @@ pub(crate) fn own_name() -> String {
 }
 
 /// Number and name of the present thread, as viewers show it. The number is the system's, which
-/// `ps` and `perf` show. Where `/proc` does not have it, the recorder counts threads itself.
+/// `ps` and `perf` show; the process's own, where `/proc` does not have it.
 fn present_thread() -> (u64, String) {
     // The target on Linux is `PROCESS/task/THREAD`.
     let link = fs::read_link("/proc/thread-self").ok();
-    let number = link.and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or_else(|| {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        // ORDERING: Relaxed, the number alone counts.
-        NEXT.fetch_add(1, Ordering::Relaxed)
-    });
+    let number = link.and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or_else(next_number);
     let known = thread::current().name().map(str::to_owned);
     // A thread that Rust did not start may have a name by pthread_setname_np.
     let name = known.or_else(|| {
@@ -340,13 +324,6 @@ fn present_thread() -> (u64, String) {
         Some(name.trim_end().to_owned())
     });
     (number, name.unwrap_or_else(|| format!("thread {number}")))
-}
-
-/// The number of a new request of this process.
-fn next_request() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    // ORDERING: Relaxed, the number alone counts.
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 /// A sink that fills a recorder.
@@ -384,7 +361,7 @@ impl<S: TraceSink> Sink for S {
                 if recorded.request == 0 {
                     let parent = Which::ParentOf(span.id);
                     let parents = found.extension(parent, |parent: &mut Recorded, _| parent.request);
-                    recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_request);
+                    recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
                 }
                 let text = recorded.fields.text.as_deref().filter(|_| has_fields).unwrap_or_default();
                 let record = Record { id: recorded.request, text, ..Record::new(Kind::AsyncBegin, ns) };
