@@ -156,7 +156,6 @@ impl Builder {
     }
 
     /// The recorder.
-    #[must_use]
     pub fn build(self) -> FlightRecorder {
         FlightRecorder { recorder: Arc::new(Recorder::new(self.settings)) }
     }

@@ -83,7 +83,6 @@ impl Rfc3339 {
     }
 
     /// `time` in this format.
-    #[must_use]
     pub fn text(&self, time: UnixTime) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.

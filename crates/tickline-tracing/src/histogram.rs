@@ -160,7 +160,6 @@ impl Histograms {
 
     /// The summaries so far, by the labels' values in alphabetical order. Callsites of the same
     /// name count together.
-    #[must_use]
     pub fn summaries(&self) -> Vec<Summary> {
         let summary = |series: &Series| Summary::of(series.values.clone(), &series.times_since_reset());
         self.table.all().into_iter().filter_map(summary).collect()

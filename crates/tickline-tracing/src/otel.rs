@@ -88,13 +88,11 @@ impl OtelTimes {
 
     /// `tracer` with these times, for `tracing_opentelemetry::layer().with_tracer`. It does nothing
     /// else, and nothing at all unless the layer is in [`layer`](Self::layer).
-    #[must_use]
     pub fn tracer<T>(&self, tracer: T) -> TimedTracer<T> {
         TimedTracer { tracer, times: self.clone() }
     }
 
     /// The OpenTelemetry layer `layer`, whose tracer is made by [`tracer`](Self::tracer).
-    #[must_use]
     pub fn layer<S, L>(&self, layer: L) -> impl Layer<S> + use<S, L>
     where
         S: Subscriber + for<'a> LookupSpan<'a>,

@@ -46,7 +46,7 @@ pub(super) struct Table {
 }
 
 /// What a thread knows of a table.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct ThreadCounts {
     /// The table's address. No other has it as long as this refers to the table.
     address: usize,
@@ -60,7 +60,6 @@ pub(super) struct ThreadCounts {
 
 /// What a thread knows of a callsite, and of the last span that it made there. Takes a span's
 /// values.
-#[derive(Debug)]
 pub(super) struct Callsite {
     labels: Vec<Label>,
     /// Which labels the last span gave a value, a bit for each.
@@ -72,7 +71,6 @@ pub(super) struct Callsite {
 }
 
 /// A label's value.
-#[derive(Debug)]
 struct Label {
     /// The field's index; `None` for the span's name and target.
     field: Option<usize>,

@@ -92,7 +92,6 @@ impl Record<'_> {
 }
 
 /// The records in `words`. These may be from a file, and anything.
-#[derive(Debug)]
 pub(crate) struct Records<'a> {
     words: &'a [Word],
     /// Words of the present block that were read.

@@ -25,7 +25,6 @@ const END_WORDS: u64 = 4;
 const WAIT: Duration = Duration::from_micros(50);
 
 /// A span that the thread is in.
-#[derive(Debug)]
 struct Entered {
     span: Id,
     callsite: usize,
@@ -39,7 +38,6 @@ struct Entered {
     text: Option<Arc<str>>,
 }
 
-#[derive(Debug)]
 pub(crate) struct ThreadRecorder {
     recorder: Weak<Recorder>,
     ring: Arc<Ring>,
