@@ -60,7 +60,7 @@ pub(super) fn run(
     requests: &FlushRequests,
     flush_every: Duration,
 ) -> io::Result<TraceSummary> {
-    thread_recorder::this_thread_reads();
+    thread_recorder::IS_READER.set(true);
     // A recorder has one reader.
     let _ = recorder.reader.set(thread::current());
     let result = Trace::begin(output, process::id(), &own_name()).and_then(|trace| {
@@ -81,14 +81,14 @@ struct Writer<'a, W: Write> {
 
 impl<W: Write> Writer<'_, W> {
     fn write_all(mut self, requests: &FlushRequests, flush_every: Duration) -> io::Result<TraceSummary> {
-        self.trace.flush()?;
+        self.trace.output.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
             let (asked, finish) = (requests.asked(), self.recorder.has_ended());
             let took_much = self.take()?;
             if finish || asked != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
-                self.trace.flush()?;
+                self.trace.output.flush()?;
                 flushed = Instant::now();
                 requests.set_done(asked);
                 done = asked;

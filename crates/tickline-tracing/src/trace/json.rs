@@ -14,7 +14,7 @@ const BUFFER: usize = 1 << 16;
 
 /// Writes a trace.
 pub(crate) struct Trace<W: Write> {
-    output: BufWriter<W>,
+    pub(crate) output: BufWriter<W>,
     /// `"pid":1,"tid":`.
     process: String,
     /// By phase and address of the callsite: the beginning of an event, up to its thread, and the
@@ -114,10 +114,6 @@ impl<W: Write> Trace<W> {
         push_place(&mut text, &self.process, thread, ns);
         text.push_str(&format!(",\"args\":{{\"{key}\":{count}}}}}"));
         self.output.write_all(text.as_bytes())
-    }
-
-    pub(crate) fn flush(&mut self) -> io::Result<()> {
-        self.output.flush()
     }
 
     /// Ends the array.

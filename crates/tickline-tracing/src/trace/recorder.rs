@@ -121,14 +121,6 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// This is a sink of a layer that has its open spans there.
-    pub(crate) fn add_layer(&self, open_spans: &Arc<OpenSpans>) {
-        if let Some(mut tables) = self.lock(&self.open_spans) {
-            tables.retain(|table| table.strong_count() > 0);
-            tables.push(Arc::downgrade(open_spans));
-        }
-    }
-
     /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
     /// as it may for ever.
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
@@ -333,7 +325,11 @@ pub(crate) trait TraceSink: fmt::Debug + Send + Sync + 'static {
 
 impl<S: TraceSink> Sink for S {
     fn joined(&mut self, open_spans: &Arc<OpenSpans>) {
-        self.recorder().add_layer(open_spans);
+        let recorder = self.recorder();
+        if let Some(mut tables) = recorder.lock(&recorder.open_spans) {
+            tables.retain(|table| table.strong_count() > 0);
+            tables.push(Arc::downgrade(open_spans));
+        }
     }
 
     fn wants_enters(&self) -> bool {
@@ -442,7 +438,7 @@ mod tests {
         assert_eq!(records(), [true; 2]);
         thread::scope(|scope| {
             scope.spawn(|| {
-                thread_recorder::this_thread_reads();
+                thread_recorder::IS_READER.set(true);
                 assert_eq!(records(), [false; 2]);
             });
         });

@@ -180,13 +180,19 @@ impl Ring {
             self.set(head_word, 0);
         }
         self.set(HeadWord::Number, number);
-        store_text(&self.variables[NAME], name);
+        let words = name.as_bytes().chunks(8).map(packed).chain(core::iter::repeat(0));
+        // ORDERING: Relaxed: others find the place by a lock.
+        self.variables[NAME].iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
         true
     }
 
     /// The name of the ring's thread.
     pub(crate) fn name(&self) -> String {
-        load_text(&self.variables[NAME])
+        // ORDERING: Relaxed, as in `claim`.
+        let bytes = self.variables[NAME].iter().flat_map(|place| place.load(Ordering::Relaxed).to_le_bytes());
+        let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        // It may have been cut inside of a character.
+        String::from_utf8_lossy(&bytes).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
     }
 
     // For the ring's thread.
@@ -376,22 +382,6 @@ fn packed(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
-}
-
-/// Stores a name, and zeros behind it. Cuts it if it is too long.
-fn store_text(places: &[AtomicU64], text: &str) {
-    let words = text.as_bytes().chunks(8).map(packed).chain(core::iter::repeat(0));
-    // ORDERING: Relaxed: others find the place by a lock.
-    places.iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
-}
-
-/// The name that was stored.
-fn load_text(places: &[AtomicU64]) -> String {
-    // ORDERING: Relaxed, as in `store_text`.
-    let bytes = places.iter().flat_map(|place| place.load(Ordering::Relaxed).to_le_bytes());
-    let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
-    // It may have been cut inside of a character.
-    String::from_utf8_lossy(&bytes).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
 }
 
 #[cfg(test)]

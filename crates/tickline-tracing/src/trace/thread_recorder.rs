@@ -57,12 +57,8 @@ impl Drop for ThreadRecorder {
 thread_local! {
     /// This thread's state for each recorder. It ends with the thread.
     static RECORDERS: RefCell<Vec<ThreadRecorder>> = const { RefCell::new(Vec::new()) };
-    static IS_READER: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Makes this thread a reader, which takes the records of others and records nothing itself.
-pub(crate) fn this_thread_reads() {
-    IS_READER.set(true);
+    /// Whether this thread is a reader, which takes the records of others and records nothing itself.
+    pub(crate) static IS_READER: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Runs `run` with this thread's state. A thread that is ending has lost its thread-local memory;
