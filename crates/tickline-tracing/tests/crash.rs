@@ -8,13 +8,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 #![allow(clippy::print_stdout, reason = "it reports as a harness does")]
 
-#[cfg(not(unix))]
 fn main() {
-    println!("needs signals");
-}
-
-#[cfg(unix)]
-fn main() {
+    #[cfg(unix)]
     unix::main();
 }
 

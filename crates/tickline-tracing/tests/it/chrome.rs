@@ -2,13 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
-use std::fmt;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Hand, on_thread, spawn, timed};
+use crate::common::{Calls, Hand, on_thread, spawn, timed};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use tickline_tracing::chrome::{Builder, Chrome, TraceSummary, Tracks};
@@ -28,13 +27,11 @@ fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value
 }
 
 /// A busy interval of a thread in a span: its name, its start and its end, ns, and its arguments.
-type Slice = (String, u64, u64, Value);
+type Slice = (String, u128, u128, Value);
 
-fn ns(value: &Value) -> u64 {
-    // The text has three decimals, so this is exact.
-    let text = value.as_number().unwrap().to_string();
-    let (whole, part) = text.split_once('.').unwrap_or((&text, "0"));
-    whole.parse::<u64>().unwrap() * 1_000 + format!("{part:0<3}").parse::<u64>().unwrap()
+fn ns(value: &Value) -> u128 {
+    // Exact for a few months: an `f64` has 53 bits.
+    Duration::from_secs_f64(value.as_f64().unwrap() / 1e6).as_nanos()
 }
 
 /// Events as viewers read them, by the rules of the format for the phases that are used.
@@ -45,7 +42,7 @@ struct Trace {
     /// Those that have not, by thread.
     inside: HashMap<u64, Vec<Slice>>,
     /// The last time of each thread.
-    last: HashMap<u64, u64>,
+    last: HashMap<u64, u128>,
 }
 
 impl Trace {
@@ -94,7 +91,7 @@ impl Trace {
     }
 
     /// Name, start, end and arguments of each busy interval.
-    fn times(&self) -> Vec<(&str, u64, u64, &Value)> {
+    fn times(&self) -> Vec<(&str, u128, u128, &Value)> {
         self.slices.iter().map(|(name, start, end, args)| (&**name, *start, *end, args)).collect()
     }
 }
@@ -270,18 +267,8 @@ fn events_are_instants_and_recorded_values_are_there() {
     assert!(instants[1]["name"].as_str().unwrap().starts_with("event "), "{}", instants[1]);
 }
 
-/// A value that makes an event when it is formatted. Symptom: that waited for itself.
-struct Loud;
-
-impl fmt::Debug for Loud {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        tracing::info!("formatted");
-        f.write_str("loud")
-    }
-}
-
 /// All spans and events of a request have its number, on whatever thread they run. Two requests
-/// have two numbers.
+/// have two numbers. Symptom: a value that makes an event when it is formatted waited for itself.
 #[test]
 fn a_request_is_one_track() {
     let builder = Chrome::builder().tracks(Tracks::Requests).with_fields().with_source_locations();
@@ -289,7 +276,8 @@ fn a_request_is_one_track() {
         let requests = [1, 2].map(|user| info_span!("request", user));
         for request in &requests {
             request.in_scope(|| info_span!("here").in_scope(|| tracing::info!("told")));
-            request.in_scope(|| request.record("user", tracing::field::debug(Loud)));
+            let loud = Calls(|| tracing::info!("formatted"));
+            request.in_scope(|| request.record("user", tracing::field::debug(loud)));
             let child = info_span!(parent: request, "elsewhere");
             on_thread(|| child.in_scope(|| ()));
         }

@@ -1,5 +1,6 @@
 //! A clock that is moved by hand, and a place where the times of closed spans are kept.
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope, ScopedJoinHandle};
 
@@ -93,4 +94,14 @@ pub fn spawn<'scope, R: Send + 'scope>(
 /// The same, and waits for its end. The thread is called "a thread".
 pub fn on_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| spawn(scope, "a thread", run).join().unwrap())
+}
+
+/// A value that calls this when it is formatted.
+pub struct Calls<F>(pub F);
+
+impl<F: Fn()> fmt::Debug for Calls<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (self.0)();
+        f.write_str("/c")
+    }
 }

@@ -1,7 +1,6 @@
 //! Histograms, close events, and sinks side by side.
 
 use std::cell::Cell;
-use std::fmt;
 use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Hand, spawn, timed};
+use crate::common::{Calls, Hand, spawn, timed};
 use tempfile::NamedTempFile;
 use tickline_tracing::histogram::{Histograms, Measure, Summary};
 use tickline_tracing::{Callback, CloseEvents, SpanTimingLayer};
@@ -113,16 +112,6 @@ fn quantiles_of_each_name() {
         assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
     }
     assert_eq!([even.count, busy[1].count], [1_000, 2]);
-}
-
-/// Calls this when it is formatted.
-struct Calls<F>(F);
-
-impl<F: Fn()> fmt::Debug for Calls<F> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        (self.0)();
-        f.write_str("/c")
-    }
 }
 
 /// Also if a span moves between threads, if its values are recorded there, if it ends while
