@@ -36,7 +36,7 @@
 //! | start | when it was created |
 //! | end | its last exit, or its end if it was never entered, as without this module |
 //! | event | when the event happened |
-//! | `busy_ns`, `idle_ns` | [`SpanTimes`](crate::SpanTimes)'s, if a [`SpanTimingLayer`](crate::SpanTimingLayer) was added before; else those of `std::time::Instant` |
+//! | `busy_ns`, `idle_ns` | [`SpanTimes`]'s, if a [`SpanTimingLayer`](crate::SpanTimingLayer) was added before; else those of `std::time::Instant` |
 //!
 //! All times of a span have the same offset from monotonic time, so that it becomes neither longer
 //! nor shorter if somebody sets the clock meanwhile.
@@ -53,19 +53,21 @@
 //!
 //! [`tracing-opentelemetry`]: https://docs.rs/tracing-opentelemetry
 
+use core::cell::RefCell;
+use core::time::Duration;
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use tracing_core::Subscriber;
-use tracing_subscriber::layer::Layer;
+use opentelemetry::trace::{Span, SpanBuilder, SpanContext, Status, Tracer};
+use opentelemetry::{KeyValue, Value};
+use tracing_core::span::{Attributes, Id};
+use tracing_core::{Event, Subscriber};
+use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::source::{GlobalClock, TimeSource, UnixOffset};
-
-mod layers;
-mod tracer;
-
-use layers::{After, Before};
-pub use tracer::{TimedSpan, TimedTracer};
+use crate::timing::SpanTimes;
 
 /// The clock for one OpenTelemetry layer and its tracer; see the [module](self).
 #[derive(Debug, Clone)]
@@ -105,5 +107,213 @@ impl OtelTimes {
 impl Default for OtelTimes {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+// The layers before and after the OpenTelemetry layer: they say which call it has, and when.
+
+/// What `tracing` tells the OpenTelemetry layer. Times are monotonic, ns.
+#[derive(Debug, Clone, Copy, Default)]
+struct Call {
+    /// A span was created.
+    created_ns: Option<u64>,
+    /// An event happened.
+    event_ns: Option<u64>,
+    /// A span was closed, whose last exit was at this time.
+    end_ns: Option<u64>,
+    /// The times of a span that was closed.
+    times: Option<SpanTimes>,
+}
+
+thread_local! {
+    /// Usually one: a call may cause others if the SDK itself is traced.
+    static PRESENT: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Begins a call. A thread that is ending has lost its thread-local memory; its last spans keep
+/// the times of `SystemTime`.
+fn begin(call: Call) {
+    let _ = PRESENT.try_with(|present| present.borrow_mut().push(call));
+}
+
+/// Ends the call that began last.
+fn end() {
+    let _ = PRESENT.try_with(|present| present.borrow_mut().pop());
+}
+
+/// What `read` finds in the present call.
+fn find<R>(read: impl FnOnce(Call) -> Option<R>) -> Option<R> {
+    let present = PRESENT.try_with(|present| present.borrow().last().copied());
+    present.ok().flatten().and_then(read)
+}
+
+/// The extension of a span: its last exit, monotonic ns.
+struct Exited(u64);
+
+/// Called before the OpenTelemetry layer.
+struct Before(OtelTimes);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
+    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        begin(Call { created_ns: Some(self.0.clock.now_ns()), ..Call::default() });
+    }
+
+    fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
+        begin(Call { event_ns: Some(self.0.clock.now_ns()), ..Call::default() });
+    }
+
+    fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
+        let now_ns = self.0.clock.now_ns();
+        let Some(span) = ctx.span(id) else { return };
+        let mut extensions = span.extensions_mut();
+        match extensions.get_mut::<Exited>() {
+            // Two threads may come here in another order than that of their readings.
+            Some(Exited(ns)) => *ns = now_ns.max(*ns),
+            None => extensions.insert(Exited(now_ns)),
+        }
+    }
+
+    fn on_close(&self, id: Id, ctx: Context<'_, S>) {
+        let now_ns = self.0.clock.now_ns();
+        let found = ctx.span(&id).map(|span| {
+            let extensions = span.extensions();
+            (extensions.get::<Exited>().map(|exited| exited.0), extensions.get::<SpanTimes>().copied())
+        });
+        let (exited_ns, times) = found.unwrap_or_default();
+        begin(Call { end_ns: exited_ns.or(Some(now_ns)), times, ..Call::default() });
+    }
+}
+
+/// Called after it.
+struct After;
+
+impl<S: Subscriber> Layer<S> for After {
+    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        end();
+    }
+
+    fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
+        end();
+    }
+
+    fn on_close(&self, _: Id, _: Context<'_, S>) {
+        end();
+    }
+}
+
+// The tracer inside the OpenTelemetry layer, and its spans: they put the times in.
+
+/// The attribute that a span's builder has until OpenTelemetry starts the span. No sampler and no
+/// exporter sees it.
+const CREATED: &str = "tickline.created_ns";
+
+/// A tracer whose spans have tickline's times; made by [`OtelTimes::tracer`].
+#[derive(Debug, Clone)]
+pub struct TimedTracer<T> {
+    tracer: T,
+    times: OtelTimes,
+}
+
+/// A span of a [`TimedTracer`].
+#[derive(Debug)]
+pub struct TimedSpan<S> {
+    span: S,
+    /// Of Unix time from monotonic time, ns. `None` if the span did not come from a layer that
+    /// [`OtelTimes`] knows.
+    offset: Option<i64>,
+}
+
+impl<S> TimedSpan<S> {
+    /// The time that `read` finds in the present call, or else `time`.
+    fn own_or(&self, time: SystemTime, read: impl FnOnce(Call) -> Option<u64>) -> SystemTime {
+        self.offset.zip(find(read)).map_or(time, |(offset, ns)| unix(ns, offset))
+    }
+}
+
+fn unix(monotonic_ns: u64, offset_ns: i64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(monotonic_ns.saturating_add_signed(offset_ns))
+}
+
+impl<T: Tracer> Tracer for TimedTracer<T> {
+    type Span = TimedSpan<T::Span>;
+
+    /// The layer calls this when a `tracing` span is created. It then sets the time of its own
+    /// clock, so tickline's goes into an attribute.
+    fn span_builder<N: Into<Cow<'static, str>>>(&self, name: N) -> SpanBuilder {
+        let mut builder = self.tracer.span_builder(name);
+        let created = find(|call| i64::try_from(call.created_ns?).ok());
+        if let Some(ns) = created {
+            let attributes = builder.attributes.get_or_insert_with(|| Vec::with_capacity(16));
+            attributes.push(KeyValue::new(CREATED, ns));
+        }
+        builder
+    }
+
+    fn build_with_context(&self, mut builder: SpanBuilder, parent: &opentelemetry::Context) -> Self::Span {
+        let offset = take_created(&mut builder).map(|created_ns| {
+            let OtelTimes { clock, offset } = &self.times;
+            let offset = offset.get(clock.now_ns(), || clock.unix_offset_ns());
+            builder.start_time = Some(unix(created_ns, offset));
+            offset
+        });
+        TimedSpan { span: self.tracer.build_with_context(builder, parent), offset }
+    }
+}
+
+/// Takes the attribute [`CREATED`] out.
+fn take_created(builder: &mut SpanBuilder) -> Option<u64> {
+    let attributes = builder.attributes.as_mut()?;
+    let index = attributes.iter().position(|attribute| attribute.key.as_str() == CREATED)?;
+    match attributes.remove(index).value {
+        Value::I64(ns) => u64::try_from(ns).ok(),
+        _ => None,
+    }
+}
+
+impl<S: Span> Span for TimedSpan<S> {
+    fn add_event_with_timestamp<N>(&mut self, name: N, timestamp: SystemTime, attributes: Vec<KeyValue>)
+    where
+        N: Into<Cow<'static, str>>,
+    {
+        let timestamp = self.own_or(timestamp, |call| call.event_ns);
+        self.span.add_event_with_timestamp(name, timestamp, attributes);
+    }
+
+    fn span_context(&self) -> &SpanContext {
+        self.span.span_context()
+    }
+
+    fn is_recording(&self) -> bool {
+        self.span.is_recording()
+    }
+
+    fn set_attribute(&mut self, mut attribute: KeyValue) {
+        if let Some(times) = find(|call| call.times) {
+            let ns = match attribute.key.as_str() {
+                "busy_ns" => Some(times.busy()),
+                "idle_ns" => Some(times.idle()),
+                _ => None,
+            };
+            if let Some(ns) = ns.and_then(|time| i64::try_from(time.as_nanos()).ok()) {
+                attribute.value = Value::I64(ns);
+            }
+        }
+        self.span.set_attribute(attribute);
+    }
+
+    fn set_status(&mut self, status: Status) {
+        self.span.set_status(status);
+    }
+
+    fn update_name<N: Into<Cow<'static, str>>>(&mut self, name: N) {
+        self.span.update_name(name);
+    }
+
+    fn add_link(&mut self, context: SpanContext, attributes: Vec<KeyValue>) {
+        self.span.add_link(context, attributes);
+    }
+
+    fn end_with_timestamp(&mut self, timestamp: SystemTime) {
+        self.span.end_with_timestamp(self.own_or(timestamp, |call| call.end_ns));
     }
 }
