@@ -373,7 +373,7 @@ impl<S: TraceSink> Sink for S {
         }
         let values = Fields::of(|visit| values.record(visit));
         span.extension(|recorded: &mut Recorded, _| recorded.fields.add(values));
-        let _ = thread_recorder::with(recorder, |own, _| own.change(span.id));
+        let _ = thread_recorder::with(recorder, |own| own.change(span.id));
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
@@ -383,18 +383,15 @@ impl<S: TraceSink> Sink for S {
         let recorder = self.recorder();
         let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
         let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
-        let _ = thread_recorder::with(recorder, |own, recorder| {
-            own.enter(recorder, span, ns, text);
-        });
+        let _ = thread_recorder::with(recorder, |own| own.enter(recorder, span, ns, text));
     }
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
         if self.wants_enters() {
             let later = || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.text());
             let later = || later().unwrap_or_default();
-            let _ = thread_recorder::with(self.recorder(), |own, recorder| {
-                own.exit(recorder, span.id, ns, later)
-            });
+            let recorder = self.recorder();
+            let _ = thread_recorder::with(recorder, |own| own.exit(recorder, span.id, ns, later));
         }
     }
 
@@ -435,7 +432,7 @@ mod tests {
         for is_reader in [false, true] {
             thread_recorder::IS_READER.set(is_reader);
             let recorder = Arc::new(Recorder::new(Settings::new(WhenFull::Drop)));
-            assert_eq!(thread_recorder::with(&recorder, |_, _| ()).is_none(), is_reader);
+            assert_eq!(thread_recorder::with(&recorder, |_| ()).is_none(), is_reader);
         }
     }
 

@@ -64,10 +64,7 @@ thread_local! {
 /// Runs `run` with this thread's state. A thread that is ending has lost its thread-local memory;
 /// its last spans are not recorded.
 #[inline]
-pub(crate) fn with<R>(
-    recorder: &Arc<Recorder>,
-    run: impl FnOnce(&mut ThreadRecorder, &Recorder) -> R,
-) -> Option<R> {
+pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut ThreadRecorder) -> R) -> Option<R> {
     RECORDERS
         .try_with(|recorders| {
             let mut recorders = recorders.try_borrow_mut().ok()?;
@@ -76,16 +73,15 @@ pub(crate) fn with<R>(
                 Some(index) => index,
                 None => join(&mut recorders, recorder)?,
             };
-            recorders.get_mut(index).map(|own| run(own, recorder))
+            recorders.get_mut(index).map(run)
         })
-        .ok()
-        .flatten()
+        .ok()?
 }
 
 /// Records an event, or the beginning or the end of a span of a request. Returns whether there was
 /// room.
 pub(crate) fn record(recorder: &Arc<Recorder>, metadata: StaticMetadata, mut record: Record<'_>) -> bool {
-    let recorded = with(recorder, |own, recorder| {
+    let recorded = with(recorder, |own| {
         record.callsite = own.callsite(recorder, metadata);
         own.write(recorder, &record)
     });
