@@ -107,10 +107,11 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::timing::as_ns;
+use crate::trace::file::{self, RingFile};
 use crate::trace::json::Trace;
 use crate::trace::record::{Kind, Record, Records};
 use crate::trace::recorder::{Recorder, Snapshot, ThreadSnapshot, TraceSink};
-use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, file, settings};
+use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, settings};
 
 /// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
 /// writes the file.
@@ -174,7 +175,8 @@ impl Builder {
     /// recorder writes to the file that is there, or the file is not a recorder's; if the process
     /// has no memory to prepare for a `fork`; on a system other than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
-        let recorder = Recorder::create(self.settings, path.as_ref(), threads)?;
+        let mut recorder = Recorder::new(self.settings);
+        recorder.file = Some(RingFile::create(path.as_ref(), threads, self.settings.bytes_per_thread)?);
         Ok(FlightRecorder { recorder: Arc::new(recorder) })
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
-use super::recorder::{Snapshot, ThreadSnapshot};
+use super::recorder::{Snapshot, ThreadSnapshot, own_name};
 use super::ring::{self, HEAD_WORDS, HeadWord, Ring};
 
 /// `ticklfr2`, as a little-endian machine stores it.
@@ -47,7 +47,7 @@ pub(crate) struct RingFile {
 
 impl RingFile {
     /// A file with rings for `threads` threads, of at least `bytes` each.
-    pub(crate) fn create(path: &Path, threads: usize, bytes: usize, process: &str) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, threads: usize, bytes: usize) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
         let words = HEAD_WORDS + capacity;
         let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(words));
@@ -61,7 +61,7 @@ impl RingFile {
         let mapping = Mapping::create(path, FILE_HEAD + rings, head).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
-        names.claim(std::process::id().into(), process);
+        names.claim(std::process::id().into(), &own_name());
         Ok(Self { memory, names })
     }
 

@@ -7,7 +7,7 @@ use std::collections::hash_map::Entry;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError, Weak};
 use std::thread::{self, Thread};
-use std::{fs, io, process};
+use std::{fs, process};
 
 use tracing_core::span::{Attributes, Record as Values};
 use tracing_core::{Event, Metadata};
@@ -82,7 +82,7 @@ pub(crate) struct Recorder {
     /// The process that made this. A forked child has no reader.
     process: u32,
     /// Where the rings are, unless they are in memory alone.
-    file: Option<RingFile>,
+    pub(crate) file: Option<RingFile>,
     /// The process that writes in the background, or 0. It is the parent's in a child that was
     /// forked meanwhile, which has no such thread.
     pub(crate) writing: AtomicU32,
@@ -105,12 +105,6 @@ const KEPT: usize = 8;
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
         Self { settings, process: process::id(), ..Self::default() }
-    }
-
-    /// A recorder whose rings are in a new file, for this many threads.
-    pub(crate) fn create(settings: Settings, path: &Path, threads: usize) -> io::Result<Self> {
-        let file = RingFile::create(path, threads, settings.bytes_per_thread, &own_name())?;
-        Ok(Self { file: Some(file), ..Self::new(settings) })
     }
 
     fn has_requests(&self) -> bool {
