@@ -51,8 +51,11 @@ pub(super) struct ThreadCounts {
     /// The table's address. No other has it as long as this refers to the table.
     address: usize,
     table: Weak<Table>,
-    /// By the address of the metadata; `None` if the callsite lacks a field.
-    callsites: FxHashMap<usize, Option<Callsite>>,
+    callsites: Vec<Callsite>,
+    /// Their indices, by the address of the metadata; `None` if the callsite lacks a field.
+    by_address: FxHashMap<usize, Option<usize>>,
+    /// Address and index of the last one, which is often the next.
+    last: (usize, usize),
     /// By the series' index.
     counts: Box<[Option<Arc<Counts>>]>,
     next: Option<Box<ThreadCounts>>,
@@ -251,8 +254,19 @@ impl ThreadCounts {
     /// What is known of a callsite; `None` if it lacks a field.
     #[inline]
     pub(super) fn callsite(&mut self, table: &Table, metadata: StaticMetadata) -> Option<&mut Callsite> {
-        let new = || Callsite::new(table, metadata);
-        self.callsites.entry(ptr::from_ref(metadata).addr()).or_insert_with(new).as_mut()
+        let address = ptr::from_ref(metadata).addr();
+        if self.last.0 != address {
+            self.last = (address, self.find(address, table, metadata)?);
+        }
+        self.callsites.get_mut(self.last.1)
+    }
+
+    #[inline(never)]
+    fn find(&mut self, address: usize, table: &Table, metadata: StaticMetadata) -> Option<usize> {
+        *self.by_address.entry(address).or_insert_with(|| {
+            self.callsites.push(Callsite::new(table, metadata)?);
+            Some(self.callsites.len() - 1)
+        })
     }
 
     /// The index of a span's series, if it counts: one that has the values of series `before`, or
