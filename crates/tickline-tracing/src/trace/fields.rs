@@ -3,7 +3,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use serde_json::{Value, to_string, to_writer};
+use serde_json::{Value, to_writer};
 use tracing_core::Event;
 use tracing_core::field::{Field, Visit};
 
@@ -109,12 +109,6 @@ pub(crate) fn event_text(event: &Event<'_>) -> String {
     let message = fields.0.iter().position(|(name, _)| *name == "message");
     let name = message.map_or_else(|| event.metadata().name().into(), |index| fields.0.remove(index).1);
     format!("{name}{BEHIND_NAME}{}", fields.text())
-}
-
-/// A JSON string.
-pub(crate) fn push_string(text: &mut String, value: &str) {
-    // To make text of a string does not fail.
-    text.push_str(&to_string(value).unwrap_or_default());
 }
 
 /// Whether a record can have its text. In a file it may have any.

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::TraceSummary;
-use super::fields::{BEHIND_NAME, push_string};
+use super::fields::BEHIND_NAME;
 use super::record::{Kind, Record};
 
 /// Bytes of events that are written at once. A buffer of std is written before it would have to
@@ -49,10 +51,10 @@ impl<W: Write> Trace<W> {
     }
 
     fn write_naming(&mut self, before: &str, what: &str, thread: u64, name: &str) -> io::Result<()> {
-        let mut text = format!("{before}{{\"name\":\"{what}\",\"ph\":\"M\",{}{thread},", self.process);
-        text.push_str("\"args\":{\"name\":");
-        push_string(&mut text, name);
-        text.push_str("}}");
+        let (process, name) = (&self.process, Value::from(name));
+        let text = format!(
+            "{before}{{\"name\":\"{what}\",\"ph\":\"M\",{process}{thread},\"args\":{{\"name\":{name}}}}}"
+        );
         self.output.write_all(text.as_bytes())
     }
 
@@ -152,22 +154,16 @@ const fn phase(kind: Kind, id: u64) -> char {
 fn of_callsite(phase: char, names: Option<&str>) -> [String; 2] {
     let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
     let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
-    let (mut begin, mut source) = (",\n{".to_owned(), String::new());
-    if !matches!(phase, 'i' | 'n') {
-        begin.push_str("\"name\":");
-        push_string(&mut begin, name);
-        begin.push(',');
-    }
+    let name = match phase {
+        'i' | 'n' => String::new(),
+        _ => format!("\"name\":{},", Value::from(name)),
+    };
     // Viewers group the events of a request by number and category, so all of them have the same
     // category.
-    begin.push_str("\"cat\":");
-    push_string(&mut begin, if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
-    begin.push_str(",\"ph\":\"");
-    begin.push(phase);
-    begin.push_str(if phase == 'i' { "\",\"s\":\"t\"," } else { "\"," });
-    if phase != 'e' && !location.is_empty() {
-        source.push_str("\"source\":");
-        push_string(&mut source, location);
-    }
-    [begin, source]
+    let category = Value::from(if matches!(phase, 'b' | 'e' | 'n') { "request" } else { target });
+    let scope = if phase == 'i' { "\"s\":\"t\"," } else { "" };
+    let begin = format!(",\n{{{name}\"cat\":{category},\"ph\":\"{phase}\",{scope}");
+    let has_source = phase != 'e' && !location.is_empty();
+    let source = has_source.then(|| format!("\"source\":{}", Value::from(location)));
+    [begin, source.unwrap_or_default()]
 }
