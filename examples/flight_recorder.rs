@@ -52,9 +52,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let since_us = left.complete_since_ns.ok_or("nothing was overwritten")? / 1_000;
-    println!("{trace}: {REQUESTS} requests, {} open; it reaches back to {since_us} us", left.open);
+    println!("{trace}: {REQUESTS} requests, {} open; it reaches back to {since_us} us", left.unended);
     assert_eq!(answered, usize::try_from(REQUESTS - 1)?);
-    assert_eq!((left.open, ended), (1, REQUESTS - HANGS - 1));
+    assert_eq!((left.unended, ended), (1, REQUESTS - HANGS - 1));
     assert!(open.into_values().eq([Some(HANGS)]), "the open request is the one that hangs");
     Ok(())
 }

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let text = format!(
         "{} spans, of which {} did not end, {} events; left out: {} spans that may have ended, {} older \
          records that were overwritten, {} that are damaged",
-        found.written, found.open, found.events, found.undecided, found.dropped, found.damaged
+        found.intervals, found.unended, found.events, found.undecided, found.dropped, found.damaged
     );
     let destination = Destination::open(&args.out)?;
     destination.save(&trace)?;

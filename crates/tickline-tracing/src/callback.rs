@@ -45,11 +45,11 @@ impl ClosedSpan<'_> {
         self.times
     }
 
-    /// Its CPU time; `None` without a [`RunningTime`](crate::running::RunningTime) among the sinks
+    /// Its CPU time; `None` without a [`CpuTimes`](crate::cpu_time::CpuTimes) among the sinks
     /// before, or if the span was never exited.
-    #[cfg(all(unix, feature = "running"))]
-    pub fn running(&self) -> Option<core::time::Duration> {
-        crate::running::of(self.span)
+    #[cfg(all(unix, feature = "cpu-time"))]
+    pub fn cpu_time(&self) -> Option<core::time::Duration> {
+        crate::cpu_time::of(self.span)
     }
 }
 

@@ -90,7 +90,7 @@ const LAST_FLUSH: Duration = Duration::from_secs(2);
 ///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
 /// });
 /// let summary = guard.finish()?;
-/// assert_eq!((summary.written, summary.events, summary.open, summary.dropped), (1, 1, 0, 0));
+/// assert_eq!((summary.intervals, summary.events, summary.unended, summary.dropped), (1, 1, 0, 0));
 /// # std::fs::remove_file(path)
 /// # }
 /// ```

@@ -29,7 +29,7 @@
 //! tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
 //! # });
 //! let summary = recorder.write(&path)?; // or whenever you like
-//! assert_eq!((summary.written, summary.events, summary.dropped), (1, 1, 0));
+//! assert_eq!((summary.intervals, summary.events, summary.dropped), (1, 1, 0));
 //! # std::fs::remove_file(path)
 //! # }
 //! ```
@@ -51,7 +51,7 @@
 //! let recorder = FlightRecorder::builder().with_fields().create(&path, 32)?;
 //! // After its end: `tickline flight FILE --out trace.json`, or
 //! let summary = flight::convert(File::open(&path)?, File::create(&trace)?)?;
-//! # assert_eq!(summary.open, 0);
+//! # assert_eq!(summary.unended, 0);
 //! # std::fs::remove_file(path)?;
 //! # std::fs::remove_file(trace)
 //! # }

@@ -82,9 +82,9 @@ pub enum Measure {
     /// While it was not.
     Idle,
     /// Its CPU time. Spans without one do not count
-    /// ([`running`](crate::running::RunningTime)).
-    #[cfg(all(unix, feature = "running"))]
-    Running,
+    /// ([`cpu_time`](crate::cpu_time::CpuTimes)).
+    #[cfg(all(unix, feature = "cpu-time"))]
+    Cpu,
 }
 
 /// Histograms of the spans' times, one for each name, or for each combination of the labels'
@@ -237,8 +237,8 @@ impl Sink for Histograms {
             Measure::Total => times.closed_ns - times.created_ns,
             Measure::Busy => times.busy_ns,
             Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
-            #[cfg(all(unix, feature = "running"))]
-            Measure::Running => match crate::running::of(span) {
+            #[cfg(all(unix, feature = "cpu-time"))]
+            Measure::Cpu => match crate::cpu_time::of(span) {
                 Some(time) => as_ns(time),
                 None => return,
             },

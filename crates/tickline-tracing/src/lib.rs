@@ -21,7 +21,7 @@
 //! });
 //! # });
 //! let summary = guard.finish()?; // at the end of `main`
-//! println!("{} intervals, of which {} did not end", summary.written, summary.open);
+//! println!("{} intervals, of which {} did not end", summary.intervals, summary.unended);
 //! # std::fs::remove_file(path)
 //! # }
 //! ```
@@ -35,7 +35,7 @@
 //! | get the last moments after a kill, an abort or a segfault | [`flight::Builder::create`], `tickline flight` |
 //! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
-//! | get the CPU time of each span, besides busy and idle | `running::RunningTime` (feature `running`, Unix) |
+//! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimes` (feature `cpu-time`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
 //! | get these times in the spans that tracing-opentelemetry exports | `otel::OtelTimes` (feature `opentelemetry-0-33`) |
 //! | merge traces of several machines, with a known error | `utc::record_utc` (feature `utc`) |
@@ -84,7 +84,7 @@
 //! - `histogram` (default): the module `histogram`.
 //! - `chrome` (default): the modules `chrome` and `flight`.
 //! - `local-time`: times in the system's time zone, by jiff.
-//! - `running`: the module `running`, on Unix, by nix.
+//! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for that version of OpenTelemetry.
 //! - `utc`: the module `utc`, for the distance of a trace's times from UTC.
 //!
@@ -103,6 +103,8 @@ mod callback;
 #[cfg(feature = "chrome")]
 pub mod chrome;
 mod close_event;
+#[cfg(all(unix, feature = "cpu-time"))]
+pub mod cpu_time;
 #[cfg(feature = "chrome")]
 pub mod flight;
 #[cfg(feature = "fmt")]
@@ -113,8 +115,6 @@ mod layer;
 mod open_spans;
 #[cfg(feature = "opentelemetry-0-33")]
 pub mod otel;
-#[cfg(all(unix, feature = "running"))]
-pub mod running;
 mod sink;
 pub mod source;
 mod timing;

@@ -13,7 +13,7 @@ use crate::timing::SpanTimes;
 
 /// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements
 /// it: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents), and what is in the
-/// modules `chrome`, `flight`, `histogram` and `running`. The layer holds no lock of its own while
+/// modules `chrome`, `flight`, `histogram` and `cpu_time`. The layer holds no lock of its own while
 /// it calls a sink.
 ///
 /// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock.

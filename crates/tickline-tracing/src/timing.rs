@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tickline::UnixTime;
+use tickline::{Instant, UnixTime};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::StaticMetadata;
@@ -166,14 +166,14 @@ impl SpanTimes {
         UnixTime::from_nanos(self.closed_ns.saturating_add_signed(self.unix_offset_ns))
     }
 
-    /// When it was created, ns of `CLOCK_MONOTONIC`.
-    pub const fn created_monotonic_ns(&self) -> u64 {
-        self.created_ns
+    /// When it was created, by the monotonic clock.
+    pub const fn created_instant(&self) -> Instant {
+        Instant::from_nanos(self.created_ns)
     }
 
-    /// When it was closed, ns of `CLOCK_MONOTONIC`.
-    pub const fn closed_monotonic_ns(&self) -> u64 {
-        self.closed_ns
+    /// When it was closed, by the monotonic clock.
+    pub const fn closed_instant(&self) -> Instant {
+        Instant::from_nanos(self.closed_ns)
     }
 }
 

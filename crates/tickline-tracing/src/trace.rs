@@ -110,9 +110,9 @@ impl Settings {
 #[non_exhaustive]
 pub struct TraceSummary {
     /// Busy intervals of threads, and spans of requests, that are in the file.
-    pub written: u64,
-    /// Those of `written` that had not ended when the file did.
-    pub open: u64,
+    pub intervals: u64,
+    /// Those of `intervals` that had not ended when the file did.
+    pub unended: u64,
     /// Events that are in the file.
     pub events: u64,
     /// Records that are not in the file, because a thread's ring was full. A trace lacks
@@ -136,13 +136,13 @@ impl TraceSummary {
     /// Counts a record, unless it only repeats another, or begins a block.
     pub(crate) const fn count(&mut self, kind: Kind) {
         match kind {
-            Kind::Begin | Kind::AsyncBegin => self.written += 1,
+            Kind::Begin | Kind::AsyncBegin => self.intervals += 1,
             Kind::End | Kind::AsyncEnd => self.ended += 1,
             Kind::Instant => self.events += 1,
             Kind::Rest | Kind::Block | Kind::Inside | Kind::Name => {}
         }
         // The end of a request's span may come first, if it was on another thread.
-        self.open = self.written.saturating_sub(self.ended);
+        self.unended = self.intervals.saturating_sub(self.ended);
     }
 }
 

@@ -137,7 +137,7 @@ mod unix {
             let source = &of(&events, begin)[2]["args"]["source"];
             assert!(source.as_str().unwrap().contains("crash.rs:"), "{way}");
         }
-        assert_eq!((summary.written, summary.open, summary.events), (8, 6, 1), "{way}");
+        assert_eq!((summary.intervals, summary.unended, summary.events), (8, 6, 1), "{way}");
         assert_eq!((summary.dropped, summary.damaged), (0, 0), "{way}");
         let process = events.iter().find(|event| event["name"] == "process_name").unwrap();
         assert!(process["args"]["name"].as_str().unwrap().starts_with("crash"), "{process}");
@@ -154,7 +154,7 @@ mod unix {
             let is_written = || fs::metadata(folder.join(TRACE)).is_ok_and(|file| file.len() > round * 7_919);
             let recorded = || {
                 let file = fs::File::open(folder.join(BOX)).ok()?;
-                flight::convert(file, io::sink()).ok().map(|summary| summary.written + summary.dropped / 2)
+                flight::convert(file, io::sink()).ok().map(|summary| summary.intervals + summary.dropped / 2)
             };
             while !is_written() || recorded().is_none_or(|recorded| recorded < round * 1_331) {
                 assert!(victim.try_wait().unwrap().is_none(), "it works until it is killed");
@@ -174,13 +174,13 @@ mod unix {
             let (whole, _) = text.rsplit_once(",\n").unwrap();
             let in_trace = numbers(&serde_json::from_str::<Vec<_>>(&format!("{whole}]")).unwrap());
             let (summary, events) = converted(&folder.join(BOX));
-            assert!(summary.damaged == 0 && summary.open <= 1, "{summary:?}");
+            assert!(summary.damaged == 0 && summary.unended <= 1, "{summary:?}");
             let numbers = numbers(&events);
             let all: Vec<_> = (numbers[0]..).take(numbers.len()).collect();
             assert!(in_trace.len() > 10 && numbers.len() > 100 && numbers == all, "{numbers:?}");
             // A span comes to the trace first.
             assert!(in_trace.last() <= Some(&(numbers[0] + all.len() as u64)), "{in_trace:?} {numbers:?}");
-            assert_eq!(summary.written, numbers.len() as u64);
+            assert_eq!(summary.intervals, numbers.len() as u64);
             // The end of the last span before may be missing.
             let before = 2 * numbers[0];
             assert!((before..=before + 1).contains(&summary.dropped), "{summary:?} {before}");
@@ -278,7 +278,7 @@ mod unix {
         // SAFETY: the pointer is to a live integer.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 7, "status {status:#x}");
-        assert_eq!(guard.finish().unwrap().written, 4);
+        assert_eq!(guard.finish().unwrap().intervals, 4);
     }
 
     static FLUSHER: OnceLock<Flusher> = OnceLock::new();

@@ -72,7 +72,7 @@ fn the_records_outlive_the_recorder() {
         (0..11).for_each(|_| on_thread(|| drop(info_span!("there").entered())));
         drop(info_span!("here").entered());
     });
-    assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.written, 12);
+    assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.intervals, 12);
     FlightRecorder::builder().bytes_per_thread(1).create(&path, 2).unwrap();
 }
 
@@ -88,7 +88,7 @@ fn a_file_says_what_it_has_not() {
     hand.timed(recorder.clone(), || {
         let hangs = info_span!(parent: None, "hangs");
         on_thread(|| info!("one"));
-        assert_eq!((left().0.open, left().0.events, left().0.undecided), (1, 1, 0));
+        assert_eq!((left().0.unended, left().0.events, left().0.undecided), (1, 1, 0));
         assert!(left().1.iter().any(|event| event["args"]["name"] == "a thread"));
         // The second thread takes the ring of the first, which has ended; the third has none.
         let together = Barrier::new(2);
@@ -103,7 +103,7 @@ fn a_file_says_what_it_has_not() {
             let (summary, events) = left();
             assert_eq!((summary.events, summary.dropped), (1, 1));
             // The end of the request could have been in the ring that is gone.
-            assert_eq!((summary.open, summary.undecided), (0, 1));
+            assert_eq!((summary.unended, summary.undecided), (0, 1));
             assert!(events.iter().any(|event| event["name"] == "two"));
             on_thread(|| info!("three"));
             together.wait();
@@ -112,7 +112,7 @@ fn a_file_says_what_it_has_not() {
         assert!(!events.iter().any(|event| event["name"] == "three"));
         assert_eq!(events.last().unwrap()["args"]["threads"], 1);
         drop(hangs);
-        assert_eq!((left().0.written, left().0.open, left().0.undecided), (1, 0, 0));
+        assert_eq!((left().0.intervals, left().0.unended, left().0.undecided), (1, 0, 0));
     });
 }
 
@@ -140,7 +140,7 @@ fn sample() -> &'static [u8] {
 #[test]
 fn a_file_that_is_cut_or_another_is_an_error() {
     let (summary, events) = converted(sample()).unwrap();
-    assert!(summary.written > 500 && summary.dropped > 1_000 && summary.damaged == 0, "{summary:?}");
+    assert!(summary.intervals > 500 && summary.dropped > 1_000 && summary.damaged == 0, "{summary:?}");
     assert!(events.iter().any(|event| event["args"]["text"] == "\"\\\n\u{1}ü"));
     for len in [0, 7, 8, 100, 4_096, sample().len() - 1] {
         let error = converted(&sample()[..len]).unwrap_err();
@@ -183,7 +183,7 @@ proptest! {
             bytes[8 * word.max(1)..][..8].copy_from_slice(&value.to_ne_bytes());
         }
         if let Ok((summary, events)) = converted(&bytes) {
-            prop_assert!(summary.written + summary.events <= words as u64 && !events.is_empty());
+            prop_assert!(summary.intervals + summary.events <= words as u64 && !events.is_empty());
         }
     }
 }

@@ -22,7 +22,7 @@ fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let trace = Trace::of(&events);
-    assert_eq!((trace.open().len() as u64, summary.dropped), (summary.open, 0));
+    assert_eq!((trace.open().len() as u64, summary.dropped), (summary.unended, 0));
     (summary, events, trace)
 }
 
@@ -109,7 +109,7 @@ fn busy_intervals_are_exact() {
         hand.advance_ns(4_000);
         outer.in_scope(|| hand.advance_ns(50_000));
     });
-    assert_eq!((summary.written, summary.open), (3, 0));
+    assert_eq!((summary.intervals, summary.unended), (3, 0));
     // Only on Linux is the thread's number that of the system.
     if let Ok(system) = fs::read_link("/proc/thread-self") {
         let thread = events.last().unwrap()["tid"].to_string();
@@ -145,10 +145,10 @@ fn a_full_ring_drops_and_counts() {
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&read.join().unwrap().unwrap()).unwrap();
     let trace = Trace::of(&events);
-    assert_eq!(summary.written + summary.events + summary.dropped, 20_001);
-    assert!(summary.dropped > 0 && summary.written > 100, "{summary:?}");
-    assert_eq!(trace.slices.len() as u64, summary.written);
-    assert_eq!((summary.open, trace.open().len()), (0, 0));
+    assert_eq!(summary.intervals + summary.events + summary.dropped, 20_001);
+    assert!(summary.dropped > 0 && summary.intervals > 100, "{summary:?}");
+    assert_eq!(trace.slices.len() as u64, summary.intervals);
+    assert_eq!((summary.unended, trace.open().len()), (0, 0));
     let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
     assert_eq!(marked, summary.dropped);
 }
@@ -196,7 +196,7 @@ fn a_file_from_eight_threads_is_balanced() {
     assert!(names.keys().copied().eq(0..THREADS), "{names:?}");
     assert_eq!(ended, names.into_values().map(|thread| (thread, each)).collect());
     assert_eq!(trace.open().len(), 0);
-    assert_eq!((summary.written, summary.open, summary.dropped), (each * THREADS, 0, 0));
+    assert_eq!((summary.intervals, summary.unended, summary.dropped), (each * THREADS, 0, 0));
 }
 
 /// What is open when the trace ends is in the file, and counted; what comes later is not. `flush`
@@ -216,7 +216,7 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
             assert_eq!((trace.open(), trace.slices.len()), (vec!["outer", "work"], round - 1));
         }
         let summary = guard.finish().unwrap();
-        assert_eq!((summary.written, summary.open), (6, 1));
+        assert_eq!((summary.intervals, summary.unended), (6, 1));
         info_span!("after").in_scope(|| ());
     });
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -257,7 +257,7 @@ fn events_are_instants_and_recorded_values_are_there() {
         span.record("status", 500);
         span.in_scope(|| tracing::info!(answer = 42));
     });
-    assert_eq!((summary.written, summary.events), (2, 2));
+    assert_eq!((summary.intervals, summary.events), (2, 2));
     let args: Vec<_> = trace.slices.into_iter().map(|slice| slice.3).collect();
     let with = |status: u64| json!({ "route": "/", "status": status });
     assert_eq!(args, [with(200), with(500)]);
@@ -282,7 +282,7 @@ fn a_request_is_one_track() {
             on_thread(|| child.in_scope(|| ()));
         }
     });
-    assert_eq!((summary.written, summary.open, summary.events), (6, 0, 4));
+    assert_eq!((summary.intervals, summary.unended, summary.events), (6, 0, 4));
     let mut requests: HashMap<u64, Vec<[&str; 2]>> = HashMap::new();
     for event in events.iter().filter(|event| event["id"].is_u64()) {
         let text = ["ph", "name"].map(|key| event[key].as_str().unwrap());
@@ -298,7 +298,7 @@ fn a_request_is_one_track() {
     assert!(events.iter().all(|event| event["ph"] != "B"), "no busy intervals were asked for");
     let with_source = events.iter().filter_map(|event| event["args"]["source"].as_str());
     let with_source = with_source.filter(|source| source.contains("chrome.rs:")).count() as u64;
-    assert_eq!(with_source, summary.written + summary.events);
+    assert_eq!(with_source, summary.intervals + summary.events);
 }
 
 /// Fields that are longer than a record may be: the file says so, and stays valid.

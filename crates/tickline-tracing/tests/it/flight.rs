@@ -45,7 +45,7 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
         let work = names(&events, "B").iter().filter(|name| **name == "work").count() as u64;
         let ends = names(&events, "E").len() as u64;
         assert!((1_000..SPANS / 2).contains(&work), "{work}");
-        assert_eq!((summary.written, summary.open), (work + 1, 1));
+        assert_eq!((summary.intervals, summary.unended), (work + 1, 1));
         assert!(ends == work, "{ends} of {work}");
         // One for "server"; two for each span, of which the first may be cut in half.
         let kept = 2 * work + 1;
@@ -71,7 +71,7 @@ fn a_ring_takes_what_the_last_seconds_need() {
             }
             let summary = written(&recorder).0;
             let reaches_ns = hand.now_ns() - summary.complete_since_ns.unwrap();
-            assert!(summary.written * 40 < bytes && reaches_ns > kept_ns, "{summary:?} {reaches_ns}");
+            assert!(summary.intervals * 40 < bytes && reaches_ns > kept_ns, "{summary:?} {reaches_ns}");
         }
     });
 }
@@ -83,10 +83,10 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
     let (slot, handle) = reload::Layer::new(Some(SpanTimingLayer::new().with_sink(recorder.clone())));
     tracing::subscriber::with_default(registry().with(slot), || {
         let across = info_span!("across");
-        assert_eq!(written(&recorder).0.open, 1);
+        assert_eq!(written(&recorder).0.unended, 1);
         handle.reload(None).unwrap();
         drop(across);
-        assert_eq!(written(&recorder).0.open, 0);
+        assert_eq!(written(&recorder).0.unended, 0);
     });
 }
 
@@ -132,11 +132,11 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
         let source = spans[0]["args"]["source"].as_str().unwrap();
         assert!(source.contains("flight.rs:"), "{source}");
         let mut begun = names(&events, "b");
-        assert_eq!((summary.open, begun.len()), (2, names(&events, "e").len() + 2), "{summary:?}");
+        assert_eq!((summary.unended, begun.len()), (2, names(&events, "e").len() + 2), "{summary:?}");
         begun.retain(|name| *name != "flood");
         assert_eq!(begun, ["early", "hangs", "query", "query", "late"]);
         drop((hangs, hanging_query));
-        assert_eq!(written(recorder).0.open, 0);
+        assert_eq!(written(recorder).0.unended, 0);
     });
 }
 
@@ -158,7 +158,7 @@ fn the_last_moments_alone() {
             assert_eq!(names(&events, phase), ["around", "late"]);
         }
         assert_eq!(names(&events, "n"), ["late event"]);
-        assert_eq!((summary.written, summary.open, summary.events), (4, 2, 1));
+        assert_eq!((summary.intervals, summary.unended, summary.events), (4, 2, 1));
     });
 }
 
@@ -180,14 +180,14 @@ fn the_eight_threads_that_ended_last_are_kept() {
         thread::scope(|scope| {
             let all: Vec<_> = (0..BRIEF).map(|_| spawn(scope, "", brief)).collect();
             together.wait();
-            assert_eq!(written(&recorder).0.written, BRIEF + 1, "rings of threads that run");
+            assert_eq!(written(&recorder).0.intervals, BRIEF + 1, "rings of threads that run");
             together.wait();
             all.into_iter().for_each(|thread| thread.join().unwrap());
         });
     };
     timed(recorder.clone(), || on_thread(long));
     let (summary, events) = written(&recorder);
-    assert_eq!((summary.written, summary.dropped), (8, 2 * (BRIEF + 1 - 8)));
+    assert_eq!((summary.intervals, summary.dropped), (8, 2 * (BRIEF + 1 - 8)));
     let mut names = names(&events, "B");
     names.sort_unstable();
     assert_eq!(names, [["brief"; 7].as_slice(), &["long"]].concat());
@@ -207,7 +207,7 @@ fn two_threads_write_while_another_records() {
         }
     };
     // The spans that the thread is in may be open. All ends have their beginnings.
-    let write = || (0..50).all(|_| recorder.write(&path).is_ok_and(|summary| summary.open <= 2));
+    let write = || (0..50).all(|_| recorder.write(&path).is_ok_and(|summary| summary.unended <= 2));
     thread::scope(|scope| {
         timed(recorder.clone(), || _ = spawn(scope, "", work));
         let are_whole = [(); 2].map(|()| scope.spawn(write)).map(|thread| thread.join());
@@ -221,5 +221,5 @@ fn two_threads_write_while_another_records() {
     assert!(recorder.write(&in_the_way).is_err());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     let (summary, events) = written(&recorder);
-    assert!(summary.written > 0 && summary.written == names(&events, "B").len() as u64, "{summary:?}");
+    assert!(summary.intervals > 0 && summary.intervals == names(&events, "B").len() as u64, "{summary:?}");
 }

@@ -10,11 +10,11 @@
 mod black_box;
 mod chrome;
 mod common;
+#[cfg(all(unix, feature = "cpu-time"))]
+mod cpu_time;
 mod flight;
 mod formats;
 #[cfg(feature = "opentelemetry-0-33")]
 mod otel;
-#[cfg(all(unix, feature = "running"))]
-mod running;
 mod sinks;
 mod spans;

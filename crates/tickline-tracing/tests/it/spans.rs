@@ -38,7 +38,10 @@ fn busy_and_idle_are_exact() {
         hand.advance_ns(13);
     });
     assert_eq!((ns, times.enters()), ([670, 29], 2));
-    assert_eq!((times.created_monotonic_ns(), times.closed_monotonic_ns()), (1_000_000, 1_000_699));
+    assert_eq!(
+        (times.created_instant().as_nanos(), times.closed_instant().as_nanos()),
+        (1_000_000, 1_000_699)
+    );
     assert_eq!(times.created().as_nanos(), UNIX_OFFSET_NS + 1_000_000);
     assert_eq!(times.closed().as_nanos(), UNIX_OFFSET_NS + 1_000_699);
     let never_entered = |hand: &Hand| {
@@ -220,7 +223,8 @@ fn none_is_lost() {
             static LAST_NS: Cell<u64> = const { Cell::new(0) };
         }
         let times = span.times();
-        let steps_back = times.created_monotonic_ns() < LAST_NS.replace(times.closed_monotonic_ns());
+        let steps_back =
+            times.created_instant().as_nanos() < LAST_NS.replace(times.closed_instant().as_nanos());
         for (count, by) in added.iter().zip([1, times.enters(), u64::from(steps_back)]) {
             // ORDERING: Relaxed: counts, read when the threads are joined.
             count.fetch_add(by, Ordering::Relaxed);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::common::{on_thread, with};
 use nix::time::{ClockId, clock_gettime};
 use tickline_tracing::SpanTimingLayer;
+use tickline_tracing::cpu_time::CpuTimes;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::running::RunningTime;
 use tracing::info_span;
 
 fn cpu() -> Duration {
@@ -25,13 +25,13 @@ fn work(time: Duration) {
 /// another has its own time. One that was never entered has none, and counts in no histogram.
 #[test]
 fn time_asleep_is_busy_but_not_running() {
-    let (seen, histograms) = (Arc::new(Mutex::new(Vec::new())), Histograms::new(Measure::Running));
+    let (seen, histograms) = (Arc::new(Mutex::new(Vec::new())), Histograms::new(Measure::Cpu));
     let told = Arc::clone(&seen);
     let layer = SpanTimingLayer::new()
-        .with_sink(RunningTime::new())
+        .with_sink(CpuTimes::new())
         .with_sink(histograms.clone())
         .with_callback(move |span| {
-            told.lock().unwrap().push((span.name(), span.times().busy(), span.running()));
+            told.lock().unwrap().push((span.name(), span.times().busy(), span.cpu_time()));
         });
     let (mut inside, mut around) = (Duration::ZERO, Duration::ZERO);
     with(layer, || {

@@ -7,13 +7,13 @@
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;
-//! use tickline_tracing::running::RunningTime;
+//! use tickline_tracing::cpu_time::CpuTimes;
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
-//! let layer = SpanTimingLayer::new().with_sink(RunningTime::new()).with_callback(|span| {
-//!     let (times, running) = (span.times(), span.running().unwrap_or_default());
-//!     let waited = times.busy().saturating_sub(running);
-//!     println!("{}: ran {running:?}, waited {waited:?}, idle {:?}", span.name(), times.idle());
+//! let layer = SpanTimingLayer::new().with_sink(CpuTimes::new()).with_callback(|span| {
+//!     let (times, ran) = (span.times(), span.cpu_time().unwrap_or_default());
+//!     let waited = times.busy().saturating_sub(ran);
+//!     println!("{}: ran {ran:?}, waited {waited:?}, idle {:?}", span.name(), times.idle());
 //! });
 //! let subscriber = tracing_subscriber::registry().with(layer);
 //! # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
@@ -29,8 +29,8 @@ use crate::sink::{Sink, Span};
 use crate::timing::SpanTimes;
 
 /// A sink that adds up the CPU time of each span, from enters to exits. Sinks that come later find
-/// it: [`ClosedSpan::running`](crate::ClosedSpan::running), `Measure::Running` of the histograms,
-/// and [`RunningTime::of`].
+/// it: [`ClosedSpan::cpu_time`](crate::ClosedSpan::cpu_time), `Measure::Cpu` of the histograms,
+/// and [`CpuTimes::of`].
 ///
 /// If several threads are in a span at once, the CPU time of all counts, so it may be longer than
 /// [`SpanTimes::busy`](crate::SpanTimes::busy). The system calls are in the busy time, but not in
@@ -38,7 +38,7 @@ use crate::timing::SpanTimes;
 #[derive(Debug, Default)]
 #[non_exhaustive]
 #[must_use]
-pub struct RunningTime;
+pub struct CpuTimes;
 
 /// The extension of a span.
 #[derive(Default)]
@@ -62,7 +62,7 @@ fn thread_cpu() -> Option<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }
 
-impl RunningTime {
+impl CpuTimes {
     /// Adds up the CPU time of every span that the layer times.
     pub fn new() -> Self {
         Self
@@ -75,12 +75,12 @@ impl RunningTime {
     }
 }
 
-/// The CPU time of a span that is being closed, as [`RunningTime::of`].
+/// The CPU time of a span that is being closed, as [`CpuTimes::of`].
 pub(crate) fn of(span: &Span<'_>) -> Option<Duration> {
     span.extension(|time: &mut CpuTime, _| time.sum).flatten()
 }
 
-impl Sink for RunningTime {
+impl Sink for CpuTimes {
     fn wants_enters(&self) -> bool {
         true
     }
