@@ -1,5 +1,5 @@
-//! What an `Instant` and a `UnixTime` have in common: a number of ns, to which durations are added
-//! as in std, and which `serde` stores as it is.
+//! What an `Instant` and a `UnixTime` have in common. Each is a number of ns. Durations are added
+//! to it as in std, and `serde` stores the number as it is.
 
 /// The arithmetic of `$time`, a struct with a field `ns`; `$a_time` names it in panics.
 macro_rules! arithmetic {

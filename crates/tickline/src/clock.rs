@@ -51,10 +51,10 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// and `'static`, and its default is the global clock. A test gives it the clock of a mock
 /// (`MockClock::clock`, feature `mock`), which then shows the mock's time on every thread.
 ///
-/// `Clock` is this handle itself, not a type parameter and not a type beside it: a struct that
-/// keeps one needs no generics, and has all that a clock can do. A clone copies a pointer. A clone
-/// of a clock other than the global one also counts a reference. A reading goes through the
-/// pointer, as it would through a reference.
+/// `Clock` is one type for all clocks. A struct that keeps a `Clock` needs no generics, and can
+/// call every method of a clock. A clone copies a pointer. A clone of a clock other than the global
+/// one also counts a reference. A reading goes through the pointer, as it would through a
+/// reference.
 ///
 /// Take times by the clock: `clock.now() - start`. `start.elapsed()` reads the global one. Instants
 /// of all clocks have one timescale: those of two clocks differ by at most the sum of their bounds.
@@ -257,9 +257,9 @@ impl Clock {
     /// that.
     ///
     /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
-    /// eighth takes some 10 us more: it asks for the kernel's clocksource. It does nothing while
-    /// another thread runs one, while a gate is closed, or with a line for each CPU, which only the
-    /// clock's thread can calibrate.
+    /// eighth takes some 10 us more: it asks for the kernel's clocksource. The call does nothing
+    /// while another thread runs an iteration, or while a gate is closed. With a line for each CPU
+    /// it does nothing either: only the clock's thread can calibrate these lines.
     pub fn maintain(&self) -> Duration {
         let iteration = self.engine().maintain_by_hand();
         Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| iteration.next_in_ns))

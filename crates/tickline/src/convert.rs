@@ -35,9 +35,9 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// back returns the same time, unless an intermediate result is out of range. Conversions keep
 /// differences and order.
 ///
-/// A new anchor takes 50 ns to 1 us. A conversion is off by at most [`bound`](Self::bound), plus the
-/// time by which the two clocks have moved against each other between the anchor and the converted
-/// time:
+/// A new anchor takes 50 ns to 1 us. The error of a conversion has two parts. The first is at most
+/// [`bound`](Self::bound). The second is the time by which the two clocks have moved against each
+/// other between the anchor and the converted time:
 ///
 /// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
@@ -108,7 +108,7 @@ impl<T: Copy> Anchor<T> {
 
 impl Anchor<UnixTime> {
     /// The present on the global clock, and its Unix time. With a line, the bound is the line's
-    /// bound on their difference, a few ns; without a line, it is half of a bracket around a
+    /// bound on their difference, a few ns. Without a line, it is half of a bracket around a
     /// reading of Unix time, 20 ns to 1 us. On a thread with an active mock, both times are the
     /// mock's.
     #[must_use]

@@ -30,9 +30,9 @@ pub fn recent_ns() -> u64 {
 /// A point in time of `CLOCK_MONOTONIC`, in the shape of [`std::time::Instant`], 8 bytes.
 ///
 /// [`now`](Self::now) reads the counter without a fence. It is in order within a thread. But the
-/// CPU may read the counter before older loads complete, so the later of two threads' instants may
-/// seem earlier by some nanoseconds, rarely microseconds. [`now_ordered`](Self::now_ordered) is in
-/// order across threads. Differences saturate at zero.
+/// CPU may read the counter before older loads complete. The later of two threads' instants may
+/// therefore seem earlier by some nanoseconds, rarely microseconds.
+/// [`now_ordered`](Self::now_ordered) is in order across threads. Differences saturate at zero.
 ///
 /// An [`Anchor`](crate::Anchor) converts an instant into `std::time::Instant` or into
 /// [`UnixTime`](crate::UnixTime), and back, and states the error of the conversion.

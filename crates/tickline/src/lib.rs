@@ -10,8 +10,8 @@
 //! println!("request of {received:?}: {answer}, after {:?}", start.elapsed());
 //! ```
 //!
-//! A straight line turns the counter into time, `y = m*x + b`: `m` and `b` are 128 bits, which a
-//! reader loads as one and a control loop swaps as one.
+//! A straight line turns the counter into time: `y = m*x + b`. `m` and `b` are 128 bits. A reader
+//! loads them as one, and a control loop swaps them as one.
 //!
 //! Nothing has to be set up. The first calls return the time of the OS clock. Once calls are
 //! frequent enough to pay for a calibration, some of them calibrate the counter, some microseconds
@@ -52,16 +52,16 @@
 //! # Guarantees
 //!
 //! - A reading never fails, blocks, allocates or panics. A signal handler may make one, even the
-//!   first of the process, and call [`Clock::maintain`]: it takes at most 2 KiB of stack on top of
-//!   the kernel's signal frame, 4 KiB without optimisation. The figure includes tickline,
-//!   libc and the vDSO, on Linux, in a program whose symbols are bound when it starts, as rustc's
-//!   are by default. The frame takes up to 3.3 KiB (AVX-512).
-//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Since the last recalibration
-//!   neither clock has jumped, and the rate of `CLOCK_MONOTONIC` has stayed within
-//!   [`Status::max_drift_ppb`] of the measured one, apart from the kernel's own dither.
-//! - The next reading notices a counter that started again at zero. If the control loop stops, so
-//!   that no caller renews the line, readings use the line for at most 4 intervals (2 s by
-//!   default), or 8 with a line for each CPU. Then they use the OS clock.
+//!   first of the process, and call [`Clock::maintain`]. Each takes at most 2 KiB of stack on top
+//!   of the kernel's signal frame, 4 KiB without optimisation. The figure includes tickline, libc
+//!   and the vDSO, on Linux, in a program whose symbols are bound when it starts, as rustc's are by
+//!   default. The frame takes up to 3.3 KiB (AVX-512).
+//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Neither clock has jumped
+//!   since the last recalibration. And since then the rate of `CLOCK_MONOTONIC` has stayed within
+//!   [`Status::max_drift_ppb`] of the measured rate, apart from the kernel's own dither.
+//! - The next reading notices a counter that started again at zero. If the control loop stops,
+//!   nothing renews the line. Readings then use the line for at most 4 intervals (2 s by default),
+//!   or 8 with a line for each CPU. After that they use the OS clock.
 //! - A forked child does not depend on its parent's thread.
 //!
 //! # Not guaranteed

@@ -65,11 +65,11 @@ pub enum Probes {
     /// `PLATFORM.md`, "System calls", lists the calls to allow.
     ///
     /// What the clock does not ask stays unknown. Nobody compares the CPUs' counters, or asks for
-    /// UTC. The OS serves such a clock, for the reason
+    /// UTC. The OS serves such a clock, unless a clock with full probes has compared the counters
+    /// before in this process. The reason is then
     /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or
-    /// [`Reason::Untested`](crate::Reason::Untested), unless a clock with full probes has compared
-    /// the counters before in this process. The clock does not judge its gates again. Its thread
-    /// has no name, and does not notice at once when somebody sets the OS clock.
+    /// [`Reason::Untested`](crate::Reason::Untested). The clock does not judge its gates again. Its
+    /// thread has no name, and does not notice at once when somebody sets the OS clock.
     ///
     /// A child that was forked during another thread's recalibration gets the OS clock. With
     /// minimal probes the clock can't tell such a child from a process that shares its parent's
@@ -167,9 +167,9 @@ impl Settings {
 ///
 /// On Linux the first reading asks the kernel (`/proc/self/environ`). Where that does not answer,
 /// and with [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env`. On
-/// other Unix systems a first reading before any start has only `getenv`. If a program there
-/// changes its environment while other threads read the time, it must read the time, or start its
-/// clock, before the first change.
+/// other Unix systems a first reading before any start has only `getenv`. A program there may
+/// change its environment while other threads read the time. Such a program must read the time, or
+/// start its clock, before the first change.
 ///
 /// ```
 /// use tickline::{Clock, Environment};

@@ -1,18 +1,18 @@
 //! A line for each CPU, for counters of one rate and different origins: the table of lines, and the
 //! thread's calibrations ([`calibrations`]).
 //!
-//! A reader takes the line of the CPU that it runs on (core's `per_cpu`). The common line
-//! is never published, so the fast path of every other clock stays the same. In each pass the
-//! clock's thread pins itself to one CPU after the other, checks where it is, and runs an iteration
-//! of that CPU's control loop. At the end it may run again where it might before.
+//! A reader takes the line of the CPU that it runs on (core's `per_cpu`). The common line is never
+//! published, so the fast path of every other clock stays the same. In each pass the clock's thread
+//! pins itself to one CPU after the other. On each it checks that it is there, and runs an
+//! iteration of the CPU's control loop. At the end it may run again where it might before.
 //!
 //! The thread calibrates the CPUs that it may run on, and those on which a reader has missed a
 //! line. It asks the kernel for the former in each pass, because cpusets change and CPUs go
 //! offline. The crate `core_affinity` can't be used, because its masks end at 1,024 CPUs.
 //!
-//! If the thread can't reach a CPU, or its iterations there publish no line, readings on that CPU
-//! come from the OS clock once the CPU's line has ended. The thread keeps trying. After
-//! [`PATIENCE_NS`] the CPU's state is `Fallback`.
+//! The thread may fail to reach a CPU, or its iterations there may publish no line. Readings on
+//! that CPU then come from the OS clock once the CPU's line has ended. The thread keeps trying.
+//! After [`PATIENCE_NS`] the CPU's state is `Fallback`.
 //!
 //! The table takes 408 bytes for each CPU id that the system may ever use (x86_64).
 
@@ -238,8 +238,8 @@ impl LazyCpuLines {
     }
 
     /// The table, made at the first call; `None` if there cannot be one. std's `OnceLock` does not
-    /// serve: a child that was forked while it is set would wait for a thread that it does not
-    /// have.
+    /// serve here. A child that was forked while a thread sets the lock would wait for that thread,
+    /// which does not exist in the child.
     pub(crate) fn made(&self) -> Option<&CpuLines> {
         if self.get().is_none() {
             let table = needs().ok().map(|(counter, ids)| CpuLines::with_ids(counter, ids))?;

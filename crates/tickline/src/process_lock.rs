@@ -7,7 +7,7 @@
 //!
 //! With minimal probes the token is the process's id. Two processes that share one memory (`clone`
 //! with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. If both start or stop
-//! a clock at once, one process takes the lock over from the other, and a clock's thread may keep
+//! a clock at once, one process takes the lock over from the other. A clock's thread may then keep
 //! running unjoined. Readings are not affected: their locks have another token (`sys::lock_token`).
 
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -188,10 +188,10 @@ pub struct Status {
     /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
     /// `None` without a line.
     pub bound_ns: Option<u64>,
-    /// The maximum drift, ppb. The bound holds as long as the rate of `CLOCK_MONOTONIC` against
-    /// the counter differs from the measured rate by at most this, and neither clock has jumped
-    /// since the last recalibration. `events` counts violations. The control loop lowers the
-    /// figure while the rate is steady.
+    /// The maximum drift, ppb. The bound holds on two conditions. The rate of `CLOCK_MONOTONIC`
+    /// against the counter differs from the measured rate by at most this. Neither clock has jumped
+    /// since the last recalibration. `events` counts violations. The control loop lowers the figure
+    /// while the rate is steady.
     pub max_drift_ppb: u64,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
     /// correction. While it is large and positive, the control loop slews the clock down.

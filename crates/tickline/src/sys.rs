@@ -1,6 +1,10 @@
-//! The operating system: its clocks, and what the drivers need. That is a token of the process,
-//! which a `fork` changes; a notice when the clock is set; a thread that gets no signals; the CPUs
-//! of a thread; and whether it may read the counter.
+//! The operating system: its clocks, and what the drivers need:
+//!
+//! - a token of the process, which a `fork` changes,
+//! - a notice when the clock is set,
+//! - a thread that gets no signals,
+//! - the CPUs of a thread,
+//! - whether a thread may read the counter.
 //!
 //! Miri executes neither system calls nor counter instructions. For it this is a system without
 //! files of its own, and without a counter: std's clocks serve.

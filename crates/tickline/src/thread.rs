@@ -4,29 +4,30 @@
 //!
 //! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
 //!   that is still undecided (`tsc-early`) again at each interval.
-//! - **Readers** count their readings by the slow path. After eight in a row, each within 2 ms of
-//!   the one before (1/256 of the interval), the eighth runs an iteration if one is due. The facts
-//!   for the gates take 60 to 80 us, so each call does one step of collecting them
-//!   (`facts/collector.rs`); `benches/README.md` has the slowest call on the way. A reader that
+//! - **Readers** count their readings by the slow path. If eight come in a row, each within 2 ms of
+//!   the one before (1/256 of the interval), the eighth runs an iteration, should one be due. The
+//!   facts for the gates take 60 to 80 us. Each call therefore does one step of collecting them
+//!   (`facts/collector.rs`). `benches/README.md` has the slowest call on the way. A reader that
 //!   comes within 2 ms of the window's end replaces the line at once. Others use the line to the
 //!   end of its validity, then the OS clock.
 //! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
 //!   clock is set and when the machine resumes. Nobody reads or writes the descriptor. Before each
 //!   use the thread checks that the descriptor is still its own, by the odd period with which it
 //!   was armed.
-//! - **With minimal probes** the thread sleeps on a futex; it also does so when the timer is lost.
+//! - **With minimal probes** the thread sleeps on a futex. It also does so when the timer is lost.
 //!   std's condition variable would read the clock through the vDSO.
-//! - **Starting and dropping** are the only calls that wait for another thread: for the lock of the
-//!   global clock's thread, asleep on a futex, and to join the thread. They are not for signal
-//!   handlers.
-//! - **The clock notices a killed thread** (killed by a filter, or with its process while a child
-//!   that shares its memory lives on): the kernel marks a word of the clock in the thread's robust
-//!   list. Then readers drive the clock, and the coarse time is the present one.
+//! - **Starting and dropping** are the only calls that wait for another thread. They wait for the
+//!   lock of the global clock's thread, asleep on a futex, and to join the thread. They are not for
+//!   signal handlers.
+//! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
+//!   its process while a child that shares its memory lives on. The kernel then marks a word of the
+//!   clock, which is in the thread's robust list. Then readers drive the clock, and the coarse time
+//!   is the present one.
 //! - **The environment** is that of the process's start (`trust/facts/environment.rs`).
-//! - **After a fork** the child takes the locks over from threads that it does not have: a lock
-//!   names its owner by a token (`sys/linux/fork.rs`, also for where there is none). Nobody ever
-//!   waits for the control loop's lock. A child that drops an inherited clock or guard closes its
-//!   copy of the timer's descriptor.
+//! - **After a fork** the child takes the locks over from threads that it does not have. A lock
+//!   names its owner by a token (`sys/linux/fork.rs`, which also says what holds without a token).
+//!   Nobody ever waits for the control loop's lock. A child that drops an inherited clock or guard
+//!   closes its copy of the timer's descriptor.
 //! - **In a time namespace** that is ahead, a child follows it when the line ends. In one that is
 //!   behind, order wins: readings stand still or run at half rate until the namespace has caught
 //!   up.

@@ -25,9 +25,9 @@ pub fn unix_ns() -> u64 {
 /// `Result`, as that of `SystemTime` does. The feature `serde` writes a time as a number of
 /// nanoseconds.
 ///
-/// As text it is an RFC 3339 time in UTC with nine digits, or with as many as the precision says;
-/// further ones are cut off. To read such a text, take the type of `chrono`, `jiff` or `time`, and
-/// convert it (the features of these names).
+/// As text it is an RFC 3339 time in UTC with nine digits, or with as many as the precision says.
+/// Further digits are cut off. To read such a text, take the type of `chrono`, `jiff` or `time`,
+/// and convert it (the features of these names).
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -160,8 +160,8 @@ impl fmt::Debug for UnixTime {
     }
 }
 
-/// Year, month and day of a day since 1970, counted in eras of 400 years, which have 146,097 days,
-/// and in years that begin in March, so that a leap day is the last one of its year.
+/// Year, month and day of a day since 1970. The function counts in eras of 400 years, or 146,097
+/// days. Its years begin in March, so that a leap day is the last day of its year.
 const fn date_of(days_since_1970: u64) -> (u64, u64, u64) {
     // From 0000-03-01, where an era begins. BOUND: a UnixTime has fewer than 2^18 days, and an era
     // too.
@@ -178,8 +178,8 @@ const fn date_of(days_since_1970: u64) -> (u64, u64, u64) {
     (era * 400 + year_of_era + (month <= 2) as u64, month, day)
 }
 
-/// RFC 3339 in UTC, with nine digits or as many as the precision says; further ones are cut off, so
-/// that a time is never in the future.
+/// RFC 3339 in UTC, with nine digits or as many as the precision says. Further digits are cut off,
+/// so that a time is never in the future.
 impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_S: u64 = 86_400;

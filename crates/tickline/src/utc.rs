@@ -1,9 +1,9 @@
 //! UTC with its error: the earliest and the latest time that UTC can be, at the cost of a reading.
 //!
-//! [`Clock::utc`] orders an event against those of other machines without asking them: if the
-//! latest time of the first event is before the earliest time of the second, the first happened
-//! first. Spanner's TrueTime has this form (Corbett and others, "Spanner: Google's
-//! Globally-Distributed Database", OSDI 2012, section 3).
+//! [`Clock::utc`] orders an event against those of other machines without asking them. If the
+//! latest time of one event is before the earliest time of another, the one happened first.
+//! Spanner's TrueTime has this form (Corbett and others, "Spanner: Google's Globally-Distributed
+//! Database", OSDI 2012, section 3).
 //!
 //! The clock's thread asks a source every second, or every interval if that is longer. Until the
 //! next answer, a call of `utc` extrapolates by the counter, and widens the interval by the possible
@@ -16,12 +16,12 @@
 //!
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
-//! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | version 3 relates UTC to the counter itself; version 2 bounds the error of `CLOCK_REALTIME`, so tickline adds the time of reading that clock, and a drift of 500 ppm until the next answer |
+//! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter and 1 ppm for the kernel's tick; the error bound of a PHC that states one |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
 //!
-//! An interval contains UTC if what its source states is true. If a server is off by more than it
-//! states, the interval is wrong, and nobody on the machine can notice. tickline does notice a
+//! An interval contains UTC if its source states the truth. If a server is off by more than it
+//! states, the interval is wrong, and nobody on the machine can notice. But tickline notices a
 //! contradiction: each claim must overlap the claim before it. After a contradiction, and after a
 //! suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has measured
 //! again. They also fail if another program steps or steers the OS clock, so that the source
@@ -49,8 +49,8 @@
 //!
 //! # Known limits
 //!
-//! - After a step of the OS clock that chronyd did not make and has not noticed, it may need
-//!   several measurements until its own bound holds again. tickline waits for one.
+//! - The OS clock may step without chronyd, and chronyd may not notice. It may then need several
+//!   measurements until its own bound holds again. tickline waits for one.
 //! - The daemon of clock-bound 2 writes its segment every second, whether or not chronyd has
 //!   measured. tickline then waits for the daemon to write.
 //! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
@@ -58,27 +58,26 @@
 //!   measurement, though no interval was wrong.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
-//! - A suspend of less than a second may pass unnoticed where the kernel measures suspends by a clock
-//!   that counts seconds, and the counter stands still meanwhile. UTC is then later than the interval,
-//!   until the source has measured.
+//! - A suspend of less than a second may pass unnoticed, if the kernel measures suspends by a clock
+//!   that counts seconds, and the counter stands still meanwhile. UTC is then later than the
+//!   interval, until the source has measured.
 //! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] replaces a
 //!   later time by that end, so two such readings overlap.
 //!
 //! # Leap seconds
 //!
-//! The times are [`UnixTime`], which counts no leap seconds. If chronyd or the kernel has
-//! announced a leap second, readings fail with [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s
-//! before the end of that day to 2 s after it. After that they fail with `Disrupted`, until the
-//! source has measured again. A server that smears the second serves another time than UTC for
-//! hours, and says nothing of it: the interval then contains the smeared time.
-//! [`UtcReading::tai_offset`] is TAI minus UTC, where the kernel was told (`chronyd` does it with
-//! `leapsectz`).
+//! The times are [`UnixTime`], which counts no leap seconds. chronyd or the kernel may announce a
+//! leap second. Readings then fail with [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s before the
+//! end of that day to 2 s after it. After that they fail with `Disrupted`, until the source has
+//! measured again. A server that smears the second serves another time than UTC for hours, and does
+//! not say so. The interval then contains the smeared time. [`UtcReading::tai_offset`] is TAI minus
+//! UTC, where the kernel was told (`chronyd` does it with `leapsectz`).
 //!
 //! # Waiting
 //!
-//! A commit that waits until its own timestamp is in the past is visible after every event that
-//! could have come before it (TrueTime's "commit wait"). [`Clock::wait_until_past`] sleeps until
-//! then. `async` code has its own sleep, and asks [`Clock::time_until_past`] for how long.
+//! A commit can wait until its own timestamp is in the past. It is then visible after every event
+//! that could have come before it (TrueTime's "commit wait"). [`Clock::wait_until_past`] sleeps
+//! until then. `async` code has its own sleep, and asks [`Clock::time_until_past`] for how long.
 //!
 //! ```no_run
 //! use tickline::utc::UtcOrder;

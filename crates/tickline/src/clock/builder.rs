@@ -69,8 +69,8 @@ impl ClockBuilder {
     /// [`PerCpu::On`] needs [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
-    /// the rest of the process, as a filter does, even if the call returns an error. Earlier
-    /// verdicts stay in force, too.
+    /// the rest of the process, as a filter does. They do so even if the call returns an error.
+    /// Earlier verdicts stay in force, too.
     pub fn probes(mut self, probes: Probes) -> Self {
         self.settings.probes = probes;
         self
@@ -78,7 +78,7 @@ impl ClockBuilder {
 
     /// Whether the clock has one line, or a line for each CPU, for counters that have one rate but
     /// were not started together. The thread then moves to each CPU once in an interval, and
-    /// calibrates it; this takes some 80 us of CPU, most of it for the move. With a line for each
+    /// calibrates it. This takes some 80 us of CPU, most of it for the move. With a line for each
     /// CPU the order of readings is weaker: [`PerCpu`].
     pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
         self.settings.per_cpu = per_cpu;
@@ -107,11 +107,13 @@ impl ClockBuilder {
     ///
     /// # Errors
     ///
-    /// [`OutOfRange`](crate::ErrorKind::OutOfRange) with the setting, its value and its limits;
-    /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a setting that needs
-    /// the thread driver or full probes, if the builder lacks what it needs;
-    /// [`PerCpu`](crate::ErrorKind::PerCpu) if the program demands a line for each CPU where there
-    /// cannot be one; [`Thread`](crate::ErrorKind::Thread) if the thread cannot be made.
+    /// - [`OutOfRange`](crate::ErrorKind::OutOfRange): a setting is out of range; the error has the
+    ///   setting, its value and its limits.
+    /// - [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings): a setting needs the
+    ///   thread driver or full probes, and the builder lacks them.
+    /// - [`PerCpu`](crate::ErrorKind::PerCpu): the program demands a line for each CPU where there
+    ///   cannot be one.
+    /// - [`Thread`](crate::ErrorKind::Thread): the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
         self.check()?;
         Clock::own(self.settings)

@@ -8,9 +8,9 @@ use crate::sys;
 use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 
-/// Gives the global clock a background thread. Then no reader recalibrates, Unix time follows at
-/// once when somebody sets the OS clock, and the line stays ready however rarely the program reads
-/// the time. The program calls this, not a library: a library's readings use the thread that the
+/// Gives the global clock a background thread. Then no reader recalibrates. Unix time follows at
+/// once when somebody sets the OS clock. The line stays ready however rarely the program reads the
+/// time. The program calls this, not a library: a library's readings use the thread that the
 /// program has started.
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share

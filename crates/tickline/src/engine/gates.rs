@@ -7,10 +7,12 @@
 //! keeper: judge? -> collector: facts -> core: verdicts -> keeper: stage -> gate of the line
 //! ```
 //!
-//! A reader judges in a signal handler, on what is left of a stack of 8 KiB. That has its price
-//! here, in `engine.rs` and in the collector: steps are functions that are not inlined, so that the
-//! frame of one is gone before the next; large buffers lie under the lock; and a reader
-//! [prepares](Engine::is_prepared) the facts in steps, one a call.
+//! A reader may judge in a signal handler, on the rest of a stack of 8 KiB. Such a stack has its
+//! price here, in `engine.rs` and in the collector:
+//!
+//! - Steps are functions that are not inlined, so that the frame of one is gone before the next.
+//! - Large buffers lie under the lock.
+//! - A reader [prepares](Engine::is_prepared) the facts in steps, one a call.
 
 use core::sync::atomic::Ordering;
 
@@ -133,8 +135,8 @@ impl Engine {
         self.probes() == Probes::Full && self.clock.review(self)
     }
 
-    /// Judges the gates, and records the verdicts. `None` if that finds the `present` judgement
-    /// again, or if another thread collects the facts: the line goes on, and in the second case the
+    /// Judges the gates, and records the verdicts. `None` if the result is the `present` judgement
+    /// again, or if another thread collects the facts. The line goes on. In the second case the
     /// next holder of the lock judges.
     #[inline(never)]
     fn judge_with(

@@ -1,8 +1,8 @@
-//! What a reading does if the fast path refuses. It takes the time of a substitute, or of this
-//! CPU's line, or reads by the rules of `tickline_core::shared`: by the common line while it is
-//! valid, or by the OS clock. If readers drive this clock, and calls are frequent enough to pay for
-//! it, it then runs an iteration of the control loop, and reads again. The thread's iterations for
-//! the CPUs' lines are here, too.
+//! What a reading does if the fast path refuses. It takes the time of a substitute or of this CPU's
+//! line. Otherwise it reads by the rules of `tickline_core::shared`: by the common line while that
+//! line is valid, or by the OS clock. If readers drive this clock, and calls are frequent enough to
+//! pay for an iteration of the control loop, the reading then runs one, and reads again. The
+//! thread's iterations for the CPUs' lines are here, too.
 
 use tickline_core::control::{Config, DrivenBy};
 use tickline_core::gate::keeper::{Lines, Stage};

@@ -65,8 +65,11 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page) if another process serves the page, if the file is not the
-    /// user's own or is not trusted, or if this process may not read the counter.
+    /// [`Page`](crate::ErrorKind::Page), if one of these holds:
+    ///
+    /// - another process serves the page,
+    /// - the file is not the user's own, or is not trusted,
+    /// - this process may not read the counter.
     pub fn start(clock: Clock, path: impl AsRef<Path>) -> Result<Self, Error> {
         let counter = COUNTER
             .filter(|_| sys::may_read_counter())
@@ -203,15 +206,15 @@ fn os_resolution_ns() -> i64 {
 }
 
 /// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and
-/// any slew (adjtimex(2)), but none by adjtime(3), of 500 ppm. `None` where it does not say. While
-/// this is beyond 1,000 ppm, a [`Publisher`] publishes no line.
+/// any slew (adjtimex(2)). It does not include a slew by adjtime(3), of 500 ppm. `None` where the
+/// kernel does not say. While the change is beyond 1,000 ppm, a [`Publisher`] publishes no line.
 #[must_use]
 pub fn kernel_rate_ppb() -> Option<i64> {
     with_timex(|timex, _| rate_ppb(timex))
 }
 
-/// [`steering_ppb`], and the share of the offset that the kernel removes in this second: of what is
-/// left, one part in 2^(2 + constant) - 1 (`ntp_offset_chunk` in `kernel/time/ntp.c`).
+/// [`steering_ppb`], and the share of the offset that the kernel removes in this second. That share
+/// is one part in 2^(2 + constant) - 1 of the rest (`ntp_offset_chunk` in `kernel/time/ntp.c`).
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
 fn rate_ppb(timex: &libc::timex) -> i64 {
     let to_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };

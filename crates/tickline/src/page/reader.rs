@@ -145,7 +145,7 @@ impl Clock {
     /// # Errors
     ///
     /// [`Page`](crate::ErrorKind::Page) if there is no such file, if the file is not trusted, or if
-    /// the page does not count here; the text has the wrong value and its limit.
+    /// the page does not count here. The error's text has the wrong value and its limit.
     ///
     /// ```no_run
     /// use tickline::{Clock, Probes};
@@ -225,10 +225,10 @@ impl PageReader {
         let counter = COUNTER.filter(|_| self.is_enabled())?;
         let shift_ns = self.shift_ns()?;
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.high_water);
-        // ORDERING: Acquire, pairs with the fence in `disable`: a reading that finds the switch as
-        // it was has read the counter before the one that is made there, and is not above that. No
-        // test sees a weaker one: Miri maps no file, which a page is, and on x86_64 this is no
-        // instruction.
+        // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
+        // switch has read the counter before the reading that `disable` makes, and is not above
+        // that reading. No test sees a weaker one: Miri maps no file, which a page is, and on
+        // x86_64 this is no instruction.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
         if self.switch.load(Ordering::Relaxed) != ENABLED {

@@ -80,9 +80,9 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
     None
 }
 
-/// When the thread has ended, or in a forked child: readers keep the CPUs' lines until the OS clock
-/// has come up with all of them. Symptom: readings stepped back at the thread's end; in a child the
-/// second one did, and on other CPUs any one.
+/// The thread has ended, or this is a forked child. Readers keep the CPUs' lines until the OS clock
+/// has come up with all of them. Symptom: readings stepped back at the thread's end. In a child the
+/// second reading stepped back, and on other CPUs any reading.
 #[test]
 fn readers_leave_the_cpus_lines_in_order() {
     let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));

@@ -57,9 +57,9 @@ pub(crate) fn utc_error_ns() -> Option<u64> {
 /// [`Unavailable`](crate::State::Unavailable).
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
-/// [`OsClock`] as the control loop sees it. With minimal probes two things are unknown: how the
-/// kernel steers the clock (`adjtimex`), and how long the machine was suspended (a third clock,
-/// which a seccomp filter may not allow).
+/// [`OsClock`] as the control loop sees it. With minimal probes two things are unknown. One is how
+/// the kernel steers the clock (`adjtimex`). The other is how long the machine was suspended: a
+/// third clock tells it, and a seccomp filter may not allow that clock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Followed(pub(crate) Probes);
 

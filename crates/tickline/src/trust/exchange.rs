@@ -27,8 +27,8 @@ const ROUND_TRIPS: u32 = 1_000;
 /// For how long a pair may exchange once there are enough round trips, ns.
 const PAIR_NS: i64 = 1_000_000;
 
-/// How long one thread waits for the other, which may have to wait for its CPU, ns; and for how
-/// long a pair exchanges from its first round trip on.
+/// How long one thread waits for the other, ns; the other may have to wait for its CPU. It is also
+/// the time for which a pair exchanges from its first round trip on.
 const MAX_WAIT_NS: i64 = 200_000_000;
 
 /// How long a waiting thread runs before it yields its CPU, ns. Where other threads want both CPUs,
@@ -38,13 +38,14 @@ const YIELD_AFTER_NS: i64 = 1_000_000;
 /// Loads of the token between two reads of the OS clock.
 const LOADS_PER_CLOCK_READ: u32 = 2_000;
 
-/// Round trips between two reads of the OS clock, which takes longer than many of them if it is a
-/// device: with hpet under emulation there were 100 round trips in a millisecond.
+/// Round trips between two reads of the OS clock. If that clock is a device, reading it takes
+/// longer than many round trips: with hpet under emulation there were 100 round trips in a
+/// millisecond.
 const TRIPS_PER_CLOCK_READ: u32 = 16;
 
-/// A round trip is quick if it has taken no longer than this, ns, as has the average of those since
-/// the last read of the OS clock. Where the two threads never run at once, it takes milliseconds,
-/// and says as little about the counters.
+/// A round trip is quick if it has taken no longer than this, ns. The average of the round trips
+/// since the last read of the OS clock must not be longer either. Where the two threads never run
+/// at once, a round trip takes milliseconds, and says as little about the counters.
 const QUICK_NS: i64 = 100_000;
 
 /// The token that the two threads exchange: a cache line.

@@ -13,8 +13,8 @@ use super::{UtcReading, UtcSource, UtcUnknown};
 /// Binary places of the slopes of an [`Extrapolation`].
 pub(super) const SLOPE_BITS: u32 = 48;
 
-/// The longest claim, in units of its clock, so that a product of 128 bits begins with the
-/// elapsed time as whole ns: 15 hours of a counter of 5 GHz.
+/// The longest claim, in units of its clock: 15 hours of a counter of 5 GHz. Below this limit the
+/// upper half of a product of 128 bits is the elapsed time in whole ns.
 pub(super) const MAX_VALID: u64 = 1 << SLOPE_BITS;
 
 /// How UTC goes on from the moment of a claim by one clock, in that clock's units: ticks of the

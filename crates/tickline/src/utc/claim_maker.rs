@@ -34,9 +34,9 @@ const MAX_SLOPE: u64 = 30_000 << SLOPE_BITS;
 /// No oscillator that NTP can steer is further off, ppb (`MAXFREQ` in Linux' `timex.h`).
 pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
 
-/// How much the rates of two oscillators of a machine may change against each other, ppb: the
-/// counter's, and that of the kernel's clocksource where that is another one. chronyd assumes as
-/// much of a clock (chrony.conf(5), `maxclockerror`).
+/// How much the rates of two oscillators of a machine may change against each other, ppb. One is
+/// the counter's. The other is that of the kernel's clocksource, if it is not the same. chronyd
+/// assumes as much of a clock (chrony.conf(5), `maxclockerror`).
 pub(super) const WANDER_PPB: i64 = 1_000;
 
 /// No clock is steered further, ppb: Linux changes a rate by 11 % at most (`timekeeping_adjust`),
@@ -258,9 +258,9 @@ impl ClaimMaker {
     ///
     /// If somebody set the clock, the source is believed at once only if it repeats a measurement:
     /// `agrees` then compares the two claims. At least two requests must have seen that
-    /// measurement, because the thread may have made the newest one after the clock was set, and
-    /// before it was told. And the source must know a rate: without one, a small step looks like a
-    /// drift.
+    /// measurement. The thread may have made the newest request after the clock was set, and before
+    /// the thread was told of it. And the source must know a rate: without one, a small step looks
+    /// like a drift.
     fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id();
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
@@ -390,8 +390,8 @@ fn utc_at(moment: &Moment, report: &Report) -> Option<[i64; 2]> {
     let earliest_ns = moment.realtime_ns.saturating_add(least_ns).saturating_sub(moment.width_ns);
     let latest_ns = moment.realtime_ns.saturating_add(greatest_ns).saturating_add(moment.width_ns);
     let [slowest_ppb, fastest_ppb] = report.rates_ppb;
-    // BOUND: the times are so far from an end of the range that a day can be added, and the rates
-    // are near 1 and in order.
+    // BOUND: a day can be added, since the times are far enough from the ends of the range. The
+    // rates are near 1 and in order.
     let is_plausible = earliest_ns >= DAY_NS
         && latest_ns <= i64::MAX - 2 * DAY_NS
         && (0..=2 * MAX_ERROR_NS).contains(&latest_ns.saturating_sub(earliest_ns))

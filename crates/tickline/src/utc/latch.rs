@@ -1,10 +1,10 @@
 //! The newest claim: the clock's thread publishes it, readers copy it.
 //!
-//! A latch (Linux' `seqcount_latch`): two slots, and the number of the newest claim. A reader that
-//! is overtaken reads again; the thread waits for nobody. The thread writes the slot that the newest
-//! claim is not in, and then its number. A reader copies the newest slot, reads the
-//! clock, and takes the copy if the number is still the same: then the thread cannot have begun to
-//! overwrite that slot, and the copy was the newest claim when the clock was read.
+//! A latch (Linux' `seqcount_latch`): two slots, and the number of the newest claim. The thread
+//! writes a new claim to the other slot, and then its number. A reader copies the newest slot, and
+//! reads the clock. If the number is still the same, the reader takes the copy. The thread cannot
+//! have begun to overwrite that slot then, and the copy was the newest claim when the clock was
+//! read. A reader that is overtaken reads again; the thread waits for nobody.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 

@@ -26,15 +26,15 @@ const TRIES: u32 = 8;
 /// Requests until one is not disturbed by a step or a slew that begins.
 const REQUESTS: u32 = 3;
 
-/// The resolution of a clock that is made of a counter whose rate is not known yet, ns: that of the
-/// coarsest timer of a PC (`Clocksource::resolutions`).
+/// The resolution of a clock, ns, if the rate of its counter is not known yet. It is the resolution
+/// of the coarsest timer of a PC (`Clocksource::resolutions`).
 const MAX_RESOLUTION_NS: i64 = 280;
 
 /// The VMClock's device.
 const VMCLOCK_DEVICE: &CStr = c"/dev/vmclock0";
 
-/// How far the counters of two CPUs may differ, ns: the gates find what is more than an exchange
-/// between them, which takes 100 ns, and some more between sockets.
+/// How far the counters of two CPUs may differ, ns. The gates find a difference that is more than
+/// an exchange between the CPUs. An exchange takes 100 ns, and some more between sockets.
 const CPU_DIFFERENCE_NS: i64 = 500;
 
 /// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`. No clock has stepped by

@@ -52,9 +52,10 @@ pub(super) fn ask(
     Some((after, at_end(&before, &after, best)?.map(announced)))
 }
 
-/// The rates that UTC may have where the source says none, ppb: within 500 ppm of the OS clock's,
-/// which is all that the kernel promises, or of an oscillator's that NTP can steer. The two differ
-/// by the steering, of which a part may be a slew.
+/// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the
+/// OS clock's; the kernel promises no more. Or it is within 500 ppm of the rate of an oscillator
+/// that NTP can steer. The two rates differ by the steering, and a part of the steering may be a
+/// slew.
 fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
     [
         steered_ppb.min(0).saturating_sub(MAX_FREQUENCY_PPB),

@@ -107,8 +107,8 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
 
-/// Symptom: a kernel that gave the counter up was heard of by the thread and by readers, and never
-/// by a program that drives the clock itself.
+/// Symptom: the kernel gave the counter up. The thread and readers noticed it. A program that
+/// drives the clock itself never did.
 #[test]
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);

@@ -36,8 +36,9 @@ impl File {
     }
 }
 
-/// `descriptor`, or a copy of it if it has become a standard stream, because the program has closed
-/// one: a program that reads its input would read the timer. -1 stays so.
+/// `descriptor`, or a copy of it if its number is that of a standard stream. The kernel gives out
+/// such a number if the program has closed that stream; a program that reads its input would then
+/// read the timer. -1 stays so.
 pub(super) fn beyond_standard_streams(descriptor: libc::c_int) -> libc::c_int {
     if !(0..=libc::STDERR_FILENO).contains(&descriptor) {
         return descriptor;

@@ -38,13 +38,13 @@ pub(crate) fn token() -> u64 {
     }
 }
 
-/// A number for the locks in this memory: the same for all processes that share it, also those that
-/// `clone` made with `CLONE_VM`. It differs from that of a process whose copy it is, so that a
-/// forked child takes over what its parent's threads hold.
+/// A number for the locks in this memory. All processes that share the memory have the same number,
+/// also those that `clone` made with `CLONE_VM`. A forked child has a copy of the memory, and
+/// another number. So the child takes over the locks that its parent's threads hold.
 ///
 /// Without memory that is wiped (minimal probes, Linux before 4.14) nothing distinguishes a forked
-/// child from one that shares this memory: both have a process id of their own. Then the number is
-/// the same for all, and nothing is taken over. A lock that another thread holds at a fork stays
+/// child from one that shares this memory. Both have a process id of their own. Then the number is
+/// the same for all, and no lock is taken over. A lock that another thread holds at a fork stays
 /// held in the child, whose readings the OS clock serves.
 pub(crate) fn lock_token() -> u64 {
     if wiped_on_fork().is_some() { token() } else { NEVER_TAKEN_OVER }

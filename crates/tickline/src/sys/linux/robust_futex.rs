@@ -3,12 +3,13 @@
 //! A thread may end in the middle of its work while its memory lives on. A process exits, and a
 //! child that shares its memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`) stays; or a
 //! seccomp filter kills the thread alone. Nothing in the process runs then. But the kernel goes
-//! through the thread's robust list and writes to each futex word there that holds the thread's id
+//! through the thread's robust list. It writes to each futex word there that holds the thread's id
 //! (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and `handle_futex_death`).
 //!
-//! Without it the coarse time of such a clock would stand still for good, with every time-out
-//! that is checked by it, and no reader would drive the clock. The usual way there: libseccomp's
-//! `SCMP_ACT_KILL`, in a program that installs its filter after the clock's thread was started.
+//! Without the robust futex the coarse time of such a clock would stand still for good. So would
+//! every time-out that is checked by the coarse time, and no reader would drive the clock. The
+//! usual cause is libseccomp's `SCMP_ACT_KILL`, in a program that installs its filter after the
+//! clock's thread was started.
 //!
 //! libc has such a list for each thread, for robust mutexes. A thread has one list at a time, so
 //! this one takes its place while the clock's thread runs, which locks no robust mutex.

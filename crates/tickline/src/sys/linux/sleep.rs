@@ -1,12 +1,12 @@
 //! Linux: a sleep that ends early when somebody sets the clock, the machine resumes, or another
 //! thread says so. One timer descriptor serves all three.
 //!
-//! A `timerfd` on `CLOCK_REALTIME` armed with `TFD_TIMER_CANCEL_ON_SET` becomes readable when the
-//! clock is set (timerfd_create(2)), and when the machine resumes: Linux `fs/timerfd.c`,
-//! `timerfd_resume`, called by `timekeeping_resume` from 5.15 on; before that by `hrtimers_resume`
-//! and `clock_was_set_delayed`. The kernel may measure a sleep of less than a second as 0; then
-//! there is no notice. The notifier polls the timer and arms it again, which reports `ECANCELED`.
-//! It never reads or writes it.
+//! A `timerfd` on `CLOCK_REALTIME`, armed with `TFD_TIMER_CANCEL_ON_SET`, becomes readable when the
+//! clock is set (timerfd_create(2)), and when the machine resumes. The function for the latter is
+//! `timerfd_resume` in Linux `fs/timerfd.c`. From 5.15 on `timekeeping_resume` calls it; before
+//! that `hrtimers_resume` and `clock_was_set_delayed` do. The kernel may measure a sleep of less
+//! than a second as 0; then there is no notice. The notifier polls the timer and arms it again,
+//! which reports `ECANCELED`. The notifier never reads or writes the timer.
 //!
 //! A daemon's `closefrom` may have closed the descriptor, and its number may since be another
 //! file's. So before each use it must answer `timerfd_gettime` with the odd interval that was set

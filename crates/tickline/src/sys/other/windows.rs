@@ -6,7 +6,7 @@ use windows_sys::Win32::System::Threading::{
 };
 
 /// The CPUs on which a thread of this process may run. Empty on a machine with several groups of
-/// processors (more than 64 CPUs): a mask has the CPUs of one group only, and the others must not
+/// processors (more than 64 CPUs). A mask has only the CPUs of one group, and the others must not
 /// pass for compared.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
     // SAFETY: takes nothing.

@@ -109,8 +109,8 @@ impl Reference for OsClock {
     }
 
     /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, which a suspend raises and nothing else changes.
-    /// Where the kernel measures its sleep by the battery's clock, as on most PCs, it does so in
-    /// whole seconds: a short one may add 0 (`timekeeping_resume` in `kernel/time/timekeeping.c`).
+    /// On most PCs the kernel measures its sleep by the battery's clock, in whole seconds. A short
+    /// sleep may then add 0 (`timekeeping_resume` in `kernel/time/timekeeping.c`).
     fn suspended_ns(&self) -> Option<i64> {
         for _ in 0..TRIES {
             let before_ns = read_ns(libc::CLOCK_MONOTONIC);
@@ -126,8 +126,8 @@ impl Reference for OsClock {
     }
 }
 
-/// The error of the kernel's Unix time against UTC as the NTP daemon claims it (`adjtimex`
-/// maxerror), ns; `None` while it says that the clock is not synchronised.
+/// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it (`adjtimex`
+/// maxerror). `None` while the kernel says that the clock is not synchronised.
 pub(crate) fn utc_error_ns() -> Option<u64> {
     let error_us = with_timex(|timex, state| {
         let is_synchronised = state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0;

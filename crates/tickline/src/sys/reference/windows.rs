@@ -51,7 +51,7 @@ impl Reference for OsClock {
 }
 
 /// The performance counter's resolution, ns: 100 at 10 MHz. Some machines count at a 1,024th of the
-/// processor's frequency, which is slower than the 3.58 MHz that the gates assume where the
+/// processor's frequency. That is slower than 3.58 MHz, the rate that the gates assume if the
 /// clocksource is unknown.
 pub(crate) fn resolution_ns() -> i64 {
     // The time of one count, rounded up.

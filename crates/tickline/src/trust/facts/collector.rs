@@ -1,9 +1,9 @@
 //! Collects the facts in steps, so that no reader spends the time for all of them in one call.
 //!
-//! A step takes some 10 us at most (AMD EPYC, family 26, under KVM): a leaf of CPUID, which traps
-//! there, a file of the kernel's, or a measurement. Each step that reads the counter asks first
-//! whether the process may. The clock's own facts may change between two calls, so the collector
-//! takes them at the end.
+//! A step reads a leaf of CPUID or a file of the kernel's, or makes a measurement. It takes at most
+//! some 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). Each step that reads the counter
+//! asks first whether the process may. The clock's own facts may change between two calls, so the
+//! collector takes them at the end.
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 

@@ -115,9 +115,9 @@ pub(crate) fn hypervisor() -> Hypervisor {
 /// Any process may execute CPUID.
 pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = false;
 
-/// The counter's frequency as the hypervisor (leaf 4000_0010h, kHz, of VMware and those that follow
-/// it) or the processor (leaf 15h: crystal Hz times a ratio, Intel SDM vol. 2A, CPUID) names it,
-/// Hz.
+/// The counter's frequency, Hz, as the hypervisor or the processor states it. The hypervisor does
+/// so in leaf 4000_0010h (kHz; VMware and those that follow it). The processor does so in leaf 15h
+/// (crystal Hz times a ratio; Intel SDM vol. 2A, CPUID).
 pub(crate) fn nominal_hz() -> Option<u64> {
     if hypervisor() != Hypervisor::None && cpuid(HYPERVISOR).eax >= HYPERVISOR_KHZ {
         let khz = cpuid(HYPERVISOR_KHZ).eax;

@@ -9,8 +9,8 @@
 //! - A thread that starts a clock or another thread reads it before that ([`learn_environment`]):
 //!   as above, or through std's lock, which waits for `set_var`.
 //!
-//! A process that has more rights than its user (set-user-id) ignores the variable, as libc ignores
-//! its own there: the user would steer a program that is not theirs.
+//! A process that has more rights than its user (set-user-id) ignores the variable. libc ignores
+//! its own variables there, too. Otherwise a user could steer a program of another user.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 

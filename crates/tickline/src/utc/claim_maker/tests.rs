@@ -71,9 +71,9 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     );
 }
 
-/// In a guest on a busy machine chronyd was late for one request in ten, and the kernel, whose flag
-/// chronyd does not touch without `rtcsync`, said instead that it is not synchronised. A claim holds
-/// for longer than two requests take, for a thread that is late.
+/// In a guest on a busy machine chronyd was late for one request in ten. The kernel then answered
+/// in its place, and said that it is not synchronised: without `rtcsync` chronyd does not touch the
+/// kernel's flag. A claim holds for longer than two requests take, for a thread that is late.
 #[test]
 fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
     for (why, then) in [
@@ -98,8 +98,8 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
     }
 }
 
-/// Two measurements that contradict each other, and a measurement that is said to be another one
-/// than before: somebody has set the clock, and the daemon has not noticed.
+/// Two measurements contradict each other, or the source repeats a measurement with another value.
+/// In both cases somebody has set the clock, and the daemon has not noticed.
 #[test]
 fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
     for (offset_ns, measurement) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
@@ -203,8 +203,8 @@ fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
     assert_eq!(refused(&mut maker, &set, vague), Some(UtcUnknown::Disrupted));
 }
 
-/// Somebody sets the clock after a measurement and before the request that finds it, and the thread
-/// is told after that request: the source then agrees with itself alone.
+/// Somebody sets the clock after a measurement and before the request that finds it. The thread is
+/// told after that request. The source then agrees only with itself.
 #[test]
 fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
     let wide =

@@ -7,8 +7,8 @@
 //! ppm; `get_root_dispersion` in `reference.c`). A larger `maxclockerror` is not in the reply.
 //!
 //! UTC runs at 1 - f of the rate of `CLOCK_MONOTONIC_RAW`, where f is the frequency in the reply
-//! (`current_freq_ppm` in `local.c`). This is not so with `chronyd -x`, where f is relative to
-//! `CLOCK_REALTIME`, with `tempcomp`, whose part the reply leaves out, and with the kernel's
+//! (`current_freq_ppm` in `local.c`). This is not so with `chronyd -x` (f is then relative to
+//! `CLOCK_REALTIME`), with `tempcomp` (the reply leaves its part out), and with the kernel's
 //! parameter `ntp_tick_adj`. Then the next reply contradicts the claim (`claim_maker.rs`).
 
 use std::net::{Ipv4Addr, UdpSocket};
@@ -26,10 +26,10 @@ const TRACKING_BYTES: usize = 104;
 const PLACES: u32 = 22;
 
 /// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks may run if nobody steers
-/// them, ppb. A tick of theirs is a second divided by HZ (`ntp_update_frequency` in
-/// `kernel/time/ntp.c`); a tick of that clock is rounded down to ns first (`tk_setup_internals` in
-/// `timekeeping.c`). With HZ=300 this makes 0.1 ppm. Kernels of 2016 round down once more
-/// (`raw_interval` there): up to 1 ns of a tick, and 1 ppm with HZ=1000.
+/// them, ppb. A tick of the other clocks is a second divided by HZ (`ntp_update_frequency` in
+/// `kernel/time/ntp.c`). A tick of `CLOCK_MONOTONIC_RAW` is rounded down to ns first
+/// (`tk_setup_internals` in `timekeeping.c`). With HZ=300 this makes 0.1 ppm. Kernels of 2016 round
+/// down once more (`raw_interval` there): up to 1 ns of a tick, and 1 ppm with HZ=1000.
 const TICK_PPB: i64 = 1_000;
 
 /// How long a reply may take. On the same machine it comes at once, or never.
@@ -52,8 +52,9 @@ pub(super) fn ask() -> Option<[u8; TRACKING_BYTES]> {
     (socket.recv(&mut bytes).ok()? == TRACKING_BYTES).then_some(bytes)
 }
 
-/// What a reply says of its moment, where this machine's hardware clocks have an error of up to
-/// `phc_bound_ns`: `CMD_Reply` with `RPY_Tracking`, big-endian; the data begin at byte 28.
+/// What a reply says of its moment, if this machine's hardware clocks have an error of up to
+/// `phc_bound_ns`. A reply is a `CMD_Reply` with `RPY_Tracking`, big-endian. The data begin at
+/// byte 28.
 pub(super) fn report(reply: &[u8; TRACKING_BYTES], phc_bound_ns: i64) -> Option<Result<Report, UtcUnknown>> {
     let half = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
     let word = |at: usize| u32::from_be_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]]);

@@ -90,8 +90,9 @@ impl Segment {
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     }
 
-    /// What it says of the moment of `moment`, when `CLOCK_MONOTONIC` is `monotonic_ns` or less, and
-    /// the OS clock is steered; `None` if it has no content that is known here.
+    /// What the segment says of the moment of `moment`. `CLOCK_MONOTONIC` is then `monotonic_ns` or
+    /// less, and the OS clock is steered by `steered_ppb`. `None` if the segment has no content
+    /// that is known here.
     pub(super) fn report(
         &self,
         moment: &Moment,

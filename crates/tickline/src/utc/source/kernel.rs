@@ -6,9 +6,9 @@
 //! error is such a multiple by chance, one time in 500; there is then no claim until its next
 //! update.
 //!
-//! ntpd-rs 1.9 tells the kernel its root delay as the maximum error, and its root dispersion, a
-//! standard deviation that includes the server's dispersion, as the estimated one. So the estimated
-//! error is added. That of other daemons is small.
+//! ntpd-rs 1.9 tells the kernel its root delay as the maximum error, and its root dispersion as the
+//! estimated error. That dispersion is a standard deviation, and includes the server's dispersion.
+//! So tickline adds the estimated error. Other daemons have a small one.
 
 use core::num::NonZeroU16;
 

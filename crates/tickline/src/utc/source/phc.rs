@@ -7,7 +7,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 /// The largest bound that a clock of this machine states, ns; 0 if none does. chronyd does not say
-/// which of them a reference clock of its own is: the digit of `PHC0` counts its reference clocks.
+/// which of these clocks it uses as a reference clock: the digit of `PHC0` counts chronyd's
+/// reference clocks.
 pub(super) fn error_bound_ns() -> i64 {
     largest_ns(Path::new("/sys/class"))
 }

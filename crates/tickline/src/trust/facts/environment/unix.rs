@@ -32,8 +32,8 @@ pub(super) fn is_privileged() -> bool {
     user != effective_user
 }
 
-/// What the variable says at the first reading of a process that has not started anything: here
-/// nothing else than `getenv` is free of locks of std's and of allocations.
+/// What the variable says at the first reading of a process that has not started anything. Here
+/// only `getenv` is free of locks of std's and of allocations.
 pub(super) fn at_start(_: Probes) -> Option<Environment> {
     // SAFETY: the name is a C string. A program that changes its environment while other threads
     // run starts its clock, or reads it, before that (the crate's "Trust").
