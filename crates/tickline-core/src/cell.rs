@@ -1,10 +1,14 @@
 //! The cell: the memory in which a writer publishes lines, and from which readers take them.
 //!
 //! The [`LineState`] is the line itself: 128 bits that are loaded and swapped as one. Next to it
-//! are two slots, of which the state names one. A slot holds the parts of a line for which the
-//! state has no room: the first tick and the number of ticks for which the line may be used, its
-//! base in Unix time, and its bounds. Only the writer stores to a slot, and never to the one that
-//! the state names.
+//! are two slots. The state names one of them. A slot holds the parts of a line for which the state
+//! has no room:
+//!
+//! - the first tick, and the number of ticks for which the line may be used,
+//! - its base in Unix time,
+//! - its bounds.
+//!
+//! Only the writer stores to a slot, and never to the one that the state names.
 //!
 //! A reader loads the state, reads the counter and what it needs from the slot, and looks at the
 //! state again. The second look proves that the line was current when the counter was read. Order
@@ -128,8 +132,8 @@ impl Bounds {
     }
 
     /// Where both bounds are at `start_ticks`, ns, rounded outwards. If the newest sample is later
-    /// than that, the bounds widen towards the past by the difference of their rates, because the
-    /// reference's rate was between the two.
+    /// than that tick, the bounds widen towards the past by the difference of their rates. The
+    /// reference's rate was between these two rates.
     fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
         let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
         let spread = self.upper.slope.over(back_ticks).minus(self.lower.slope.over(back_ticks));

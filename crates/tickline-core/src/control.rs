@@ -15,10 +15,10 @@
 //! and a full window. The writer publishes slower and faster lines alike through `Replacing`, so
 //! there is one path to prove.
 //!
-//! Start-up and a change of rate are one case: the interval is half of the time for which the
-//! control loop has watched the reference without a break, from 50 us up to the configured
-//! interval. So the interval grows by half from iteration to iteration. While the bound would
-//! otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
+//! Start-up and a change of rate are one case. The interval is half of the time for which the
+//! control loop has watched the reference without a break. It is at least 50 us, and at most the
+//! configured interval. So the interval grows by half from iteration to iteration. While the bound
+//! would otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
 //! configured one. `control/schedule.rs` has the reasons.
 
 use crate::cell::{StateCell, WindowedLine};
@@ -92,8 +92,8 @@ const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
 const USUAL_OFFSET_NS: i64 = 50;
 
 /// The lateness that a thread may have without losing its line, ns: a tick of a kernel at 250 Hz.
-/// With 62 us to 1 ms instead, a thread that always came 5 ms late left the clock without a line
-/// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
+/// With a lateness of 62 us to 1 ms, the clock had no line for up to 74 % of the time if the thread
+/// always came 5 ms late (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const MAX_LATENESS_NS: u64 = 4_000_000;
 
 /// After this many iterations without a line, the next ones come less often.

@@ -6,9 +6,9 @@
 //!
 //! 1. count at one rate unless the gates close the clock (gates: `invariant`, `kernel`);
 //! 2. on one thread never decrease between two reads of one kind;
-//! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread
-//!    has its value, and before any later load takes its value, save for the out-of-order window
-//!    of the CPU (see [`MEETING_MARGIN_NS`]);
+//! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has
+//!    its value, and before any later load takes its value. The out-of-order window of the CPU is
+//!    excepted (see [`MEETING_MARGIN_NS`]);
 //! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier
 //!    instruction is complete;
 //! 5. not fault: before making one, the program has checked that the process may read the counter
@@ -20,12 +20,13 @@
 //! # What is safe to call
 //!
 //! A processor may do anything when it meets an instruction that it *lacks*. A method that executes
-//! such an instruction therefore takes a value that proves that the processor has it. The proof is
-//! the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and `Rdpid`), the target,
-//! if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`), or the operating system's
-//! promise (`rdtime`). An instruction that a process is *denied* raises a defined exception,
-//! SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5 and ends the
-//! program, but breaks no rule of the language. So reading a counter needs no `unsafe`.
+//! such an instruction therefore takes a value as a proof that the processor has it. There are
+//! three proofs: the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and
+//! `Rdpid`); the target, if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`); the
+//! operating system's promise (`rdtime`). An instruction that a process is *denied* raises a
+//! defined exception, SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5
+//! and ends the program, but breaks no rule of the language. So reading a counter needs no
+//! `unsafe`.
 //!
 //! [`Extended`] makes a counter of a register of fewer than 64 bits.
 //!

@@ -1,12 +1,12 @@
 //! The discipline: published line + target -> next line.
 //!
-//! The next line must never be below the old line at a tick at which readers may have used the old
-//! line, and it must reach the target by the end of its window. So the next line, which is
-//! straight, starts where the old line is. Its slope is the target's slope, plus what removes the
-//! offset within the window:
+//! The next line must meet two conditions. It must never be below the old line at a tick at which
+//! readers may have used the old line. And it must reach the target by the end of its window. So
+//! the next line, which is straight, starts where the old line is. Its slope is the target's slope,
+//! plus a correction that removes the offset within the window:
 //!
-//! - If the reference is ahead by little, the clock slews up; if it is ahead by more than
-//!   [`STEP_PPB`] of the window, the clock steps forward to it.
+//! - If the reference is ahead by little, the clock slews up. If the reference is ahead by more
+//!   than [`STEP_PPB`] of the window, the clock steps forward to it.
 //! - If the reference is behind, the clock slews down, but never below half the target's rate. A
 //!   clock can't step back.
 //!
@@ -25,13 +25,12 @@ use crate::units::{FixedNs, NS_PER_S};
 /// Raising the meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
 
-/// Offsets above this share of the window are stepped forward instead of slewed, ppb: 250 us
-/// over 0.5 s, the same 500 ppm that the kernel allows a PLL (`MAXFREQ`,
-/// `include/linux/timex.h`).
+/// Offsets above this share of the window are stepped forward instead of slewed, ppb. It is 250 us
+/// over 0.5 s: the same 500 ppm as the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`).
 pub(crate) const STEP_PPB: i64 = 500_000;
 
 /// An offset above this shows that the line or the reference was disrupted, ns. The control loop
-/// notices an NTP daemon's slew of 500 ppm only at the next iteration; until then the slew adds up
+/// notices an NTP daemon's slew of 500 ppm only at the next iteration. Until then the slew adds up
 /// to 0.5 ms within a window.
 pub const DISRUPTED_OFFSET_NS: i64 = 1_000_000;
 
@@ -64,8 +63,8 @@ pub(crate) fn steer(old: &WindowedLine, at_ticks: u64, target: &Target, window_t
 /// `next` with a `b` such that it is nowhere below `old` from `margin_ticks` before `at_ticks` to
 /// as long after it, nor below `step_to` at `at_ticks`.
 ///
-/// The ticks before `at_ticks` matter, too: a CPU may execute a plain read of the counter before it
-/// loads the state, and another CPU's counter may be a little behind.
+/// The ticks before `at_ticks` matter, too. A CPU may execute a plain read of the counter before it
+/// loads the state. And another CPU's counter may be a little behind.
 pub(crate) fn join(
     old: &WindowedLine,
     next: LineState,
@@ -82,8 +81,8 @@ pub(crate) fn join(
 }
 
 /// The first line after a time without one, in use from `start_ticks` on. At `at_ticks` it is not
-/// below `from`. It is nowhere below the high-water mark, because a CPU may execute a plain read of
-/// the counter before it loads the state, and so read a tick before `at_ticks`.
+/// below `from`. It is nowhere below the high-water mark: a CPU may execute a plain read of the
+/// counter before it loads the state, and may so read a tick before `at_ticks`.
 pub(crate) fn recover(
     next: LineState,
     shift: u32,

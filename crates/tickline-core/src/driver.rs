@@ -114,8 +114,8 @@ impl<S> DrivenClock<S> {
     }
 
     /// An iteration of the common line's control loop, and a second one after a recovery. `None` if
-    /// another thread has the lock, a gate is closed or is to be judged next, or each CPU has a
-    /// line: a common line would be wrong on some. Waits for nobody.
+    /// another thread has the lock, or if a gate is closed or is to be judged next. Also `None` if
+    /// each CPU has a line: a common line would be wrong on some CPUs. Waits for nobody.
     pub fn maintain(&self, platform: &impl Platform, driven_by: DrivenBy) -> Option<Iteration> {
         let (mut locked, lines) = self.lock_judged(platform)?;
         match lines {

@@ -320,10 +320,13 @@ impl History {
         Some(low.plus(self.upper_bound(ticks, fit.slope_max)?).half())
     }
 
-    /// The proven bounds, rounded outwards. The reference is between them if its rate has stayed
-    /// within `max_drift_ppb` of `slope` since each sample, if it wanders by `range` at most about
-    /// its intended line, and if it is ahead of what readings show by `ahead` at most. The Unix
-    /// fields are left at 0.
+    /// The proven bounds, rounded outwards. The reference is between them on three conditions:
+    ///
+    /// - Its rate has stayed within `max_drift_ppb` of `slope` since each sample.
+    /// - It wanders about its intended line by no more than `range`.
+    /// - It is ahead of the readings by no more than `ahead`.
+    ///
+    /// The Unix fields are left at 0.
     #[inline(never)]
     pub(crate) fn bounds(
         &self,

@@ -71,8 +71,8 @@ named! {
         Kernel = "kernel",
         /// The counters of all CPUs are synchronised.
         Synchronised = "synchronised",
-        /// Reading the counter is not slower than asking the OS for monotonic time, or slower by a
-        /// tenth at most where Unix time gains more than a tenth.
+        /// Reading the counter is not slower than asking the OS for monotonic time. It may be
+        /// slower by up to a tenth where Unix time gains more than a tenth.
         Cost = "cost",
         /// Reading the counter is not slower than asking the OS for Unix time. Where this gate is
         /// closed, the OS serves Unix time, and the counter everything else.

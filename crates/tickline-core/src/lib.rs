@@ -66,23 +66,23 @@
 //!
 //! # Guarantees
 //!
-//! With synchronised counters, a reading by [`read_ordered`](shared::SharedClock::read_ordered) or
-//! [`read_slow`](shared::SharedClock::read_slow) that was complete before another began, on any
-//! thread, is never larger. This holds across recalibration, start-up, fallback and recovery. Two
-//! things are *not* promised: that the counters are synchronised (a gate decides that), and order
-//! between threads for plain [`read`](shared::SharedClock::read), whose counter the CPU may read
-//! early.
+//! Take two readings by [`read_ordered`](shared::SharedClock::read_ordered) or
+//! [`read_slow`](shared::SharedClock::read_slow), on any threads, where one is complete before the
+//! other begins. With synchronised counters the earlier one is never larger. This holds across
+//! recalibration, start-up, fallback and recovery. Two things are *not* promised. One is that the
+//! counters are synchronised: a gate decides that. The other is order between threads for plain
+//! [`read`](shared::SharedClock::read): the CPU may read its counter early.
 //!
 //! # The model
 //!
 //! A **counter** ticks at a constant but unknown rate. A **reference** returns nanoseconds, but
-//! asking it is slow. A **line**, `ns = m * ticks + b`, turns ticks into nanoseconds. The fast
-//! path uses a line in a **window** of ticks; the line is valid for twice as long. The control
-//! loop takes **samples** (a read of the reference between two reads of the counter), keeps the
-//! lines that are consistent with all of them, and publishes the next line so that no reader ever
-//! sees time run backwards. While there is no line, readings are the reference, but never below
-//! the **high-water mark**: the largest value that the last line may have returned. A **gate** is
-//! a condition for using the counter at all.
+//! asking it is slow. A **line**, `ns = m * ticks + b`, turns ticks into nanoseconds. The fast path
+//! uses a line in a **window** of ticks; the line is valid for twice as long. The control loop
+//! takes **samples**: a sample is a read of the reference between two reads of the counter. The
+//! loop keeps the lines that are consistent with all samples. It publishes the next line so that no
+//! reader ever sees time run backwards. While there is no line, readings are the reference, but
+//! never below the **high-water mark**: the largest value that the last line may have returned. A
+//! **gate** is a condition for using the counter at all.
 //!
 //! ```text
 //! counter/ --+
@@ -94,9 +94,9 @@
 //!
 //! # Stability
 //!
-//! What is documented here follows semantic versioning. The hidden items may change with every minor
-//! version: they are public for `tickline`, which drives its clocks through them, and for the
-//! simulator, which has its own cell. `cargo doc --document-hidden-items` shows them.
+//! The documented items follow semantic versioning. The hidden items may change with every minor
+//! version. They are public for two crates: `tickline` drives its clocks through them, and the
+//! simulator has its own cell. `cargo doc --document-hidden-items` shows them.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

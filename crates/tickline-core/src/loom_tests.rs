@@ -32,14 +32,14 @@
 //!   models of a reading, a high-water mark and a swap, the lock's, and that of a portable swap
 //!   have no bound;
 //! - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
-//!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Of the two fences
-//!   that have it, the one in `counter/extended.rs` binds the compiler alone, and the one in
-//!   `lease/cell.rs` is for reads of the counter and the OS clock, see above;
+//!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Two fences have it.
+//!   The one in `counter/extended.rs` binds only the compiler. The one in `lease/cell.rs` is for
+//!   reads of the counter and the OS clock, see above;
 //! - that no plain store comes between an exchange and the value that it has read: loom allows one;
 //! - every place at which a thread could be stopped between a load of an atomic and a swap of the
-//!   same one. loom 0.7 compares a step only with the last step on its object, which is that load
-//!   then. So `gate::keeper` swaps without a load. `state/portable.rs` can't; there loom finds the
-//!   places between, by the pairs;
+//!   same atomic. loom 0.7 compares a step only with the last step on its object. Here the last
+//!   step is that load. So `gate::keeper` swaps without a load. `state/portable.rs` can't; there
+//!   loom finds the places between, by the pairs;
 //! - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
 //!   `testing.rs` have those); bursts of 32 brackets, which are 1 here; `fork`.
 
@@ -108,8 +108,8 @@ impl Scene {
         (scene, control)
     }
 
-    /// The same with a line that lasts for long and is ahead by less than 1 % of its window, so
-    /// that the reference still vouches for it past the window.
+    /// The same with a line that lasts for long. It is ahead by less than 1 % of its window, so the
+    /// reference still vouches for it past the window.
     fn with_long_line() -> (Self, Control) {
         let (scene, mut control) = Self::after(Outcome::Published);
         for _ in 0..20 {

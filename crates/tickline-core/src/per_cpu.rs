@@ -5,13 +5,13 @@
 //! is moved, a reading may step back by no more than the sum of their published bounds.
 //!
 //! **A CPU's clock** is a [`SharedClock`] of its own. A reading takes the same steps as a reading
-//! of a common line, but **reads the counter before the state**: without `rdpid` one instruction
-//! reads counter and id, and a second read would double the cost. If the thread was stopped after
-//! its read of the counter, and the CPU was calibrated meanwhile, the line is younger than that
-//! read. Its line starts at the tick that was read when its predecessor ended (a common line
-//! starts 5 us earlier), so the window check refuses such a reading. Every other reading was made
-//! when the line was current. The second look at the state only proves that start and window belong
-//! to the line.
+//! of a common line, but **reads the counter before the state**. Without `rdpid` one instruction
+//! reads counter and id, and a second read would double the cost. The thread may be stopped after
+//! its read of the counter, and the CPU may be calibrated meanwhile. The line is then younger than
+//! the read. But the line starts at the tick that was read when its predecessor ended (a common
+//! line starts 5 us earlier). So the window check refuses such a reading. Every other reading was
+//! made when the line was current. The second look at the state only proves that start and window
+//! belong to the line.
 //!
 //! Its control loop runs on the CPU, through [`maintain`]. A reader on that CPU that finds the
 //! line being replaced has therefore interrupted the writer. This reader does not wait, and helps
@@ -25,9 +25,9 @@
 //! | Who has them? | Clocks whose thread finds the counters unsynchronised (`PerCpu::Auto`), and those that ask for them (`PerCpu::On`). The gate that compares counters then judges every CPU alone; all other gates hold. |
 //! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
 //! | How does the kind of lines change? | `GateKeeper::set_lines` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at once. |
-//! | What if the thread is moved in the middle of an iteration? | The counter that it reads then behaves like one that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead, and 0.6 ms more for each ms for which the thread was stopped meanwhile, or for which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
+//! | What if the thread is moved in the middle of an iteration? | The counter that it reads then behaves like one that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
 //! | Which CPUs are calibrated? | Those on which the thread may run now, and those on which a reader missed its line. So a cpuset that grows, a CPU that returns, and threads with their own masks need no rule. |
-//! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each round over the CPUs added one sample to each, every line would end before the next round (measured: readings cost 57 ns for 150 ms). |
+//! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. Suppose that lines lasted for 50 us at first, and that each round over the CPUs added one sample to each. Every line would then end before the next round (measured: readings cost 57 ns for 150 ms). |
 //! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. The price: a dead driver is noticed later, after 8 intervals. |
 
 use core::cell::Cell;
@@ -143,8 +143,9 @@ impl CpuControl {
         self.due_ns
     }
 
-    /// Whether a thread that is awake at `now_ns` should calibrate this CPU: up to a quarter of the
-    /// interval before that is due, because a wake-up costs more than a calibration.
+    /// Whether a thread that is awake at `now_ns` should calibrate this CPU. It should do so up to
+    /// a quarter of the interval before the calibration is due, because a wake-up costs more than a
+    /// calibration.
     #[must_use]
     pub fn is_ready(&self, now_ns: i64) -> bool {
         self.ready_ns <= now_ns

@@ -21,14 +21,14 @@
 //! - **Each eighth burst goes on to its end**, because all samples kept may have missed the short
 //!   side. On a host with busy neighbours this lowers the bound from 45 ns to between 18 and 23
 //!   ns.
-//! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps
-//!   time with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take
-//!   time. The quickest pair of successive reads in the burst measures that time. Twice the
-//!   counter's resolution is subtracted from it, because that much of it may be rounding. Half of
-//!   the rest is subtracted from either side of the bracket. The other half allows for the unknown
-//!   moment within a read at which the CPU takes the value, and for a change of the CPU's
-//!   frequency. By the costs in the record of an Intel Xeon, family 6, model 207, that narrows 38
-//!   ns by some 15 (computed, not measured); on Zen 5 it narrows nothing.
+//! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps time
+//!   with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take time. The
+//!   quickest pair of successive reads in the burst measures that time. Twice the counter's
+//!   resolution is subtracted from it, because that much of it may be rounding. Half of the rest is
+//!   subtracted from either side of the bracket. The other half allows for the unknown moment
+//!   within a read at which the CPU takes the value, and for a change of the CPU's frequency. On an
+//!   Intel Xeon, family 6, model 207, this narrows 38 ns by some 15 (computed from the costs in its
+//!   record, not measured). On Zen 5 it narrows nothing.
 //! - **The counter's resolution does not widen a bracket where the kernel keeps time with the same
 //!   counter.** The kernel's value `r` lies between the two values read, so `L(before) < r + 1` and
 //!   `L(after) >= r` hold without it. With it, bounds were 28 ns instead of 18 to 22, and the mean
@@ -114,8 +114,8 @@ pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 12
 
 /// The resolutions of counter and reference. They say how far a bracket must be widened. Most
 /// references run by a clock of their own. A reference that the kernel computes from the same
-/// counter is known better, because the kernel's read of the counter lies between the two reads of
-/// a bracket.
+/// counter is known better. The kernel's read of the counter lies between the two reads of a
+/// bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolutions {
     /// For a reference with a clock of its own: the counter's resolution, ticks. The reference may
@@ -245,11 +245,11 @@ fn fold(best: &mut Option<Sample>, sample: &Sample, slope: Option<Slope>) {
 /// How long an ordered read of the counter takes at the least.
 ///
 /// That is the shortest time between two reads in a row. Each bracket of a burst has such a pair
-/// just before it, and the burst has one at its end, so all of it is measured at the processor's
-/// present frequency. A counter that stands still in between makes a read look longer by its
-/// resolution, and the reference's read shorter by as much. So twice the resolution is
-/// subtracted. Half of the rest counts. The other half allows for the moment within a read at
-/// which the value is taken, and for a frequency that changes within the burst.
+/// just before it, and the burst has one at its end. So the whole burst is measured at the
+/// processor's present frequency. A counter that stands still in between makes a read look longer
+/// by the counter's resolution, and the reference's read shorter by as much. So twice the
+/// resolution is subtracted. Half of the rest counts. The other half allows for the moment within a
+/// read at which the value is taken, and for a frequency that changes within the burst.
 #[derive(Debug, Clone, Copy)]
 struct ReadTime {
     /// The shortest time between two reads in a row, ticks.

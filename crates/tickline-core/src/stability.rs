@@ -396,8 +396,9 @@ impl StabilityMonitor {
 }
 
 /// How far the rate may be from the middle of `fit`, ppb. A fit knows nothing of dither. If the
-/// reference dithers about its intended line, the slope of that line is among those `within` the
-/// range of the dither, and differs from the fit's by at most the rate of the dither.
+/// reference dithers about its intended line, two things hold for the slope of that line. It is
+/// among the slopes `within` the range of the dither. And it differs from the fit's by at most the
+/// rate of the dither.
 fn rate_uncertainty_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let within = within.unwrap_or(fit);
     let rate_ppb = dither::RATE_PPB.cast_signed();

@@ -39,11 +39,11 @@
 //! reader's tick lies between the two looks, so its reading is in order. The same holds for a
 //! high-water mark.
 //!
-//! A swap needs more if its new value was computed from a tick. A thread that retires a line with
-//! a tick from an earlier life of that state would leave a high-water mark below what was returned
-//! since. The count in the tag rises with each line and each opened gate. This can therefore
-//! happen only to a thread that is stopped for 1,024 such changes, and then finds the same slope
-//! and the same `b`, bit for bit (rule 10).
+//! A swap needs more if its new value was computed from a tick. Suppose that a thread retires a
+//! line with a tick from an earlier life of that state. It would leave a high-water mark below what
+//! was returned since. The count in the tag rises with each line and each opened gate. So the
+//! thread must have been stopped for 1,024 such changes, and must then find the same slope and the
+//! same `b`, bit for bit (rule 10).
 //!
 //! # Where a load may be split
 //!
@@ -58,9 +58,9 @@
 //! - x86_64 loads the `b` of the second look between the two loads of `m`, so it belongs to that
 //!   `m`, whichever half the first look loaded first.
 //! - aarch64 without LSE2 may load the halves in any order. One of the looks has still loaded `b`
-//!   during that life of the state, with one exception: a publication falls between the two loads
-//!   of each look, the looks load their halves in opposite orders, and the lines before and after
-//!   that of `m` have the same `b`.
+//!   during that life of the state, with one exception. In that exception a publication falls
+//!   between the two loads of each look. The looks load their halves in opposite orders. And the
+//!   lines before and after that of `m` have the same `b`.
 //!
 //! A swap fails if it expects a mixture.
 //!
@@ -121,7 +121,7 @@ pub(crate) use native::AtomicState;
 pub use native::is_supported;
 
 const TAG_BITS: u32 = 16;
-/// The largest shift of a counter: the tag then takes 7 of the slope's 48 binary places, which is
+/// The largest shift of a counter. The tag then takes 7 of the slope's 48 binary places. That is
 /// 4.5e-13 of the rate at 1 GHz, and less for slower counters.
 pub(crate) const MAX_SHIFT: u32 = 7;
 

@@ -59,8 +59,8 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 pub struct LockGuard<'a, T> {
     lock: &'a TryLock<T>,
     token: u64,
-    /// `&TryLock<T>` alone is shareable with any content that may be sent, because the lock lets
-    /// one thread in at a time; a guard that is shared lets in every thread that has it.
+    /// Threads may share a `&TryLock<T>` if its content may be sent, because the lock lets one
+    /// thread in at a time. A shared guard lets in every thread that has the guard.
     exclusive: PhantomData<&'a mut T>,
 }
 

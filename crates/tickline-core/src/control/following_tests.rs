@@ -29,11 +29,11 @@ fn a_suspend_while_calibrating_makes_no_line() {
     }
 }
 
-/// Nothing can be learnt from a reference that stands still, or runs backwards slowly, whose
-/// samples agree on a slope that saturates at 0: no line, and iterations become rare. A line that
-/// there was stops with the reference. Once that goes on there is a line; the ticks of a fast
-/// counter are not taken for nanoseconds before the slope is known, so iterations an interval apart
-/// are no break.
+/// A reference that stands still, or runs backwards slowly, teaches nothing: its samples agree on a
+/// slope that saturates at 0. There is no line, and iterations become rare. An existing line stops
+/// with the reference. Once the reference goes on there is a line. The ticks of a fast counter are
+/// not taken for nanoseconds before the slope is known, so iterations an interval apart are no
+/// break.
 #[test]
 fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
     for (rate_ppb, has_line, hz) in [
@@ -67,8 +67,8 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
     }
 }
 
-/// The kernel says that it steers differently: the maximum drift contains the new rate at once, and
-/// the dither is unknown again, whatever the change and whenever it came.
+/// The kernel says that it steers differently. The maximum drift contains the new rate at once, and
+/// the dither is unknown again. This holds for any change at any time.
 #[test]
 fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {

@@ -168,10 +168,10 @@ impl Control {
         let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, target.slope);
         let old_slope = old.slope();
         let window_ticks = self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
-        // A warm-up: a thread that has just woken has none of this in its caches, and would keep
-        // the readers waiting for microseconds (without this, a reader helped in one replacement of
-        // 25). It also finds out whether the next line can be built before the old one is
-        // withdrawn.
+        // A warm-up. A thread that has just woken has none of this in its caches, and would keep
+        // the readers waiting for microseconds. Without the warm-up, a reader helped in one
+        // replacement of 25. It also finds out whether the next line can be built before the old
+        // one is withdrawn.
         self.warm_up(target, old, before_ticks, window_ticks)?;
         let steering = self.swap_lines(plan, old, shared, counter, reference, window_ticks)?;
         self.slope_is_proven = plan.slope_is_proven;
@@ -279,9 +279,9 @@ impl Control {
         Ok(line)
     }
 
-    /// Rule 7: the first line. The writer announces the line, reads the reference once more between
-    /// two reads of the counter, and starts the line no lower than the reference may be at the
-    /// second read. No reading of the reference that comes later counts.
+    /// Rule 7: the first line. The writer announces the line. Then it reads the reference once
+    /// more, between two reads of the counter. It starts the line no lower than the reference may
+    /// be at the second read. No reading of the reference that comes later counts.
     #[inline(never)]
     pub(super) fn recover_line<S: StateCell>(
         &mut self,

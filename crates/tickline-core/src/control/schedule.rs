@@ -4,14 +4,14 @@
 //!
 //! - **The default interval is 0.5 s.** Without the shorter intervals described below, the bound is
 //!   31 ns at 1 s, 17 ns at 0.5 s and 18 ns at 0.25 s
-//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). At 0.5 s the thread takes 0.04 % of a
-//!   core (`benches/README.md`). Much of that is for the file with the kernel's clocksource:
-//!   some 90 us an iteration after half a second of sleep, and 6 us when it is read again and
+//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). At 0.5 s the thread takes 0.04 % of a core
+//!   (`benches/README.md`). Much of that is for the file with the kernel's clocksource. Reading it
+//!   takes some 90 us an iteration after half a second of sleep, and 6 us when it is read again and
 //!   again.
-//! - **An interval is at most half of the time for which samples have come without a break.** An
-//!   error of half a bracket at both ends of a baseline then grows to one bracket at the end of the
-//!   interval, and to one and a half at the end of a window of 2 intervals. Start-up, rate changes
-//!   and disruptions follow the same rule.
+//! - **An interval is at most half of the time for which samples have come without a break.**
+//!   Suppose that both ends of a baseline are wrong by half a bracket. The error then grows to one
+//!   bracket at the end of the interval, and to one and a half at the end of a window of 2
+//!   intervals. Start-up, rate changes and disruptions follow the same rule.
 //! - **An interval ends before the uncertainty of the slope could grow to twice the newest sample's
 //!   width.** Brackets from before and after a stall of seconds limit the slope on one side only.
 //!   (Found by simulation: a slope off by 221 ppm for half a second, -39 us.)
@@ -25,10 +25,10 @@
 //! - **A line whose slope has proven itself survives a jump** and is slewed. The first line after a
 //!   recovery is retired.
 //! - **A line comes from a sample that is no older than 100 us, or than twice the time that
-//!   sampling takes now**, but never older than half the interval. A device like hpet answers later
-//!   while other CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is the
-//!   quickest of the last eight samples: those before say nothing about the load, and four in a row
-//!   may have been preempted. (Found in a guest: no line for as long as the load lasted. By
+//!   sampling takes now.** It is never older than half the interval. A device like hpet answers
+//!   later while other CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is
+//!   the quickest of the last eight samples: those before say nothing about the load, and four in a
+//!   row may have been preempted. (Found in a guest: no line for as long as the load lasted. By
 //!   simulation: a read of the reference that takes 60 us instead of 1.4.)
 //! - **The interval between iterations that make no line grows**, so that a reference that teaches
 //!   nothing costs little.
@@ -38,7 +38,7 @@
 //! | option | price |
 //! |---|---|
 //! | An interval as long as the time watched | readings outside their brackets between the start and the first half second: half a bracket at both ends of a baseline becomes one and a half |
-//! | Removing an offset within the interval | a line that nobody replaced made up to five times the offset on the other side by the end of its validity; late readers kept it swinging by 50 us (found by simulation) |
+//! | Removing an offset within the interval | a line that nobody replaced was off by up to five times the offset on the other side at the end of its validity; late readers kept it swinging by 50 us (found by simulation) |
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{
@@ -107,8 +107,8 @@ impl Control {
         MIN_INTERVAL_NS.max(sampling_ns).min(self.config.interval_ns)
     }
 
-    /// The interval for a line that starts `offset` away from its target, ns: `interval_ns`, or a
-    /// short one if the offset is large, so that it is gone soon.
+    /// The interval for a line that starts `offset` away from its target, ns. It is `interval_ns`,
+    /// or a short interval if the offset is large, so that the offset is gone soon.
     pub(super) fn interval_at_offset_ns(&self, interval_ns: u64, offset: FixedNs, slope: Slope) -> u64 {
         if self.is_usual(offset, slope) { interval_ns } else { interval_ns.min(self.short_interval_ns()) }
     }
@@ -133,10 +133,10 @@ impl Control {
     }
 
     /// Whether the newest sample is too old to be used at `ticks`, because the writer was
-    /// preempted. On a slow machine sampling alone takes that long: the limit there is twice what
-    /// the quickest of the last samples took, but never more than half of the interval. Otherwise
-    /// a change of rate between sample and line would go unnoticed for longer than the line is
-    /// meant to last. A machine that is slower than that gets no line
+    /// preempted. On a slow machine sampling itself may take that long. The limit there is twice
+    /// the time of the quickest of the last samples, but never more than half of the interval.
+    /// Otherwise a change of rate between sample and line would go unnoticed for longer than the
+    /// line is meant to last. A machine whose samples exceed this limit gets no line
     /// ([`Figures::samples_too_old`](crate::shared::Figures::samples_too_old)).
     pub(super) fn samples_are_too_old(&self, ticks: u64, slope: Slope) -> bool {
         let slow_ticks =

@@ -1,8 +1,8 @@
 //! The aarch64 counter: `CNTVCT_EL0`, the virtual count of the generic timer.
 //!
 //! A read of the register may be executed early; `isb` in front makes it wait (Arm ARM D12.1.2,
-//! Linux `arch/arm64/include/asm/arch_timer.h`). To keep *later* loads behind it, a load whose
-//! address depends on the value follows, as in Linux's `arch_counter_enforce_ordering`; the
+//! Linux `arch/arm64/include/asm/arch_timer.h`). *Later* loads must stay behind the read. So a load
+//! follows whose address depends on the value, as in Linux's `arch_counter_enforce_ordering`. The
 //! cell's second load of the word begins with a barrier for loads.
 
 use core::arch::asm;

@@ -1,5 +1,5 @@
-//! Targets on which a program cannot read the CPU's id together with the counter: aarch64 keeps
-//! it in `MPIDR_EL1` and RISC-V in `mhartid`, which user space may not read.
+//! Targets on which a program cannot read the CPU's id together with the counter. aarch64 keeps the
+//! id in `MPIDR_EL1`, and RISC-V in `mhartid`. User space may read neither.
 
 use super::CpuCounter;
 

@@ -38,9 +38,9 @@ use super::Counter;
 /// 1. read it at least once in each wrap. Each iteration reads it; a reading does so only while
 ///    there is a line. So either the interval between iterations is well below the wrap, or the
 ///    register's own interrupt reads the counter once in each wrap;
-/// 2. keep interrupt handlers out of a read: a handler that reads the counter between the register
-///    and the sum would make the sum jump by a wrap (the counter is not [`Sync`], so a counter that
-///    is shared with a handler is in a critical section already);
+/// 2. keep interrupt handlers out of a read. A handler that reads the counter between the register
+///    and the sum would make the sum jump by a wrap. (The counter is not [`Sync`], so a counter
+///    that is shared with a handler is in a critical section already.)
 /// 3. give a register that counts up at one rate, or the complement of a register that counts
 ///    down.
 ///
@@ -55,9 +55,9 @@ use super::Counter;
 /// after any jump of a counter. The register alone does not show that a whole wrap is missing. The
 /// reference shows it, but only iterations read the reference. So after a sleep that may have been
 /// longer than a wrap, call [`maintain`](crate::control::Control::maintain) before the first
-/// reading, until it has published a line or the clock has none. No reading is wrong then. A jump
-/// of less than 0.1 % of the time since the last iteration looks like a change of rate, and counts
-/// only as [`BoundViolation`].
+/// reading. Repeat the call until it has published a line or the clock has none. No reading is
+/// wrong then. A jump of less than 0.1 % of the time since the last iteration looks like a change
+/// of rate, and counts only as [`BoundViolation`].
 ///
 /// [`BoundViolation`]: crate::shared::Event::BoundViolation
 /// [`Disruption`]: crate::shared::Event::Disruption

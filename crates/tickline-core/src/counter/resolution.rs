@@ -12,11 +12,11 @@
 //! 3. Five values in a row are no rounding, and fewer are none if they are small: the step is 1
 //!    tick.
 //!
-//! A step that is taken too large widens bounds; one that is too small breaks them. Where reads
-//! show too little (all of them take the same time, or no two are alike), the result is therefore
-//! the larger one: the time of a read, which is at least the step. A step below 4 ticks that is not
-//! whole may be taken for 1 tick: bounds are then too narrow by 3 ticks at most, 1 ns at 3 GHz. Of
-//! simulated counters that are scaled up and show early ticks, 2% are taken too small.
+//! A step that is taken too large widens bounds; one that is too small breaks them. Reads show too
+//! little if all of them take the same time, or if no two are alike. The result is then the larger
+//! one: the time of a read, which is at least the step. A step below 4 ticks that is not whole may
+//! be taken for 1 tick. Bounds are then too narrow by up to 3 ticks, 1 ns at 3 GHz. Of simulated
+//! counters that are scaled up and show early ticks, 2% are taken too small.
 //!
 //! Reads take nearly the same time, so waits of changing length between them keep them from
 //! falling into step with the counter.

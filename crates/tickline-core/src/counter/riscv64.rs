@@ -1,9 +1,9 @@
 //! The RISC-V counter: `time`, the wall-clock counter of the extension Zicntr, by `rdtime`.
 //!
-//! All harts' counters are one clock's, synchronised to within one tick, and count at a rate that
-//! is constant within a small error (RISC-V ISA manual, volume I, Zicntr). There is no register
-//! that names the rate. On some platforms the instruction traps into firmware, which takes
-//! microseconds; the cost gate closes there.
+//! The counters of all harts show one clock. They are synchronised to within one tick, and their
+//! rate is constant within a small error (RISC-V ISA manual, volume I, Zicntr). No register names
+//! the rate. On some platforms the instruction traps into firmware, which takes microseconds; the
+//! cost gate closes there.
 //!
 //! Only a `fence` orders a read of a CSR with loads; to the `fence` it is device input, `i`
 //! (volume I, Zicsr, "CSR Access Ordering").
@@ -32,10 +32,10 @@ impl HardwareCounter {
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Riscv;
 
-    /// The counter, assumed readable (point 5 of the [contract](super)), where an operating
-    /// system vouches for it: Linux promises its programs version 2.2 of the user-level ISA
-    /// (`Documentation/arch/riscv/hwprobe.rst`), where `rdtime` belongs to the base. `None` on a
-    /// bare machine, whose processor may lack Zicntr: see
+    /// The counter, assumed readable (point 5 of the [contract](super)), where an operating system
+    /// vouches for it. Linux promises its programs version 2.2 of the user-level ISA
+    /// (`Documentation/arch/riscv/hwprobe.rst`), and `rdtime` belongs to the base of that version.
+    /// `None` on a bare machine, whose processor may lack Zicntr: see
     /// [`assume_present`](Self::assume_present).
     #[must_use]
     pub const fn if_present() -> Option<Self> {

@@ -117,7 +117,7 @@ impl Clocksource {
     /// The resolutions of a counter that moves by `counter_ticks`, and of a clock that the kernel
     /// keeps with this clocksource. A kernel that keeps time with the same counter adds only a
     /// nanosecond of rounding. Only on x86 does the kernel's read of the counter take as long as a
-    /// read here: there both execute the same instruction behind the same barrier
+    /// read here. Both execute the same instruction there, behind the same barrier
     /// (`rdtsc_ordered`). On Arm the kernel may have a quicker instruction (`CNTVCTSS_EL0`); on
     /// RISC-V it has no barrier.
     #[must_use]

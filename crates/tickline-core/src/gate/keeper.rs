@@ -1,5 +1,9 @@
-//! Keeps a clock's gate: the result of the last judgement, the program's switch, whether the clock
-//! has one line for all CPUs or one for each, and who judges next.
+//! Keeps a clock's gate:
+//!
+//! - the result of the last judgement,
+//! - the program's switch,
+//! - whether the clock has one line for all CPUs or one for each,
+//! - who judges next.
 //!
 //! The keeper decides nothing about the counter: [`judge`](super::judge) does. Several threads may
 //! at the same time switch the counter off and on, ask for a judgement, and judge. The keeper puts
@@ -41,9 +45,9 @@
 //! the next judgement brings the gate in line with the switch and the facts.
 //!
 //! **A judge who judges again ([`rejudge`](GateKeeper::rejudge)), or judges for the CPUs' lines,
-//! closes the gate first.** That ends the line of the earlier judgement. If the word says that the
-//! gate is open, and the judge finds that again, calls of [`enable`](GateKeeper::enable) do not
-//! make the exchange fail: the gate is open, as these calls ask.
+//! closes the gate first.** That ends the line of the earlier judgement. The word may say that the
+//! gate is open, and the judge may find so again. Calls of [`enable`](GateKeeper::enable) do not
+//! make the exchange fail then: the gate is open, as these calls ask.
 //!
 //! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
 //! line for each CPU ([`lines`](GateKeeper::lines)). A call that changes the kind of lines

@@ -49,8 +49,8 @@ fn accepted(state: LineState) -> String {
 /// Each of these must happen to a reader in some execution.
 const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
-/// What a reader accepts after its second look belongs to one line, even if the writer replaces that
-/// line twice, and so fills the slot that it reads again.
+/// A reader that accepts values after its second look has the values of one line. This holds even
+/// if the writer replaces that line twice, and so fills again the slot that the reader reads.
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(Some(3), &ACCEPTED, |seen| {
@@ -163,8 +163,9 @@ fn a_window_of_a_plain_reading_is_never_a_mixture() {
     a_window_is_never_a_mixture(|clock, counter| clock.read(counter));
 }
 
-/// What a swap that expects a state takes from the slot belongs to that state's line: a thread that
-/// retires a line computes its high-water mark from the slot, and has no second look but the swap.
+/// A thread that retires a line computes its high-water mark from the slot. It has no second look
+/// but the swap. If the swap of the expected state succeeds, the values from the slot belong to
+/// that state's line.
 #[test]
 fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2", "lost"], |seen| {

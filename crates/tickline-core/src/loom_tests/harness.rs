@@ -20,9 +20,9 @@ impl Seen {
     }
 }
 
-/// Runs a model with at most this many preemptions in an execution (voluntary switches, and those
-/// at a thread's end, are free), or with all of them; `LOOM_MAX_PREEMPTIONS` overrides it. Each
-/// of `wanted` must have been seen.
+/// Runs a model with at most this many preemptions in an execution, or with all of them. Voluntary
+/// switches, and those at a thread's end, are free. `LOOM_MAX_PREEMPTIONS` overrides the limit.
+/// Each of `wanted` must have been seen.
 pub(super) fn check(
     preemptions: Option<usize>,
     wanted: &[&str],

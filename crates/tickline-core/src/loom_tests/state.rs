@@ -75,8 +75,8 @@ fn of_two_portable_swaps_from_one_state_one_wins() {
     });
 }
 
-/// A pair that one thread has left, and another has taken while its swap was bound to fail: a
-/// reader of the pair's last state does not take that for the next one.
+/// One thread has left a pair. Another has taken it while its own swap was bound to fail. A reader
+/// of the pair's last state does not take that state for the next one.
 #[test]
 fn a_portable_pair_is_left_before_it_is_taken_again() {
     check(Some(4), &["0", "1", "2", "both failed: false"], |seen| {
@@ -108,9 +108,9 @@ fn a_portable_state_may_come_again() {
     });
 }
 
-/// What lies next to the state, as a slot does, and is changed once the state that names it is
-/// gone: a reader that finds its state again has seen none of the change. What was stored before a
-/// swap is seen with its state.
+/// A value lies next to the state, as a slot does, and changes once the state that names it is
+/// gone. A reader that finds its state again has seen none of the change. A reader that sees a
+/// state sees the stores before its swap.
 #[test]
 fn a_slot_beside_a_portable_state_belongs_to_it() {
     check(Some(4), &["still", "changed"], |seen| {

@@ -213,8 +213,8 @@ fn a_line_that_is_younger_than_the_reading_is_not_used() {
     }
 }
 
-/// Rule 1, in the slow path: the counter was read after the line had been replaced by a flatter
-/// one, so the old one would be ahead of what comes next.
+/// Rule 1, in the slow path: the counter was read after a flatter line had replaced the line. A
+/// reading by the old line would be ahead of later readings.
 #[test]
 fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
     let (board, clocks, _) = settled_board(true);

@@ -10,26 +10,27 @@
 //! The fast path reads a line up to the end of its window, and does not ask the reference. In
 //! suspends in which the counter runs on and the reference stands still, readings may thus run
 //! ahead of the reference, to the end of the window. Past the window every reading takes the slow
-//! path, which asks the reference. The line counts only for ticks that the counter can have
-//! reached by the time that the reference shows ([`SharedClock::no_longer_counts`]). The reference
-//! never decreases, unless a fork moves the process into a time namespace whose clock is behind: the
-//! mark is then the end of the validity. So the thread that retires the line can ask the reference
-//! again, and then knows a tick that no reading has passed: the window's end, or the last tick for
-//! which the reference vouches now, whichever is later. Suspends, resets, slews and steps in between
+//! path, which asks the reference. The line counts only for ticks that the counter can have reached
+//! by the time that the reference shows ([`SharedClock::no_longer_counts`]). The reference never
+//! decreases, unless a fork moves the process into a time namespace whose clock is behind. The mark
+//! is then the end of the validity. So the thread that retires the line can ask the reference
+//! again. It then knows a tick that no reading has passed: the later one of the window's end and
+//! the last tick for which the reference vouches now. Suspends, resets, slews and steps in between
 //! do not change that.
 //!
-//! A counter that went back without a suspend (a machine was restored, a thread was moved to
-//! another CPU's counter) has a tighter upper limit: it cannot have come further than the reference
-//! did at the kernel's slowest rate.
+//! A counter may go back without a suspend: a machine was restored, or a thread was moved to
+//! another CPU's counter. Such a counter has a tighter upper limit. It cannot have come further
+//! than the reference did at the kernel's slowest rate.
 //!
 //! References: Linux `kernel/time/ntp.c`, `include/linux/timex.h`, `kernel/time/timekeeping.c`
 //! (`timekeeping_resume`).
 //!
 //! # Suspends
 //!
-//! - **One suspend looks like two.** A suspend of 0.3 s, a reading, and a suspend of an hour leave
-//!   counter, reference and sleep time as one suspend of an hour and 0.3 s does. So the high-water
-//!   mark can't be computed from the sleep time. The end of the window is always right.
+//! - **One suspend looks like two.** In one case there is a suspend of 0.3 s, a reading, and a
+//!   suspend of an hour. In another case there is one suspend of an hour and 0.3 s. Counter,
+//!   reference and sleep time are the same afterwards. So the high-water mark can't be computed
+//!   from the sleep time. The end of the window is always right.
 //! - **The sleep time decides one thing only**: whether a counter that went back did so in a
 //!   suspend. The suspended time is `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, stored with each
 //!   line. It can't decide more, because PCs measure it in whole seconds, so a short suspend may
@@ -67,9 +68,9 @@ const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 3
 /// mark.
 const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 
-/// The last tick that the counter can have reached when the reference is at `reference_ns`, if
-/// the reference was at `since` or later at that tick, and has been slower than `slope` by no
-/// more than `slew_ppb`.
+/// The last tick that the counter can have reached when the reference is at `reference_ns`. This
+/// needs two conditions. The reference was at `since` or later at the tick of `since`, and it has
+/// been slower than `slope` by no more than `slew_ppb`.
 fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u64 {
     let passed_ns = reference_ns.saturating_sub(since.ns).saturating_add(1).max(0).cast_unsigned();
     let slowest = slope.adjusted_ppb(slew_ppb.saturating_neg());
@@ -114,9 +115,14 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// Whether `line` does not count for `ticks`, which were read after its state: its validity has
-    /// passed, the counter is before its start, or its window has passed and the reference does not
-    /// vouch for it (rule 12). Asks the reference only past the window.
+    /// Whether `line` does not count for `ticks`, which were read after its state. There are three
+    /// such cases:
+    ///
+    /// - Its validity has passed.
+    /// - The counter is before its start.
+    /// - Its window has passed, and the reference does not vouch for it (rule 12).
+    ///
+    /// Asks the reference only past the window.
     pub(crate) fn no_longer_counts(
         &self,
         line: &WindowedLine,
@@ -143,10 +149,11 @@ impl<S: StateCell> SharedClock<S> {
         (slot.evidence(), slot.bounds(line.state.b).lower.slope)
     }
 
-    /// Rule 5: the high-water mark, ns: what no reading of the line has exceeded, if `ticks` was
-    /// read after the state that ended it, or is outside of its validity. As at a meeting point, a
-    /// reader may have read the counter a little after its second look at the state. `newest` is a
-    /// point below the reference that was proven before the line ended, if the caller has one.
+    /// Rule 5: the high-water mark, ns. No reading of the line has exceeded it, if `ticks` was read
+    /// after the state that ended the line, or is outside of the line's validity. As at a meeting
+    /// point, a reader may have read the counter a little after its second look at the state.
+    /// `newest` is a point below the reference that was proven before the line ended, if the caller
+    /// has one.
     pub(super) fn high_water_ns(
         &self,
         line: &WindowedLine,

@@ -197,8 +197,8 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// The slow path: an ordered reading, whatever the state. Waits at most two microseconds for a
-    /// writer that replaces the line, and at most 2,000 loads of the state (10 us or more) for a
-    /// writer that publishes a first line; then it helps. Lock-free: it repeats only if another
+    /// writer that replaces the line. Waits at most 2,000 loads of the state (10 us or more) for a
+    /// writer that publishes a first line. Then it helps. Lock-free: it repeats only if another
     /// thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();

@@ -1,19 +1,19 @@
-//! The kernel's dither: how far the reference may be from the straight line that it keeps to.
+//! The kernel's dither: how far the reference may be from its intended straight line.
 //!
-//! Linux keeps time with an integer multiplier, `m` or `m + 1`, and chooses between the two at
-//! each of its ticks by the sign of the error that has gathered (`timekeeping_adjust`,
-//! `ntp_err_mult`, `kernel/time/timekeeping.c`). So between two ticks the rate is off by up to
-//! one step of the multiplier, and the error never grows beyond what one tick gathers:
+//! Linux keeps time with an integer multiplier, `m` or `m + 1`. At each of its ticks it chooses
+//! between the two by the sign of the error that has gathered (`timekeeping_adjust`,
+//! `ntp_err_mult`, `kernel/time/timekeeping.c`). So between two ticks the rate is off by up to one
+//! step of the multiplier. The error never grows beyond the error that gathers in one tick:
 //!
 //! ```text
 //! error:  /\  /\    /\      at most  step of the multiplier * time between two ticks
 //!        /  \/  \  /  \/
 //! ```
 //!
-//! Both limits are proven, and a bound may rest on either: on the *rate*, [`RATE_PPB`], which is
-//! narrow for short lines, or on the *range* of the error, which does not grow. It is not known
-//! how long the kernel goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle. So the
-//! range is [`MAX_NS`] until it has been learnt. The learnt range is four times the largest
+//! Both limits are proven, and a bound may rest on either. One is the *rate*, [`RATE_PPB`], which
+//! is narrow for short lines. The other is the *range* of the error, which does not grow. Nobody
+//! knows how long the kernel goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle. So
+//! the range is [`MAX_NS`] until it has been learnt. The learnt range is four times the largest
 //! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear samples
 //! over [`BLOCK_NS`].
 //!
@@ -23,15 +23,15 @@
 //! prove that there is little dither. From the distance of any other sample, the most that noise
 //! can do is subtracted.
 //!
-//! With twice instead of four times, 2 of 9,000 simulated machines broke a bound. If 256 samples
-//! do not hold 32 clear ones, the range is unknown again. A contradiction, a change of
-//! `adjtimex`'s frequency or a jump makes it unknown as well. Without the rule of clear samples,
-//! noise of 10 ns on either side was taken for 19 ns of dither in the simulator, and for 33 ns on
-//! Zen 5 with busy neighbours.
+//! With a range of twice the largest distance instead of four times, 2 of 9,000 simulated machines
+//! broke a bound. If 256 samples do not hold 32 clear ones, the range is unknown again. A
+//! contradiction, a change of `adjtimex`'s frequency or a jump makes it unknown as well. Without
+//! the rule of clear samples, noise of 10 ns on either side looked like dither: 19 ns of it in the
+//! simulator, and 33 ns on Zen 5 with busy neighbours.
 //!
-//! The price: 2 ns on a kernel that does not dither; up to 48 ns on one that dithers by 0.24 ppm
-//! to either side at ticks of up to 100 ms. In the simulator the bound there is 66 ns. Without
-//! the allowance it is 32 ns, and 1 to 6 % of the bounds are wrong.
+//! The price is 2 ns on a kernel that does not dither. It is up to 48 ns on a kernel that dithers
+//! by 0.24 ppm to either side at ticks of up to 100 ms. In the simulator the bound on such a kernel
+//! is 66 ns. Without the allowance it is 32 ns, and 1 to 6 % of the bounds are wrong.
 //!
 //! # Rejected
 //!
@@ -44,9 +44,9 @@ use crate::line::Slope;
 use crate::units::{FixedNs, NS_PER_S, ticks_since};
 
 /// How far the rate may be from the intended one between two ticks, ppb: one step of the
-/// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as
-/// large as a conversion of 600 s allows: 2^21 at the least for counters of up to 7.3 GHz, so a
-/// step of it is 477 ppb at most.
+/// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as large
+/// as a conversion of 600 s allows. For counters of up to 7.3 GHz it is at least 2^21. So a step of
+/// the multiplier is 477 ppb or less.
 pub(super) const RATE_PPB: u64 = 480;
 
 /// The longest time between two ticks that is allowed for, ns: 100 ms of idle were seen.

@@ -20,8 +20,8 @@ const INDEX_MASK: u64 = 7;
 pub(crate) struct AtomicState {
     /// Swaps so far, and the index of the pair in use.
     word: AtomicU64,
-    /// A bit for each pair that is in use or being filled; that of the first pair is inverted, so
-    /// that memory of all zeros has it in use.
+    /// A bit for each pair that is in use or being filled. The bit of the first pair is inverted,
+    /// so that memory of all zeros has this pair in use.
     taken: AtomicU64,
     pairs: [Pair; PAIRS],
 }
@@ -84,8 +84,9 @@ impl AtomicState {
         }
         let Some(place) = self.take() else { return false };
         let Some(pair) = self.pairs.get(place) else { return false };
-        // ORDERING: Release for both, pairs with the fence in `load`: a reader that has seen one of
-        // them in the place of an earlier state also sees the word that had left this pair.
+        // ORDERING: Release for both, pairs with the fence in `load`. A reader may see one of these
+        // stores in the place of an earlier state. It then also sees the word that had left this
+        // pair.
         pair.m.store(to.m, Ordering::Release);
         pair.b.store(to.b, Ordering::Release);
         let next = (word & !INDEX_MASK).wrapping_add(INDEX_MASK + 1) | place as u64;
@@ -115,9 +116,9 @@ impl AtomicState {
                 return None;
             }
             let with = taken ^ (1 << place);
-            // ORDERING: Acquire, pairs with the Release exchange in `free`: the thread that left
-            // the pair has swapped the word before, and what is stored to the pair comes after
-            // that.
+            // ORDERING: Acquire, pairs with the Release exchange in `free`. The thread that left
+            // the pair has swapped the word before its exchange. Stores to the pair come after that
+            // swap.
             if self.taken.compare_exchange(taken, with, Ordering::Acquire, Ordering::Relaxed).is_ok() {
                 return Some(place as usize);
             }

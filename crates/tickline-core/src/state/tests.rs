@@ -56,10 +56,10 @@ fn successors(state: LineState) -> Vec<LineState> {
 }
 
 /// Each look of a reading is two loads of 8 bytes, in either order, at any four moments of any
-/// history of six states. What both looks find is a state that the clock had between them, with one
-/// exception, which takes a `b` that comes again and looks that are split in opposite orders (see
-/// "Where a load may be split"). So there is none where one of the looks is whole, nor where the
-/// second one loads `b` first.
+/// history of six states. If both looks find one state, the clock had that state between them, with
+/// one exception. In the exception a `b` comes again, and the looks are split in opposite orders
+/// (see "Where a load may be split"). So there is no exception if one of the looks is whole, or if
+/// the second look loads `b` first.
 #[test]
 #[cfg_attr(miri, ignore = "it is arithmetic alone, for half a minute")]
 fn no_mixture_of_split_looks_is_used() {

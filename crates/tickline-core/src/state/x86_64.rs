@@ -66,10 +66,10 @@ impl AtomicState {
     }
 
     /// Whether the state is `state`, after every earlier load. It compares both halves with memory,
-    /// `b` first. If `m` is the same at both looks, one life of the state lasted from the first to
-    /// the second, so the `b` that was compared between them is that life's (see the
-    /// [module](super)). Two comparisons of words take three cycles less than one of a vector,
-    /// whose result must come back to the integer registers.
+    /// `b` first. If `m` is the same at both looks, one life of the state lasted from the first
+    /// look to the second. So the `b` that was compared between them belongs to that life (see the
+    /// [module](super)). Two comparisons of words take three cycles less than one comparison of a
+    /// vector: the result of the latter must come back to the integer registers.
     #[inline(always)]
     pub(crate) fn is_still(&self, state: LineState) -> bool {
         // SAFETY: the pointer is valid for 16 bytes. Each load is one instruction, outside of the

@@ -16,12 +16,12 @@ use super::GateKeeper;
 use crate::primitive::Ordering;
 use crate::shared::{SlowReading, Source};
 
-/// Readers renew a line only if at least this many calls come in an interval: an iteration of 2 us
-/// then saves 256 calls some 10 ns each.
+/// Readers renew a line only if at least this many calls come in an interval. An iteration of 2 us
+/// then saves some 10 ns in each of 256 calls.
 const CALLS_PER_INTERVAL: u64 = 256;
 
-/// After this many frequent readings by the slow path in a row, a reader starts the clock, or
-/// renews a line that nobody has read for a while.
+/// The number of frequent readings in a row by the slow path. After them a reader starts the clock,
+/// or renews a line that nobody has read for a while.
 const STREAK: u64 = 8;
 
 /// Iterations between two reviews of the facts, where no thread drives the clock. That is four

@@ -99,9 +99,12 @@ fn a_gate_is_judged_once_and_again_when_asked() {
     assert!(gate.opens());
 }
 
-/// Symptoms: readers of the CPUs' lines took the OS clock, and stepped back: after an `enable()`,
-/// until the clock's thread came by; while another thread of a forked child judged; and after an
-/// `enable()` under a review that finds every gate open.
+/// Symptoms: readers of the CPUs' lines took the OS clock, and stepped back. They did so in three
+/// cases:
+///
+/// - after an `enable()`, until the clock's thread came by,
+/// - while another thread of a forked child judged,
+/// - after an `enable()` during a review that found every gate open.
 #[test]
 fn readers_keep_their_lines_while_the_gates_are_open() {
     for lines in [Lines::Common, Lines::PerCpu] {

@@ -4,10 +4,10 @@ use crate::cell::StateCell;
 use crate::shared::Source;
 use crate::testing::{HookedClock, Machine, interrupted, is_replacing, new_clock, settled_clock};
 
-/// Rule 5: after a suspend in which the counter ran on and the reference did not, the reference
-/// is behind what the line has said; the high-water mark keeps readings from stepping back, and
-/// by no more than the window. After a reset in a suspend, nobody knows whether there was another
-/// one before it, from which a reader had the line's value.
+/// Rule 5: in a suspend the counter ran on and the reference did not. The reference is then behind
+/// the line's readings. The high-water mark keeps readings from stepping back, and is ahead by no
+/// more than the window. After a reset in a suspend, nobody knows whether there was another suspend
+/// before. A reader may have read the line after that earlier suspend.
 #[test]
 fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
     // If the reference says nothing when the line is made, or when it ends, there may have been a
@@ -39,9 +39,9 @@ fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
     }
 }
 
-/// Rule 12: past the window a line counts only for ticks that the reference vouches for;
-/// otherwise the machine was suspended while the counter ran, and whatever reads the line would
-/// be ahead by as much.
+/// Rule 12: past the window a line counts only for ticks that the reference vouches for. For other
+/// ticks, the machine was suspended while the counter ran. A reading by the line would be ahead by
+/// the time of the suspend.
 #[test]
 fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     let soft_end = |clock: &HookedClock| {
@@ -78,9 +78,9 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     assert!(clock.read_bounds_while_valid(machine, machine).is_some());
 }
 
-/// Rules 5 and 12: a thread that finds that the reference does not vouch for the line is stopped
-/// before it ends the line, and the reference comes to vouch for a later reading meanwhile: the
-/// high-water mark is not below that one.
+/// Rules 5 and 12: a thread finds that the reference does not vouch for the line, and is stopped
+/// before it ends the line. Meanwhile the reference comes to vouch for a later reading. The
+/// high-water mark is not below that reading.
 #[test]
 fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
     for by_writer in [false, true] {
