@@ -1,10 +1,10 @@
-//! A page's file on Linux: who may be trusted with it, how it is made, and by whom it is locked;
-//! and where this process runs.
+//! A page's file on Linux: which files a reader trusts, how the file is made, and who locks it.
+//! Also where this process runs.
 //!
 //! | file | who opens it | why |
 //! |---|---|---|
 //! | `PATH` | readers, read-only; its owner | the page: one inode for as long as the machine runs |
-//! | `PATH.lock` | its owner alone (mode 600) | the lock of the one writer; a reader that could open it could lock all writers out |
+//! | `PATH.lock` | its owner alone (mode 600) | the lock of the one writer. A reader that could open it could lock all writers out. |
 //! | `PATH.new` | the writer that holds the lock | a page that is being made; it gets its name when it is complete |
 //!
 //! Only the page's owner can truncate it, which ends its readers by SIGBUS. Nothing here handles

@@ -1,11 +1,11 @@
 //! Leases: one process publishes lines for readers that cannot write to its memory. Every release
 //! may change this module.
 //!
-//! The writer of a page calibrates; every other process maps the page read-only. Such readers
-//! leave no trace: they can neither retire a line nor help a writer that was stopped. So a line
-//! carries its own end, the writer publishes the next one a lease ahead, and each line is at or
-//! above the upper bound of the OS clock. `docs/lease.md` has the rules, R1 to R10 for
-//! readers and W1 to W10 for the writer, with the reasons.
+//! The writer of a page calibrates; every other process maps the page read-only. Such readers leave
+//! no trace: they can neither retire a line nor help a writer that was stopped. So a line carries
+//! its own end. The writer publishes the next line a lease ahead. Each line is at or above the
+//! upper bound of the OS clock. `docs/lease.md` has the rules, R1 to R10 for readers and W1 to W10
+//! for the writer, with the reasons.
 //!
 //! | word | meaning | in DESIGN.md |
 //! |---|---|---|
@@ -83,8 +83,9 @@ pub trait LeaseStore: LeaseMemory {
     fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
 
     /// Swaps the word if the counter is at `least_ticks` or later, and before `limit_ticks` (rule
-    /// W2). Little time should pass between the read of the counter and the swap: a program does
-    /// both in one restartable sequence, which no preemption, stop or suspend can divide.
+    /// W2). Little time should pass between the read of the counter and the swap. A program
+    /// therefore does both in one restartable sequence. No preemption, stop or suspend can divide
+    /// such a sequence.
     fn swap_between(
         &self,
         from: LeaseWord,

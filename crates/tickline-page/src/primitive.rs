@@ -1,5 +1,5 @@
-//! The only import point for the atomics of leases, so that loom's can take their place in the
-//! models (`lease/loom_tests.rs`): those that the models of `tickline-core` have.
+//! The only import point for the atomics of leases. In the models (`lease/loom_tests.rs`) loom's
+//! atomics take their place, as in the models of `tickline-core`.
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};

@@ -114,7 +114,7 @@ fn name(place: &Place<'_>) -> Vec<u8> {
     [place.name, b".lock"].concat()
 }
 
-/// The process that has the lock of a page; `None` if no process has it, or if that process is in a
+/// The process that has the lock of a page. `None` if no process has it, or if the holder is in a
 /// pid namespace that this process does not see. Only the page's owner may ask.
 ///
 /// # Errors

@@ -68,10 +68,14 @@ impl LockedPageFile {
     ///
     /// # Errors
     ///
-    /// If a process, perhaps this one, has the lock; if the file is not this user's own, not
-    /// trusted, not a page, or cannot be made; if it was made in this boot for another time
-    /// namespace; or if the offset of this process's namespace is not known. A call that fails
-    /// leaves no new file, or a complete one.
+    /// If one of these holds:
+    ///
+    /// - A process, perhaps this one, has the lock.
+    /// - The file is not this user's own, not trusted, not a page, or cannot be made.
+    /// - The file was made in this boot for another time namespace.
+    /// - The offset of this process's namespace is not known.
+    ///
+    /// A call that fails leaves no new file, or a complete one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
         Self::try_create(path).map_err(|why| PageError::new(path, why))
     }

@@ -123,9 +123,9 @@ impl PageFile {
         self.owner
     }
 
-    /// Where this process runs, as [`BootContext::find`] says. If `/proc` hides the boot's id
-    /// (`ProcSubset=pid` of systemd), this takes the id of a page whose file is in memory: such a
-    /// file does not outlive its boot.
+    /// Where this process runs, as [`BootContext::find`] says. `/proc` may hide the boot's id
+    /// (`ProcSubset=pid` of systemd). The method then takes the id of the page, if the page's file
+    /// is in memory: such a file does not outlive its boot.
     ///
     /// # Errors
     ///

@@ -16,8 +16,8 @@ impl PageFile {
     ///
     /// # Errors
     ///
-    /// If the file cannot be opened or is not trusted, if the page does not count here, or if the
-    /// process does not know where it runs. The error names the file.
+    /// The file cannot be opened or is not trusted, the page does not count here, or the process
+    /// does not know where it runs. The error names the file.
     pub fn attach(path: &Path) -> Result<(Self, i64), PageError> {
         let attach = || -> Result<_, Why> {
             let file = Self::open(path.as_os_str().as_bytes())?;

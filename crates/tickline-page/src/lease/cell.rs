@@ -90,29 +90,29 @@ impl LeaseMemory for LeaseWords {
 impl LeaseStore for LeaseWords {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
         for (place, value) in words.iter().enumerate() {
-            // ORDERING: Release, pairs with the fence in `is_still`: a reader of what the slot held
-            // before that has seen this value also sees the swap that had taken the slot out of
-            // the word, and its second look finds another word. No test sees a weaker one: in the
-            // models the fence behind that swap orders the stores already. A restartable sequence
-            // has no such fence.
+            // ORDERING: Release, pairs with the fence in `is_still`. A reader may want the earlier
+            // content of the slot, and may see this value. It then also sees the swap that had
+            // taken the slot out of the word, and its second look finds another word. No test sees
+            // a weaker one: in the models the fence behind that swap orders the stores already. A
+            // restartable sequence has no such fence.
             self.slot_word(slot, place).store(*value, Ordering::Release);
         }
     }
 
     fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
         let (from, to) = (from.to_bits(), to.to_bits());
-        // A reader that sees the new word must see the slots it names; the next writer must not fill
-        // a slot before its own swap; the writer's next read of the counter must not come before.
-        // ORDERING: acquire and release, pairs with both looks of readers, and with the swap of the
-        // writer before. No test sees Release alone: the modelled counter is never read early.
-        // Relaxed on failure: this writer ends.
+        // Three things must hold. A reader that sees the new word sees the slots that the word
+        // names. The next writer fills no slot before its own swap. The writer's next read of the
+        // counter comes after this swap. ORDERING: acquire and release, pairs with both looks of
+        // readers, and with the swap of the writer before. No test sees Release alone: the modelled
+        // counter is never read early. Relaxed on failure: this writer ends.
         if self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }
         // ORDERING: sequentially consistent, between the store and the load below. Otherwise a
         // processor may hold the store back (x86-64 does not) while this thread goes on to read the
-        // counter and the OS clock, and a reader that still finds the old word has asked the OS
-        // later than a first publication's writer did. No test sees a weaker one: the modelled
+        // counter and the OS clock. A reader that still finds the old word may then have asked the
+        // OS later than a first publication's writer did. No test sees a weaker one: the modelled
         // clocks are never read early, and loom has no `SeqCst`.
         fence(Ordering::SeqCst);
         // ORDERING: Relaxed, behind the fence. An ordered read of the counter waits for this load

@@ -12,19 +12,19 @@ use super::{LeaseLine, Line, Slope, UNIX_BY_OS, UnixOffset};
 /// Samples that are wrong by less do not set Unix time back.
 const KEEP_NS: i64 = 1_000;
 
-/// If the OS clock is further below the bounds of an estimate than this, ns, the estimate is from
-/// before a suspend or a counter reset.
+/// The distance of the OS clock below the bounds of an estimate, ns. If the distance is larger than
+/// this, the estimate is from before a suspend or a counter reset.
 const BELOW_NS: i64 = 10_000;
 
-/// The same if the OS clock is further above the bounds than this, ns. A clock that keeps its order
-/// may be wrong by so much.
+/// The same for a distance above the bounds, ns. A clock that keeps its order may be wrong by so
+/// much.
 const ABOVE_NS: i64 = 1_000_000;
 
 /// Binary places of [`Slope::bits`].
 const SLOPE_BITS: u32 = 48;
 
-/// The lines between which the OS clock must be, and its Unix time: what a line's `Bounds` are in
-/// `tickline-core`, with Unix time as an interval, or left to the OS.
+/// The lines between which the OS clock must be, and its Unix time. They correspond to a line's
+/// `Bounds` in `tickline-core`. Here Unix time is an interval, or is left to the OS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Estimate {
     /// From the newest sample on, the OS clock is not below this line.
@@ -87,9 +87,9 @@ impl Estimate {
         line.fixed_at(ticks).minus(self.lower.fixed_at(ticks)).ceil_ns().max(0)
     }
 
-    /// The Unix offset of a line after one that had `before`: the upper bound again, so that Unix
-    /// readings are ordered as others are, save for a set clock. It does not fall while samples
-    /// only narrow what it may be. Its lead is that of no line yet.
+    /// The Unix offset of a line; the line before had `before`. The offset is the upper bound
+    /// again, so that Unix readings are ordered as others are, except after a set clock. The offset
+    /// does not fall while samples only narrow its interval. Its lead is that of no line yet.
     pub(super) fn unix_after(&self, before: UnixOffset) -> UnixOffset {
         let Some((least_ns, most_ns)) = self.unix_ns else { return UnixOffset::NONE };
         let fresh = UnixOffset { offset_ns: most_ns, lead_ns: 0, least_ns };
@@ -105,8 +105,9 @@ impl Estimate {
         }
     }
 
-    /// Whether the OS clock, read as `os_ns` between two ticks, is where this says, or so near that
-    /// neither a suspend nor a counter reset lies between.
+    /// Whether this estimate explains `os_ns`, the OS clock as read between two ticks. The clock is
+    /// then within the estimate, or so near that neither a suspend nor a counter reset lies
+    /// between.
     pub(super) fn explains(&self, os_ns: i64, before_ticks: u64, after_ticks: u64) -> bool {
         let earliest_ns = self.lower.fixed_at(before_ticks).floor_ns().saturating_sub(BELOW_NS);
         let latest_ns = self.upper.fixed_at(after_ticks).ceil_ns().saturating_add(ABOVE_NS);
@@ -129,8 +130,9 @@ mod tests {
         Line { start_ticks: 1 << 40, base_ns, slope: Slope::from_hz(hz).unwrap() }
     }
 
-    /// Rule W2, and rounding: whole nanoseconds of a lease are not below whole nanoseconds of an OS
-    /// clock that is at its upper bound, at any tick, nor below the line before.
+    /// Rule W2, and rounding. At any tick, whole nanoseconds of a lease are not below whole
+    /// nanoseconds of an OS clock that is at its upper bound. They are not below those of the line
+    /// before either.
     #[test]
     fn rule_w2_no_rounded_value_is_below_the_upper_bound() {
         let mut random = fastrand::Rng::with_seed(7);

@@ -8,9 +8,9 @@
 //! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the number.
 //! What loom can't see: the head of `crates/tickline-core/src/loom_tests.rs`.
 //!
-//! The memory's models have one line after another in two slots. Those of the order have readers in
-//! processes of their own: the second begins when the first is complete, and shares nothing with it
-//! but the page.
+//! The models of the memory have one line after another in two slots. The models of the order have
+//! readers in processes of their own. The second reading begins when the first is complete, and
+//! shares nothing with it but the page.
 
 #[path = "../../../tickline-core/src/loom_tests/harness.rs"]
 mod harness;

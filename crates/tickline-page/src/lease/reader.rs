@@ -39,8 +39,8 @@ const MAX_LOOKS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
 /// it yields 11 times at most. A yield can take as long as others use the CPU.
 const FIRST_PAUSE: u32 = 64;
 
-/// A Unix reading that is above the kernel's coarse Unix time by more than this, ns, asks the OS:
-/// somebody may have set the clock back. The coarse time is at most a tick old, 10 ms, unless ticks
+/// If a Unix reading is above the kernel's coarse Unix time by more than this, ns, it asks the OS.
+/// Somebody may have set the clock back. The coarse time is at most a tick old, 10 ms, unless ticks
 /// come late.
 const FAR_NS: i64 = 50_000_000;
 
@@ -197,10 +197,10 @@ impl Patience {
     }
 }
 
-/// A reading of `timescale`, ns. It is an ordered reading: if it was complete before another
-/// reading began, in any process that reads the same page, the other is not smaller.
-/// `docs/lease.md` has the exceptions. `os` is in the page's time namespace. Never panics; waits for
-/// at most 1 ms, during a first publication.
+/// A reading of `timescale`, ns. It is an ordered reading: a reading that begins after it was
+/// complete is not smaller. This holds for all processes that read the same page. `docs/lease.md`
+/// has the exceptions. `os` is in the page's time namespace. Never panics; waits for at most 1 ms,
+/// during a first publication.
 #[inline(always)]
 pub fn read(
     memory: &impl LeaseMemory,

@@ -17,9 +17,9 @@
 //! none opens the page until the word has one. Phases 5 to 7 mean `Off`. Memory of all zeros is a
 //! page that is off. The bank is that of the writer; readers disregard it.
 //!
-//! No word comes twice: each store raises the generation, even one that switches the page off. A
-//! word of all zeros as the only way to say `Off` would start the generations anew, and a reader
-//! that was stopped since the first time would take a new line's slots for those that it has
+//! No word comes twice: each store raises the generation, even one that switches the page off. If
+//! only a word of all zeros meant `Off`, the generations would start anew. A reader that was
+//! stopped since the first time would then take a new line's slots for the slots that it has
 //! loaded. A store each microsecond would use all generations up in 142 years.
 
 /// What a page serves to its readers.

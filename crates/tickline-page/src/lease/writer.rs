@@ -62,7 +62,7 @@ pub const FAST_SLEW_PPB: u64 = 1_000_000;
 /// ns. Otherwise the lead of one line would be added to that of the last, suspend after suspend.
 const AHEAD_NS: i64 = 10_000;
 
-/// A line that is further above the upper bound than this at its end has no successor, ns: the
+/// If a line is further above the upper bound than this at its end, ns, it has no successor. The
 /// counter ran on in a suspend, and the OS clock did not. A successor removes at most half a lease
 /// of the excess, so a suspend in each lease would add up.
 const FAR_AHEAD_NS: i64 = 10_000_000;
@@ -104,7 +104,7 @@ pub enum WriterAction {
     /// A first publication took too long, and came to nothing.
     GaveUp,
     /// A line was published too late, is far from the OS clock or will be, or was to be closed in
-    /// doubt: readers ask the OS clock too.
+    /// doubt. Readers ask the OS clock too.
     Doubted,
     /// The leases have run out, or the counter was reset: there is no line.
     Ended,
@@ -299,8 +299,8 @@ impl Writer {
         let in_ns = |later: u64| ns_between(ticks, later, slope);
         if is_before(ticks, first.line.start_ticks) {
             // W4: reset. The lead stays a part of the high-water mark, as it is for the readers of
-            // the line: a value of the OS clock now would be less than what they return until the
-            // swap.
+            // the line. A present value of the OS clock would be less than the readings that they
+            // return until the swap.
             let lead_ns = first.lead_ns.max(last.lead_ns);
             self.end(memory, &HighWater { lead_ns, ..last.high_water() })?;
             return Ok(WriterStep::at_once(WriterAction::Ended));
@@ -410,9 +410,9 @@ impl Writer {
         let high_water = HighWater::load(memory, self.word.first());
         let limit = high_water.limit(Timescale::Monotonic);
         let now_ns = os.monotonic_ns();
-        // Not by more than the high-water mark's lead: a high-water mark that is limited by it
-        // moves with the OS clock, and a reader that gives up in the first publication is then
-        // above the line.
+        // Not by more than the high-water mark's lead. A high-water mark that the lead limits moves
+        // with the OS clock. A reader that gives up in the first publication would then be above
+        // the line.
         let ahead_ns = high_water.ns.saturating_sub(now_ns);
         if ahead_ns > AHEAD_NS.min(high_water.lead_ns) {
             return Ok(self.waited(ahead_ns.unsigned_abs()));

@@ -1,5 +1,5 @@
-//! The reader in C against the reader in Rust: on plausible, random and hostile pages both make the
-//! same steps and come to the same result.
+//! The reader in C against the reader in Rust. On plausible, random and hostile pages both make the
+//! same steps, and come to the same result.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -61,9 +61,9 @@ unsafe fn try_swap(
     let mut result: u64 = OUT_OF_TIME;
     let looked: u64;
     // SAFETY: the caller's promises. The block stores to `word`, to the area's descriptor, and to
-    // the registers it names; it leaves the area without a descriptor. The descriptor and the code
-    // that the kernel jumps to are in sections of this program, which must not be unloaded while
-    // the thread is in the block. No stack is used.
+    // the registers it names; it leaves the area without a descriptor. The descriptor is in a
+    // section of this program, and so is the code that the kernel jumps to. The program must not be
+    // unloaded while the thread is in the block. No stack is used.
     unsafe {
         asm!(
             // struct rseq_cs: version, flags, start, length, abort handler.

@@ -179,9 +179,9 @@ fn rule_r7_nobody_waits_long_for_a_first_publication() {
     assert_eq!((scene.counter_reads.get(), scene.pauses.get()), (MAX_LOOKS, 11));
 }
 
-/// A counterexample to one time limit for all first publications: a reader that had waited for a
-/// first publication that came to nothing gave up at once in the next, and the OS clock was above
-/// the line that followed.
+/// A counterexample to one time limit for all first publications. A reader had waited for a first
+/// publication that came to nothing. In the next one the reader gave up at once, and the OS clock
+/// was above the line that followed.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
 fn rule_r7_each_first_publication_is_waited_for_by_itself() {

@@ -44,8 +44,8 @@ fn rule_w2_a_successor_is_not_below_the_line_before() {
     assert!(second.lead_ns >= 1_000_000);
 }
 
-/// Symptom: a machine that slept again and again for less than its leases was ahead by all sleeps
-/// together, and Unix time by the last of them twice.
+/// Symptom: a machine slept again and again for less than its leases. It was ahead by all sleeps
+/// together, and its Unix time by twice the last sleep.
 #[test]
 #[cfg_attr(miri, ignore = "other tests reach the same code, in less than half a minute")]
 fn rule_w2_sleeps_do_not_add_up() {
@@ -119,7 +119,7 @@ fn rule_w3_a_swap_after_the_end_or_a_reset_is_in_doubt() {
 }
 
 /// A counterexample to a high-water mark that the writer computes from its own reading of the OS
-/// clock: a reader asks the OS after the writer did, and is ahead of it by the lead.
+/// clock. A reader asks the OS after the writer did, and is ahead of the OS by the lead.
 #[test]
 fn rule_w4_the_high_water_after_a_reset_is_that_of_its_readers() {
     let scene = Scene::published_twice();
@@ -175,8 +175,8 @@ fn rule_w7_a_page_that_was_switched_off_stays_so() {
     scene.does(PublishedFirst);
 }
 
-/// Symptom: a writer that had started and was stopped before it filled a slot, and another that
-/// started from the same word, both filled one bank.
+/// Symptom: two writers filled one bank. One had started, and was stopped before it filled a slot.
+/// The other started from the same word.
 #[test]
 fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     let scene = Scene::published_twice();

@@ -59,9 +59,9 @@ impl Shared {
     }
 }
 
-/// Keeps this thread, and its children, on the CPU on which it is: while the parent runs, a child
-/// has lost its CPU. On two CPUs a child can be told to go on before it does; it has then been
-/// stopped for no time, and its sequence goes on, too.
+/// Keeps this thread, and its children, on the CPU on which it is. While the parent runs, a child
+/// has lost its CPU. On two CPUs the parent can tell a child to go on before the child has lost its
+/// CPU. The child has then been stopped for no time, and its sequence goes on, too.
 fn stay_on_this_cpu() {
     let mut cpus = CpuSet::new();
     cpus.set(sched_getcpu());

@@ -22,9 +22,9 @@ fn rule_w5_a_first_line_waits_for_the_high_water() {
     assert!(scene.last().lead_ns < super::super::AHEAD_NS + AHEAD_NS.end);
 }
 
-/// A counterexample to a first publication as soon as a limited high-water mark is within 10 us: a
-/// reader that gives up in the first publication had the OS clock plus the lead, and the line began
-/// below that.
+/// A counterexample to a first publication as soon as a limited high-water mark is within 10 us. A
+/// reader that gives up in the first publication had the OS clock plus the lead. The line began
+/// below that value.
 #[test]
 fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     let scene = Scene::published_twice();
