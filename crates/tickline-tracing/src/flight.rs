@@ -162,18 +162,20 @@ impl Builder {
     }
 
     /// Makes a recorder whose records are in a file, and stay there however the process ends ([the
-    /// black box](self#the-black-box)). The file has a ring for each of `threads` threads, of
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes each, one more for names, and a
-    /// head of 4 KiB. Further threads record in memory. The file counts them.
+    /// black box](self#the-black-box)). The file has a head of 4 KiB, a ring for each of `threads`
+    /// threads, and one more ring for names. Each ring has
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes. Further threads record in
+    /// memory. The file counts them.
     ///
     /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
     /// one.
     ///
     /// # Errors
     ///
-    /// If the file cannot be created with all its blocks, for example on a full disk; if another
-    /// recorder writes to the file that is there, or the file is not a recorder's; if the process
-    /// has no memory to prepare for a `fork`; on a system other than Unix.
+    /// - If the file cannot be created with all its blocks, for example on a full disk.
+    /// - If another recorder writes to an existing file, or the existing file is not a recorder's.
+    /// - If the process has no memory to prepare for a `fork`.
+    /// - On a system other than Unix.
     pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
         let mut recorder = Recorder::new(self.settings);
         recorder.file = Some(RingFile::create(path.as_ref(), threads, self.settings.bytes_per_thread)?);
@@ -186,9 +188,12 @@ impl Builder {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is not a recorder's, was written by another kind of machine, is cut,
-/// or has longer names of a callsite than a recorder writes; the first error of a write. Damaged
-/// records are left out, and counted by [`TraceSummary::damaged`].
+/// - The file cannot be read, or is not a recorder's.
+/// - Another kind of machine wrote the file.
+/// - The file is cut, or has longer names of a callsite than a recorder writes.
+/// - The first error of a write.
+///
+/// Damaged records are left out, and counted by [`TraceSummary::damaged`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
     write_since(&file::read(file)?, output, 0)
 }

@@ -133,9 +133,13 @@ impl Histograms {
     ///
     /// # Panics
     ///
-    /// If a label is empty, begins with a digit, has other characters than ASCII letters, digits,
-    /// `_` and `.`, is there twice, is called `le`, or begins with `__`, which Prometheus keeps for
-    /// itself; or if there are more than 64.
+    /// If there are more than 64 labels, or if a label
+    ///
+    /// - is empty,
+    /// - begins with a digit,
+    /// - has other characters than ASCII letters, digits, `_` and `.`,
+    /// - is there twice,
+    /// - is called `le`, or begins with `__`: Prometheus keeps these names for itself.
     pub fn labels(self, labels: &'static [&'static str]) -> Self {
         prometheus::check(labels);
         Self { table: Table::new(labels, Arc::clone(&self.table.bounds_ns)), ..self }
@@ -176,9 +180,9 @@ impl Histograms {
     }
 }
 
-/// What the slot of a span has: the index of its series, and above it the span's number, which
-/// tells it from the slot's other spans. It is not 0. Lost are bits by which the registry counts
-/// how often a number was used.
+/// The content of a span's slot: the index of the span's series, and above it the span's number.
+/// The number tells the span from the slot's other spans. It is not 0. Some of its bits are lost;
+/// by them the registry counts how often a number was used.
 fn pack(span: &Id, index: usize) -> u64 {
     (span.into_u64() << INDEX_BITS) | index as u64
 }

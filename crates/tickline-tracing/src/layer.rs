@@ -29,10 +29,10 @@ use crate::timing::OpenSpan;
 /// Times every span. The layer puts the times into the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
 ///
-/// A layer is for one subscriber. If a subscriber has two such layers, the sinks of both get the
-/// times of the layer that is called first when the span is closed. A span is not timed if it was
-/// created before the layer was there, or if the layer was [reloaded](tracing_subscriber::reload)
-/// since.
+/// A layer is for one subscriber. If a subscriber has two such layers, one of them is called first
+/// when a span is closed. The sinks of both layers get the times of that one. A span is not timed
+/// if it was created before the layer was there, or if the layer was
+/// [reloaded](tracing_subscriber::reload) since.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;

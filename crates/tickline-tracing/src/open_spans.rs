@@ -19,9 +19,9 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 use crate::timing::OpenSpan;
 
-/// The lowest bits of the registry's number less 1: the span's index among the open spans of its
-/// thread (sharded-slab 0.1.7, `cfg.rs`: half a word of the registry's chunks, the first of which
-/// has 32 slots). Above are the number of the thread, and a count of the uses of the slot. If a
+/// The lowest bits of the registry's number less 1 are the span's index among the open spans of its
+/// thread. (sharded-slab 0.1.7, `cfg.rs`: half a word for the registry's chunks; the first chunk
+/// has 32 slots.) Above are the number of the thread, and a count of the uses of the slot. If a
 /// registry numbers its spans in another way, the table is slower, but no time is wrong.
 const INDEX_BITS: u32 = usize::BITS / 2 + 6;
 
@@ -43,7 +43,7 @@ const TRIES: u32 = 1_000;
 const FREE: u64 = 0;
 
 /// A slot has a cache line of its own, so that threads with different spans do not wait for each
-/// other. crossbeam's `CachePadded` takes two lines, which would double the table.
+/// other. crossbeam's `CachePadded` takes two lines. That would double the table.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Slot {
@@ -63,9 +63,10 @@ impl Slot {
         self.span.load(Ordering::Relaxed)
     }
 
-    /// Locks what is kept for `span`, if it is here. Waits only for a thread that works on the same
-    /// span, or for one in `insert` that has locked the slot too late and gives it up. A forked
-    /// child has none of its parent's other threads, and must not wait for locks that they held.
+    /// Locks the record of `span`, if it is here. Waits only for a thread that works on the same
+    /// span, or for a thread in `insert` that has locked the slot too late and gives it up. A
+    /// forked child has none of its parent's other threads, and must not wait for locks that they
+    /// held.
     #[inline]
     fn get(&self, span: u64) -> Option<SpinMutexGuard<'_, Option<OpenSpan>>> {
         (self.span() == span).then(|| lock_briefly(&self.open_span))

@@ -2,8 +2,8 @@
 //!
 //! That crate reads `SystemTime::now` when a span is created and exited, and for each event. It has
 //! no setting for another clock. [`OtelTimes`] puts tickline's readings in their place, from two
-//! sides: layers around the OpenTelemetry layer read the clock, and a tracer inside puts their
-//! readings into the spans.
+//! sides. Layers around the OpenTelemetry layer read the clock. A tracer inside puts the readings
+//! into the spans.
 //!
 //! ```
 //! use opentelemetry::trace::TracerProvider;
@@ -38,7 +38,7 @@
 //! | event | when the event happened |
 //! | `busy_ns`, `idle_ns` | [`SpanTimes`]'s, if a [`SpanTimingLayer`](crate::SpanTimingLayer) was added before; else those of `std::time::Instant` |
 //!
-//! All times of a span have the same offset from monotonic time, so that it becomes neither longer
+//! All times of a span have the same offset from monotonic time. So the span becomes neither longer
 //! nor shorter if somebody sets the clock meanwhile.
 //!
 //! Calls that bypass `tracing` keep their times: `OpenTelemetrySpanExt::add_event`, and spans that

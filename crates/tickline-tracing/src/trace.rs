@@ -126,8 +126,8 @@ pub struct TraceSummary {
     /// Records of a recorder's file that are damaged, and were left out. Always 0 for the recorder
     /// itself.
     pub damaged: u64,
-    /// Spans of requests that are not in what an ended process has left, because they may have
-    /// ended: they began before records of other threads that were overwritten.
+    /// Spans of requests that the trace of an ended process leaves out, because they may have
+    /// ended. They began before records of other threads, and these records were overwritten.
     pub undecided: u64,
     ended: u64,
 }

@@ -1,5 +1,5 @@
-//! UTC in a trace: an event that says how far UTC is from the trace's times, so that traces of
-//! several machines can be merged, with a known error.
+//! UTC in a trace. An event says how far UTC is from the trace's times. With it, traces of several
+//! machines can be merged, with a known error.
 //!
 //! Times in traces are `CLOCK_MONOTONIC`, which begins anew at each start of a machine.
 //! [`record_utc`] adds an event to whatever records events: a Chrome trace, a flight recorder, or
@@ -11,9 +11,9 @@
 //! | `utc_minus_monotonic_most_ns` | and plus this, at most |
 //! | `utc_source` | who claims it ([`UtcSource::code`](tickline::utc::UtcSource::code)) |
 //!
-//! The two hold at that moment. The NTP daemon slews `CLOCK_MONOTONIC` (by 8 % at most, and rarely
-//! by more than 0.05 %), so call it at the start, at the end, and every few seconds. A flight
-//! recorder keeps the fields if it was asked to (`with_fields`), and forgets old events.
+//! The two hold at that moment. The NTP daemon slews `CLOCK_MONOTONIC` (by up to 8 %, and rarely by
+//! more than 0.05 %). So call the function at the start, at the end, and every few seconds. A
+//! flight recorder keeps the fields if it was asked to (`with_fields`), and forgets old events.
 //!
 //! To merge two traces, add to each time the middle of the two values of the nearest event. Call
 //! half the difference between the two values the error of a trace. The order of two events on

@@ -1,6 +1,6 @@
-//! The counts of a series. Each thread has counts of its own, which it changes by plain loads and
-//! stores: a lock, or an atomic addition, would cost more than all else here. Their list has a lock,
-//! which a thread takes for its first span of the series.
+//! The counts of a series. Each thread has counts of its own. It changes them by plain loads and
+//! stores: a lock, or an atomic addition, would cost more than all else here. The list of the
+//! threads' counts has a lock. A thread takes it for its first span of the series.
 //!
 //! The same counts serve quantiles and Prometheus' buckets. They are of fine buckets, in each of
 //! which times differ by 1 % at most. A chosen bound splits the fine bucket in which it lies. The

@@ -161,8 +161,8 @@ impl Table {
         self.other
     }
 
-    /// What is in a slot that was free: a new series, or that of another thread, which was faster.
-    /// `None` if there are too many.
+    /// Puts a new series into a slot that was free, and returns it. If another thread was faster,
+    /// returns the series of that thread. `None` if there are too many.
     #[cold]
     fn add<'a>(&self, slot: &'a OnceLock<Box<Series>>, values: Vec<String>) -> Option<&'a Series> {
         let more = |series| (series <= MAX_SERIES).then_some(series + 1);
@@ -269,8 +269,8 @@ impl ThreadCounts {
         })
     }
 
-    /// The index of a span's series, if it counts: one that has the values of series `before`, or
-    /// none, and then those that `record` passes on.
+    /// The index of a span's series, if the span counts. The span has the values of series
+    /// `before`, or no values. The values that `record` passes on come after these.
     #[inline]
     pub(super) fn index(
         &mut self,

@@ -22,8 +22,9 @@ use crate::open_spans::{OpenSpans, lock_with_retries};
 use crate::sink::{Lookup, Sink, Span, StaticMetadata, Which};
 use crate::timing::SpanTimes;
 
-/// What callsites are called, by the address of their metadata: name, target, and the place in the
-/// source, such as `src/main.rs:7`, if the trace is to have it, with a NUL between them.
+/// The names of callsites, by the address of their metadata. An entry has the name and the target.
+/// If the trace is to have it, there is also the place in the source, such as `src/main.rs:7`. A
+/// NUL is between them.
 pub(crate) type Callsites = HashMap<usize, Arc<str>>;
 
 /// The number of open spans of requests, by time of creation and address of the callsite.
@@ -431,7 +432,7 @@ mod tests {
     }
 
     /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's
-    /// file, because another thread of its parent had a lock.
+    /// file. Cause: another thread of its parent had a lock.
     #[test]
     fn a_child_waits_for_no_thread_of_its_parent() {
         let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };

@@ -240,8 +240,9 @@ impl Ring {
             if is_young && in_use < self.capacity() { (in_use, oldest) } else { (oldest, second) };
         let start = head + self.left();
         self.set_header(block, Header::End, start + BLOCK);
-        // ORDERING: Release, pairs with the Acquire fence in `snapshot`: a reader that has seen one
-        // of the words below, or of the block's records, sees that the block is another one.
+        // ORDERING: Release, pairs with the Acquire fence in `snapshot`. A reader may have seen one
+        // of the words below, or one of the words of the block's records. It then sees that the
+        // block is another one.
         fence(Ordering::Release);
         self.set_header(block, Header::Kind, Kind::Block as u64);
         self.set_header(block, Header::Records, self.get(HeadWord::Records));

@@ -1,5 +1,5 @@
-//! A recorder's file: whose it is, what is in it, and files that are not what they should be. What
-//! is left after each end of a process is in `crash.rs`.
+//! A recorder's file: its owner, its content, and files that are no good. `crash.rs` tests the file
+//! after each kind of end of a process.
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::sync::{Barrier, OnceLock};
@@ -60,8 +60,8 @@ fn of_two_at_once_one_has_the_file() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 8);
 }
 
-/// A panic that unwinds `main` drops the recorder. Symptoms: the file was empty; rings of the file
-/// were forgotten as those in memory are, though nobody needed them; and nobody could record there
+/// A panic that unwinds `main` drops the recorder. Symptoms: the file was empty. Rings of the file
+/// were forgotten as those in memory are, though nobody needed them. Nobody could record there
 /// again, because this thread still had its ring.
 #[test]
 fn the_records_outlive_the_recorder() {
@@ -76,8 +76,8 @@ fn the_records_outlive_the_recorder() {
     FlightRecorder::builder().bytes_per_thread(1).create(&path, 2).unwrap();
 }
 
-/// The file is complete while the process runs, and says what it has not: threads for which it has
-/// no ring, and whether the end of a request may be missing.
+/// The file is complete while the process runs, and says what it lacks. It counts the threads for
+/// which it has no ring, and says whether the end of a request may be missing.
 #[test]
 fn a_file_says_what_it_has_not() {
     let (folder, hand) = (tempdir().unwrap(), &Hand::default());

@@ -162,9 +162,9 @@ fn the_last_moments_alone() {
     });
 }
 
-/// The rings that are kept are those of the threads that ended last, not of those that began last.
-/// Symptom: after a hundred threads that ended together, their rings stayed, 1 MiB each, as long as
-/// no thread joined; and each that joined removed only one.
+/// The recorder keeps the rings of the threads that ended last, not of those that began last.
+/// Symptom: a hundred threads ended together. Their rings stayed, 1 MiB each, as long as no thread
+/// joined. Each thread that joined removed only one ring.
 #[test]
 fn the_eight_threads_that_ended_last_are_kept() {
     const BRIEF: u64 = 100;

@@ -114,9 +114,13 @@ fn quantiles_of_each_name() {
     assert_eq!([even.count, busy[1].count], [1_000, 2]);
 }
 
-/// The same holds if the span moves between threads; if its values are recorded on another thread;
-/// if it ends while another span's values are formatted; if the formatting of the last span's
-/// values panicked; and if the callsite's last span had other values, or none.
+/// The same holds in these cases:
+///
+/// - The span moves between threads.
+/// - Another thread records its values.
+/// - It ends while another span's values are formatted.
+/// - The formatting of the last span's values panicked.
+/// - The callsite's last span had other values, or none.
 #[test]
 fn spans_count_by_target_or_by_the_values_of_fields() {
     let spans = || {
