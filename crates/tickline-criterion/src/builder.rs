@@ -114,10 +114,12 @@ impl CounterTimeBuilder {
     ///
     /// # Errors
     ///
-    /// [`GateClosed`](crate::ErrorKind::GateClosed) with the reason if the counter cannot be
-    /// trusted; [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
-    /// [`settle`](Self::settle) is over; [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle`
-    /// is outside its limits; [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
+    /// - [`GateClosed`](crate::ErrorKind::GateClosed), with the reason, if the counter cannot be
+    ///   trusted.
+    /// - [`NotReady`](crate::ErrorKind::NotReady) if its rate is unknown when
+    ///   [`settle`](Self::settle) is over.
+    /// - [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle` is outside its limits.
+    /// - [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
     pub fn start(self) -> Result<CounterTime, Error> {
         let (least, most) = SETTLE_RANGE;
         if !(least..=most).contains(&self.settle) {

@@ -93,21 +93,22 @@ impl fmt::Display for Calibration {
 const BLOCKS: usize = 51;
 
 /// A block takes some 20 us, so a timer interrupt of 1 kHz hits one block in 50. The standard
-/// deviation of a mean of 500 pairs is 1/77 of the counter's resolution: that of a pair (the
-/// resolution divided by the root of 12), divided by the root of 500.
+/// deviation of a pair is the resolution divided by the root of 12. The standard deviation of a
+/// mean of 500 pairs is this figure divided by the root of 500: 1/77 of the counter's resolution.
 const PAIRS: u64 = 500;
 
 /// The cost of a pair of readings now with nothing between them, ticks. It is mostly cycles of the
 /// core, so it changes with the core's frequency.
 ///
 /// It is measured with the code that measures samples: [`Source::start`] and
-/// [`Start::end`](crate::Start). It is the median of the means of blocks:
+/// [`Start::end`](crate::Start). It is the median of the means of blocks. Other figures would not
+/// do:
 ///
-/// - not the median of single pairs, because a counter's resolution may be many ticks (26 on Zen 5
-///   under KVM): a single pair then reads as 26 or 52 ticks, and the truth is in between;
-/// - not the smallest, which is too small by up to the resolution, so that every result would be
-///   too large by it;
-/// - the median of the blocks, because an interrupt makes one block longer, and never one shorter.
+/// - The median of single pairs: a counter's resolution may be many ticks (26 on Zen 5 under KVM).
+///   A single pair then reads as 26 or 52 ticks, and the truth is in between.
+/// - The smallest mean: it is too small by up to the resolution. Every result would be too large by
+///   as much.
+/// - The mean of the blocks: an interrupt makes one block longer, and never one shorter.
 pub(crate) fn pair_ticks(source: Source) -> f64 {
     let mut means = [0.0; BLOCKS];
     for mean in &mut means {

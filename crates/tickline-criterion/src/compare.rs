@@ -30,9 +30,9 @@ use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
 use crate::readings::{Elapsed, Ends, Source};
 
-/// The two times of a couple may differ by this, ns, even if both routines are the same: some
-/// cycles, which depend on where code and data are in memory (the example `known_delays`). The
-/// interval is wider by this at both ends.
+/// The two times of a couple may differ by this, ns, even if both routines are the same. These are
+/// some cycles, and they depend on the place of code and data in memory (the example
+/// `known_delays`). The interval is wider by this at both ends.
 const PLACE_NS: f64 = 1.0;
 
 /// Routines do not count as different if the difference is below this part of A's median, even if

@@ -25,9 +25,11 @@ const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 
 /// Events after which a sample, or the rate that converts it, may be wrong.
 ///
-/// Three events are not among them: recalibrations; lines that were not renewed in time, which says
-/// nothing against the counter; and bounds violated by some ns, which concern the rate's
-/// uncertainty, not a sample.
+/// Three events are not among them:
+///
+/// - Recalibrations.
+/// - Lines that were not renewed in time. This says nothing against the counter.
+/// - Bounds violated by some ns. They concern the rate's uncertainty, not a sample.
 pub(crate) const DISTURBING: [Event; 5] =
     [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
 

@@ -90,15 +90,15 @@ pub struct Incidents {
     /// Samples that were converted into ns.
     pub samples: u64,
     /// Samples in which a pair of readings began on one CPU and ended on another. A move away and
-    /// back, or between two pairs, is not noticed; nor is any move where the CPU's id does not
-    /// come with the counter (aarch64).
+    /// back, or between two pairs, is not noticed. Where the CPU's id does not come with the
+    /// counter (aarch64), no move is noticed.
     pub moved: u64,
     /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were
     /// reset.
     pub backwards: u64,
-    /// Samples during which the clock did not trust the counter: before or after the sample a gate
-    /// was closed, there was no line, or the rate was uncertain by more than 100 ppm. The counter
-    /// still timed them.
+    /// Samples during which the clock did not trust the counter. Before or after such a sample a
+    /// gate was closed, there was no line, or the rate was uncertain by more than 100 ppm. The
+    /// counter still timed these samples.
     pub untrusted: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<State>,

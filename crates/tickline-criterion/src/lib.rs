@@ -88,13 +88,13 @@
 //!
 //! # A against B
 //!
-//! [`compare`] runs two routines alternately, in random order, in one process. It gives an estimate
-//! of the difference, with an interval of 95 % confidence (Wilcoxon's signed rank test over 60
-//! rounds; Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
+//! [`compare`] runs two routines alternately, in random order, in one process. It estimates the
+//! difference, with an interval of 95 % confidence. The test is Wilcoxon's signed rank test over 60
+//! rounds (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
-//! The table compares a routine of 50 ns (A) with itself, and with one that takes 4 cycles longer
-//! (B), while a busy thread runs on each CPU. "found different" needs an interval without 0 and a
-//! difference of at least 0.5 % ([`Comparison::is_different`]):
+//! The table compares a routine of 50 ns (A) with itself, and with a routine that takes 4 cycles
+//! longer (B). A busy thread runs on each CPU meanwhile. "found different" needs an interval
+//! without 0 and a difference of at least 0.5 % ([`Comparison::is_different`]):
 //!
 #![doc = include_str!("../docs/compare.md")]
 //!
@@ -131,9 +131,9 @@
 //!   never counts. If it is near 1 %, run the comparison again.
 //! - With a busy thread on each CPU and 1 s a run, `--against` called 5 of 40 comparisons of a
 //!   build with itself different, by 1.7 to 6 %. With 30 % more work in one build, it called 20 of
-//!   20 comparisons different (the Intel Xeon below). Of unoptimised builds against themselves, 5
-//!   of 10 runs were found different on free CPUs, by 3 %. So leave CPUs free, measure for longer,
-//!   and trust no unoptimised build.
+//!   20 comparisons different (the Intel Xeon below). On free CPUs, it called 5 of 10 unoptimised
+//!   builds different from themselves, by 3 %. So leave CPUs free, measure for longer, and trust no
+//!   unoptimised build.
 //! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
 //!   needs a version of this crate with this option.
 //!
@@ -157,10 +157,10 @@
 //! (Both outputs are from an Intel Xeon, family 6, model 207, while compilers ran. `find`, which
 //! [`compare`] runs, had not changed.) Between two runs other things may change: the core's
 //! frequency, other programs, the place of memory. criterion ignores that. This crate reports a
-//! difference only if it is at least 2 %, and if the middle nine tenths of both runs' rounds have
-//! no value in common. A round is one of criterion's samples; for [`compare`], it is the
-//! difference in one of its 60 rounds. Even such a difference may come from the machine.
-//! `--against` finds smaller ones, and gives an interval of 95 %.
+//! difference on two conditions: it is at least 2 %, and the middle nine tenths of both runs'
+//! rounds have no value in common. A round is one of criterion's samples; for [`compare`], it is
+//! the difference in one of its 60 rounds. Even such a difference may come from the machine.
+//! `--against` finds smaller differences, and gives an interval of 95 %.
 //!
 //! # What is guaranteed, and what is not
 //!
@@ -176,32 +176,32 @@
 //! # What it costs
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
-//! most 2 s ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. Measuring the
-//! cost of a pair takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock
-//! exists, a thread of tickline's wakes up twice a second and takes 0.04 % of a core (Intel Xeon,
-//! family 6, model 207,
-//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of
-//! a sample needs the clock's status, and takes some 10 us after the measurement. Twice a second,
-//! between samples, the crate measures the cost of a pair, which takes 1 ms.
+//! most 2 s ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. Measuring the cost
+//! of a pair takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock exists,
+//! a thread of tickline's wakes up twice a second. It takes 0.04 % of a core (Intel Xeon, family 6,
+//! model 207, [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The
+//! conversion of a sample needs the clock's status, and takes some 10 us after the measurement.
+//! Twice a second, between samples, the crate measures the cost of a pair, which takes 1 ms.
 //!
 //! # Fences
 //!
 //! The start waits until all earlier instructions have executed and all earlier stores have
 //! drained. Then it reads the counter, and lets no later instruction begin before that. The end
-//! waits until the measured code has executed, and then reads the counter. On x86_64 these are a
-//! full fence, `rdtscp`, `lfence` at the start, and `rdtscp`, `lfence` at the end; on aarch64
-//! `isb` on both sides of the read of the register. riscv64 has no such instruction: loads stay in
-//! their place, but arithmetic and stores may move. The head of `src/readings.rs` names the manuals
-//! and sections.
+//! waits until the measured code has executed, and then reads the counter. On x86_64 the start is a
+//! full fence, `rdtscp`, `lfence`. The end is `rdtscp`, `lfence`. On aarch64 there is an `isb` on
+//! both sides of the read of the register. riscv64 has no such instruction: loads stay in their
+//! place, but arithmetic and stores may move. The head of `src/readings.rs` names the manuals and
+//! sections.
 //!
 //! # Caveats
 //!
 //! - **Give the result to a `black_box` inside of the routine.** criterion's own `black_box` comes
 //!   after the second reading. The compiler may move arithmetic that needs no memory across a
 //!   reading, with this clock and with `WallTime`.
-//! - A routine between two fences starts in an empty pipeline: a call of an empty function takes 7
-//!   ns there, and 3 ns in a loop (on the AMD EPYC above). The routine does take that time: the
-//!   clock is right. [`Bencher::iter`](criterion::Bencher::iter) shows the throughput instead.
+//! - A routine between two fences starts in an empty pipeline. There a call of an empty function
+//!   takes 7 ns, and in a loop it takes 3 ns (on the AMD EPYC above). The routine does take that
+//!   time: the clock is right. [`Bencher::iter`](criterion::Bencher::iter) shows the throughput
+//!   instead.
 //! - The cost that is subtracted is measured twice a second, between samples. If the core changes
 //!   its frequency in between, the cost of a pair differs by a ns or so.
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the
@@ -217,8 +217,9 @@
 //! the standard output, below criterion's line. Everything else goes to the standard error stream.
 //! The line about the counter, at the top of this page, is printed once in a process. Each time
 //! that the crate uses `WallTime` instead, a line says why. When the last clone of a
-//! [`CounterTime`] is dropped, as `criterion_group!` does at its end, there is a line for each
-//! kind of incident that happened. [`CounterTimeBuilder::quiet`] turns all of it off.
+//! [`CounterTime`] is dropped, there is a line for each kind of incident that happened. With
+//! `criterion_group!` that is at the end of the group. [`CounterTimeBuilder::quiet`] turns all
+//! output off.
 //!
 //! # Examples
 //!

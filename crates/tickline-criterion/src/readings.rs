@@ -14,18 +14,18 @@
 //! | start | full fence, `rdtscp`, `lfence` | full fence, `lfence`, `rdtsc`, `lfence` | full fence, `isb`, `mrs`, `isb` | full fence, `fence ir, ir`, `rdtime`, `fence ir, ir` |
 //! | end | `rdtscp`, `lfence` | `lfence`, `rdtsc`, `lfence` | `isb`, `mrs`, `isb` | `fence ir, ir`, `rdtime`, `fence ir, ir` |
 //!
-//! - `rdtscp` waits until all earlier instructions have executed and all earlier loads are
-//!   globally visible, but not for earlier stores; later instructions may begin before it has
-//!   read, unless `lfence` follows (Intel SDM vol. 2B, RDTSCP). On AMD it forces all older
-//!   instructions to retire (AMD APM vol. 3, RDTSCP).
+//! - `rdtscp` waits until all earlier instructions have executed and all earlier loads are globally
+//!   visible. It does not wait for earlier stores. Later instructions may begin before it has read,
+//!   unless `lfence` follows (Intel SDM vol. 2B, RDTSCP). On AMD it forces all older instructions
+//!   to retire (AMD APM vol. 3, RDTSCP).
 //! - A full fence is a locked instruction or `mfence`, as the compiler likes: both wait until all
 //!   earlier stores have drained (Intel SDM vol. 3A, "Software Controlled Bus Locking", and vol.
 //!   2A, MFENCE).
 //! - `lfence` does not execute until all earlier instructions have completed, and no later one
 //!   begins before it has (Intel SDM vol. 2A, LFENCE). On AMD it does so where DE_CFG bit 1 is
 //!   set, as Linux and Windows do (AMD, Software Techniques for Managing Speculation, G-2).
-//! - `isb`: instructions after it are fetched when all before it have completed; without it the
-//!   counter may be read early (Arm ARM DDI 0487 D12.1.2; Linux
+//! - `isb`: instructions after it are fetched when all instructions before it have completed.
+//!   Without `isb` the counter may be read early (Arm ARM DDI 0487 D12.1.2; Linux
 //!   `arch/arm64/include/asm/arch_timer.h`). The full fence is `dmb ish`, which orders loads and
 //!   stores but does not wait for them. So on aarch64 the second half of point 1 means only that
 //!   later accesses come after the earlier stores.
@@ -33,7 +33,7 @@
 //!   loads and counter reads (ISA manual, volume I, Zicsr, "CSR Access Ordering"). So the four
 //!   points hold there only for loads, and for what loads depend on.
 //!
-//! For the compiler these instructions order accesses to memory alone. It may move arithmetic in
+//! For the compiler these instructions order only accesses to memory. It may move arithmetic in
 //! registers across a reading. Measured code must therefore take its input from a `black_box` and
 //! give its result to one (`lib.rs`, "Caveats").
 
@@ -284,8 +284,8 @@ mod tests {
 
     #[test]
     fn a_sum_smaller_than_its_pairs_cost_is_zero_and_pairs_are_not_clamped_one_by_one() {
-        // Symptom of clamping each pair: with a resolution of 26 ticks, pairs of 40 read as 26 or
-        // 52, and an empty routine would take (52 - 40) / 2 ticks on average.
+        // Symptom of clamping each pair: with a resolution of 26 ticks, pairs of 40 read as 26
+        // or 52. An empty routine would then take (52 - 40) / 2 ticks on average.
         let coarse = pair(0, 26) + pair(26, 78);
         assert_eq!(coarse.to_ns(&scale(1.0, 39.0)), 0.0);
         assert_eq!(coarse.to_ns(&scale(1.0, 50.0)), 0.0);

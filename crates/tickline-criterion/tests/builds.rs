@@ -1,6 +1,6 @@
 //! Two builds in turns, and baselines, by whole programs. This program has the tests, and is the
-//! benchmark, too: a copy whose name is `work-130` does 130 steps, and one that is named `work-100`
-//! stands for the build before.
+//! benchmark, too. A copy named `work-130` does 130 steps. A copy named `work-100` stands for the
+//! build before.
 
 use std::env::consts::EXE_SUFFIX;
 use std::fs;

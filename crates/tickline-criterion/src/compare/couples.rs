@@ -27,9 +27,9 @@ pub(crate) struct Analysis {
     pub(crate) rounds: Vec<f64>,
 }
 
-/// Analyses couples; `None` if there are too few for ten rounds. If they come in slices, which
-/// end at `ends`, a round has whole slices: the times of one slice are not independent, because the
-/// core may have another speed in the next one. Each time stands for an interval of `width_ticks`.
+/// Analyses couples; `None` if there are too few for ten rounds. If they come in slices, which end
+/// at `ends`, a round has whole slices. The times of one slice are not independent: the core may
+/// have another speed in the next slice. Each time stands for an interval of `width_ticks`.
 pub(crate) fn analyse(couples: &[Couple], ends: Option<&[usize]>, width_ticks: f64) -> Option<Analysis> {
     let units = ends.map_or(couples.len() / MIN_COUPLES_A_ROUND, <[usize]>::len);
     let rounds = units.min(ROUNDS);

@@ -3,7 +3,7 @@
 //! Each round gives one difference: the median of B less that of A, in the same few ms. If there is
 //! no true difference, these scatter symmetrically around 0, whatever their distribution. The
 //! estimate is the median of the Walsh averages `(d[i] + d[j]) / 2`, `i <= j` (Hodges and Lehmann,
-//! 1963). The interval ends at the `C`-th Walsh average from either end, where `C` comes from the
+//! 1963). The interval ends at the `C`-th Walsh average from either end. `C` comes from the
 //! distribution of Wilcoxon's signed rank statistic, here in its normal approximation:
 //!
 //! ```text

@@ -14,12 +14,12 @@ use crate::pairs::slice::{Counting, Slice};
 use crate::time::{CounterTime, benchers, samples};
 
 /// Where two routines or two builds are interleaved, a pair has so many iterations that it is this
-/// long, ns. The cost of a pair is then 1 % of it. A counter with a resolution of 10 ns reads it
-/// within 0.5 %, and the median of a round's hundreds of pairs is more exact than that.
+/// long, ns. The cost of a pair is then 1 % of it. A counter with a resolution of 10 ns reads a
+/// pair within 0.5 %. The median of a round's hundreds of pairs is more exact than that.
 const PAIR_NS: f64 = 2_000.0;
 
-/// The fewest groups of an interleaved sample. criterion takes 10 samples or more, so they have
-/// enough for a comparison, however few iterations it asks for.
+/// The fewest groups of an interleaved sample. criterion takes 10 samples or more. So there are
+/// enough groups for a comparison, however few iterations criterion asks for.
 const MIN_GROUPS: u64 = 8;
 
 /// The most iterations of a pair.

@@ -1,18 +1,18 @@
 //! How many pairs took how long, and quantiles of that.
 //!
-//! A counter with a resolution of `w` ticks reads a duration as a multiple of `w`: sometimes as the
-//! one below it, and sometimes as the one above. Among such values, the median of 100,000 equal
-//! durations is a multiple of `w` as well, and can be off by half of it. So each value stands for
-//! an interval of width `w` around it:
+//! A counter with a resolution of `w` ticks reads a duration as a multiple of `w`. Sometimes that
+//! is the multiple below the duration, and sometimes the one above. Among such values, the median
+//! of 100,000 equal durations is a multiple of `w` as well, and can be off by `w / 2`. So each
+//! value stands for an interval of width `w` around it:
 //!
 //! ```text
 //! F(x) = sum of count[i] * clamp((x - value[i]) / w + 1/2, 0, 1) / sum of count[i]
 //! ```
 //!
 //! and the quantile `q` is the `x` with `F(x) = q`. For equal durations at random phases of the
-//! counter, the median is then right within 0.09 `w` (a test has the numbers). It is the median of
-//! grouped data (Yule and Kendall, An Introduction to the Theory of Statistics, 14th edition,
-//! chapter 5), with groups that may overlap.
+//! counter, the median is then right within 0.09 `w` (a test has the numbers). This is the median
+//! of grouped data, with groups that may overlap (Yule and Kendall, An Introduction to the Theory
+//! of Statistics, 14th edition, chapter 5).
 
 use hdrhistogram::Histogram;
 

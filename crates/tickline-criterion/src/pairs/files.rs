@@ -132,9 +132,9 @@ fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
     !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
 }
 
-/// Prints what the baseline shows. Writes the JSON, in the baseline's folder as well if there is
-/// one to save; the plot, unless the program was called with `--noplot`; and shows the plot on
-/// criterion's page, if there is one.
+/// Prints the comparison with the baseline. Writes the JSON, in the baseline's folder as well if
+/// there is a baseline to save. Writes the plot, unless the program was called with `--noplot`.
+/// Shows the plot on criterion's page, if there is such a page.
 fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Baseline>) -> Result<(), String> {
     let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();

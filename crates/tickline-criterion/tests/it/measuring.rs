@@ -46,9 +46,9 @@ fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
     assert_eq!((incidents.samples, incidents.backwards), (10, 0), "{incidents:?}");
 }
 
-/// Divisions, each of which needs the result of the one before. They take some 200 ns, but are so
-/// few instructions that a processor may have begun all of them, and later ones, when the first is
-/// done.
+/// Divisions, each of which needs the result of the one before. They take some 200 ns, but are few
+/// instructions. When the first is done, a processor may have begun all of them, and later
+/// instructions, too.
 #[inline(never)]
 fn divisions(mut value: f64) -> f64 {
     macro_rules! four_times {
