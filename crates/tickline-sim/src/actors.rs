@@ -246,8 +246,8 @@ impl Context {
     }
 
     /// How long to wait, and whether the wait aims at the replacement of a line. A wait without aim
-    /// has a random length. An aimed wait ends soon after the driver wakes up, or around the time
-    /// at which an actor goes on that was stopped in the middle of an iteration.
+    /// has a random length. An aimed wait ends soon after the driver wakes up. Or it ends around
+    /// the time at which a stopped actor goes on in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
         let (world, max_ps) = (&self.world, self.world.scenario.think_ns * PS);
         let think_ps = self.random_ps(max_ps);

@@ -87,8 +87,8 @@ counts! {
 /// bounds.
 const MIN_SPREAD_PPB: u128 = 9;
 
-/// The number of iterations that may find the gate closed after the last act on it: one waits until
-/// the facts are judged again, one judges them, and one finds the effect of a late act.
+/// The number of iterations that may find the gate closed after the last act on it. One waits until
+/// the facts are judged again. One judges them. One finds the effect of a late act.
 const MAX_BARRED: u64 = 3;
 
 /// The cell of a clock with one line.

@@ -31,10 +31,10 @@ pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
 /// another CPU in the middle of an iteration, ns. The mark assumes that the reference has been
 /// 36.9 % slower since the iteration's sample (rule 5), so it leads by 0.6 of that time.
 ///
-/// The writer accepts a sample only if its age is at most half of the interval, and at most twice
-/// the time that sampling took, with its 32 reads of the reference. The writer is then stopped at
-/// most three times. Stops within all of the last samples count for two more, as scenarios show. If
-/// a suspend can't be ruled out, the mark is the end of the window.
+/// The writer accepts a sample only if its age is at most half of the interval. The age must also
+/// be at most twice the time that sampling took, with its 32 reads of the reference. The writer is
+/// then stopped at most three times. Stops within all of the last samples count for two more, as
+/// scenarios show. If a suspend can't be ruled out, the mark is the end of the window.
 fn lost_ns(scenario: &Scenario) -> u64 {
     let chance = &scenario.chance;
     let by_chance = [(chance.preempt_one_in, chance.preempt_ns), (chance.stall_one_in, chance.stall_ns)];

@@ -178,8 +178,8 @@ impl Clocks {
             && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
     }
 
-    /// Whether no line may serve now: the counter is slower than 128 ns a tick (less 2 % for what a
-    /// first fit may be off), or wraps within `valid_ns`.
+    /// Whether no line may serve now. The counter is slower than 128 ns a tick (less 2 % for the
+    /// error of a first fit), or wraps within `valid_ns`.
     pub(crate) fn has_no_line(&self, now_ps: u64, valid_ns: u64) -> bool {
         let too_slow = (1_u128 << (SLOPE_BITS + SHIFT)) * 49 / 50;
         let reach_ps = u128::from(valid_ns + 10_000) * u128::from(PS);

@@ -109,8 +109,8 @@ pub struct Chance {
     pub stall_one_in: u64,
     /// The longest such stop, ns: at most 60 s.
     pub stall_ns: u64,
-    /// How far from its place in the program the CPU may execute a read of the counter, ns: at
-    /// most 4,000, which the margin of the meeting point allows for.
+    /// How far from its place in the program the CPU may execute a read of the counter, ns. At most
+    /// 4,000: the margin of the meeting point allows for that.
     pub out_of_order_ns: u64,
 }
 

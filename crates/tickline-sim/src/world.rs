@@ -132,9 +132,9 @@ pub(crate) struct World {
     pub(crate) rng: RefCell<fastrand::Rng>,
     /// The cells: one, or one for each CPU.
     pub(crate) cells: Vec<CellRecord>,
-    /// Whether the run must end because of an undetectable event: a reader met a line from before a
-    /// reset when the counter had come back to the line's window, or a thread swapped a later life
-    /// of the state that it knew.
+    /// Whether the run must end because of an undetectable event. There are two such events. A
+    /// reader met a line from before a reset when the counter had come back to the line's window.
+    /// Or a thread swapped a later life of the state that it knew.
     pub(crate) is_over: Cell<bool>,
     /// The CPUs that are online.
     pub(crate) online: RefCell<Vec<bool>>,

@@ -7,9 +7,9 @@
 //! on (the idea is from [CHESS]). Ticks that pass while the actor sleeps, or after it has ended,
 //! cost nothing.
 //!
-//! Steps that do not depend on the time go before any tick, because a tick between two such steps
-//! has the same effect as a tick after both. For the same reason the OS clock jumps from the lower
-//! to the upper end of its bound just before it is read. An actor that would only repeat its last
+//! Steps that do not depend on the time go before any tick. A tick between two such steps has the
+//! same effect as a tick after both. For the same reason the OS clock jumps from the lower to the
+//! upper end of its bound just before it is read. An actor that would only repeat its last
 //! observation (in a sleep, or in a first publication that lasts) is blocked until the word or the
 //! tick changes.
 //!
