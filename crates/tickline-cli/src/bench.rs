@@ -64,7 +64,7 @@ fn text(document: &Document) -> String {
 
 /// The warning that others have disturbed the measurement; `None` where few clocks suffered.
 fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
-    /// A round that has lost the CPU takes many times as long as the fastest; one at a lower
+    /// A round that has lost the CPU takes many times as long as the fastest. A round at a lower
     /// frequency of the CPU takes less than twice as long.
     const SLOWER: f64 = 2.0;
     /// A process that waits for a CPU keeps one for some ms, in which most rounds fit.

@@ -232,9 +232,9 @@ fn add_facts(prefix: &str, object: &Value, facts: &mut Vec<Fact>) {
 mod tests {
     use super::*;
 
-    /// `compare_cases.json` has a document, and cases: what a second document has in other words,
-    /// and which facts then differ, or are known on one side only, with a part of what is said of
-    /// each.
+    /// `compare_cases.json` has a document, and cases. A case has the changes of a second document.
+    /// It lists the facts that then differ, and those that only one side knows. For each fact it
+    /// has a part of the result.
     #[test]
     fn what_differs_is_what_the_table_says() {
         let table: Value = serde_json::from_str(include_str!("compare/compare_cases.json")).unwrap();

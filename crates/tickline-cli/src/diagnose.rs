@@ -9,15 +9,15 @@
 //! 1. The fact: add a field with its unit in its name to `Machine` (`machine.rs`), and collect
 //!    it there. Its comment is the schema's description, and says when the field is null. Rules
 //!    read it from the [`Document`].
-//! 2. The rule: add a function to `counter_and_process.rs`, or, if it is about Unix time, to
-//!    `unix_time.rs`, or, if it explains a slow clock, an arm to `slow` in `clocksource.rs`. It
-//!    returns `None` where a fact that it needs is unknown. Add the function to `RULES`.
-//! 3. The text: `texts.json` has the words by a stable code: the severity, one sentence without a
-//!    full stop, the evidence, and the command or setting that mends it. `Finding::new` puts
-//!    figures and names in; `with_evidence` and `fix` add what only the rule can say. What several
-//!    fixes say is in `fix.rs`. A fix must not recommend the TSC where the counters are
-//!    unsynchronised or the TSC is not invariant. `explain.md`, beside `src/`, says at more length
-//!    what the code means.
+//! 2. The rule: add a function to `counter_and_process.rs`. A rule about Unix time goes to
+//!    `unix_time.rs`. A rule that explains a slow clock is an arm of `slow` in `clocksource.rs`. It
+//!    returns `None` if a fact that it needs is unknown. Add the function to `RULES`.
+//! 3. The text: `texts.json` has the words by a stable code. They are the severity, one sentence
+//!    without a full stop, the evidence, and the command or setting that mends the fault.
+//!    `Finding::new` puts figures and names in; `with_evidence` and `fix` add what only the rule
+//!    can say. The words that several fixes share are in `fix.rs`. A fix must not recommend the TSC
+//!    where the counters are unsynchronised or the TSC is not invariant. `explain.md`, beside
+//!    `src/`, says at more length what the code means.
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
 //!    changes its meaning or goes away, raise the version (`document.rs`).
 //! 5. The test: add a row to `rule_cases.json`, which starts from a machine without faults. The

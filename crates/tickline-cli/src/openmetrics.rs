@@ -2,8 +2,8 @@
 //!
 //! The text format is that of OpenMetrics 1.0
 //! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), as far as it agrees with Prometheus'
-//! older text format, which node_exporter's textfile collector reads: gauges only, since the older
-//! format has no `info` and no `stateset`.
+//! older text format. node_exporter's textfile collector reads the older one. There are only
+//! gauges, since the older format has no `info` and no `stateset`.
 
 use std::slice;
 

@@ -1,7 +1,7 @@
 //! Where output goes: to files, and to standard output, whose reader may leave early.
 //!
-//! A regular file is replaced as a whole: the new one is written beside it, gets its mode, and
-//! takes its name, so that nobody reads half a file, and a failed write leaves the old one.
+//! A regular file is replaced as a whole. The new file is written beside the old one, gets its
+//! mode, and takes its name. So nobody reads half a file, and a failed write leaves the old one.
 //! Anything else, such as a device or a pipe, is written in place. A link is followed. The kernel
 //! resolves the name first, so its protection of links and files in shared folders
 //! (`fs.protected_*`, proc_sys_fs(5)) applies.

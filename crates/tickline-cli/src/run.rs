@@ -137,8 +137,8 @@ fn leave_files_as_found(command: &mut Command) {
         for (file, is_closed) in (0..).zip(&CLOSED) {
             // ORDERING: Relaxed, as above.
             if is_closed.load(Ordering::Relaxed) {
-                // SAFETY: the file was closed at the start, so what is open there now is
-                // `/dev/null`, by the standard library, and no value of this process owns it.
+                // SAFETY: the file was closed at the start. So the standard library has opened
+                // `/dev/null` there, and no value of this process owns it.
                 unsafe { libc::close(file) };
             }
         }
@@ -342,8 +342,9 @@ impl Reporter {
     }
 
     fn say_always(text: &str) {
-        // The program does not wait for a reader of standard error, or end for want of one: a full
-        // pipe gets no line, nor does one that nobody reads. One with room takes this at once.
+        // The program does not wait for a reader of standard error, and does not end for want of a
+        // reader. A full pipe gets no line, nor does a pipe that nobody reads. A pipe with room
+        // takes the line at once.
         let stderr = io::stderr();
         let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
         poll(&mut room, PollTimeout::ZERO).ok();

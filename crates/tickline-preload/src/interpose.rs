@@ -83,8 +83,8 @@ fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
     NonNull::new(function.load(Ordering::Relaxed))
 }
 
-/// Finds libc's own functions. Called only when the library is loaded: in a forked child, the
-/// linker's lock may belong to a thread of the parent that does not exist in the child.
+/// Finds libc's own functions. Called only when the library is loaded. In a forked child, the
+/// linker's lock may belong to a thread of the parent, which does not exist in the child.
 pub(crate) fn find_libc_functions() {
     let address: *mut c_void;
     // SAFETY: loads the address of libc's function. It is null where the program has none: before

@@ -15,8 +15,8 @@ use crate::state::{ProcessState, ServiceCell, ServiceState, state};
 const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 
 /// Distances of the line from the coarse clock, ns, at which both belong to the same time
-/// namespace. The line is above the coarse clock by up to a tick of the kernel, 10 ms, and a slew
-/// may have put the line 1.5 ms higher or lower (`docs/lease.md`).
+/// namespace. The line is above the coarse clock by up to a tick of the kernel, 10 ms. A slew may
+/// have put the line 1.5 ms higher or lower (`docs/lease.md`).
 const NEAR_NS: core::ops::Range<i64> = -2_000_000..12_000_000;
 
 /// Outside of [`NEAR_NS`] the process may be in another time namespace, or the line may have run on

@@ -139,9 +139,9 @@ impl Vdso {
             // SAFETY: aligned, within the image, and writable since `protect`; no slice of the
             // image exists any more.
             let place = unsafe { &*place };
-            // ORDERING: Release, pairs with a program's load of the symbol: a thread that looks
-            // symbols up meanwhile sees the old value, or the new value and the code that it leads
-            // to. No test sees a weaker ordering on x86_64.
+            // ORDERING: Release, pairs with a program's load of the symbol. A thread may look
+            // symbols up meanwhile. It sees the old value, or the new value and the code that the
+            // new value leads to. No test sees a weaker ordering on x86_64.
             place.store(target as u64, Ordering::Release);
         }
         // If the kernel refuses this, the symbols still lead here.

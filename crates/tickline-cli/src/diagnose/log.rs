@@ -60,8 +60,11 @@ pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
     Some(Rejection { key, reason: reason.unwrap_or_default().to_owned(), messages })
 }
 
-/// A command that fails in three cases: the log has a message of a kernel that rejects the TSC, those
-/// above included; the log is empty, or may not be read; `then` fails.
+/// A command that fails in three cases:
+///
+/// - The log has a message of a kernel that rejects the TSC. The messages above are among these.
+/// - The log is empty, or may not be read.
+/// - `then` fails.
 pub(super) fn check(then: &str) -> String {
     const REJECTED: &str = "TSC warp|tsc.*(unstable|skewed)|marking (tsc )?unstable";
     format!(

@@ -3,11 +3,13 @@
 //! A key of `findings` is a code, or a code and one of its variants (`counter_denied/deadly`). A
 //! variant has the texts of its code but for those of its own. Figures and names stand in braces.
 //!
-//! Sources of what a host can do: xen-tscmode(7), for Xen, which by default emulates the counter
-//! after a move to a host with another one, and shows an invariant TSC only to a domain that is
-//! never moved; "Timekeeping in VMware Virtual Machines" ("Virtual TSC"); QEMU's `TCG_APM_FEATURES`
-//! (`target/i386/cpu.c`): its emulated processors have no invariant TSC, and the emulation has no
-//! `-cpu host`.
+//! Sources for the abilities of a host:
+//!
+//! - xen-tscmode(7). By default Xen emulates the counter after a move to a host with another
+//!   counter. It shows an invariant TSC only to a domain that is never moved.
+//! - "Timekeeping in VMware Virtual Machines" ("Virtual TSC").
+//! - QEMU's `TCG_APM_FEATURES` (`target/i386/cpu.c`). Its emulated processors have no invariant
+//!   TSC, and the emulation has no `-cpu host`.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;

@@ -26,8 +26,8 @@ const NTP_LIMIT_US: i64 = 16_000_000;
 /// The growth of the claim: `MAXFREQ` parts, which are 1 s in 2,000.
 const CLAIM_GROWTH: i64 = 2_000;
 
-/// The largest claim of a daemon at work, ns: systemd-timesyncd claims no error, and does so again
-/// after 2,048 s at most (timesyncd.conf(5)), when the claim has grown to 1.024 s.
+/// The largest claim of a daemon at work, ns. systemd-timesyncd claims no error, and claims so
+/// again after at most 2,048 s (timesyncd.conf(5)). The claim has then grown to 1.024 s.
 const CLAIM_NS: i64 = 2_000_000_000;
 
 /// The largest offset that a daemon at work leaves, ns: ntpd steps the clock from there on (RFC

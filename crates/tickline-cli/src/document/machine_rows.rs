@@ -8,8 +8,9 @@ use super::Document;
 use crate::machine::Ntp;
 use crate::words::{UNKNOWN, unit, with_unit};
 
-/// For each row, places in the document, and what is said of a value there: where it is known, where
-/// it is unknown, and where it is false or 0. What has no words is left out.
+/// For each row, places in the document, and the words for a value there. There are words for a
+/// known value, for an unknown one, and for one that is false or 0. A value without words is left
+/// out.
 const ROWS: &str = include_str!("machine_rows.json");
 
 /// The name of each row, and its text.

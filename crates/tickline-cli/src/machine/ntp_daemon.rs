@@ -1,5 +1,6 @@
-//! What the NTP daemon of this machine says of itself, by one request to it: chronyd by its command
-//! port, any other that serves NTP by that; systemd-timesyncd by the file that it touches.
+//! What the NTP daemon of this machine says of itself. One request asks it: chronyd by its command
+//! port, any other daemon that serves NTP by NTP. systemd-timesyncd shows itself by the file that
+//! it touches.
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};

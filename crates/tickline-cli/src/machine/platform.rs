@@ -8,10 +8,11 @@
 /// A stable code, and words that the texts of these names must have.
 type Sign = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// gVisor: the build that every version of its kernel claims (`pkg/sentry/syscalls/linux/linux64.go`,
-/// `LinuxVersion`), and the beginning of its log. Firecracker: the OEM id of its ACPI tables
-/// (`src/vmm/src/acpi`), which the kernel lists when it boots, and its name for its VM generation
-/// device (`src/vmm/src/devices/acpi/vmgenid.rs`), from 1.8 until its pull request 5760 of 2026.
+/// gVisor: the build that every version of its kernel claims
+/// (`pkg/sentry/syscalls/linux/linux64.go`, `LinuxVersion`), and the beginning of its log.
+/// Firecracker: the OEM id of its ACPI tables (`src/vmm/src/acpi`), which the kernel lists when it
+/// boots. Also its name for its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`), from
+/// 1.8 until its pull request 5760 of 2026.
 pub(super) const HYPERVISORS: [Sign; 8] = [
     ("gvisor", &[("version", "#1 SMP Sun Jan 10 15:06:54 PST 2016")]),
     ("gvisor", &[("log", "Starting gVisor")]),

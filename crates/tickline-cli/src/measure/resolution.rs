@@ -9,8 +9,8 @@ use super::costs::CostRow;
 /// ms on usual kernels (HZ=100).
 const PATIENCE: Duration = Duration::from_millis(12);
 
-/// The same for a clock that has made fewer steps than `FEW`: on a busy machine this thread may
-/// have missed ticks, and a step is then several ticks long.
+/// The same for a clock that has made fewer steps than `FEW`. On a busy machine this thread may
+/// have missed ticks. A step is then several ticks long.
 const MAX_TIME: Duration = Duration::from_millis(60);
 const FEW: u32 = 5;
 

@@ -1,7 +1,7 @@
 //! A traced process, from one stop to the next (ptrace(2)).
 //!
-//! Before the exec, and while the library is mapped into the process, signals do what they do
-//! without a tracer: blocked signals wait in the kernel, the others reach the process, and a stop
+//! Before the exec, and while the library is mapped into the process, signals work as they do
+//! without a tracer. Blocked signals wait in the kernel. The others reach the process. A stop
 //! signal stops it until SIGCONT comes.
 
 #![allow(unsafe_code, reason = "requests of ptrace(2) that nix does not know")]

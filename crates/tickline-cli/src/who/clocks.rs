@@ -34,9 +34,10 @@ impl TimeCall {
         }
     }
 
-    /// The cost of a system call to this clock, ns: that of the clock, if a system call answers it;
-    /// else that of a system call that reads the counter, or of one that does not. `None` for the
-    /// CPU time of another process, and for the clock of a device.
+    /// The cost of a system call to this clock, ns. If a system call answers the clock, it is the
+    /// cost of the clock. Otherwise it is the cost of a system call that reads the counter, or of
+    /// one that does not. `None` for the CPU time of another process, and for the clock of a
+    /// device.
     pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
         let own = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
         own.and_then(|row| row.cost_ns).or_else(|| match self {

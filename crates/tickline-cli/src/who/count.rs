@@ -147,9 +147,9 @@ impl SampledTracepoint {
     }
 }
 
-/// The calls for which no sample stands: the kernel counts every call, but drops samples where a
-/// buffer is full, or where there are too many for its limit (`perf_event_max_sample_rate`). The
-/// calls since the last sample, less than a period, are none of them.
+/// The calls for which no sample stands. The kernel counts every call, but drops samples if a
+/// buffer is full, or if there are too many for its limit (`perf_event_max_sample_rate`). The calls
+/// since the last sample, less than a period, do not count here.
 fn lost(calls: u64, samples: u64, period: u64) -> u64 {
     let rest = calls.saturating_sub(samples.saturating_mul(period));
     if rest < period { 0 } else { rest }

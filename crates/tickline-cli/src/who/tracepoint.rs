@@ -1,5 +1,6 @@
 //! The kernel's tracepoints at the entry of the system calls for the time, as tracefs describes
-//! them (`Documentation/trace/events.rst` of the kernel), and what to run where there are none.
+//! them (`Documentation/trace/events.rst` of the kernel). Also the command to run if there are
+//! none.
 
 use std::fmt;
 use std::fs;

@@ -100,9 +100,14 @@ fn without_any_standard_stream_it_ends_well() {
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
 }
 
-/// Under a filter that ends the program, and its child processes, at a system call that opens a file
-/// for writing, sets a clock, renames, removes, links or creates a file, changes modes or owners,
-/// mounts, or sends a signal.
+/// A filter ends the program, and its child processes, at a system call that
+///
+/// - opens a file for writing,
+/// - renames, removes, links or creates a file,
+/// - changes modes or owners,
+/// - mounts,
+/// - sets a clock,
+/// - sends a signal.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 #[test]
 fn nothing_is_changed() {

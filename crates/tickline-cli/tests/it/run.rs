@@ -1,4 +1,4 @@
-//! `tickline run`: whatever it can do for a program, the program is the one that was named, with
+//! `tickline run`, whether it can serve a program or not. It runs the program that was named, with
 //! its arguments, its process number, its exit code and its signals.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]

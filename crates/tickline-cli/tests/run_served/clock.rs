@@ -1,5 +1,5 @@
-//! `Clock::open_page` in a time namespace, where the counter is denied, and where a filter
-//! kills whoever asks the kernel for the time: each in a process of its own.
+//! `Clock::open_page` in three cases, each in a process of its own: in a time namespace; with the
+//! counter denied; under a filter that kills a process that asks the kernel for the time.
 
 use std::env;
 use std::path::{Path, PathBuf};

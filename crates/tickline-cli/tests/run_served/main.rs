@@ -1,5 +1,5 @@
-//! Programs that `tickline run` serves, and clocks of a page: by a page whose line is 5 ms above
-//! the OS clock, on any host whose counter may be read.
+//! Programs that `tickline run` serves, and clocks of a page. The page's line is 5 ms above the OS
+//! clock. The tests run on any host whose counter may be read.
 //!
 //! Some of them are this test, executed again.
 
