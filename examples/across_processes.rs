@@ -7,8 +7,8 @@
 //!
 //! All times are `CLOCK_MONOTONIC` of the time namespace, whichever clock serves them. So the
 //! program can measure each way of a round trip. Between processes, and between threads, only
-//! `now_ordered_ns` keeps the order: a later time is not smaller, except by the bounds of the two
-//! clocks, because each process has calibrated its own clock.
+//! `now_ordered_ns` keeps the order. A later time is not smaller, except by the bounds of the two
+//! clocks: each process has calibrated its own clock.
 #![expect(
     clippy::print_stdout,
     reason = "an example that prints a table, and a child that answers through a pipe"

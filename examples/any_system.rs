@@ -1,5 +1,5 @@
-//! Checks what holds on every system, even without threads, without a counter, or without any
-//! clock: readings never panic and never go back, and the state says what serves them.
+//! Checks the promises that hold on every system, even without threads, without a counter, or
+//! without any clock. Readings never panic and never go back, and the state says what serves them.
 //! `cargo xtask targets` runs this program on targets where tests cannot run.
 //!
 //! Its output has: "100,000 readings in".

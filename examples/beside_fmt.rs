@@ -1,5 +1,5 @@
-//! tickline beside `tracing_subscriber::fmt`: `fmt` prints times by tickline's clock, the timing
-//! layer writes the close events of the spans, and a layer of the program reads the same times.
+//! tickline beside `tracing_subscriber::fmt`. `fmt` prints times by tickline's clock. The timing
+//! layer writes the close events of the spans. A layer of the program reads the same times.
 //!
 //! `cargo run --release --example beside_fmt`
 //!

@@ -8,13 +8,13 @@
 //! sleeps past the end of the window, or closes a gate. Readers then fall back to the reference,
 //! and the line has to recover. The control loop, the cell and the counter are the real ones.
 //!
-//! Two control runs of `order` show that the threads would detect a backward step: one uses counters
-//! that are unsynchronised on purpose, the other reads the counter without a fence.
+//! Two control runs of `order` show that the threads would detect a backward step. One uses
+//! counters that are unsynchronised on purpose. The other reads the counter without a fence.
 //!
-//! These runs show how the CPU executes the instructions, which no model shows. They do not show a
-//! thread that is stopped in the middle of a reading just when the line changes, because this is
-//! too rare (readings without their second load of the state have passed). tickline-core's tests
-//! stop threads there on purpose: see `xtask/mutants.toml`.
+//! These runs show how the CPU executes the instructions, which no model shows. A thread may be
+//! stopped in the middle of a reading just when the line changes. This is too rare for these runs:
+//! readings without their second load of the state have passed. tickline-core's tests stop threads
+//! there on purpose: see `xtask/mutants.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,9 +31,9 @@ use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
 
-/// The rate by which the reference is bent to either side, ppm. The limit is 250, because the
-/// high-water mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in
-/// core), and two bends in opposite directions add up.
+/// The rate by which the reference is bent to either side, ppm. The limit is 250: the high-water
+/// mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in core), and
+/// two bends in opposite directions add up.
 const BENT_PPM: u64 = 100;
 
 /// Time between two bends, ns: no multiple of the time between two lines, so that a line has any

@@ -3,8 +3,8 @@
 //!
 //! The check copies the workspace to `target/mutate/tree`. For each mutant of `xtask/mutants.toml`
 //! it changes the file there, builds and runs tests, and restores the file. A rule's mutant is
-//! *caught* if a unit test of its crate fails, or if the tests do not end, because some rules make
-//! sure that nobody waits. Tests in which threads race do not count.
+//! *caught* if a unit test of its crate fails, or if the tests do not end: some rules make sure
+//! that nobody waits. Tests in which threads race do not count.
 //!
 //! Each ordering of the sources is weakened, unless the comment on it says that no test sees that. A
 //! weaker ordering must fail a model by loom (core, leases), or a test under Miri (elsewhere).

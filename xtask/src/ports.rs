@@ -45,9 +45,9 @@ const PORTS: [Port; 6] = [
 /// The version of quanta in the lock files of the patched programs.
 const PATCHED: &str = "\"0.12.6+tickline\"";
 
-/// Tests run up to this often until they pass. governor's `tests/future.rs` asserts that a call
-/// takes at most 200 us, and that a wait which began before a reading takes 100 ms after it. If the
-/// thread is preempted there, the test fails with any clock.
+/// Tests run up to this often until they pass. governor's `tests/future.rs` asserts two times. A
+/// call takes at most 200 us. A wait that began before a reading takes 100 ms after that reading.
+/// If the thread is preempted there, the test fails with any clock.
 const TRIES: usize = 3;
 
 pub(crate) fn run() -> Result<u8, String> {

@@ -186,7 +186,7 @@ fn write_pages(records: &[Record]) -> Result<(), String> {
     rewritten(records)?.into_iter().try_for_each(|(path, text)| store(path, &text))
 }
 
-/// The processor's name in a record: without trade marks and the clock rate, and on x86 with family
+/// The processor's name in a record, without trade marks and the clock rate. On x86 it has family
 /// and model, because guests see names that many processors share.
 fn processor(name: &str, cpuinfo: &str) -> String {
     let value = |key: &str| {

@@ -1,7 +1,13 @@
 //! `cargo xtask report`: opens a report in headless Chromium, at two widths, light and dark. A
-//! report fails if the browser reports an error, if the report requests anything, if it is wider
-//! than the window, if texts of a chart overlap or are cut off, or if its data is wrong
-//! (`report.js`). `--screenshot FILE` makes the documentation's picture.
+//! report fails in these cases (`report.js`):
+//!
+//! - The browser reports an error.
+//! - The report requests anything.
+//! - It is wider than the window.
+//! - Texts of a chart overlap or are cut off.
+//! - Its data is wrong.
+//!
+//! `--screenshot FILE` makes the documentation's picture.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! Looks for backward steps between threads. The library's module `exchange` describes the threads.
 //!
-//! First the threads exchange ordered readings, while a publisher replaces the line every
-//! millisecond by a line whose slope differs by up to 100 ppm to either side. Then they exchange
+//! First the threads exchange ordered readings. Meanwhile a publisher replaces the line every
+//! millisecond; the slopes differ by up to 100 ppm to either side. Then the threads exchange
 //! readings of each clock as its users call it, in interleaved rounds, while tickline recalibrates
 //! every millisecond.
 //!

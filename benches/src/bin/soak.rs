@@ -4,9 +4,9 @@
 //! Eight threads exchange readings of two clocks, with random sleeps. No reading may be below an
 //! earlier one that it follows. The clocks are the global one, and one with a thread and a line
 //! every millisecond. Every eighth reading has its bounds compared with the OS clock, read before
-//! and after it. Meanwhile four threads disturb the clocks: they call `maintain`, switch the
-//! counter off and on, start and drop the global clock's thread and clocks of their own, and fork
-//! children, which check the order from their parent's last reading on.
+//! and after it. Meanwhile four threads disturb the clocks. They call `maintain`, and switch the
+//! counter off and on. They start and drop the global clock's thread and clocks of their own. They
+//! fork children, which check the order from their parent's last reading on.
 //!
 //! The time is divided into rounds. At the end of a round every thread has been joined and every
 //! guard dropped, so memory, threads and descriptors of two rounds can be compared.

@@ -1,7 +1,9 @@
-//! Measures the start-up of each clock in fresh processes: the time of the first call, the time
-//! from the start of the process to the first reading, and the time until the clock reads the
-//! counter. Also measures how much longer a program that only says hello takes with tickline than
-//! with std.
+//! Measures the start-up of each clock in fresh processes:
+//!
+//! - the time of the first call,
+//! - the time from the start of the process to the first reading,
+//! - the time until the clock reads the counter,
+//! - how much longer a program that only says hello takes with tickline than with std.
 //!
 //! Rounds are interleaved, so that each process follows a process of another clock. Caches are then
 //! as cold as after any other program.

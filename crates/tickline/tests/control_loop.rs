@@ -1,5 +1,5 @@
-//! The control loop over this machine's own counter and clock, on any system: it publishes a line,
-//! and readings by that line have bounds that contain the OS clock.
+//! The control loop over this machine's own counter and clock, on any system. It publishes a line.
+//! Readings by that line have bounds that contain the OS clock.
 //!
 //! A program of its own: `cargo xtask targets` runs it for each target, and counts it as run where
 //! nothing is skipped.

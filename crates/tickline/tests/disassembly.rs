@@ -45,8 +45,9 @@ fn output(program: &str, arguments: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The optimised example, built into a folder of its own so that it does not disturb the build that
-/// runs this test; with its symbols, which settings in the environment may take from a release.
+/// The optimised example. It is built into a folder of its own, so that it does not disturb the
+/// build that runs this test. It keeps its symbols; settings in the environment may otherwise take
+/// them from a release.
 fn example(target: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("disassembly");
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

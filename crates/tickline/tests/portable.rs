@@ -41,13 +41,13 @@ fn a_page_that_is_not_there_is_a_typed_error() {
 }
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
-/// mark 5 us ahead of the line, and a first line waits for a mark that is ahead of it by less than
-/// 15 us. So no more than some 20 us add up; this leaves room for the line's own slope.
+/// mark 5 us ahead of the line. A first line waits for a mark that is ahead of it by less than 15
+/// us. So no more than some 20 us add up. The limit leaves room for the line's own slope.
 const NEAR_NS: u64 = 50_000;
 
 /// Threads read while the clock recalibrates, and a gate closes and opens. No reading is smaller
-/// than one that was complete before it began, none is far from the OS clock, and none that begins
-/// after the return of `disable()` is by a line.
+/// than one that was complete before it began. None is far from the OS clock. No reading that
+/// begins after the return of `disable()` is by a line.
 #[test]
 fn ordered_readings_never_decrease_between_threads() {
     const THREADS: usize = if cfg!(miri) { 3 } else { 8 };

@@ -16,10 +16,11 @@
 //! | `maintain` that judges in one go | 1,359 | 3,229 |
 //! | `reading`, with an iteration | 1,759 | 4,069 |
 //!
-//! - **Large buffers lie under a lock that is held anyway**: the samples of the counter's
-//!   resolution and the kernel's list of clocksources with the facts (`trust/facts/collector.rs`),
-//!   the plan of the next line with the control loop (`control/publish.rs`). A judge that finds the
-//!   facts' memory taken leaves the judgement to the next holder of the clock's lock.
+//! - **Large buffers lie under a lock that is held anyway.** The samples of the counter's
+//!   resolution and the kernel's list of clocksources lie with the facts
+//!   (`trust/facts/collector.rs`). The plan of the next line lies with the control loop
+//!   (`control/publish.rs`). A judge that finds the facts' memory taken leaves the judgement to the
+//!   next holder of the clock's lock.
 //! - **Steps of an iteration are functions that are not inlined**: the stack is that of the deepest
 //!   chain, not the sum of all.
 //! - **Where the code runs unoptimised, each copy and each adapter of an iterator has a frame.** So

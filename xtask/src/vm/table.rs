@@ -1,6 +1,10 @@
-//! The tables of guests: a row for each guest, with the verdict, and with figures that matter even
-//! if everything passed; for each expected finding of the program `tickline`; for each scenario of
-//! UTC; for each program on Debian; for each step of the package.
+//! The tables of guests. There is a row
+//!
+//! - for each guest, with the verdict, and with figures that matter even if everything passed,
+//! - for each expected finding of the program `tickline`,
+//! - for each scenario of UTC,
+//! - for each program on Debian,
+//! - for each step of the package.
 
 use serde_json::Value;
 

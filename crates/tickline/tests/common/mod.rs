@@ -215,8 +215,8 @@ pub(crate) fn await_publications(clock: &Clock, count: u64) {
     });
 }
 
-/// Waits until this many threads are called tickline: a new one takes a moment to give itself a
-/// name, an old one to leave procfs after it was joined.
+/// Waits until this many threads are called tickline. A new thread takes a moment to give itself a
+/// name. An old one takes a moment to leave procfs after it was joined.
 #[cfg(target_os = "linux")]
 pub(crate) fn await_tickline_threads(expected: usize) {
     let start = Instant::now();

@@ -185,9 +185,9 @@ mod linux {
         });
     }
 
-    /// A child has the lines, but not their thread. When they have ended, the OS clock serves it,
-    /// until its readers have made a common line, where the gates allow one: also those of Unix
-    /// time alone.
+    /// A child has the lines, but not their thread. When the lines have ended, the OS clock serves
+    /// the child until its readers have made a common line, if the gates allow one. Readers of only
+    /// Unix time make one, too.
     #[test]
     fn a_forked_child_leaves_the_cpus_lines_and_makes_a_common_one() {
         common::in_child(&[], || {

@@ -1,7 +1,8 @@
 //! A counter that is denied (`PR_SET_TSC`) after a clock was calibrated.
 //!
-//! The vDSO reads the counter as well, so a handler stands in for it: it notes who has executed the
-//! instruction, puts a number in place of the counter, and goes on behind it.
+//! The vDSO reads the counter as well, so a signal handler stands in for the counter. The handler
+//! notes who has executed the instruction, puts a number in place of the counter, and goes on
+//! behind the instruction.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};

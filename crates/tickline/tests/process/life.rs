@@ -391,9 +391,9 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
 // ---- descriptors, and what is left ------------------------------------------------------------
 
 /// The program closes the thread's descriptor, and its number becomes another file's. The clock
-/// leaves that file alone, and goes on to recalibrate. The test replaces this descriptor only, and
-/// in one step: to close all while threads run would race with the files that these have open for a
-/// moment, tickline's in sysfs among them.
+/// leaves that file alone, and goes on to recalibrate. The test replaces only this descriptor, in
+/// one step. Closing all descriptors while threads run would race with the files that the threads
+/// have open for a moment. tickline's files in sysfs are among them.
 fn a_clock_survives_the_loss_of_its_descriptors() {
     let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
     let fast = until_fast(&clock).is_some();

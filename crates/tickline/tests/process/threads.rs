@@ -121,8 +121,8 @@ fn errno_survives_a_reading() {
 
 // ---- starts that meet others ------------------------------------------------------------------
 
-/// Runs `body` while another thread is in the middle of a start, and holds its lock: the first
-/// thing that a start does under the lock is to allocate.
+/// Runs `body` while another thread is in the middle of a start, and holds the start's lock. The
+/// first thing that a start does under the lock is to allocate.
 fn while_a_start_takes_long(body: impl FnOnce()) {
     std::thread::scope(|scope| {
         scope.spawn(|| {

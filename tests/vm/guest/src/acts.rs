@@ -124,8 +124,8 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
 }
 
 /// Runs governor's limiter (`tests/vm/limiter`) over quanta. Then moves the machine to a host on
-/// which the second CPU's counter is ahead, and runs the limiter over quanta and over tickline, and
-/// the program `tickline`.
+/// which the second CPU's counter is ahead. There it runs the limiter over quanta and over
+/// tickline, and the program `tickline`.
 fn limit() -> io::Result<()> {
     let limiter = |phase: &str, over: &str| {
         report::line(&report::of(phase, Command::new(format!("/limiter-{over}")).output()));
@@ -317,9 +317,11 @@ pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
     Ok(slept_ns() - before_ns)
 }
 
-/// Watches the clock straight after a resume. Reports until when readings missed their own bounds,
-/// ms; until when they missed them although the status was not "disrupted", ms; and how far
-/// readings were ahead of the OS clock.
+/// Watches the clock straight after a resume. Reports three figures:
+///
+/// - until when readings missed their own bounds, ms,
+/// - until when they did so although the status was not "disrupted", ms,
+/// - how far readings were ahead of the OS clock.
 pub(crate) fn resumed(clock: &Clock) -> Value {
     let start_ns = monotonic_ns();
     let (mut outside_ms, mut unsaid_ms, mut ahead_ns, mut said_ms) = (0, 0, 0, 0);

@@ -1,5 +1,5 @@
-//! Moves the machine to other hosts while readers read its clock, and while `tickline watch` runs:
-//! to a host with the same counter, and to hosts whose counters are ahead or behind.
+//! Moves the machine to other hosts while readers read its clock, and while `tickline watch` runs.
+//! One host has the same counter. The counters of other hosts are ahead or behind.
 
 use std::io;
 use std::process::{Child, Stdio};

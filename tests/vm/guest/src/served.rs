@@ -54,9 +54,14 @@ pub(crate) fn call() {
     }
 }
 
-/// Makes the kernel keep time with hpet, serves a page, and runs the caller: without tickline,
-/// under `tickline run`, after the server was killed, with the next server, when the next server
-/// has ended, and after the kernel's clock has run too fast for a while.
+/// Makes the kernel keep time with hpet, serves a page, and runs the caller in six situations:
+///
+/// - without tickline,
+/// - under `tickline run`,
+/// - after the server was killed,
+/// - with the next server,
+/// - when the next server has ended,
+/// - after the kernel's clock has run too fast for a while.
 ///
 /// # Errors
 ///

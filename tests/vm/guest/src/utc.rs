@@ -315,10 +315,10 @@ impl Lab<'_> {
         Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }))
     }
 
-    /// No daemon of NTP, but a kernel that is told its clock's error each second, as a daemon does it:
-    /// that it is off by 3 ms at most, and then that it is off by 2 ms, which it shall slew, and 1 ms
-    /// more. A whole multiple of 500 us would be no claim (`kernel.rs` in tickline). After the clock
-    /// was set an update counts only if there was one before it.
+    /// No NTP daemon runs. This program tells the kernel the error of its clock each second, as a
+    /// daemon does. First the error is up to 3 ms. Then it is 2 ms, which the kernel shall slew,
+    /// and up to 1 ms more. A whole multiple of 500 us would be no claim (`kernel.rs` in tickline).
+    /// After the clock was set an update counts only if there was one before it.
     fn kernel(&self, name: &str) -> io::Result<()> {
         self.phase(name, || {
             for (ahead_ns, offset_us, maxerror_us) in [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)] {
