@@ -16,8 +16,8 @@
 
 use crate::units::ticks_between;
 
-/// The interval that contains the difference of two counters, ticks: that of the other CPU minus
-/// this one's.
+/// The interval that contains the difference of two counters, ticks: the other CPU's counter minus
+/// this CPU's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
     /// The least that the difference can be, ticks.

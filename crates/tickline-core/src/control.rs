@@ -287,8 +287,9 @@ impl Control {
 
             let seen = shared.cell.snapshot();
             let result = match seen.state.phase() {
-                // This thread holds the lock, so no writer will finish this publication: its
-                // writer is in the process that forked this one. Or a thread is closing the gate.
+                // This thread holds the lock, so no writer will finish this publication. The
+                // publication's writer is in this process's parent. Or a thread is closing the
+                // gate.
                 Phase::Replacing | Phase::FirstPublication => {
                     shared.help(&seen, counter, reference);
                     continue;

@@ -237,9 +237,9 @@ impl History {
         self.len = self.len.saturating_sub(1);
     }
 
-    /// The feasible slopes, and how many samples this dropped. If there are no feasible slopes, the
-    /// reference has changed its rate: this drops the oldest samples until there are some. `None`
-    /// with fewer than two samples.
+    /// The feasible slopes, and the number of samples that the call dropped. If there are no
+    /// feasible slopes, the reference has changed its rate. The call then drops the oldest samples
+    /// until there are feasible slopes. `None` with fewer than two samples.
     pub(crate) fn fit(&mut self) -> (Option<Fit>, usize) {
         let mut dropped: usize = 0;
         loop {

@@ -60,7 +60,7 @@
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Iteration`](control::Iteration) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
 //! | trust | [`gate::judge`] for each gate, over the facts that are known. No other code checks whether the counter keeps its rate |
 //!
-//! Where there are no 64-bit atomics (thumbv7em), a clock is not [`Sync`]: only one context of
+//! On targets without 64-bit atomics (thumbv7em), a clock is not [`Sync`]. Only one context of
 //! execution uses it, or a critical section protects it. CI boots a whole program:
 //! [`examples/bare-x86_64`](https://github.com/tickline/tickline/tree/main/examples/bare-x86_64).
 //!

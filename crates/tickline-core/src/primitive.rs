@@ -2,8 +2,8 @@
 //! targets without 64-bit atomics, can take their place.
 //!
 //! Targets without 64-bit atomics (microcontrollers such as thumbv7em) get plain cells with the
-//! same methods. Those are not `Sync`, so the compiler keeps such a clock in one execution
-//! context; nothing else changes.
+//! same methods. The plain cells are not `Sync`, so the compiler keeps such a clock in one
+//! execution context. Nothing else changes.
 //!
 //! In the models (`loom_tests`, by `--cfg loom`) every atomic is one of loom's, and waiting is
 //! yielding. Where core is a dependency of other models, it has its usual atomics.

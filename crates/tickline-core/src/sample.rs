@@ -244,12 +244,12 @@ fn fold(best: &mut Option<Sample>, sample: &Sample, slope: Option<Slope>) {
 
 /// How long an ordered read of the counter takes at the least.
 ///
-/// That is the shortest time between two reads in a row. Each bracket of a burst has such a pair
-/// just before it, and the burst has one at its end. So the whole burst is measured at the
-/// processor's present frequency. A counter that stands still in between makes a read look longer
-/// by the counter's resolution, and the reference's read shorter by as much. So twice the
-/// resolution is subtracted. Half of the rest counts. The other half allows for the moment within a
-/// read at which the value is taken, and for a frequency that changes within the burst.
+/// It is the shortest time between two reads in a row. Each bracket of a burst has such a pair just
+/// before it, and the burst has one at its end. So the whole burst is measured at the processor's
+/// present frequency. A counter that stands still in between makes a read look longer by the
+/// counter's resolution, and the reference's read shorter by as much. So twice the resolution is
+/// subtracted. Half of the rest counts. The other half allows for the moment within a read at which
+/// the value is taken, and for a frequency that changes within the burst.
 #[derive(Debug, Clone, Copy)]
 struct ReadTime {
     /// The shortest time between two reads in a row, ticks.

@@ -190,8 +190,8 @@ impl StabilityMonitor {
             self.dither.forget();
         }
         if broken {
-            // This also applies where the sample contradicts the bounds: a slope across the break
-            // is an average of two rates.
+            // After a break the samples are forgotten even if the newest one contradicts the
+            // bounds: a slope across the break is an average of two rates.
             self.forget(sample.lower.ticks);
             return false;
         }
@@ -234,9 +234,9 @@ impl StabilityMonitor {
         })
     }
 
-    /// Whether the slope is certain enough: over the gap before `ticks` its error moves the line by
-    /// a sixteenth of a bracket at most. That holds if the gap is at most a sixteenth of the time
-    /// watched.
+    /// Whether the slope is certain enough. Over the gap before `ticks`, its error must not move
+    /// the line by more than a sixteenth of a bracket. This is so if the gap is at most a sixteenth
+    /// of the time watched.
     fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
         let Some(last) = self.history.samples().last() else { return false };
         let gap_ticks = ticks_since(last.lower.ticks, ticks);
@@ -309,8 +309,9 @@ impl StabilityMonitor {
         self.history.slopes_within(self.dither.range().half().ceil_ns())
     }
 
-    /// Records what a fit says. `dropped` is the number of samples that contradicted the newest
-    /// one. A function of its own, so that its frame is not there during the other calls of `fit`.
+    /// Records the result of a fit. `dropped` is the number of samples that contradicted the newest
+    /// one. It is a function of its own, so that its frame takes no stack during the other calls of
+    /// `fit`.
     #[inline(never)]
     fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));

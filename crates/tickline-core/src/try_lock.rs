@@ -131,8 +131,8 @@ mod tests {
     #[test]
     fn a_child_takes_over_what_its_parent_holds() {
         let lock = TryLock::new(5);
-        // SAFETY: two processes are played one after the other; the first one's guard is not used
-        // once the second has one.
+        // SAFETY: the test plays two processes, one after the other. It does not use the guard of
+        // the first once the second has a guard.
         let take = |token| unsafe { lock.try_lock(token, |content| *content += 1) };
         let parents = take(1).unwrap();
         assert!(take(1).is_none() && *parents == 5);

@@ -112,8 +112,8 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
     (0..200).for_each(|_| late_iteration());
     let before = clock.events(Event::Expiry);
     for iteration in 0..200 {
-        // Just after a change lines are short because one sample says nothing about the rate.
-        // Those do end too early.
+        // Just after a change lines are short, because one sample says nothing about the rate. Such
+        // short lines may end too early.
         machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
         late_iteration();
     }

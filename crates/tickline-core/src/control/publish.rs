@@ -217,8 +217,8 @@ impl Control {
         }
         let at_ticks = counter.now_ordered();
         // The offset is gone at the end of the window, not at the end of the interval. A line may
-        // be in use until its validity ends. If its bend removed the offset within the interval, it
-        // would by then have made several times as much.
+        // be in use until its validity ends. If the line's bend removed the offset within the
+        // interval, the line would have made several times that offset by the end of its validity.
         let steering = steer(old, at_ticks, &plan.target, window_ticks);
         match self.next_line(old, &steering, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {

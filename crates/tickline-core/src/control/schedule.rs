@@ -49,7 +49,7 @@ use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::units::{FixedNs, ticks_between};
 
-/// How long the last eight samples took. That changes: a clock device answers later while other
+/// How long the last eight samples took. The time changes: a clock device answers later while other
 /// CPUs ask it, too. Eight, because the [`MAX_SAMPLES`](super::MAX_SAMPLES) of one iteration may
 /// all have been preempted.
 #[derive(Debug)]

@@ -91,12 +91,12 @@ impl<const BITS: u32, R: Fn() -> u64> Counter for Extended<BITS, R> {
         ticks
     }
 
-    /// A thread sees its own accesses in order, and there is no other thread: a counter that is
-    /// not `Sync` is on one CPU.
+    /// A thread sees its own accesses in order. No other thread uses the counter: it is not `Sync`,
+    /// so it is on one CPU.
     fn barrier(&self) {
-        // ORDERING: SeqCst, pairs with nothing on another CPU: it keeps the compiler from moving
-        // the register's read, or what is done with it, to the other side. Less would let it. No
-        // test sees a weaker one: the compiler seldom moves the read.
+        // ORDERING: SeqCst, pairs with nothing on another CPU. It keeps the compiler from moving
+        // the register's read, or the use of its value, to the other side. A weaker ordering would
+        // allow the move. No test sees a weaker one: the compiler seldom moves the read.
         compiler_fence(Ordering::SeqCst);
     }
 }

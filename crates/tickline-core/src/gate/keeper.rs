@@ -353,9 +353,9 @@ impl GateKeeper {
 
     /// Changes the word, and returns what it was.
     fn change_word(&self, change: impl Fn(u64) -> u64) -> u64 {
-        // A guess: an exchange that fails returns the word. There is no load before it, because
-        // loom would then not see that this exchange and the load in `load_word` may come in either
-        // order.
+        // A guess: an exchange that fails returns the word. No load comes before the exchange. With
+        // a load, loom would not see that this exchange and the load in `load_word` may come in
+        // either order.
         let mut word = Stage::Unjudged as u64;
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a gate that was opened before
         // this is seen to be open, and is closed. Release, pairs with the load in `load_word`: the

@@ -23,8 +23,8 @@ use crate::units::FixedNs;
 const SHIFT: u32 = <LineCell as StateCell>::SHIFT;
 const START_TICKS: u64 = 1 << 40;
 
-/// A clock whose lines are made by hand, and the last readings of its reader and its writer, each
-/// for the other one.
+/// A clock whose lines are made by hand. The reader and the writer each store their last reading
+/// here for the other.
 #[derive(Clone)]
 struct Handmade {
     scene: Scene,

@@ -72,8 +72,8 @@ fn calibrate(board: &'static Board, clocks: &Clocks, calibrations: &mut [CpuCont
 }
 
 /// The first lines are short, so the thread stays until there is one that lasts until it is back.
-/// The OS clock of a kernel that has changed its clocksource is another one, and what is known of
-/// the old one does not count. Symptom: the bounds went on as if it had no steps.
+/// If the kernel changes its clocksource, its clock counts as another clock. The facts about the
+/// old clock do not count any more. Symptom: the bounds went on as if the new clock had no steps.
 #[test]
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let (board, clocks, _) = settled_board(true);

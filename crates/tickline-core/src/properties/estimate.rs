@@ -1,6 +1,5 @@
 //! Properties of brackets and histories at extreme values: nothing overflows, and what saturates
-//! stays on its side. That bounds contain the reference is checked by the simulator, at each
-//! reading.
+//! stays on its side. The simulator checks at each reading that bounds contain the reference.
 
 use crate::estimate::{CAPACITY, History};
 use crate::line::Slope;

@@ -74,8 +74,8 @@ const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u64 {
     let passed_ns = reference_ns.saturating_sub(since.ns).saturating_add(1).max(0).cast_unsigned();
     let slowest = slope.adjusted_ppb(slew_ppb.saturating_neg());
-    // The 2^63 ticks that follow a given tick count as later ones. This returns none beyond the
-    // middle of those.
+    // The 2^63 ticks that follow a given tick count as later ones. The function returns no tick
+    // beyond the middle of those.
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min((i64::MAX >> 1).cast_unsigned()))
 }
 

@@ -1,5 +1,5 @@
-//! Whether a reader should run an iteration of the control loop. This is for clocks that their
-//! readers drive.
+//! Whether a reader should run an iteration of the control loop, for clocks that their readers
+//! drive.
 //!
 //! An iteration costs some 2 us, which pays only if calls are frequent: 256 or more in an interval.
 //! The fast path stores nothing, so it counts no calls. A reader on the slow path has found no
@@ -7,8 +7,8 @@
 //!
 //! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
 //!   iteration at once.
-//! - Otherwise it runs one if 8 readings in a row, this one included, came by the slow path without
-//!   a longer gap.
+//! - Otherwise the reader runs an iteration if 8 readings in a row, this one included, came by the
+//!   slow path without a longer gap.
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 
