@@ -100,9 +100,10 @@ pub(crate) fn includes_disturbed() -> bool {
 }
 
 /// criterion refuses arguments that it does not know, after its configuration was made. If some of
-/// this crate's are among them, this runs the program again without them, and with variables set.
-/// This process then exits with the exit code of the other one. If the other one cannot be started,
-/// criterion refuses the argument. A path that is not a file ends this process.
+/// this crate's are among them, the function runs the program again without them, and with
+/// variables set. This process then exits with the exit code of that second process. If the second
+/// process cannot be started, criterion refuses the argument. A path that is not a file ends this
+/// process.
 pub(crate) fn run_again_without_own() {
     let Ok(program) = env::current_exe() else { return };
     let (mut again, mut is_own) = (Command::new(program), false);

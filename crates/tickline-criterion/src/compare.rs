@@ -30,8 +30,8 @@ use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
 use crate::readings::{Elapsed, Ends, Source};
 
-/// The two times of a couple may differ by this, ns, even if both routines are the same. These are
-/// some cycles, and they depend on the place of code and data in memory (the example
+/// The two times of a couple may differ by this, ns, even if both routines are the same. The
+/// difference is some cycles, and depends on the place of code and data in memory (the example
 /// `known_delays`). The interval is wider by this at both ends.
 const PLACE_NS: f64 = 1.0;
 

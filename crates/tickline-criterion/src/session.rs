@@ -74,8 +74,9 @@ impl Session {
         self.observations().incidents(&self.clock.status().events)
     }
 
-    /// The incidents at the end. The clock's last iteration may be half a second ago. This runs
-    /// another one, which takes some us, unless the clock's thread is in one or a gate is closed.
+    /// The incidents at the end. The clock's last iteration may be half a second ago. This call
+    /// runs another iteration, which takes some us, unless the clock's thread is in one or a gate
+    /// is closed.
     pub(crate) fn at_end(&self) -> Incidents {
         self.clock.maintain();
         self.incidents()

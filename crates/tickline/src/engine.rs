@@ -187,7 +187,8 @@ impl Engine {
         thread_token != 0 && thread_token == sys::token() && !self.thread_futex.owner_died()
     }
 
-    /// The thread will run from now on, and stores the coarse time. This stores the first one.
+    /// The thread will run from now on, and stores the coarse time. This call stores the first
+    /// coarse time.
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
         self.thread_futex.clear();

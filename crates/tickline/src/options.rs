@@ -61,8 +61,8 @@ pub enum Probes {
     /// All that helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
     Full,
     /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a
-    /// clock with full probes before. This is for processes whose seccomp filter kills them.
-    /// `PLATFORM.md`, "System calls", lists the calls to allow.
+    /// clock with full probes before. Minimal probes are for processes whose seccomp filter kills
+    /// them. `PLATFORM.md`, "System calls", lists the calls to allow.
     ///
     /// What the clock does not ask stays unknown. Nobody compares the CPUs' counters, or asks for
     /// UTC. The OS serves such a clock, unless a clock with full probes has compared the counters

@@ -76,8 +76,8 @@ impl Reading<u64> {
         }
     }
 
-    /// Of a time `ns` that was returned between two readings of the OS clock, or at one. Those are
-    /// rounded down to a nanosecond.
+    /// The reading of a time `ns` that was returned between two readings of the OS clock, or at
+    /// one. The OS clock's readings are rounded down to a nanosecond.
     pub(crate) fn beside_os(ns: u64, os_ns: [u64; 2], is_by_counter: bool) -> Self {
         let [earliest, latest] = [os_ns[0].min(ns), os_ns[1].saturating_add(1).max(ns)];
         Self { earliest, time: ns, latest, is_by_counter }

@@ -57,7 +57,7 @@ use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
 use crate::trust::compare::{self, ComparisonThread};
 
 /// The thread needs a few frames. The rest is for the program's thread-local storage, which libc
-/// takes from the stack. This is address space, not memory.
+/// takes from the stack. The figure is address space, not memory.
 const STACK_BYTES: usize = 256 * 1024;
 
 /// How often a thread with a closed gate asks for the result of a comparison that may open it, ns.

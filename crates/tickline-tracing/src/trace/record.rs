@@ -91,7 +91,7 @@ impl Record<'_> {
     }
 }
 
-/// The records in `words`. These may be from a file, and anything.
+/// The records in `words`. The words may come from a file, and may be anything.
 pub(crate) struct Records<'a> {
     words: &'a [Word],
     /// Words of the present block that were read.

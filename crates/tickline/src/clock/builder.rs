@@ -93,8 +93,8 @@ impl ClockBuilder {
         self
     }
 
-    /// Assumes that the counter runs at one rate in all power states, though CPUID does not say
-    /// so. This is for virtual machines on a host whose counter does so. By default QEMU hides
+    /// Assumes that the counter runs at one rate in all power states, though CPUID does not say so.
+    /// The setting is for virtual machines on a host whose counter does so. By default QEMU hides
     /// this property from its guests, because a guest that sees it can't migrate.
     pub fn assume_invariant(mut self) -> Self {
         self.settings.assume_invariant = true;

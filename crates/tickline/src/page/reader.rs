@@ -130,13 +130,13 @@ impl Clock {
     /// an error of the kind [`Page`](crate::ErrorKind::Page).
     ///
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
-    /// thread, no line, and one setting: what it may ask the system. [`maintain`](Clock::maintain)
-    /// does nothing. The monotonic readings of all processes that read the page are in order;
-    /// `docs/lease.md` in the repository has the exceptions. Readings are up to
-    /// [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. If the page has no
-    /// line, because its server has ended or the counter can't be trusted, readings come from the
-    /// OS clock, in order. While the server publishes its first line, a reading may wait for up to
-    /// 1 ms. Unix time is that of the page, too.
+    /// thread and no line. Its one setting is what it may ask the system.
+    /// [`maintain`](Clock::maintain) does nothing. The monotonic readings of all processes that
+    /// read the page are in order; `docs/lease.md` in the repository has the exceptions. Readings
+    /// are up to [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. If the page
+    /// has no line, because its server has ended or the counter can't be trusted, readings come
+    /// from the OS clock, in order. While the server publishes its first line, a reading may wait
+    /// for up to 1 ms. Unix time is that of the page, too.
     ///
     /// A forked child attaches to the page again, because it may be in another time namespace; with
     /// [`Probes::Minimal`] the OS clock serves it. If the owner of the page truncates its file, the

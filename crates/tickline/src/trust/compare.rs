@@ -59,8 +59,8 @@ fn lock_result() -> Option<try_lock::LockGuard<'static, Option<LastResult>>> {
     unsafe { RESULT.try_lock(sys::lock_token(), |result| *result = None) }
 }
 
-/// The result; `None` while another thread has the lock. This does not wait, for a signal handler
-/// may judge the gates.
+/// The result; `None` while another thread has the lock. The call does not wait, because a signal
+/// handler may judge the gates.
 pub(crate) fn result() -> Option<CounterComparison> {
     lock_result().map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
 }

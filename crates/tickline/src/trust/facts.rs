@@ -41,8 +41,8 @@ fn is_accepted() -> Option<bool> {
     kernel::is_accepted(&mut [0; kernel::LIST_BYTES])
 }
 
-/// Whether the counter may be read. That is a SIGSEGV where the process may not, and unwanted where
-/// the program has switched the counter off.
+/// Whether the counter may be read. A read is a SIGSEGV where the process may not read the counter.
+/// It is unwanted where the program has switched the counter off.
 const fn is_usable(facts: &Facts) -> bool {
     facts.may_read_counter && facts.has_counter && facts.switched_off_by.is_none()
 }

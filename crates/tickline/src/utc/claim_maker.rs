@@ -61,8 +61,8 @@ pub(crate) struct Moment {
     pub(crate) raw_ns: i64,
     /// `CLOCK_REALTIME`, ns.
     pub(crate) realtime_ns: i64,
-    /// How long it took to read them, and what their resolutions add: each is that of the moment
-    /// within this time, ns.
+    /// The time that it took to read these clocks, plus their resolutions, ns. Each reading is the
+    /// clock's time at the moment to within this width.
     pub(crate) width_ns: i64,
     /// How long the machine has been suspended since its start, ns.
     pub(crate) suspended_ns: i64,

@@ -89,8 +89,8 @@ impl UtcPolls {
         let now = || moment(engine, clocksource, resolution_ns);
         let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);
         let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return };
-        // The second request in a row without an answer ends a claim (`claim_maker.rs`). This is
-        // for a thread that is late with it.
+        // The second request in a row without an answer ends a claim (`claim_maker.rs`). This limit
+        // is for a thread that is late with that request.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
         if let Some(claim) = self.claim_maker.claim(&moment, answer, valid_ns) {

@@ -43,15 +43,15 @@ impl CpuMask {
         self.0.get(cpu / WORD_BITS).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
     }
 
-    /// Lets the calling thread run on these CPUs only; it is on one of them at the return. `false`
-    /// if the process may use none of them now.
+    /// Lets the calling thread run on these CPUs only. The thread is on one of them at the return.
+    /// `false` if the process may use none of them now.
     pub(crate) fn apply(&self) -> bool {
         // SAFETY: the mask is valid for reads of its length, otherwise as in `of`.
         unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
     }
 
-    /// Lets the calling thread run on these CPUs again; if the process has lost them all, on those
-    /// that it has.
+    /// Lets the calling thread run on these CPUs again. If the process has lost all of them, the
+    /// thread may run on the CPUs that the process has.
     pub(crate) fn restore(&self) {
         if !self.apply() {
             // The kernel ignores CPUs that do not exist, or that the process may not use.

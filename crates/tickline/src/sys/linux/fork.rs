@@ -32,8 +32,8 @@ pub(crate) fn token() -> u64 {
             let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 1;
             token.compare_exchange(0, fresh, order, order).map_or_else(|theirs| theirs, |_| fresh)
         }
-        // For kernels before 4.14 and minimal probes. This is wrong for a child that has the id of
-        // an ancestor: one that has ended, or one in another pid namespace.
+        // For kernels before 4.14 and minimal probes. The token is wrong for a child that has the
+        // id of an ancestor: the ancestor has ended, or is in another pid namespace.
         None => process_id(),
     }
 }

@@ -11,8 +11,9 @@
 //! usual cause is libseccomp's `SCMP_ACT_KILL`, in a program that installs its filter after the
 //! clock's thread was started.
 //!
-//! libc has such a list for each thread, for robust mutexes. A thread has one list at a time, so
-//! this one takes its place while the clock's thread runs, which locks no robust mutex.
+//! libc has such a list for each thread, for robust mutexes. A thread has one list at a time. So
+//! this list takes the place of libc's while the clock's thread runs. That thread locks no robust
+//! mutex.
 
 use core::mem::offset_of;
 use core::ptr;

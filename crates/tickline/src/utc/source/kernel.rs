@@ -3,8 +3,8 @@
 //!
 //! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing.
 //! The error is then a multiple of what the kernel adds each second, and no claim. Another daemon's
-//! error is such a multiple by chance, one time in 500; there is then no claim until its next
-//! update.
+//! error is such a multiple by chance, one time in 500. Then there is no claim until that daemon's
+//! next update.
 //!
 //! ntpd-rs 1.9 tells the kernel its root delay as the maximum error, and its root dispersion as the
 //! estimated error. That dispersion is a standard deviation, and includes the server's dispersion.
