@@ -41,8 +41,8 @@ pub use crate::units::FixedNs;
 /// A state, and the ticks for which its line may be used: what a cell holds at a moment, or is to
 /// hold.
 ///
-/// What a reader has loaded from a slot does not count until a second look has confirmed the state,
-/// or a swap from this state has succeeded.
+/// Values that a reader has loaded from a slot do not count at once. They count when a second look
+/// has confirmed the state, or a swap from this state has succeeded.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowedLine {

@@ -83,8 +83,9 @@ const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 const MAX_SAMPLE_AGE_NS: u64 = 100_000;
 
 /// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
-/// the reference has passed the mark. This is one and a half times the sum of two margins: the
-/// margin of the mark, and the time by which a line starts before its publication.
+/// the reference has passed the mark. The figure is one and a half times the sum of two margins.
+/// One is the margin of the mark. The other is the time by which a line starts before its
+/// publication.
 const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
 
 /// An offset shortens the interval if it is larger than this and twice the newest sample's width
@@ -92,8 +93,8 @@ const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
 const USUAL_OFFSET_NS: i64 = 50;
 
 /// The lateness that a thread may have without losing its line, ns: a tick of a kernel at 250 Hz.
-/// With a lateness of 62 us to 1 ms, the clock had no line for up to 74 % of the time if the thread
-/// always came 5 ms late (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
+/// With a limit of 62 us to 1 ms, and a thread that always came 5 ms late, the clock had no line
+/// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const MAX_LATENESS_NS: u64 = 4_000_000;
 
 /// After this many iterations without a line, the next ones come less often.
@@ -149,7 +150,7 @@ pub enum Outcome {
     /// No line yet: the samples say too little. If they spoke against the line that was there, this
     /// iteration has ended it.
     Calibrating,
-    /// No line yet, for a reason that passes soon: another thread changed the state, the writer was
+    /// No line yet, for a reason that passes soon. Another thread changed the state, the writer was
     /// preempted too often, or the reference has not passed the high-water mark.
     RetrySoon,
     /// No line: a gate is closed.

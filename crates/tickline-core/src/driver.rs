@@ -1,10 +1,10 @@
 //! A clock and its driver: who holds the lock, when the gates are judged, and when an iteration of
 //! the control loop runs.
 //!
-//! A driver is a thread, the program or a reader. Each calls [`DrivenClock::maintain`], which takes
-//! the clock's lock, has the gates judged if that is due, runs an iteration, and notes when the
-//! next one is due. [`Platform`] is what a driver needs for that from the system and the program:
-//! `tickline`'s engine is one, the simulator has another.
+//! A driver is a thread, the program or a reader. Each calls [`DrivenClock::maintain`]. That call
+//! takes the clock's lock, and has the gates judged if a judgement is due. Then it runs an
+//! iteration, and notes when the next one is due. [`Platform`] is what a driver needs for that from
+//! the system and the program: `tickline`'s engine is one, the simulator has another.
 
 use crate::cell::LineCell;
 use crate::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS, Iteration, Outcome};

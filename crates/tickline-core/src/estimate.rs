@@ -12,8 +12,8 @@
 //! ```
 //!
 //! With at most [`CAPACITY`] samples that is under 600 fractions, compared without division. The
-//! estimate is the middle of the extremes, now and one interval later; nothing is averaged, so a
-//! long delay in one bracket does not move it.
+//! estimate is the middle of the extremes, now and one interval later. Nothing is averaged, so a
+//! long delay in one bracket does not move the estimate.
 //!
 //! The polygon proves **nothing** about the present: the reference may change its rate while the
 //! set stays feasible. The proof is [`History::bounds`], which allows the rate to differ by the

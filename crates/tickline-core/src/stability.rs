@@ -1,5 +1,5 @@
-//! The stability monitor: whether the samples agree, for how long they have come without a break,
-//! and how much the reference's rate may be assumed to change.
+//! The stability monitor. It knows whether the samples agree, and for how long they have come
+//! without a break. It also knows how much change of the reference's rate to assume.
 //!
 //! The monitor compares each new sample with the bounds that were published before it:
 //!
@@ -357,11 +357,11 @@ impl StabilityMonitor {
         watched_ns.min(steady_ns)
     }
 
-    /// The time over which the bound stays narrow, ns: it grows by no more than a quarter of the
-    /// newest sample's width, or by [`NARROW_PPB`] over `interval_ns`. While the range of the
-    /// kernel's dither is unknown, its rate widens the bound with time: lines are short, and the
-    /// range is learnt soon. Once it is known, the bound includes it, for short lines and long ones
-    /// alike.
+    /// The time over which the bound stays narrow, ns. In this time the bound grows by no more than
+    /// a quarter of the newest sample's width, or by [`NARROW_PPB`] over `interval_ns`. While the
+    /// range of the kernel's dither is unknown, its rate widens the bound with time: lines are
+    /// short, and the range is learnt soon. Once it is known, the bound includes it, for short
+    /// lines and long ones alike.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();

@@ -55,8 +55,8 @@
 //! publications that were given up, which leave `b` as it was. A reading counts only if both looks
 //! also found one `b`.
 //!
-//! - x86_64 loads the `b` of the second look between the two loads of `m`, so it belongs to that
-//!   `m`, whichever half the first look loaded first.
+//! - x86_64 loads the `b` of the second look between the two loads of `m`. So this `b` belongs to
+//!   that `m`, whichever half the first look loaded first.
 //! - aarch64 without LSE2 may load the halves in any order. One of the looks has still loaded `b`
 //!   during that life of the state, with one exception. In that exception a publication falls
 //!   between the two loads of each look. The looks load their halves in opposite orders. And the

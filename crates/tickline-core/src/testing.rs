@@ -1,8 +1,8 @@
 //! A machine for tests: a counter, a reference and a cell whose every step can be interrupted.
 //!
-//! One thread plays all parts. Before each step a hook may run, and do whatever another thread
-//! could have done at that moment, including letting time pass: preemption at an exact place.
-//! Hooks refer to the machine that owns them, so machines and clocks of tests are leaked.
+//! One thread plays all parts. Before each step a hook may run. It may do whatever another thread
+//! could have done at that moment, and it may let time pass: preemption at an exact place. Hooks
+//! refer to the machine that owns them, so machines and clocks of tests are leaked.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -71,15 +71,15 @@ impl<T> TryLock<T> {
     }
 
     /// Takes the lock if it is free, or if its owner's token is not `token`. In the second case the
-    /// holder is in another process, and has never released the lock; the content may be half
+    /// holder is in another process, and has never released the lock. The content may be half
     /// changed, and `reset` puts it right. Always fails with a `token` of 0.
     ///
     /// # Safety
     ///
     /// 1. All threads that share this memory pass the same `token`, those of other processes
     ///    included (`CLONE_VM`).
-    /// 2. It differs from the token of every ancestor of which this memory is a copy: a lock that
-    ///    was held at the fork would stay held in the child.
+    /// 2. The token differs from that of every ancestor of which this memory is a copy. Otherwise a
+    ///    lock that was held at the fork would stay held in the child.
     /// 3. A thread that forks while it holds the guard does not use it in the child, which may get
     ///    a second one.
     /// 4. A handler that interrupted the holder and forks does not return in the child.

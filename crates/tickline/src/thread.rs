@@ -5,11 +5,11 @@
 //! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
 //!   that is still undecided (`tsc-early`) again at each interval.
 //! - **Readers** count their readings by the slow path. If eight come in a row, each within 2 ms of
-//!   the one before (1/256 of the interval), the eighth runs an iteration, should one be due. The
-//!   facts for the gates take 60 to 80 us. Each call therefore does one step of collecting them
-//!   (`facts/collector.rs`). `benches/README.md` has the slowest call on the way. A reader that
-//!   comes within 2 ms of the window's end replaces the line at once. Others use the line to the
-//!   end of its validity, then the OS clock.
+//!   the one before (1/256 of the interval), the eighth may run an iteration. It does so if one is
+//!   due. The facts for the gates take 60 to 80 us. Each call therefore does one step of collecting
+//!   them (`facts/collector.rs`). `benches/README.md` has the slowest call on the way. A reader
+//!   that comes within 2 ms of the window's end replaces the line at once. Others use the line to
+//!   the end of its validity, then the OS clock.
 //! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
 //!   clock is set and when the machine resumes. Nobody reads or writes the descriptor. Before each
 //!   use the thread checks that the descriptor is still its own, by the odd period with which it

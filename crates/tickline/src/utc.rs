@@ -17,7 +17,7 @@
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
-//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter and 1 ppm for the kernel's tick; the error bound of a PHC that states one |
+//! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, and the error bound that a PHC states |
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
 //!
 //! An interval contains UTC if its source states the truth. If a server is off by more than it
@@ -58,9 +58,9 @@
 //!   measurement, though no interval was wrong.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
-//! - A suspend of less than a second may pass unnoticed, if the kernel measures suspends by a clock
-//!   that counts seconds, and the counter stands still meanwhile. UTC is then later than the
-//!   interval, until the source has measured.
+//! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends
+//!   by a clock that counts seconds, and a counter that stands still meanwhile. UTC is then later
+//!   than the interval, until the source has measured.
 //! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] replaces a
 //!   later time by that end, so two such readings overlap.
 //!

@@ -38,7 +38,7 @@
 //! | option | price |
 //! |---|---|
 //! | An interval as long as the time watched | readings outside their brackets between the start and the first half second: half a bracket at both ends of a baseline becomes one and a half |
-//! | Removing an offset within the interval | a line that nobody replaced was off by up to five times the offset on the other side at the end of its validity; late readers kept it swinging by 50 us (found by simulation) |
+//! | Removing an offset within the interval | if nobody replaced a line, it was off on the other side at the end of its validity, by up to five times the offset. Late readers kept it swinging by 50 us (found by simulation) |
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{

@@ -24,8 +24,8 @@ use super::Counter;
 /// ```
 ///
 /// Microcontrollers count in 16, 24 or 32 bits (SysTick of Cortex-M: 24 bits, Armv7-M ARM B3.3).
-/// The difference of two reads is known modulo a wrap, so a sum of differences is right as long
-/// as the register is read in every wrap:
+/// The difference of two reads is known modulo a wrap. So a sum of differences is right as long as
+/// the register is read in every wrap:
 ///
 /// ```text
 /// ticks = last + ((register - last) mod 2^BITS)

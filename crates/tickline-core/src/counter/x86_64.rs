@@ -1,9 +1,9 @@
 //! The x86_64 counter: `rdtsc`.
 //!
 //! `rdtsc` is not serialising and may execute before older loads; `lfence` in front makes it wait
-//! until they have completed (Intel SDM vol. 2B, RDTSC). On AMD `lfence` does so when DE_CFG bit
-//! 1 is set, which Linux and Windows do at boot (AMD "Software techniques for managing
-//! speculation", mitigation G-2; Linux `init_amd`).
+//! until they have completed (Intel SDM vol. 2B, RDTSC). On AMD `lfence` does so when DE_CFG bit 1
+//! is set. Linux and Windows set it at boot (AMD "Software techniques for managing speculation",
+//! mitigation G-2; Linux `init_amd`).
 
 use core::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc, CpuidResult};
 

@@ -7,16 +7,16 @@
 //!             '- slow path, as far as the reference vouches -'
 //! ```
 //!
-//! The fast path reads a line up to the end of its window, and does not ask the reference. In
-//! suspends in which the counter runs on and the reference stands still, readings may thus run
-//! ahead of the reference, to the end of the window. Past the window every reading takes the slow
-//! path, which asks the reference. The line counts only for ticks that the counter can have reached
-//! by the time that the reference shows ([`SharedClock::no_longer_counts`]). The reference never
-//! decreases, unless a fork moves the process into a time namespace whose clock is behind. The mark
-//! is then the end of the validity. So the thread that retires the line can ask the reference
-//! again. It then knows a tick that no reading has passed: the later one of the window's end and
-//! the last tick for which the reference vouches now. Suspends, resets, slews and steps in between
-//! do not change that.
+//! The fast path reads a line up to the end of its window, and does not ask the reference. In some
+//! suspends the counter runs on and the reference stands still. Readings may then run ahead of the
+//! reference, to the end of the window. Past the window every reading takes the slow path, which
+//! asks the reference. The line counts only for ticks that the counter can have reached by the time
+//! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases,
+//! unless a fork moves the process into a time namespace whose clock is behind. The mark is then
+//! the end of the validity. So the thread that retires the line can ask the reference again. It
+//! then knows a tick that no reading has passed: the later one of the window's end and the last
+//! tick for which the reference vouches now. Suspends, resets, slews and steps in between do not
+//! change that.
 //!
 //! A counter may go back without a suspend: a machine was restored, or a thread was moved to
 //! another CPU's counter. Such a counter has a tighter upper limit. It cannot have come further
@@ -99,8 +99,8 @@ fn reached_delta(line: &WindowedLine, since: Point, slowest: Slope, reference_ns
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
     // The result is at least two margins after the start. The meeting point with the previous line
-    // is one margin after the start, and a reader of that line may have read the counter another
-    // margin later. No reading of that line exceeds this line there.
+    // is one margin after the start. A reader of the previous line may have read the counter
+    // another margin later. No reading of that line exceeds this line there.
     ticks_since(line.start_ticks, reached).max(margin_ticks(line).saturating_mul(2))
 }
 

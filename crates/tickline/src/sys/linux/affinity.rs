@@ -24,9 +24,9 @@ impl CpuMask {
     /// The same of another thread, by its id; 0 is the calling one.
     fn of(thread: libc::pid_t) -> Option<Self> {
         let mut mask = Self([0; MASK_WORDS]);
-        // SAFETY: the mask is valid for writes of its length, and no less aligned than `cpu_set_t`,
-        // an array of the same words; the call takes any length. An unknown thread is an error
-        // code.
+        // SAFETY: the mask is valid for writes of its length. It is no less aligned than
+        // `cpu_set_t`, an array of the same words. The call takes any length. An unknown thread is
+        // an error code.
         let result = unsafe { libc::sched_getaffinity(thread, MASK_BYTES, mask.0.as_mut_ptr().cast()) };
         (result == 0).then_some(mask)
     }

@@ -13,7 +13,7 @@ pub(crate) fn sleep_while(word: &AtomicU32, value: u32, time: Option<Duration>) 
     // The kernel's timespec for this call has the width of long, whatever libc's has.
     let timeout: Option<[libc::c_long; 2]> =
         time.map(|time| [narrowed(time.as_secs()), narrowed(time.subsec_nanos().into())]);
-    // SAFETY: the word, and the timeout if there is one, are valid for the call; the kernel goes to
+    // SAFETY: the word, and the timeout if there is one, are valid for the call. The kernel goes to
     // sleep only if the word still has that value.
     unsafe {
         libc::syscall(
