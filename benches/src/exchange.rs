@@ -2,9 +2,9 @@
 //! the clock, and stores the larger of the two.
 //!
 //! One thread is pinned to each CPU that the process may use. Now and then a thread sleeps for a
-//! random time, between two exchanges or in the middle of one, so that threads meet at ever new
-//! places. Meanwhile a publisher replaces the line every millisecond by a line with another slope.
-//! The reference is CLOCK_MONOTONIC, bent by a rate that changes its sign. Sometimes the publisher
+//! random time, between two exchanges or in the middle of one. So threads meet at ever new places.
+//! Meanwhile a publisher replaces the line every millisecond by a line with another slope. The
+//! reference is CLOCK_MONOTONIC, bent by a rate that changes its sign. Sometimes the publisher
 //! sleeps past the end of the window, or closes a gate. Readers then fall back to the reference,
 //! and the line has to recover. The control loop, the cell and the counter are the real ones.
 //!

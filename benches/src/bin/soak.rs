@@ -9,7 +9,7 @@
 //! fork children, which check the order from their parent's last reading on.
 //!
 //! The time is divided into rounds. At the end of a round every thread has been joined and every
-//! guard dropped, so memory, threads and descriptors of two rounds can be compared.
+//! guard dropped. So memory, threads and descriptors of two rounds can be compared.
 //!
 //! `cargo xtask soak --minutes 10`, which also runs `order`, or `cargo run --release -p
 //! tickline-benches --bin soak [-- --secs 60]`
@@ -108,8 +108,8 @@ struct Tally {
     ordered: Count,
     /// Plain readings, each compared with the last reading of its thread, ns.
     plain: Count,
-    /// Bounds, ns: the OS clock after a reading must not be below the earliest time, nor the
-    /// latest time below the OS clock before the reading.
+    /// Bounds, ns. The OS clock after a reading must not be below the reading's earliest time. The
+    /// latest time must not be below the OS clock before the reading.
     bounds: Count,
     /// Readings with bounds that the counter served.
     by_counter: u64,

@@ -132,7 +132,7 @@ fn check(document: &Document) -> (String, Exit) {
 }
 
 /// Prints the line of an error, which leaves everything unknown. If it cannot be printed, the error
-/// goes to standard error, and the exit code stays: 2, the usual code of an error, would mean
+/// goes to standard error, and the exit code stays. The usual code of an error, 2, would mean
 /// critical.
 pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
     let text = plain(error.to_string().lines().next().unwrap_or_default());

@@ -129,11 +129,11 @@
 //! - `new/comparison.json` has the verdict, for CI. criterion's page of the benchmark has the plot.
 //! - Each process places memory and code anew, which can change the time. A difference below 0.5 %
 //!   never counts. If it is near 1 %, run the comparison again.
-//! - With a busy thread on each CPU and 1 s a run, `--against` called 5 of 40 comparisons of a
-//!   build with itself different, by 1.7 to 6 %. With 30 % more work in one build, it called 20 of
-//!   20 comparisons different (the Intel Xeon below). On free CPUs, it called 5 of 10 unoptimised
-//!   builds different from themselves, by 3 %. So leave CPUs free, measure for longer, and trust no
-//!   unoptimised build.
+//! - In a test, each CPU had a busy thread, and a run took 1 s. `--against` called 5 of 40
+//!   comparisons of a build with itself different, by 1.7 to 6 %. With 30 % more work in one build,
+//!   it called 20 of 20 comparisons different (the Intel Xeon below). On free CPUs, it called 5 of
+//!   10 unoptimised builds different from themselves, by 3 %. So leave CPUs free, measure for
+//!   longer, and trust no unoptimised build.
 //! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
 //!   needs a version of this crate with this option.
 //!
@@ -170,7 +170,7 @@
 //! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the rate of tickline's clock, and follows that clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
 //! | A counter that cannot be trusted is not used: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
 //! | Where one instruction reads counter and CPU id (x86_64), a move of the thread between the two readings of a pair is noticed. | that a move away and back, or between two pairs, is noticed |
-//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed; also the samples that were taken while a gate was closed ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude such time if Linux reports it |
+//! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude such time if Linux reports it |
 //! | No sample is 0, which criterion would refuse: the smallest sample is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
 //! # What it costs

@@ -15,7 +15,7 @@
 //! | couple | a time of A and the time of B that was taken next to it |
 //! | group | pairs that count together or not at all: one pair, or the two of a couple |
 //! | block | groups of 50 us; one preemption disturbs all of them |
-//! | slice | blocks of 10 ms, or those of one sample if it is shorter; steal, a frequency change or an event of the clock disturbs all of them |
+//! | slice | blocks of 10 ms, or the blocks of one sample if the sample is shorter. Steal, a frequency change or an event of the clock disturbs all of them |
 //! | sample | criterion's: some iterations, for which it gets one number |
 //! | round | one value of a verdict: a sample, or the couples of one sixtieth of the run |
 //! | interleaving | two routines alternate by pairs, or two builds by slices; the driving build asks, the serving one answers |

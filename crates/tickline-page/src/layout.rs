@@ -92,8 +92,8 @@ impl Page {
     /// # Safety
     ///
     /// `start` must be a multiple of 64 (any mapping's start is). The 4096 bytes from there must be
-    /// readable for all of `'a`; what changes them must do so by atomic stores of up to 8 bytes, or
-    /// in another process.
+    /// readable for all of `'a`. Every change of these bytes must be by atomic stores of up to 8
+    /// bytes, or by another process.
     #[must_use]
     pub const unsafe fn at<'a>(start: *const u8) -> &'a Self {
         // SAFETY: aligned, readable and alive, by the caller's promise. `Page` is of atomics alone,

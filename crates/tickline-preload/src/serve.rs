@@ -19,7 +19,7 @@ const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 /// have put the line 1.5 ms higher or lower (`docs/lease.md`).
 const NEAR_NS: core::ops::Range<i64> = -2_000_000..12_000_000;
 
-/// Outside of [`NEAR_NS`] the process may be in another time namespace, or the line may have run on
+/// Outside of [`NEAR_NS`] the process may be in another time namespace. Or the line may have run on
 /// in a suspend, for at most two leases. A distance of more than this, ns, is taken for another
 /// time namespace.
 const OTHER_NAMESPACE_NS: i64 = 2_000_000_000;

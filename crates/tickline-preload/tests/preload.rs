@@ -256,8 +256,8 @@ fn far() {
     }
 }
 
-/// Symptom: a forked child used the OS clock until it knew its time namespace, and then a line that
-/// was below the OS clock (rule R8).
+/// Symptom: a forked child used the OS clock until it knew its time namespace. Then it used a line
+/// that was below the OS clock (rule R8).
 fn behind() {
     for _ in 0..50 {
         let code = code_of_fork(|| {

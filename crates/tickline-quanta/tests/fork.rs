@@ -6,8 +6,8 @@ use std::time::Duration;
 use quanta::{Error, Instant, Upkeep};
 
 /// quanta's child can't start an upkeep, because its parent has one. Dropping the parent's handle
-/// there must neither wait for a thread that is not there, which the alarm would end, nor end the
-/// child's own upkeep.
+/// there must not wait for a thread that does not exist; the alarm would end such a wait. Nor must
+/// it end the child's own upkeep.
 #[test]
 fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
     let upkeep = Upkeep::new(Duration::from_secs(3600)).start().unwrap();

@@ -82,8 +82,9 @@ pub struct Clock {
     /// Faults of the gate then do nothing.
     pub per_cpu: bool,
     /// A thread closes and opens the gate of the cell again and again, after pauses of up to this
-    /// length, ns: at most 10 ms, 0 for never. The driver then leaves first lines in use. On a
-    /// machine whose clocks agree, the same states come again and again. Not with `per_cpu`.
+    /// length, ns. The length is at most 10 ms; 0 means never. The driver then leaves first lines
+    /// in use. On a machine whose clocks agree, the same states come again and again. Not with
+    /// `per_cpu`.
     pub gate_ns: u64,
 }
 

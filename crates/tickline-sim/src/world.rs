@@ -12,8 +12,8 @@
 //!
 //! - an ordered read of the counter may take its value *late*, after loads that follow it in the
 //!   program;
-//! - a plain read may take its value *early*, before the loads that precede it, but not before
-//!   the thread's last fence, and not before a preemption.
+//! - a plain read may take its value *early*, before the loads that precede it. But it does so
+//!   neither before the thread's last fence, nor before a preemption.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -63,8 +63,8 @@ impl Slot {
         self.span.load(Ordering::Relaxed)
     }
 
-    /// Locks the record of `span`, if it is here. Waits only for a thread that works on the same
-    /// span, or for a thread in `insert` that has locked the slot too late and gives it up. A
+    /// Locks the record of `span`, if it is here. Waits only for two kinds of thread. One works on
+    /// the same span. The other is in `insert`, has locked the slot too late, and gives it up. A
     /// forked child has none of its parent's other threads, and must not wait for locks that they
     /// held.
     #[inline]

@@ -6,9 +6,9 @@
 //! is what the call used, all the way down: tickline, libc, the vDSO. The kernel's signal frame and
 //! the handler's own are above it, so they do not count.
 //!
-//! A signal handler may have a stack of 8 KiB (std gives threads such an alternate stack), of which
-//! the kernel's frame takes up to 3.3. So a call takes 2 KiB at most, 4 without optimisation. The
-//! largest ones of `tests/stack.rs`, which paints an alternate stack, in bytes:
+//! A signal handler may have a stack of 8 KiB (std gives threads such an alternate stack). The
+//! kernel's frame takes up to 3.3 KiB of it. So a call takes 2 KiB at most, 4 without optimisation.
+//! The largest ones of `tests/stack.rs`, which paints an alternate stack, in bytes:
 //!
 //! | call | x86_64, release | debug, Rust 1.88 |
 //! |---|---|---|
@@ -143,8 +143,8 @@ fn all_calls() -> Calls {
     }
 }
 
-/// The first reading of the process, and all others until a line serves: they collect the facts, one
-/// step a call, and do the first iterations. Then every call, again and again.
+/// The first reading of the process, and all others until a line serves. They collect the facts,
+/// one step a call, and do the first iterations. Then every call, again and again.
 #[test]
 fn readings_need_little_stack() {
     in_child(&[], || {

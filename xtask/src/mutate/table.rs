@@ -78,7 +78,8 @@ impl Table {
     }
 
     /// Every mutant, first those of the rules. Returns an error if the table does not match the
-    /// sources: a rule's text is not there once, or a file with orderings has no tests.
+    /// sources. A rule's text must be there exactly once, and a file with orderings must have
+    /// tests.
     pub(super) fn mutants(&self) -> Result<Vec<Mutant>, String> {
         let mut mutants = Vec::new();
         for it in &self.rule {

@@ -149,8 +149,8 @@ fn machine(record: &Record) -> String {
 const GROUPS: [(&str, &str); 3] =
     [("counter", "bare instructions"), ("time", "time in ns"), ("coarse", "coarse time")];
 
-/// Every clock that is compared, in the order of the first record that has it: its cost on each
-/// processor, and the worst of its other figures.
+/// Every clock that is compared, in the order of the first record that has it. A row has the
+/// clock's cost on each processor, and the worst of its other figures.
 pub(super) fn clocks(records: &[Record]) -> String {
     let mut titles = vec![String::new()];
     let (mut watched_s, mut clocks) = (0.0_f64, Vec::<(&str, &str)>::new());

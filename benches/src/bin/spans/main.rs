@@ -1,7 +1,7 @@
-//! Measures the cost of a span that is created, entered, exited and closed: without a layer, with
-//! tickline-tracing's layer, and with other layers for the same purpose. The subjects take turns in
-//! each round. On one thread the fastest round counts. On two threads the median counts, because in
-//! the fastest round the other thread was not running.
+//! Measures the cost of a span that is created, entered, exited and closed. It does so without a
+//! layer, with tickline-tracing's layer, and with other layers for the same purpose. The subjects
+//! take turns in each round. On one thread the fastest round counts. On two threads the median
+//! counts, because in the fastest round the other thread was not running.
 //!
 //! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200]`
 

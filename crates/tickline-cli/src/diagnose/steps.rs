@@ -109,8 +109,8 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
     Steps { now: Some(now.to_owned()), undo: Some(undo.to_owned()), ..Steps::default() }
 }
 
-/// Changes the kernel's command line, for the next start: by grubby where it is installed (Fedora
-/// and its relatives), else in GRUB's defaults (Debian and its relatives).
+/// Changes the kernel's command line, for the next start. Where grubby is installed (Fedora and its
+/// relatives), it uses grubby. Elsewhere it changes GRUB's defaults (Debian and its relatives).
 fn parameters(remove: Option<&str>, add: Option<&str>) -> String {
     let option =
         |name: &str, word: Option<&str>| word.map_or_else(String::new, |word| format!(" --{name}={word}"));

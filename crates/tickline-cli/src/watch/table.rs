@@ -1,5 +1,5 @@
-//! The samples as CSV, in one table: a row for each sample of the main thread, and a row for each
-//! sample on a single CPU.
+//! The samples as CSV, in one table. Each sample of the main thread has a row, and each sample on a
+//! single CPU has a row.
 
 use std::io::{self, Write};
 

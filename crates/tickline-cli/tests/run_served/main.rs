@@ -240,8 +240,9 @@ fn every_call_answers_as_without_a_page() {
             ways.push(("run, static", run(fixed), ["at first: 111", "in a fork: 111", "executed: 000"]));
         }
         for (way, command, is_served) in ways {
-            // A child that finds the kernel's tick late asks the kernel meanwhile, whose clock may
-            // be below the parent's last reading (docs/lease.md, "Exceptions"): so once more.
+            // A child that finds the kernel's tick late asks the kernel meanwhile. The kernel's
+            // clock may be below the parent's last reading (docs/lease.md, "Exceptions"). So the
+            // test tries once more.
             let mut tries = (0..5).map(|_| calls(&command)).inspect(|found| {
                 let of_one_process = |found: &Calls| -> Vec<String> {
                     found.answers.iter().filter(|answer| !answer.starts_with("fork: ")).cloned().collect()

@@ -9,8 +9,8 @@
 //!
 //! Steps that do not depend on the time go before any tick. A tick between two such steps has the
 //! same effect as a tick after both. For the same reason the OS clock jumps from the lower to the
-//! upper end of its bound just before it is read. An actor that would only repeat its last
-//! observation (in a sleep, or in a first publication that lasts) is blocked until the word or the
+//! upper end of its bound just before it is read. In a sleep, or in a first publication that lasts,
+//! an actor would only repeat its last observation. Such an actor is blocked until the word or the
 //! tick changes.
 //!
 //! Two states are the same if a hash of 64 bits agrees. It covers the page, the clocks, the

@@ -136,7 +136,7 @@ pub(crate) fn right_if_possible(why: &str, code: i32) {
 }
 
 /// Waits until the bounds of a reading, and `CLOCK_MONOTONIC` before and after it, have a moment in
-/// common: after a jump, that takes a window or two.
+/// common. After a jump, this takes a window or two.
 #[cfg(target_os = "linux")]
 #[track_caller]
 pub(crate) fn until_it_agrees_with_the_os(clock: &Clock) {

@@ -46,8 +46,8 @@ fn check_forked_child(clock: &Clock, parents_last: u64) {
     });
 }
 
-/// A child that drops the clocks and guards that it has inherited is rid of their descriptors, and
-/// does not stop the thread that it has started. The parent keeps its own.
+/// A child drops the clocks and guards that it has inherited. It is then rid of their descriptors.
+/// The drop does not stop the thread that the child has started. The parent keeps its own.
 fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
     let guard = RefCell::new(Some(tickline::start().unwrap()));
     let clock = RefCell::new(Some(Clock::builder().start().unwrap()));

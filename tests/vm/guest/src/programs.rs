@@ -1,5 +1,5 @@
-//! Real programs on Debian, which read the clock natively, under `tickline run`, with the library
-//! in LD_PRELOAD, and while the server is killed, stopped and started again.
+//! Real programs on Debian. They read the clock natively, under `tickline run`, and with the
+//! library in LD_PRELOAD. They also read it while the server is killed, stopped and started again.
 //!
 //! `/opt/programs.json` lists them. Each is a load that prints `ready`. It then reads lines with a
 //! number of calls, makes these calls, and answers each line by a line of JSON

@@ -1,5 +1,5 @@
 //! UTC with its error, where the true time is known. Debian's chronyd follows an NTP server of
-//! ours, which serves a function of `CLOCK_MONOTONIC_RAW`, while threads compare each
+//! ours, which serves a function of `CLOCK_MONOTONIC_RAW`. Meanwhile threads compare each
 //! `Clock::utc()` with the truth before and after it.
 
 mod seen;
