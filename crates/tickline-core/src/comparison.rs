@@ -44,9 +44,8 @@ impl Difference {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// By how much the counters differ at the least, ticks; 0 if they may be synchronised.
-    /// Counters that differ by at most their resolution count as synchronised, because they can't
-    /// show less.
+    /// The least difference of the counters, ticks; 0 if they may be synchronised. Counters that
+    /// differ by at most their resolution count as synchronised, because they can't show less.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.least_ticks).unwrap_or(0);

@@ -70,8 +70,8 @@ const SLOW_BURST_NS: u64 = 10_000;
 /// stayed at 40 ns for minutes; a burst of 128 brackets finds 20 to 30.
 const FULL_BURST_EVERY: u32 = 8;
 
-/// A burst continues while its sample is wider than the narrowest one by more than this, ns. The
-/// reference's rounding alone can cause that much.
+/// A burst continues while its sample is wider than the narrowest one by more than this, ns. Even
+/// the reference's rounding can cause that much.
 const WIDTH_TOLERANCE_NS: i64 = 1;
 
 /// The slope that is used until the real one is known: 16 GHz. No counter is faster, so a
@@ -395,8 +395,8 @@ fn end_line<S: StateCell>(
     }
 }
 
-// These tests are long, single-threaded, and of safe code alone. Miri would take minutes and find
-// nothing that it does not find in the tests of `shared`, which run the same loop.
+// These tests are long and single-threaded, and have only safe code. Miri would take minutes and
+// find nothing that it does not find in the tests of `shared`, which run the same loop.
 #[cfg(all(test, not(miri)))]
 mod following_tests;
 #[cfg(all(test, not(miri)))]

@@ -15,9 +15,9 @@
 //! [compared](CounterComparison), and are synchronised. A comparison takes a thread, so a clock that
 //! readers drive never compares. Trust does not change the verdict of any other gate.
 //!
-//! The counter is used if every gate is open, except [`Gate::UnixCost`], which is about Unix time
-//! alone. A closed gate names its [`Reason`], whose code is stable. A status shows the first
-//! closed gate, in the order of [`Gate`].
+//! The counter is used if every gate is open, except [`Gate::UnixCost`], which is only about Unix
+//! time. A closed gate names its [`Reason`], whose code is stable. A status shows the first closed
+//! gate, in the order of [`Gate`].
 //!
 //! Costs are judged separately for monotonic and for Unix time, because some systems answer one
 //! in user mode and the other by a system call. A reading by the counter costs the same for both:
@@ -31,7 +31,7 @@
 //! | cheaper by more | dearer | by the OS | by the OS |
 //!
 //! The last row is a choice. OS readings of monotonic time need a high-water mark. A cell holds
-//! either a line or a mark, so there can't be a line for Unix time alone. On no known system does
+//! either a line or a mark, so there can't be a line only for Unix time. On no known system does
 //! the OS read monotonic time faster than a program reads the counter from which the OS computes
 //! it.
 
@@ -277,8 +277,8 @@ const fn is_dearer(counter_ps: u64, os_ps: u64, was_dearer: bool) -> bool {
     counter_ps.saturating_add(allowance_ps) > os_ps
 }
 
-/// Whether Unix time gains more than a tenth by the counter, and monotonic time loses a tenth at
-/// most. A tenth is about the error of a measurement, so no program is noticeably slower by the
+/// Whether Unix time gains more than a tenth by the counter, and monotonic time loses at most a
+/// tenth. A tenth is about the error of a measurement, so no program is noticeably slower by the
 /// counter than by the OS.
 const fn is_worth_it_for_unix(cost: Cost, was_slower_than_os: bool) -> bool {
     let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
@@ -353,7 +353,7 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
 }
 
 /// The reason of the first closed gate; `None` if the counter may be used. Leaves out
-/// [`Gate::UnixCost`], which stops Unix time alone.
+/// [`Gate::UnixCost`], which stops only Unix time.
 #[must_use]
 pub fn first_closed(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reason> {
     verdicts

@@ -94,7 +94,7 @@ impl Timescale {
     }
 }
 
-/// How exact [`Reference::suspended_ns`] is, ns. A suspend takes milliseconds at least: every
+/// How exact [`Reference::suspended_ns`] is, ns. A suspend takes at least milliseconds: every
 /// thread is stopped and started.
 pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 
@@ -242,7 +242,7 @@ fn fold(best: &mut Option<Sample>, sample: &Sample, slope: Option<Slope>) {
     *best = Some(best.as_ref().map_or(*sample, |best| tighter(best, sample, slope)));
 }
 
-/// How long an ordered read of the counter takes at the least.
+/// The shortest time that an ordered read of the counter takes.
 ///
 /// It is the shortest time between two reads in a row. Each bracket of a burst has such a pair just
 /// before it, and the burst has one at its end. So the whole burst is measured at the processor's

@@ -67,7 +67,7 @@ const MIN_JUMP_NS: u128 = 1_000;
 const DITHER_AFTER_NS: u64 = 10_000_000;
 
 /// An uncertain slope may always move a line by this much within an interval, ns. The newest
-/// sample's width alone can't be the limit, because a folded sample may have almost no width.
+/// sample's width can't be the only limit, because a folded sample may have almost no width.
 const MIN_GROWTH_NS: u64 = 20;
 
 /// What bounds allow for besides the width of the samples.

@@ -52,7 +52,7 @@ use crate::number::as_f64;
 pub(crate) enum Source {
     /// The counter and the CPU's id, in one instruction.
     WithCpu(HardwareCpuCounter),
-    /// The counter alone: a move of the thread is not noticed.
+    /// Only the counter: a move of the thread is not noticed.
     Plain(HardwareCounter),
     /// The OS clock, as `WallTime` does.
     Wall,

@@ -106,8 +106,8 @@ impl Drop for Shared {
 }
 
 impl CounterTime {
-    /// Measures by the counter. Waits for its rate, 0.1 to 0.2 s as a rule, 2 s at most. Prints
-    /// how exact the counter is, and incidents at the end; [`CounterTimeBuilder::quiet`] turns that
+    /// Measures by the counter. Waits for its rate, as a rule 0.1 to 0.2 s, at most 2 s. Prints how
+    /// exact the counter is, and incidents at the end; [`CounterTimeBuilder::quiet`] turns that
     /// off.
     ///
     /// # Errors

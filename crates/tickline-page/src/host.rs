@@ -4,7 +4,7 @@
 //! | file | who opens it | why |
 //! |---|---|---|
 //! | `PATH` | readers, read-only; its owner | the page: one inode for as long as the machine runs |
-//! | `PATH.lock` | its owner alone (mode 600) | the lock of the one writer. A reader that could open it could lock all writers out. |
+//! | `PATH.lock` | only its owner (mode 600) | the lock of the one writer. A reader that could open it could lock all writers out. |
 //! | `PATH.new` | the writer that holds the lock | a page that is being made; it gets its name when it is complete |
 //!
 //! Only the page's owner can truncate it, which ends its readers by SIGBUS. Nothing here handles

@@ -96,8 +96,8 @@ impl Page {
     /// bytes, or by another process.
     #[must_use]
     pub const unsafe fn at<'a>(start: *const u8) -> &'a Self {
-        // SAFETY: aligned, readable and alive, by the caller's promise. `Page` is of atomics alone,
-        // for which any bytes are valid, and which others may change.
+        // SAFETY: aligned, readable and alive, by the caller's promise. `Page` has only atomics.
+        // Any bytes are valid for them, and others may change them.
         unsafe { &*start.cast::<Self>() }
     }
 

@@ -14,7 +14,7 @@
 //! | doubted | readers take the larger of line and OS clock (R5) | none: such a line is retired (rule 4) |
 //! | no line | readers take the larger of OS clock and high-water mark (R6) | no line (rule 6) |
 //! | first publication | readers wait for the line that is being made (R7, W5) | first publication (rule 7) |
-//! | off | readers take the OS clock alone | gate closed (rule 8) |
+//! | off | readers take only the OS clock | gate closed (rule 8) |
 //! | high-water mark, F | the least that a reading without a line returns: the line's value at E, so that it is known before the line ends | high-water mark (rule 5), which is taken when the line is retired |
 //! | a process's high-water mark | the most that one process has had from the OS clock (R8) | none: a first line begins above what was returned (rule 7) |
 //! | deadline, D | the tick at which nobody waits for a first publication any more | none |

@@ -290,7 +290,7 @@ impl fmt::Display for Histograms {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The labels' values, in the order of the labels: by default, the spans' name alone.
+    /// The labels' values, in the order of the labels: by default, only the spans' name.
     pub values: Vec<String>,
     /// How many were closed.
     pub count: u64,

@@ -155,7 +155,7 @@ impl SpanTimes {
     }
 
     /// When it was created, in Unix time. The offset from monotonic time is the one at the span's
-    /// end, some 10 ms old at most. If somebody sets the clock in between, the span therefore
+    /// end, at most some 10 ms old. If somebody sets the clock in between, the span therefore
     /// becomes neither longer nor shorter.
     pub const fn created(&self) -> UnixTime {
         UnixTime::from_nanos(self.created_ns.saturating_add_signed(self.unix_offset_ns))

@@ -150,7 +150,7 @@ impl TraceSummary {
 /// the system's.
 pub(crate) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // ORDERING: Relaxed, the number alone counts.
+    // ORDERING: Relaxed, only the number counts.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 

@@ -84,7 +84,8 @@
 //! Readings use the counter if all of this holds:
 //!
 //! - the CPU has one, the process may read it, and CPUID calls it invariant;
-//! - reading it takes no longer than asking the OS (a tenth longer at most, if Unix time gains more);
+//! - reading it takes no longer than asking the OS (at most a tenth longer, if Unix time gains
+//!   more);
 //! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
 //!   or `riscv_clocksource` on RISC-V);
 //! - no comparison has found the CPUs' counters unsynchronised, or each CPU has a line of its own.

@@ -232,7 +232,7 @@ impl LazyCpuLines {
         // its content. No test sees a weaker one: readers ask the keeper first, whose word orders
         // them, too.
         let table = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or from the box in `made`, which `drop` alone frees; nobody has a `&mut` to
+        // SAFETY: null, or from the box in `made`, which only `drop` frees; nobody has a `&mut` to
         // it.
         unsafe { table.as_ref() }
     }

@@ -223,7 +223,7 @@ impl Status {
     }
 
     /// The reason of the first closed gate; `None` if the counter may be used.
-    /// [`Gate::UnixCost`](crate::Gate::UnixCost), which stops Unix time alone, does not count.
+    /// [`Gate::UnixCost`](crate::Gate::UnixCost), which stops only Unix time, does not count.
     #[must_use]
     pub fn reason(&self) -> Option<Reason> {
         first_closed(self.verdicts)

@@ -70,7 +70,7 @@ pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
     engine: E,
     notifier: Arc<ClockSetNotifier>,
     thread: Option<JoinHandle<()>>,
-    /// The process that made the thread, and that alone may join it.
+    /// The process that made the thread. Only this process may join it.
     token: u64,
 }
 

@@ -95,8 +95,8 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
 }
 
 /// There is a line even if the thread always comes 5 ms late and the line is off its target. With
-/// an interval of 10 ms such lines were cut to intervals of 625 us. They were valid for 3.75 ms at
-/// most, so each ended before the next.
+/// an interval of 10 ms such lines were cut to intervals of 625 us. They were valid for at most
+/// 3.75 ms, so each ended before the next.
 #[test]
 fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let machine = Machine::new();

@@ -13,15 +13,15 @@
 //!   bracket at the end of the interval, and to one and a half at the end of a window of 2
 //!   intervals. Start-up, rate changes and disruptions follow the same rule.
 //! - **An interval ends before the uncertainty of the slope could grow to twice the newest sample's
-//!   width.** Brackets from before and after a stall of seconds limit the slope on one side only.
+//!   width.** Brackets from before and after a stall of seconds limit the slope on only one side.
 //!   (Found by simulation: a slope off by 221 ppm for half a second, -39 us.)
 //! - **The thread comes up to 16 times as often while the maximum drift is large or the range of
-//!   the dither is unknown.** The bound then grows by a quarter of a bracket or 5 ns at most. Where
+//!   the dither is unknown.** The bound then grows by at most a quarter of a bracket or 5 ns. Where
 //!   readers drive the clock, lines are as short only while the range is unknown.
-//! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth
-//!   of the interval, but 4 ms at least. The thread may be later than a shorter line allows.
-//!   (Found by simulation: no line for 74 % of the time.) With short lines the control loop
-//!   removes an offset within 0.3 s.
+//! - **An offset is removed over the window, and lines are short until it is gone**: a sixteenth of
+//!   the interval, but at least 4 ms. The thread may be later than a shorter line allows. (Found by
+//!   simulation: no line for 74 % of the time.) With short lines the control loop removes an offset
+//!   within 0.3 s.
 //! - **A line whose slope has proven itself survives a jump** and is slewed. The first line after a
 //!   recovery is retired.
 //! - **A line comes from a sample that is no older than 100 us, or than twice the time that

@@ -52,7 +52,7 @@ use super::Counter;
 /// | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
 ///
 /// Readings stay in order in all cases. The bounds are void from the miss to the next iteration, as
-/// after any jump of a counter. The register alone does not show that a whole wrap is missing. The
+/// after any jump of a counter. The register does not show that a whole wrap is missing. The
 /// reference shows it, but only iterations read the reference. So after a sleep that may have been
 /// longer than a wrap, call [`maintain`](crate::control::Control::maintain) before the first
 /// reading. Repeat the call until it has published a line or the clock has none. No reading is
@@ -101,6 +101,6 @@ impl<const BITS: u32, R: Fn() -> u64> Counter for Extended<BITS, R> {
     }
 }
 
-// As in `control`: long, and of safe code alone.
+// As in `control`: long, and only safe code.
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -16,7 +16,7 @@ use crate::sample::Resolutions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Trust {
-    /// The kernel's alone: the counter is used where the kernel keeps time with it.
+    /// Only the kernel's: the counter is used where the kernel keeps time with it.
     Kernel,
     /// The kernel's verdict, where it speaks for or against the counter. Elsewhere (somebody chose
     /// another clock, a hypervisor's clock is in use, or nobody can ask the kernel) a comparison of

@@ -153,8 +153,8 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
             });
             assert!(steps >= 3 && served > 0, "{steps} steps, {served} served");
         }
-        // Where two instructions read counter and id, a move between them is noticed by the plain
-        // readings, which alone use them.
+        // Only plain readings use two instructions to read counter and id. They notice a move
+        // between the two.
         assert!(if atomic { refused == 0 } else { refused >= 2 }, "{refused} refused");
     }
 }

@@ -183,6 +183,6 @@ impl<S: StateCell> SharedClock<S> {
     }
 }
 
-// As in `control`: long, and of safe code alone. Miri would take minutes and find nothing.
+// As in `control`: long, and only safe code. Miri would take minutes and find nothing.
 #[cfg(all(test, not(miri)))]
 mod tests;

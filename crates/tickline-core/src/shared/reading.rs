@@ -16,12 +16,12 @@ use crate::state::{LineState, Phase};
 const REPLACING_NS: u64 = 2_000;
 
 /// How often such a reader loads the state before it helps, in case the counter stands still or the
-/// line's slope is wrong. An ordered read takes 5 ns at least, so if the counter runs,
+/// line's slope is wrong. An ordered read takes at least 5 ns, so if the counter runs,
 /// [`REPLACING_NS`] ends the wait first.
 const REPLACING_LOADS: u32 = 1_000;
 
 /// How often a reader loads the state during a first publication before it helps. The writer asks
-/// the reference meanwhile, which may take 2 us (`acpi_pm`); a load takes 5 ns at least. The reader
+/// the reference meanwhile, which may take 2 us (`acpi_pm`); a load takes at least 5 ns. The reader
 /// must not read the counter to measure the time, because the clock has no line yet.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 

@@ -37,7 +37,7 @@
 //!
 //! | option | price |
 //! |---|---|
-//! | Dither by its rate alone | 240 ns at the default interval |
+//! | Dither only by its rate | 240 ns at the default interval |
 //! | A range of dither by the processor's frequency | no fact says how long a kernel goes without a tick |
 
 use crate::line::Slope;

@@ -78,9 +78,9 @@ impl AtomicState {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16. The loop ends only when a
         // store-exclusive to the same 16 bytes has succeeded, so the pair that was loaded is atomic
-        // (Arm ARM B2.9.5). On a mismatch the loop stores back the loaded pair itself. ORDERING:
-        // acquire (`ldaxp`) and release (`stlxp`); the store is complete at `dsb ish`, before a
-        // later `isb` and the counter behind that. Pairs with `load`.
+        // (Arm ARM B2.9.5). On a mismatch the loop stores back the loaded pair itself.
+        // ORDERING: acquire (`ldaxp`) and release (`stlxp`); the store is complete at `dsb ish`,
+        // before a later `isb` and the counter behind that. Pairs with `load`.
         unsafe {
             asm!(
                 "2:",

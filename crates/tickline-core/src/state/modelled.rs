@@ -61,8 +61,8 @@ impl AtomicState {
     pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
         // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Acquire also
         // keeps the read of the counter that follows the announcement of a replacement behind the
-        // announcement. No test sees Release alone: the modelled counter is never read early.
-        // Relaxed on failure, after which nothing is used.
+        // announcement. No test sees Release without Acquire: the modelled counter is never read
+        // early. Relaxed on failure, after which nothing is used.
         self.0.compare_exchange(number(from), number(to), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }

@@ -91,7 +91,7 @@ impl AtomicState {
         pair.b.store(to.b, Ordering::Release);
         let next = (word & !INDEX_MASK).wrapping_add(INDEX_MASK + 1) | place as u64;
         // ORDERING: acquire and release, pairs with the loads of the word. No test sees Release
-        // alone, as in `modelled.rs`. Relaxed on failure, after which nothing is used.
+        // without Acquire, as in `modelled.rs`. Relaxed on failure, after which nothing is used.
         let swapped = self.word.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         self.free(if swapped { word & INDEX_MASK } else { place as u64 });
         swapped

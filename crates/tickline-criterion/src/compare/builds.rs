@@ -140,7 +140,7 @@ pub(crate) struct PeerBuild {
     requests: Option<ChildStdin>,
     replies: Lines<BufReader<ChildStdout>>,
     clock: String,
-    /// How to run the benchmark alone.
+    /// How to run only this benchmark.
     alone: String,
     /// The present slice of the other build, if its turn came first.
     first: Option<Vec<u64>>,

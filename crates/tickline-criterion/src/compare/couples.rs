@@ -1,5 +1,4 @@
-//! The verdict on couples: the medians, the difference, and its interval. It is arithmetic
-//! alone.
+//! The verdict on couples: the medians, the difference, and its interval. It is only arithmetic.
 
 use crate::compare::signed_rank::{Interval, MIN_ROUNDS, interval};
 use crate::number::as_f64;

@@ -86,7 +86,7 @@ fn read(path: &Path) -> Result<Value, String> {
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where criterion may have written: one place at least.
+/// Where criterion may have written: at least one place.
 fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
     roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));

@@ -257,7 +257,7 @@ fn make_file(place: &Place<'_>, header: Header) -> Result<(), Why> {
 }
 
 /// Switches a page off at once, for all readers, even if its writer is dead or stopped. Readings
-/// step back by the lead of the page's line at most. A running writer ends at its next step. A
+/// step back by at most the lead of the page's line. A running writer ends at its next step. A
 /// writer that starts leaves the page off, until [`switch_on`] or the next boot. Returns the phase
 /// from before.
 ///

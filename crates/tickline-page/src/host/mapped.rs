@@ -56,8 +56,8 @@ impl<'a> Place<'a> {
 #[derive(Debug)]
 pub(crate) struct Mapping(pub(crate) NonNull<u8>);
 
-// SAFETY: the mapping belongs to the process, not to a thread, and is used as a `&Page`, which is
-// of atomics alone.
+// SAFETY: the mapping belongs to the process, not to a thread, and is used as a `&Page`, which has
+// only atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}

@@ -103,9 +103,10 @@ impl LeaseStore for LeaseWords {
         let (from, to) = (from.to_bits(), to.to_bits());
         // Three things must hold. A reader that sees the new word sees the slots that the word
         // names. The next writer fills no slot before its own swap. The writer's next read of the
-        // counter comes after this swap. ORDERING: acquire and release, pairs with both looks of
-        // readers, and with the swap of the writer before. No test sees Release alone: the modelled
-        // counter is never read early. Relaxed on failure: this writer ends.
+        // counter comes after this swap.
+        // ORDERING: acquire and release, pairs with both looks of readers, and with the swap of the
+        // writer before. No test sees Release without Acquire: the modelled counter is never read
+        // early. Relaxed on failure: this writer ends.
         if self.word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_err() {
             return false;
         }

@@ -36,7 +36,7 @@ const MAX_STILL_LOOKS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 const MAX_LOOKS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
 
 /// After this many looks, and each time that their number has doubled, a reader lets others run. So
-/// it yields 11 times at most. A yield can take as long as others use the CPU.
+/// it yields at most 11 times. A yield can take as long as others use the CPU.
 const FIRST_PAUSE: u32 = 64;
 
 /// If a Unix reading is above the kernel's coarse Unix time by more than this, ns, it asks the OS.
@@ -53,8 +53,8 @@ pub trait ReaderOs: Reference {
         None
     }
 
-    /// Lets others run, while a first publication lasts: yields where there is one CPU. Called 11
-    /// times a reading at most; between, the reader spins.
+    /// Lets others run, while a first publication lasts: yields where there is one CPU. Called at
+    /// most 11 times a reading; between, the reader spins.
     fn pause(&self);
 }
 

@@ -188,7 +188,7 @@ pub struct HighWater {
     pub lead_ns: i64,
     /// In a first publication: the tick at which nobody waits any more.
     pub deadline_ticks: u64,
-    /// In a first publication: how long a reader waits at most, ticks.
+    /// In a first publication: the longest time that a reader waits, ticks.
     pub wait_ticks: u64,
     /// Unix time of the last line.
     pub unix: UnixOffset,

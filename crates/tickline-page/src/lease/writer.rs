@@ -254,7 +254,7 @@ impl Writer {
     fn free_slots(&self) -> (SlotNumber, SlotNumber) {
         let slots = SlotNumber::of_bank(self.word.bank());
         let mut free = slots.into_iter().filter(|slot| !self.word.names(*slot));
-        // A word names two slots at most, and a bank has four.
+        // A word names at most two slots, and a bank has four.
         let first = free.next().unwrap_or(slots[0]);
         (first, free.next().unwrap_or(first))
     }

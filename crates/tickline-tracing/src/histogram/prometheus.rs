@@ -52,7 +52,8 @@ impl Histograms {
     }
 }
 
-/// Seconds, exactly, with a decimal at least. An `f64` does not have enough digits for all values.
+/// Seconds, exactly, with at least one decimal. An `f64` does not have enough digits for all
+/// values.
 fn seconds(ns: u64) -> String {
     let (whole, decimals) = (ns / 1_000_000_000, format!("{:09}", ns % 1_000_000_000));
     format!("{whole}.{}{}", &decimals[..1], decimals[1..].trim_end_matches('0'))

@@ -2,8 +2,8 @@
 //! stores: a lock, or an atomic addition, would cost more than all else here. The list of the
 //! threads' counts has a lock. A thread takes it for its first span of the series.
 //!
-//! The same counts serve quantiles and Prometheus' buckets. They are of fine buckets, in each of
-//! which times differ by 1 % at most. A chosen bound splits the fine bucket in which it lies. The
+//! The same counts serve quantiles and Prometheus' buckets. They are of fine buckets. In each of
+//! these, times differ by at most 1 %. A chosen bound splits the fine bucket in which it lies. The
 //! number of a time's bucket is therefore that of its fine bucket, plus the number of bounds that
 //! the time exceeds. Neither falls as times grow, so no two buckets have the same number.
 
@@ -38,7 +38,7 @@ pub(super) struct Series {
     forgotten: Mutex<Times>,
 }
 
-/// Counts to which one thread at a time adds. It shares them with the series alone. Once it has
+/// Counts to which one thread at a time adds. It shares them only with the series. Once it has
 /// ended, the next thread goes on with them.
 #[derive(Debug)]
 pub(super) struct Counts {
@@ -50,7 +50,7 @@ pub(super) struct Counts {
 
 #[inline]
 fn add(counter: &AtomicU64, by: u64) {
-    // ORDERING: Relaxed. This thread alone writes.
+    // ORDERING: Relaxed. Only this thread writes.
     let before = counter.load(Ordering::Relaxed);
     // ORDERING: Relaxed. A reader finds what happened before; it needs no order between counters.
     counter.store(before.wrapping_add(by), Ordering::Relaxed);

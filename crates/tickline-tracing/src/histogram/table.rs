@@ -166,7 +166,7 @@ impl Table {
     #[cold]
     fn add<'a>(&self, slot: &'a OnceLock<Box<Series>>, values: Vec<String>) -> Option<&'a Series> {
         let more = |series| (series <= MAX_SERIES).then_some(series + 1);
-        // ORDERING: Relaxed for both, the number alone counts.
+        // ORDERING: Relaxed for both, only the number counts.
         let has_room = self.series.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
         if has_room && slot.set(Box::new(Series::new(values))).is_err() {
             // ORDERING: as above.

@@ -15,7 +15,7 @@ const ALIGN: usize = 128;
 /// Memory that stays at its place.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// The program's own, with 128 bytes more, as it is aligned to a word only.
+    /// The program's own, with 128 bytes more, as it is aligned only to a word.
     Own(Vec<AtomicU64>),
     Mapped(Mapping),
 }

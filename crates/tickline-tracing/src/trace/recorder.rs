@@ -82,7 +82,7 @@ pub(crate) struct Recorder {
     open_spans: Mutex<Vec<Weak<OpenSpans>>>,
     /// The process that made this. A forked child has no reader.
     process: u32,
-    /// Where the rings are, unless they are in memory alone.
+    /// Where the rings are, unless they are only in memory.
     pub(crate) file: Option<RingFile>,
     /// The process that writes in the background, or 0. It is the parent's in a child that was
     /// forked meanwhile, which has no such thread.

@@ -59,7 +59,7 @@ pub(super) const BLOCK_HEADER: u64 = Header::Since as u64 + 1;
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HeadWord {
     /// Where the next record begins, among all words that were ever written. All records below are
-    /// whole. The thread alone writes this, and what follows.
+    /// whole. Only the thread writes this, and the fields that follow.
     Head,
     /// Where the present block is in memory, less where it is among all words.
     MemoryOffset,
@@ -223,7 +223,7 @@ impl Ring {
     /// Fills the present block up, and begins the next one, for a record of the time `now_ns`.
     /// Loses no record from `since_ns` or later while the ring has unused blocks.
     pub(crate) fn begin_block(&self, now_ns: u64, since_ns: u64) {
-        // ORDERING: Relaxed: this thread alone stores these.
+        // ORDERING: Relaxed: only this thread stores these.
         let header = |block, word| self.header_word(block, word).load(Ordering::Relaxed);
         let (head, in_use) = (self.head(), self.get(HeadWord::Used));
         let in_memory = |place: u64| place.wrapping_add(self.get(HeadWord::MemoryOffset));

@@ -130,7 +130,7 @@ impl Engine {
     #[inline(never)]
     fn unix_by_os(&self, table: &CpuLines) -> u64 {
         // For what it does beside the reading: it asks the thread for a line, or gives the CPUs'
-        // lines up. A program that reads Unix time alone needs that as well.
+        // lines up. A program that reads only Unix time needs that as well.
         self.now_by_cpus_or_os(table);
         saturating_unsigned(OsClock.realtime_ns())
     }

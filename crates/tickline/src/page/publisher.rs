@@ -201,7 +201,7 @@ impl Engine {
 
 /// The resolution of the OS clock, ns.
 fn os_resolution_ns() -> i64 {
-    // The counter's own resolution matters for brackets alone.
+    // The counter's own resolution matters only for brackets.
     facts::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0).reference_ns.max(1)
 }
 

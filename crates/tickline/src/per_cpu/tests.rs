@@ -13,7 +13,7 @@ use crate::options::{Driver, Settings};
 use crate::sys::{ClockSetNotifier, CpuMask};
 use crate::thread::ClockThread;
 
-/// On the real machine, with ids in the table that no CPU has: those fail alone, and the thread
+/// On the real machine, with ids in the table that no CPU has. Only these ids fail, and the thread
 /// gets its CPUs back.
 #[test]
 fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
@@ -58,7 +58,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     assert!(most_ns == 0 || !table.is_passed_by(most_ns - 1), "a line that may be read");
 }
 
-/// Lets a CPU's readings be `b_ns` at the least, as the end of a line that was so far ahead.
+/// Lets a CPU's readings be at least `b_ns`, as the end of a line that was so far ahead.
 fn set_high_water(clock: &SharedClock, b_ns: i64) {
     let mark = LineState { b: b_ns, ..LineState::default() };
     while !clock.cell.swap(clock.cell.load(), mark) {}

@@ -159,8 +159,8 @@ impl Drop for ComparisonThread {
     }
 }
 
-/// Sleeps between two tries. `drop` cuts the sleep short, so a program that ends waits for a try at
-/// the most. Returns whether to go on.
+/// Sleeps between two tries. `drop` cuts the sleep short, so a program that ends waits for at most
+/// one try. Returns whether to go on.
 fn wait_unless_stopped(stop: &AtomicBool, time_ns: i64) -> bool {
     let end_ns = OsClock.monotonic_ns().saturating_add(time_ns);
     // ORDERING: Relaxed, pairs with the store in `drop`.

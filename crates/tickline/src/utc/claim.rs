@@ -23,8 +23,8 @@ pub(super) const MAX_VALID: u64 = 1 << SLOPE_BITS;
 pub(crate) struct Extrapolation {
     /// The moment of the claim.
     pub(super) start: u64,
-    /// For how long the claim holds, [`MAX_VALID`] at most; 0 if it can't be
-    /// extrapolated by this clock.
+    /// For how long the claim holds, at most [`MAX_VALID`]; 0 if it can't be extrapolated by this
+    /// clock.
     pub(super) valid: u64,
     /// The least and the greatest time that passes in a unit, ns, with [`SLOPE_BITS`] places.
     pub(super) slopes: [u64; 2],

@@ -175,7 +175,7 @@ pub(crate) struct ClaimMaker {
 impl ClaimMaker {
     /// What to publish after the best source has given this `answer` at `moment`. `None` leaves the
     /// last claim: for the first time no source has answered, or one has said that it knows
-    /// nothing. A claim holds for `valid_ns` at most.
+    /// nothing. A claim holds for at most `valid_ns`.
     pub(crate) fn claim(
         &mut self,
         moment: &Moment,

@@ -48,7 +48,7 @@ fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
     assert!(scene.now() >= before_ns);
 }
 
-/// What a reader has of the first line alone; nothing where that is not enough.
+/// What a reader gets from only the first line; nothing where that line is not enough.
 fn at_once(scene: &'static Scene, mark: &ProcessHighWater) -> Option<i64> {
     read_first_line(scene.words(), &scene, mark)
 }
@@ -148,7 +148,7 @@ fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> HighWater {
     high_water
 }
 
-/// A first publication whose writer was stopped: readers wait for W at most, by whichever limit is
+/// A first publication whose writer was stopped: readers wait for at most W, by whichever limit is
 /// first.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]

@@ -43,7 +43,7 @@ impl CpuMask {
         self.0.get(cpu / WORD_BITS).is_some_and(|word| word & (1 << (cpu % WORD_BITS)) != 0)
     }
 
-    /// Lets the calling thread run on these CPUs only. The thread is on one of them at the return.
+    /// Lets the calling thread run only on these CPUs. The thread is on one of them at the return.
     /// `false` if the process may use none of them now.
     pub(crate) fn apply(&self) -> bool {
         // SAFETY: the mask is valid for reads of its length, otherwise as in `of`.
@@ -88,7 +88,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     (0..MAX_CPUS).filter(allowed).collect()
 }
 
-/// Puts the calling thread on `cpu` alone. Returns whether that was possible.
+/// Binds the calling thread to `cpu`. Returns whether that was possible.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
     usize::try_from(cpu).ok().and_then(CpuMask::only).is_some_and(|mask| mask.apply())
 }

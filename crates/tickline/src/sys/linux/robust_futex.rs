@@ -2,7 +2,7 @@
 //!
 //! A thread may end in the middle of its work while its memory lives on. A process exits, and a
 //! child that shares its memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`) stays; or a
-//! seccomp filter kills the thread alone. Nothing in the process runs then. But the kernel goes
+//! seccomp filter kills only the thread. Nothing in the process runs then. But the kernel goes
 //! through the thread's robust list. It writes to each futex word there that holds the thread's id
 //! (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and `handle_futex_death`).
 //!
@@ -144,7 +144,7 @@ mod tests {
         // SAFETY: the place is valid for a write, and the function takes nothing.
         let made = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::null_mut()) };
         assert_eq!(made, 0);
-        // Not joined: musl hears of a thread's end from the thread alone, and would wait for ever.
+        // Not joined: musl hears of a thread's end only from the thread, and would wait for ever.
         // SAFETY: made above.
         unsafe { libc::pthread_detach(thread) };
         let begun = std::time::Instant::now();

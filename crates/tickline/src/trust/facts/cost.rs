@@ -7,7 +7,7 @@ use tickline_core::sample::Reference;
 use crate::sys::reference::OsClock;
 
 /// A measurement of cost runs 5 batches of 16 calls, and the fastest batch counts. A batch takes
-/// 0.1 to 12 us, so an interrupt spoils one batch at most.
+/// 0.1 to 12 us, so an interrupt spoils at most one batch.
 const CALLS: u32 = 16;
 const BATCHES: u32 = 5;
 

@@ -22,7 +22,7 @@ use crate::utc::{UtcSource, UtcUnknown};
 const TRACKING: [u8; 12] = [6, 1, 0, 0, 0, 33, 0, 0, b't', b'i', b'c', b'k'];
 const TRACKING_BYTES: usize = 104;
 
-/// How finely the reply's numbers are rounded: a coefficient has 23 binary places at least.
+/// How finely the reply's numbers are rounded: a coefficient has at least 23 binary places.
 const PLACES: u32 = 22;
 
 /// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks may run if nobody steers

@@ -87,7 +87,7 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
     if child == 0 {
         let area = registered::area();
         loop {
-            // ORDERING: SeqCst: this process alone swaps the word.
+            // ORDERING: SeqCst: only this process swaps the word.
             let from = shared.word.load(Ordering::SeqCst);
             let ends = [from, from + 1];
             let (swapped, looked) = match area {

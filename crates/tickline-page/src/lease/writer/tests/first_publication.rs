@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Until it is ahead of the OS clock by 10 us at most; the line begins there.
+/// Until it is ahead of the OS clock by at most 10 us; the line begins there.
 #[test]
 fn rule_w5_a_first_line_waits_for_the_high_water() {
     let scene = Scene::published();

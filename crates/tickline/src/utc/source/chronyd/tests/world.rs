@@ -91,7 +91,7 @@ impl World {
         let error = extreme(random, self.skew + self.residual.abs());
         self.frequency = 1.0 - (1.0 + error) / (1.0 + self.oscillator) / (1.0 + self.tick);
         self.last_offset = within(random, -1e-3, 1e-3);
-        // It slews, by a twelfth at most, or steps.
+        // It slews, by at most a twelfth, or steps.
         self.slew = extreme(random, 0.083).copysign(self.ntp - self.realtime);
         if one_in(random, 20) {
             (self.realtime, self.slew, self.was_set) = (self.ntp, 0.0, true);
@@ -198,7 +198,7 @@ impl World {
         self.ticks = one_of(&mut self.random, [counted, 1e9, self.ticks]);
     }
 
-    /// The NTP clock is that of the kernel, and a correction, of which chronyd alone knows.
+    /// The NTP clock is that of the kernel, and a correction. Only chronyd knows the correction.
     fn set_clock(&mut self, by_ns: f64) {
         (self.realtime, self.ntp) = (self.realtime + by_ns, self.ntp + by_ns);
         self.was_set = true;
