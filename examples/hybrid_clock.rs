@@ -111,7 +111,7 @@ fn main() -> Result<(), UtcUnknown> {
         sent = machines[at].event(Stamp::default())?;
         if hop >= AT_ONCE {
             // Commit wait: what was done at `sent.utc` has a smaller `latest` than all that any
-            // machine does from now on. `Clock::wait_until_past` would move this mock alone.
+            // machine does from now on. `Clock::wait_until_past` would move only this mock.
             pass(&machines, machines[at].clock.time_until_past(&sent.utc)?);
         }
     }

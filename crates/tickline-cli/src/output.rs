@@ -156,7 +156,7 @@ impl Way {
     }
 }
 
-/// A temporary file in the folder of `name`, for its owner alone.
+/// A temporary file in the folder of `name`, only for its owner.
 fn beside(name: &Path) -> io::Result<NamedTempFile> {
     let folder = folder(name);
     // For a missing folder this gives the system's error; `tempfile` says "entity not found".

@@ -17,7 +17,7 @@ const MAX_COLUMNS: usize = 100;
 /// The text of a command, line by line.
 #[derive(Debug)]
 pub(crate) struct Screen {
-    /// Columns of the terminal, 20 at the least.
+    /// Columns of the terminal, at least 20.
     columns: usize,
     pub(crate) text: String,
 }

@@ -20,7 +20,7 @@ pub(crate) fn stop_flag(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
 /// Whether this process ignores a signal.
 #[cfg(unix)]
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: a `sigaction` has numbers and a pointer alone, of which zeros are valid values.
+    // SAFETY: a `sigaction` has only numbers and a pointer, and zeros are valid values of these.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: without a new action the kernel reads no memory of this process; it writes to
     // `action`, which is valid for that.

@@ -525,8 +525,8 @@ unsafe impl Platform for Context {
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {
         let mut iteration = self.iterate(ONE_LINE, control)?;
-        // Where threads close and open the gate all the time, the driver is to leave both first lines
-        // and gate alone, so it hears of neither.
+        // Where threads close and open the gate all the time, the driver must not touch first lines
+        // or the gate. So it hears of neither.
         let hides = self.world.scenario.clock.gate_ns != 0;
         if hides && matches!(iteration.outcome, Outcome::Recovered | Outcome::GateClosed) {
             iteration.outcome = Outcome::RetrySoon;

@@ -85,7 +85,7 @@ pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
 }
 
 /// Largest plausible difference between the measured and the nominal frequency, ppm. Crystals are
-/// off by 100 at most; hypervisors and firmware round to MHz.
+/// off by at most 100; hypervisors and firmware round to MHz.
 const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.

@@ -147,7 +147,7 @@ impl Document {
     }
 
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
-    /// these four exist on x86 only.
+    /// these four exist only on x86.
     pub(super) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),

@@ -213,7 +213,7 @@ mod tests {
         let original = "GRUB_TIMEOUT=5\nGRUB_CMDLINE_LINUX=\"quiet clocksource=hpet\"\n";
         std::fs::write(&file, original).unwrap();
         let run = |command: &str| {
-            // The test runs sed alone: grubby, sudo and update-grub would change this machine.
+            // The test runs only sed: grubby, sudo and update-grub would change this machine.
             let (_, command) = command.split_once("else sudo ").expect("two ways");
             let (command, _) = command.split_once(" && ").expect("two steps");
             let command = command.replace("/etc/default/grub", file.to_str().unwrap());

@@ -9,8 +9,8 @@ use crate::document::Document;
 use crate::machine::Ntp;
 use crate::words::with_unit;
 
-/// Largest lasting correction of a clock's rate, ppb: crystals are off by 100 ppm at most. A
-/// larger one comes from an NTP daemon that slews, or from a wrong frequency of the counter.
+/// Largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A larger
+/// one comes from an NTP daemon that slews, or from a wrong frequency of the counter.
 const CRYSTAL_PPB: i64 = 100_000;
 
 /// The largest correction that NTP's loop makes (`MAXFREQ`, `include/linux/timex.h`), ppb. A larger
@@ -19,8 +19,8 @@ const LOOP_PPB: i64 = 500_000;
 
 /// The largest error that the kernel claims for its clock, us (`NTP_PHASE_LIMIT`,
 /// `include/linux/timex.h`). The kernel starts with this claim. An NTP daemon sets a smaller one,
-/// which the kernel lets grow by 500 ppm. A smaller claim is therefore a daemon's, and some hours
-/// old at most.
+/// which the kernel lets grow by 500 ppm. A smaller claim is therefore a daemon's, and at most some
+/// hours old.
 const NTP_LIMIT_US: i64 = 16_000_000;
 
 /// The growth of the claim: `MAXFREQ` parts, which are 1 s in 2,000.

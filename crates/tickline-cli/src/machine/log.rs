@@ -43,7 +43,7 @@ fn whole() -> Option<String> {
     const SIZE_BUFFER: libc::c_int = 10; // SYSLOG_ACTION_SIZE_BUFFER
     // SAFETY: this asks for a size, and writes nothing.
     let size = unsafe { libc::klogctl(SIZE_BUFFER, std::ptr::null_mut(), 0) };
-    // The kernel keeps texts alone, and puts level and time in front of each line.
+    // The kernel keeps only texts, and puts level and time in front of each line.
     let size = size.saturating_mul(2);
     let mut log = vec![0_u8; usize::try_from(size).ok()?];
     // SAFETY: the memory is valid for writes of that size.

@@ -1,6 +1,6 @@
 //! Facts of Linux: the NTP state, the process's right to read the counter, the time namespace.
 //!
-//! Only [`allow_counter`] changes anything, and for this thread alone.
+//! Only [`allow_counter`] changes anything, and only for this thread.
 
 #![allow(
     unsafe_code,

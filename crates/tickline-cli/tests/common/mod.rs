@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a machine under load may take for what takes a second at most.
+/// How long a machine under load may take for work that otherwise takes at most a second.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 pub fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {

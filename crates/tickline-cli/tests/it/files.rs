@@ -23,8 +23,8 @@ fn inode(path: &Path) -> u64 {
     fs::metadata(path).expect("the file").ino()
 }
 
-/// The log was replaced by a file with the JSON alone, the text went to the lost one, and rows
-/// began at the log's beginning.
+/// A file with only the JSON replaced the log. The text went to the lost log, and rows began at the
+/// log's beginning.
 #[test]
 fn a_log_that_is_appended_to_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();

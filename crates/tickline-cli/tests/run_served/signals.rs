@@ -222,7 +222,7 @@ fn state(child: &Child) -> Option<char> {
 /// Whether the process stops, and stays so: a tracer stops it for moments.
 fn comes_to_rest(child: &Child) -> bool {
     let mut looks = 0;
-    // 10 s at least.
+    // At least 10 s.
     (0..5_000).any(|_| {
         thread::sleep(Duration::from_millis(2));
         looks = if matches!(state(child), Some('T' | 't')) { looks + 1 } else { 0 };

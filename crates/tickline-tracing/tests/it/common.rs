@@ -46,7 +46,7 @@ impl TimeSource for Hand {
     }
 }
 
-/// Runs `run` with a layer alone.
+/// Runs `run` with only one layer.
 pub fn with(layer: impl Layer<Registry> + Send + Sync, run: impl FnOnce()) {
     tracing::subscriber::with_default(registry().with(layer), run);
 }

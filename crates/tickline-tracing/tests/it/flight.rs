@@ -140,7 +140,7 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
     });
 }
 
-/// Writes the last part alone: what had ended earlier is left out.
+/// Writes only the last part: spans that had ended earlier are left out.
 #[test]
 fn the_last_moments_alone() {
     let recorder = FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests).build();

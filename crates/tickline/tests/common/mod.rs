@@ -53,7 +53,7 @@ pub(crate) fn skipped_in_an_emulator() -> bool {
     emulated
 }
 
-/// The arguments by which a test program runs the test `name` alone.
+/// The arguments by which a test program runs only the test `name`.
 pub(crate) const fn alone(name: &str) -> [&str; 4] {
     ["--exact", name, "--nocapture", "--test-threads=1"]
 }
@@ -195,7 +195,7 @@ pub(crate) fn read_in_order(clock: &Clock, last_ns: &mut u64) {
     *last_ns = now_ns;
 }
 
-/// Waits until `done`, for 20 s at most.
+/// Waits until `done`, for at most 20 s.
 #[track_caller]
 pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -8,7 +8,7 @@ use tickline::{
     Reason, State, Trust,
 };
 
-/// The gate stays closed until the next judgement. Calls for Unix time alone lead to one.
+/// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
 #[test]
 fn disabling_takes_effect_at_once_and_can_be_undone() {
     let clock = Clock::builder().driver(Driver::Reader).start().unwrap();

@@ -14,7 +14,7 @@ use crate::common::{handle, skip, until_fast};
 
 in_processes! { in_child: nobody_reads_the_counter_after_disable_with_minimal_probes }
 
-/// Where the vDSO is, and how long it is at the most, bytes.
+/// Where the vDSO is, and its greatest length, bytes.
 static VDSO: AtomicUsize = AtomicUsize::new(0);
 const VDSO_BYTES: usize = 4 << 12;
 
@@ -30,7 +30,7 @@ extern "C" fn stand_in(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut li
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
     let place = |register: libc::c_int| usize::try_from(register).unwrap_or(0);
     let at = usize::try_from(registers[place(libc::REG_RIP)]).unwrap_or(0);
-    // SAFETY: an instruction is there, of two bytes at the least.
+    // SAFETY: an instruction of at least two bytes is there.
     let code = unsafe { (at as *const [u8; 2]).read_unaligned() };
     let bytes = match code {
         [0x0f, 0x31] => 2, // rdtsc

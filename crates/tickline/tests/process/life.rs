@@ -56,7 +56,7 @@ fn open_descriptors() -> usize {
 }
 
 fn is_open(descriptor: i32) -> bool {
-    // SAFETY: asks for flags only.
+    // SAFETY: asks only for flags.
     unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
 }
 

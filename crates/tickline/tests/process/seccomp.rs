@@ -144,7 +144,7 @@ fn minimal_probes_live_under_a_filter_that_kills() {
     }
 }
 
-/// The reader and the manual driver need the two calls alone: neither memory nor a futex.
+/// The reader and the manual driver need only the two calls: neither memory nor a futex.
 fn without_a_thread_the_list_is_two_calls() {
     under_a_filter(None, || {
         let settings = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader);

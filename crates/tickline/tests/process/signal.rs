@@ -16,7 +16,7 @@ in_processes! { in_child:
     handlers_may_interrupt_every_other_call,
 }
 
-/// Whether the allocator reads the clock: in its own test only.
+/// Whether the allocator reads the clock: only in its own test.
 static READS: AtomicBool = AtomicBool::new(false);
 
 /// How often it did.

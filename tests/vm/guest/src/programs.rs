@@ -23,7 +23,7 @@ use load::{Load, Measured, Mode, NATIVE, PRELOAD, Program, RUN};
 /// twice at each system call.
 const COUNTED_CALLS: u64 = 300;
 
-/// How often a program is measured, and how often its system calls are counted at most. On a busy
+/// How often a program is measured, and the most times that its system calls are counted. On a busy
 /// host programs are slow and the server is late, so the smallest result counts.
 const TIMES: u32 = 5;
 

@@ -43,7 +43,7 @@ pub(crate) fn unmount(place: &CStr) -> io::Result<()> {
 /// Makes a program start without the right to read the counter.
 pub(crate) fn without_counter(command: &mut Command) -> &mut Command {
     let deny = || {
-        // SAFETY: changes this process's own right only.
+        // SAFETY: changes only this process's own right.
         check(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) })
     };
     // SAFETY: between fork and exec the child makes only a system call.
