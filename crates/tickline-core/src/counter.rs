@@ -112,6 +112,8 @@ mod tests {
         // A migration in between makes them differ, but not a thousand times.
         let same = (0..1_000).filter(|_| rdtscp.read().1 == rdpid.read()).count();
         assert!(same > 0);
+        let counter = HardwareCpuCounter::detect().expect("rdtscp");
+        assert!((0..1_000).any(|_| CpuCounter::now(&counter).is_some()), "moved at each read");
     }
 
     #[test]

@@ -110,7 +110,7 @@ mod single {
         }
     }
 
-    impl<T: Copy + PartialEq> Plain<T> {
+    impl<T: Copy + PartialOrd> Plain<T> {
         pub(crate) const fn new(value: T) -> Self {
             Self(Cell::new(value))
         }
@@ -122,6 +122,10 @@ mod single {
         }
         pub(crate) fn swap(&self, value: T, _: Ordering) -> T {
             self.0.replace(value)
+        }
+        pub(crate) fn fetch_max(&self, value: T, _: Ordering) -> T {
+            let found = self.0.get();
+            self.0.replace(if value > found { value } else { found })
         }
         pub(crate) fn compare_exchange(&self, current: T, new: T, _: Ordering, _: Ordering) -> Result<T, T> {
             let found = self.0.get();

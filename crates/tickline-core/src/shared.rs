@@ -6,6 +6,7 @@
 
 use crate::cell::{LineCell, StateCell, WindowedLine};
 use crate::counter::Counter;
+use crate::primitive::AtomicI64;
 use crate::sample::{Point, Reference};
 use crate::state::{Phase, is_supported};
 use crate::units::ticks_between;
@@ -30,13 +31,15 @@ pub struct SharedClock<S = LineCell> {
     pub cell: S,
     pub(crate) figures: AtomicFigures,
     pub(crate) events: Events,
+    /// The latest time of the reference that has vouched for a line past its window, ns.
+    vouched_ns: AtomicI64,
 }
 
 impl<S> SharedClock<S> {
     /// A clock that has no line yet, around `cell`.
     #[must_use]
     pub const fn new(cell: S) -> Self {
-        Self { cell, figures: AtomicFigures::new(), events: Events::new() }
+        Self { cell, figures: AtomicFigures::new(), events: Events::new(), vouched_ns: AtomicI64::new(0) }
     }
 
     /// What the control loop last found.

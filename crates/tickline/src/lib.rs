@@ -125,7 +125,7 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`UnixTime`] and [`Instant`], as numbers of ns |
 //! | `mock` | a clock for tests; readings without a `Clock`, such as `Instant::now`, then test a flag first |
 //! | `tokio` | a mock that follows tokio's clock, which tests can pause |
-//! | `utc` | [`Clock::utc`]: the earliest and the latest time that UTC can be, by clock-bound, chronyd or the kernel (Linux) |
+//! | `utc` | `Clock::utc`: the earliest and the latest time that UTC can be, by clock-bound, chronyd or the kernel (Linux) |
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` publishes; `page::Publisher` publishes one. On other systems `open_page` fails |
 
 mod arithmetic;

@@ -62,6 +62,7 @@
 //! Rejected: a second word for the kind of lines. Between the changes of the two words a gate may
 //! close, or a reader may begin an iteration that was judged for the other kind.
 
+use crate::control::INTERVAL_RANGE_NS;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
 mod callers;
@@ -198,7 +199,12 @@ impl GateKeeper {
             Stage::Unjudged => true,
             // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
             // one that stored it.
-            Stage::Open | Stage::Waiting => now_ns >= self.due_ns.load(Ordering::Relaxed),
+            Stage::Open | Stage::Waiting => {
+                let left_ns = self.due_ns.load(Ordering::Relaxed).saturating_sub(now_ns);
+                // Nothing is due later than the longest interval from now, unless a fork has moved
+                // the process into a time namespace whose clock is behind.
+                left_ns <= 0 || left_ns.unsigned_abs() > *INTERVAL_RANGE_NS.end()
+            }
             Stage::Closed | Stage::Disabled => false,
         }
     }

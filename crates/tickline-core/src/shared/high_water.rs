@@ -11,12 +11,12 @@
 //! suspends the counter runs on and the reference stands still. Readings may then run ahead of the
 //! reference, to the end of the window. Past the window every reading takes the slow path, which
 //! asks the reference. The line counts only for ticks that the counter can have reached by the time
-//! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases,
-//! unless a fork moves the process into a time namespace whose clock is behind. The mark is then
-//! the end of the validity. So the thread that retires the line can ask the reference again. It
-//! then knows a tick that no reading has passed: the later one of the window's end and the last
-//! tick for which the reference vouches now. Suspends, resets, slews and steps in between do not
-//! change that.
+//! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases. So
+//! the thread that retires the line can ask the reference again. It then knows a tick that no
+//! reading has passed: the later one of the window's end and the last tick for which the reference
+//! vouches now. Suspends, resets, slews and steps in between do not change that. A fork may move
+//! the process into a time namespace whose clock is behind. The clock therefore keeps the latest
+//! time that has vouched for a tick.
 //!
 //! A counter may go back without a suspend: a machine was restored, or a thread was moved to
 //! another CPU's counter. Such a counter has a tighter upper limit. It cannot have come further
@@ -51,6 +51,7 @@ use super::SharedClock;
 use crate::cell::{Evidence, StateCell, WindowedLine};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
+use crate::primitive::Ordering;
 use crate::sample::{MAX_KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
 use crate::units::{NS_PER_S, ticks_between, ticks_since};
 
@@ -139,7 +140,12 @@ impl<S: StateCell> SharedClock<S> {
             let reference_ns = reference.monotonic_ns();
             let (evidence, slowest) = self.evidence(line);
             let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
-            ticks_between(ticks, vouched) < 0
+            let vouches = ticks_between(ticks, vouched) >= 0;
+            if vouches {
+                // ORDERING: Relaxed, for a forked child, which has a copy of what its parent stored.
+                self.vouched_ns.fetch_max(reference_ns, Ordering::Relaxed);
+            }
+            !vouches
         }
     }
 
@@ -166,13 +172,10 @@ impl<S: StateCell> SharedClock<S> {
             let (evidence, slowest) = self.evidence(line);
             let unsuspended =
                 ticks_between(line.start_ticks, ticks) < 0 && was_not_suspended(&evidence, reference);
-            let reference_ns = reference.monotonic_ns();
+            // ORDERING: Relaxed, as in `no_longer_counts`.
+            let reference_ns = reference.monotonic_ns().max(self.vouched_ns.load(Ordering::Relaxed));
             let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
-            // A reference below the sample is another clock, which does not know what the first one
-            // has vouched for.
-            if reference_ns >= evidence.proven.ns {
-                last = last.min(ticks_since(line.start_ticks, vouched).max(line.window_ticks));
-            }
+            last = last.min(ticks_since(line.start_ticks, vouched).max(line.window_ticks));
             if unsuspended {
                 // The newest point, unless it is from before the reset.
                 let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);
