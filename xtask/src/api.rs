@@ -11,7 +11,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let is_write = match arguments {
         [] => false,
         ["--write"] => true,
-        _ => return Err("usage: cargo xtask api [--write]".into()),
+        _ => return Err("takes --write or nothing".into()),
     };
     let mut code = 0;
     for name in PUBLISHED.iter().filter(|name| **name != "tickline-cli") {

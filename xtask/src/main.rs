@@ -18,7 +18,7 @@ mod vm;
 
 use std::process::ExitCode;
 
-// Parsed without clap: the arguments are fewer than twenty patterns, fewer lines than their declarations.
+// Without clap: these patterns are fewer lines than clap's declarations would be.
 const HELP: &str = include_str!("../help.txt");
 
 fn main() -> ExitCode {

@@ -4,8 +4,7 @@
 //! (`machine`) -> a document (`document`) -> findings (`diagnose`) -> output (`output`): the same
 //! document as text, JSON or HTML.
 //!
-//! What several of these share stand in files that import nothing of the others: `exit`,
-//! `cpu_list`.
+//! Two files that several of these use import none of the others: `exit`, `cpu_list`.
 
 #![deny(unsafe_code)]
 

@@ -94,8 +94,8 @@
 //!
 //! # Stability
 //!
-//! The documented items follow semantic versioning. The hidden items may change with every minor
-//! version. They are public for two crates: `tickline` drives its clocks through them, and the
+//! The documented items follow semantic versioning. The hidden items may change with every
+//! release. They are public for two crates: `tickline` drives its clocks through them, and the
 //! simulator has its own cell. `cargo doc --document-hidden-items` shows them.
 
 #![cfg_attr(not(any(test, loom)), no_std)]

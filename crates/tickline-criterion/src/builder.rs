@@ -1,5 +1,6 @@
 //! Settings for a [`CounterTime`].
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::time::{CounterTime, Settings};
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// A shorter time gives no rate; a minute is more than any machine needs.
-const SETTLE_RANGE: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(60));
+const SETTLE_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(60);
 
 /// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
 ///
@@ -106,8 +107,9 @@ impl CounterTimeBuilder {
     }
 
     /// Makes a clock, waits for its rate, and measures what a pair of readings costs. With `--list`
-    /// among the program's arguments it does none of this, and returns the OS clock: there is
-    /// nothing to measure.
+    /// among the program's arguments there is nothing to measure: it does none of this, and the OS
+    /// clock measures. [`CounterTime::fallback_reason`] is then
+    /// [`ListMode`](crate::ErrorKind::ListMode).
     ///
     /// With `--include-disturbed` among them, this process starts the program again without that
     /// argument, which criterion would refuse, and exits when the new process does.
@@ -121,8 +123,8 @@ impl CounterTimeBuilder {
     /// - [`OutOfRange`](crate::ErrorKind::OutOfRange) if `settle` is outside its limits.
     /// - [`Clock`](crate::ErrorKind::Clock) if the clock cannot be made.
     pub fn start(self) -> Result<CounterTime, Error> {
-        let (least, most) = SETTLE_RANGE;
-        if !(least..=most).contains(&self.settle) {
+        if !SETTLE_RANGE.contains(&self.settle) {
+            let (least, most) = SETTLE_RANGE.into_inner();
             let message = format!("settle of {:?} is outside {least:?} to {most:?}", self.settle);
             return Err(Error::new(ErrorKind::OutOfRange, message));
         }

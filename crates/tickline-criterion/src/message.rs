@@ -1,4 +1,5 @@
-//! The messages on the standard error stream.
+//! What is printed: results on the standard output, and everything else on the standard error
+//! stream.
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -184,32 +184,32 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Asks the writer to write what was recorded before, and waits for that, at most `patience`.
+    /// Asks the writer to write what was recorded before, and waits for that, at most `timeout`.
     /// Returns whether it is written.
     #[must_use = "after false the trace is not complete"]
-    pub fn flush(&self, patience: Duration) -> bool {
+    pub fn flush(&self, timeout: Duration) -> bool {
         let number = self.requests.ask();
         self.writer.unpark();
-        self.wait(number, patience)
+        self.wait(number, timeout)
     }
 
     /// The same as [`flush`](Self::flush), for the handler of a signal. The calling thread only
     /// changes an atomic, reads the clock, and sleeps, while the writer's thread works. It does not
     /// wake the writer, which may take as long as [`Builder::flush_every`] to notice. The
     /// interrupted thread may hold a lock that the writer needs, such as the allocator's. The call
-    /// then waits in vain, but no longer than `patience`.
+    /// then waits in vain, but no longer than `timeout`.
     #[must_use = "after false the trace is not complete"]
-    pub fn flush_in_signal_handler(&self, patience: Duration) -> bool {
-        self.wait(self.requests.ask(), patience)
+    pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
+        self.wait(self.requests.ask(), timeout)
     }
 
-    fn wait(&self, number: u64, patience: Duration) -> bool {
+    fn wait(&self, number: u64, timeout: Duration) -> bool {
         if process::id() != self.process {
             return false;
         }
         let start = Instant::now();
         while !self.requests.is_done(number) {
-            if start.elapsed() >= patience {
+            if start.elapsed() >= timeout {
                 return false;
             }
             thread::sleep(Duration::from_micros(100));

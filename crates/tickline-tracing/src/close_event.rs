@@ -31,7 +31,7 @@ use crate::timing::SpanTimes;
 pub struct CloseEvents {
     /// The subscriber of the layer. The thread that closes a span may have another default
     /// subscriber.
-    home: OnceLock<WeakDispatch>,
+    dispatch: OnceLock<WeakDispatch>,
 }
 
 impl CloseEvents {
@@ -44,7 +44,7 @@ impl CloseEvents {
 impl Sink for CloseEvents {
     fn attached(&self, dispatch: &Dispatch) {
         // The first subscriber stays: a layer is for one subscriber.
-        let _ = self.home.set(dispatch.downgrade());
+        let _ = self.dispatch.set(dispatch.downgrade());
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
@@ -66,8 +66,8 @@ impl Sink for CloseEvents {
                     dispatch.event(&event);
                 }
             };
-            match self.home.get() {
-                Some(home) => home.upgrade().iter().for_each(send),
+            match self.dispatch.get() {
+                Some(dispatch) => dispatch.upgrade().iter().for_each(send),
                 // Reloading has put the layer in, without calling `on_register_dispatch`.
                 None => dispatcher::get_default(send),
             }

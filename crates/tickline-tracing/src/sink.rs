@@ -21,8 +21,8 @@ use crate::timing::SpanTimes;
 /// read side again. If another thread has begun to reload in between, both wait for each other for
 /// ever. To avoid that, reload a filter around the layer, which holds no lock, or use callbacks
 /// that make neither events nor spans.
-// All times are ns of `CLOCK_MONOTONIC`. Other crates cannot implement it: `closed` has to be there,
-// and they cannot name the type of a span.
+// All times are ns of `CLOCK_MONOTONIC`. Other crates cannot implement this trait: `closed` is
+// required, and they cannot name the type `Span` of its argument.
 pub trait Sink: fmt::Debug + Send + Sync + 'static {
     /// The sink became one of a layer that keeps its open spans in this table.
     #[doc(hidden)]

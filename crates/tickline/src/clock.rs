@@ -12,8 +12,6 @@ use tickline_core::sample::Timescale;
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;
 use crate::instant::Instant;
-#[cfg(all(feature = "page", not(all(target_os = "linux", not(miri)))))]
-use crate::options::Probes;
 use crate::options::{Driver, Settings};
 use crate::reading::Reading;
 use crate::status::Status;
@@ -33,7 +31,7 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// A calibrated clock. [`Clock::global`] is the one behind [`Instant`](crate::Instant) and the free
 /// functions; [`Clock::builder`] makes others. Clones are the same clock.
 ///
-/// A reading never fails, blocks, allocates or panics, and a signal handler may make one. Dropping
+/// A reading never fails, blocks, allocates or panics, and a signal handler may take one. Dropping
 /// the last clone of a clock other than the global one stops and joins its thread.
 ///
 /// ```
@@ -287,14 +285,14 @@ impl Default for Clock {
     }
 }
 
-#[cfg(all(feature = "page", not(all(target_os = "linux", not(miri)))))]
+#[cfg(all(feature = "page", any(not(target_os = "linux"), miri)))]
 impl Clock {
     /// On Linux, a clock that reads the time from the page at `path`.
     ///
     /// # Errors
     ///
     /// [`Page`](crate::ErrorKind::Page): this is not Linux.
-    pub fn open_page(_: impl AsRef<std::path::Path>, _: Probes) -> Result<Self, Error> {
+    pub fn open_page(_: impl AsRef<std::path::Path>, _: crate::options::Probes) -> Result<Self, Error> {
         Err(Error::page("pages need Linux"))
     }
 }

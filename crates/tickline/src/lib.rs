@@ -51,7 +51,7 @@
 //!
 //! # Guarantees
 //!
-//! - A reading never fails, blocks, allocates or panics. A signal handler may make one, even the
+//! - A reading never fails, blocks, allocates or panics. A signal handler may take one, even the
 //!   first of the process, and call [`Clock::maintain`]. Each takes at most 2 KiB of stack on top
 //!   of the kernel's signal frame, 4 KiB without optimisation. The figure includes tickline, libc
 //!   and the vDSO, on Linux, in a program whose symbols are bound when it starts, as rustc's are by
@@ -87,7 +87,8 @@
 //! - reading it takes no longer than asking the OS (at most a tenth longer, if Unix time gains
 //!   more);
 //! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
-//!   or `riscv_clocksource` on RISC-V);
+//!   or `riscv_clocksource` on RISC-V), or a comparison of the CPUs' counters decides instead, see
+//!   below;
 //! - no comparison has found the CPUs' counters unsynchronised, or each CPU has a line of its own.
 //!
 //! A kernel may keep time with something else although it has not rejected the counter. Some
@@ -95,7 +96,8 @@
 //! all CPUs, and the result decides ([`Trust`]). The environment variable `TICKLINE=off`, set when
 //! the process starts ([`Environment`]), and [`Clock::disable`] switch the counter off.
 //!
-//! Otherwise readings use the OS clock, and take some 10 ns longer than a call of it. On a system
+//! Where the counter is not used, readings come from the OS clock, and take some 10 ns longer than a
+//! call of it. On a system
 //! without any clock the state is [`State::Unavailable`], and readings are 0. Under Miri readings
 //! use the clocks of std.
 //!

@@ -40,7 +40,7 @@ pub enum State {
 }
 
 impl State {
-    /// A stable name, for programs: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`.
+    /// A stable code: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {

@@ -72,9 +72,33 @@ impl UnixTime {
     /// Beyond 18,446,744,073 s, in the year 2554; in a `const`, that does not compile.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
-        match seconds.checked_mul(NS_PER_S) {
+        Self::from_units(seconds, NS_PER_S, "a Unix time beyond the limit of 18446744073 s")
+    }
+
+    /// The time `millis` milliseconds after 1970.
+    ///
+    /// # Panics
+    ///
+    /// Beyond 18,446,744,073,709 ms, in the year 2554; in a `const`, that does not compile.
+    #[must_use]
+    pub const fn from_millis(millis: u64) -> Self {
+        Self::from_units(millis, 1_000_000, "a Unix time beyond the limit of 18446744073709 ms")
+    }
+
+    /// The time `micros` microseconds after 1970.
+    ///
+    /// # Panics
+    ///
+    /// Beyond 18,446,744,073,709,551 us, in the year 2554; in a `const`, that does not compile.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self::from_units(micros, 1_000, "a Unix time beyond the limit of 18446744073709551 us")
+    }
+
+    const fn from_units(units: u64, ns: u64, too_late: &'static str) -> Self {
+        match units.checked_mul(ns) {
             Some(ns) => Self { ns },
-            None => panic!("a Unix time beyond the limit of 18446744073 s"),
+            None => panic!("{}", too_late),
         }
     }
 

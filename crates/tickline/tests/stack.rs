@@ -8,7 +8,7 @@
 //!
 //! A signal handler may have a stack of 8 KiB (std gives threads such an alternate stack). The
 //! kernel's frame takes up to 3.3 KiB of it. So a call takes at most 2 KiB, 4 without optimisation.
-//! The largest ones of `tests/stack.rs`, which paints an alternate stack, in bytes:
+//! The largest uses measured here, by painting an alternate stack, in bytes:
 //!
 //! | call | x86_64, release | debug, Rust 1.88 |
 //! |---|---|---|

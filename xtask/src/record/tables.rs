@@ -166,7 +166,7 @@ pub(super) fn clocks(records: &[Record]) -> String {
         }
     }
     titles.extend(["first call", "process start to first reading", "drift, ppb"].map(str::to_owned));
-    titles.extend([format!("offset changed in {watched_s} s"), "backward steps, per million".into()]);
+    titles.extend([format!("offset changed in at most {watched_s} s"), "backward steps, per million".into()]);
     let mut table = table_head(&titles.join(" | "));
     for (group, title) in GROUPS {
         let of_group = clocks.iter().filter(|(_, of)| *of == group);
@@ -224,7 +224,7 @@ pub(super) fn tickline(records: &[Record]) -> String {
             watched_s = watched_s.max(number(run, "watched_s").unwrap_or(0.0));
         }
     }
-    let mut block = table_head(&format!("{watched_s} s each | {}", titles.join(" | ")));
+    let mut block = table_head(&format!("at most {watched_s} s each | {}", titles.join(" | ")));
     block += &line("readings, each between two calls of `clock_gettime`", &runs, |run| {
         number(run, "readings").map(count)
     });

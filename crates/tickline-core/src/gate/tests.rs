@@ -6,7 +6,7 @@ use crate::comparison::Difference;
 use crate::shared::SharedClock;
 use toml::{Table, Value};
 
-const IN_STEP: CounterComparison = CounterComparison::Synchronised { cpus: 8 };
+const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised { cpus: 8 };
 
 /// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
 const WARPED: CounterComparison = CounterComparison::Unsynchronised {
@@ -72,7 +72,7 @@ fn every_situation_leads_to_its_verdicts() {
             });
             codes.extend(expected);
             let after = match (machine.get("warped"), machine.get("comparable")) {
-                (None, None) => IN_STEP,
+                (None, None) => SYNCHRONISED,
                 (Some(_), _) => WARPED,
                 (None, Some(_)) => CounterComparison::Impossible,
             };
@@ -83,7 +83,7 @@ fn every_situation_leads_to_its_verdicts() {
                 (reason(CounterComparison::Pending), reason(CounterComparison::Impossible));
             assert_eq!(pending.is_some(), impossible.is_some(), "{story}");
             // There is nothing from which a single CPU could differ.
-            assert_eq!(reason(CounterComparison::Single), reason(IN_STEP), "{story}");
+            assert_eq!(reason(CounterComparison::Single), reason(SYNCHRONISED), "{story}");
             let unix = machine.get("unix").map_or("open", |word| word.as_str().unwrap());
             let unix_by_os = verdicts(after).into_iter().find(|verdict| verdict.gate == Gate::UnixCost);
             assert_eq!(code(unix_by_os.and_then(|verdict| verdict.closed_by)), unix, "{story}");

@@ -87,7 +87,13 @@ proptest! {
     #[test]
     fn units_there_and_back(ns in any::<u64>()) {
         let time = UnixTime::from_nanos(ns);
-        prop_assert_eq!(UnixTime::from_secs(time.as_secs()).as_nanos(), ns - ns % 1_000_000_000);
+        let whole = [
+            UnixTime::from_secs(time.as_secs()),
+            UnixTime::from_millis(time.as_millis()),
+            UnixTime::from_micros(time.as_micros()),
+        ];
+        let units_ns = [1_000_000_000, 1_000_000, 1_000];
+        prop_assert_eq!(whole.map(UnixTime::as_nanos), units_ns.map(|unit_ns| ns - ns % unit_ns));
         prop_assert_eq!((time.as_millis(), time.as_micros()), (ns / 1_000_000, ns / 1_000));
     }
 
