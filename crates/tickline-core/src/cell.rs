@@ -104,6 +104,8 @@ pub struct Bounds {
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
     pub unix_bound_ns: u64,
+    /// The reference's resolution, ns: what it shows may be behind `lower` by this. 0 from a slot.
+    pub(crate) resolution_ns: i64,
     /// By how much the base of `lower` was rounded down, so that later arithmetic does not round
     /// the bound twice. 0 from a slot.
     pub(crate) lower_rounding: FixedNs,
@@ -146,7 +148,7 @@ impl Bounds {
 /// What a line rests on, for the thread that retires it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Evidence {
-    /// A point below the reference, which the newest sample proves.
+    /// A point below what the reference shows, as the newest sample proves.
     pub(crate) proven: Point,
     /// How long the machine had been suspended before the samples, ns; `None` where the reference
     /// does not say.
@@ -320,7 +322,7 @@ impl SlotView<'_> {
         words.upper_slope.store(bounds.upper.slope.bits, order);
         words.unix_bound_ns.store(bounds.unix_bound_ns, order);
         words.proven_ticks.store(bounds.lower.start_ticks, order);
-        words.proven_ns.store(bounds.lower.base_ns, order);
+        words.proven_ns.store(bounds.lower.base_ns.saturating_sub(bounds.resolution_ns), order);
         words.suspended_ns.store(suspended_ns.unwrap_or(UNKNOWN), order);
     }
 }

@@ -82,6 +82,7 @@ pub(crate) struct Machine {
     pub(crate) steering_ppb: Cell<Option<i64>>,
     /// How long a read of the reference takes before and after the moment whose time it returns.
     pub(crate) reference_ticks: Cell<(u64, u64)>,
+    pub(crate) reference_step_ns: Cell<i64>,
 }
 
 /// How long a read of the counter takes.
@@ -100,6 +101,7 @@ impl Machine {
             suspends_ticks: Cell::new(0),
             steering_ppb: Cell::new(None),
             reference_ticks: Cell::new((10, 10)),
+            reference_step_ns: Cell::new(1),
         })
     }
 
@@ -162,7 +164,7 @@ impl Reference for Machine {
         self.pass(before);
         let truth = self.truth_ns();
         self.pass(after);
-        truth
+        truth - truth % self.reference_step_ns.get()
     }
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns() + 1_000_000_000_000

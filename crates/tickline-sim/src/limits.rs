@@ -131,11 +131,12 @@ impl Limits {
         let skew_ns = if is_skewed { ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS } else { 0 };
         // Two brackets: half a bracket at each end of the shortest baseline, and as much again by
         // extrapolation. A stale value is worse than a bracket of the same length, because the
-        // bounds of the samples do not include it.
+        // bounds of the samples do not include it. The reference shows up to its resolution less
+        // than its time.
         let bracket_ns = longest_bracket_ns(scenario);
         let read_ns = 4 * bracket_ns
             + 12 * machine.stale_ns
-            + 2 * machine.resolution_ns
+            + 3 * machine.resolution_ns
             + 2 * ticks_ns(machine.counter_resolution_ticks);
         // A high-water mark is the old line's time 5 us later. The next line starts there, 5 us
         // before its publication.
@@ -172,15 +173,17 @@ impl Limits {
             // Readers that read rarely start no line. The lead-in of a line covers a skew of 5 us.
             // With more skew, a reader on the slower CPU finds each new line's start ahead of its
             // counter. The reader takes this for a reset, and retires the line.
-            recovery_ns: if scenario.clock.per_cpu {
-                // If the thread can't be on a CPU, it comes back an interval later, and may first
-                // stay on each of the others.
-                2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
-            } else if scenario.clock.driver == Driver::Thread && is_led_in {
-                interval_ns + 20_000_000
-            } else {
-                u64::MAX / 1_000_000
-            },
+            // The slope of a first line is known to 2e-3, so a coarse reference has to move often.
+            recovery_ns: 1_000 * machine.resolution_ns
+                + if scenario.clock.per_cpu {
+                    // If the thread can't be on a CPU, it comes back an interval later, and may first
+                    // stay on each of the others.
+                    2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
+                } else if scenario.clock.driver == Driver::Thread && is_led_in {
+                    interval_ns + 20_000_000
+                } else {
+                    u64::MAX / 1_000_000
+                },
             unix_ns: 4 * (bracket_ns + machine.resolution_ns) + 20,
         }
     }

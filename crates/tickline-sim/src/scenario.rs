@@ -49,7 +49,7 @@ pub struct Machine {
     /// Whether the kernel keeps time with the same counter. The reference then moves with the
     /// counter's steps. Not with skew.
     pub same_counter: bool,
-    /// The resolution of the reference, ns: 1 to 1,000.
+    /// The resolution of the reference, ns: 1 to 4,000,000, that of jiffies at 250 Hz.
     pub resolution_ns: u64,
     /// Some callers of the reference get a value that is up to this old, ns: 0 to 10,000. As with
     /// Linux' `read_hpet`, values never decrease. Not with the same counter.
@@ -276,7 +276,7 @@ impl Scenario {
                 counter_origin: pick(rng, &[0, 1 << 40, u64::MAX - counter_hz, anywhere]),
                 skew_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
                 same_counter,
-                resolution_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279]) },
+                resolution_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279, 4_000_000]) },
                 stale_ns: if same_counter { 0 } else { pick(rng, &[0, 0, 100, 1_000]) },
                 reference_origin_ns: pick(rng, &[0, 1_000, 1 << 40, 1 << 55]),
                 rate_ppb: rng.i64(-300_000..=300_000),

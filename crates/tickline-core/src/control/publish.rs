@@ -78,6 +78,7 @@ impl Control {
         let fastest = plan.target.slope.adjusted_ppb(i64::from(max_drift_ppb));
         let unseen = fastest.over(self.config.resolutions.counter_ticks.cast_signed());
         plan.bounds = self.stability.history.bounds(plan.target.slope, max_drift_ppb, dither, unseen)?;
+        plan.bounds.resolution_ns = self.config.resolutions.reference_ns;
         (plan.bounds.unix_offset_ns, plan.bounds.unix_bound_ns) = self.unix.offset();
         Some(())
     }
@@ -140,9 +141,10 @@ impl Control {
         self.next_line(old, &steer(old, at_ticks, target, window), at_ticks, window).map(|_| ())
     }
 
-    /// The newest sample's point below the reference.
+    /// The newest sample's point below what the reference shows.
     fn newest_lower_point(&self) -> Option<Point> {
-        self.stability.history.samples().last().map(|sample| sample.lower)
+        let Point { ticks, ns } = self.stability.history.samples().last()?.lower;
+        Some(Point { ticks, ns: ns.saturating_sub(self.config.resolutions.reference_ns) })
     }
 
     /// Rule 2: replaces a line by the planned one.

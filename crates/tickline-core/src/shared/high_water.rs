@@ -20,7 +20,8 @@
 //!
 //! A counter may go back without a suspend: a machine was restored, or a thread was moved to
 //! another CPU's counter. Such a counter has a tighter upper limit. It cannot have come further
-//! than the reference did at the kernel's slowest rate.
+//! than the reference did at the kernel's slowest rate. A reference that moves in steps, as jiffies
+//! do, may have come further than it shows, by its resolution.
 //!
 //! References: Linux `kernel/time/ntp.c`, `include/linux/timex.h`, `kernel/time/timekeeping.c`
 //! (`timekeeping_resume`).

@@ -114,11 +114,7 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
         gate.keeper.enable();
         assert_eq!(gate.keeper.lines(), Some(lines));
         assert!(gate.judge_if_due(0, || panic!("judged already")));
-        assert_eq!(
-            gate.keeper.judge_if_due(|| 0, &gate, |_| None),
-            None,
-            "the next holder of the lock judges"
-        );
+        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| None), None, "the lock's next holder judges");
         let judge = |_| {
             assert_eq!(gate.keeper.lines(), Some(lines));
             (0..2).for_each(|_| gate.keeper.enable());

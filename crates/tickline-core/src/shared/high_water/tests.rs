@@ -12,13 +12,8 @@ use crate::testing::{HookedClock, Machine, interrupted, is_replacing, new_clock,
 fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
     // If the reference says nothing when the line is made, or when it ends, there may have been a
     // suspend.
-    for (tells, tells_later, resets) in [
-        (true, true, false),
-        (true, true, true),
-        (true, false, true),
-        (false, true, true),
-        (false, false, true),
-    ] {
+    for case in 0..8 {
+        let [tells, tells_later, resets] = [1, 2, 4].map(|bit| case & bit == 0);
         let machine = Machine::new();
         let (clock, mut control) = new_clock(machine);
         machine.tells_suspends.set(tells);
@@ -117,4 +112,23 @@ fn rule_12_a_reference_that_went_back_does_not_lower_the_mark() {
         let next = clock.slow().ns;
         assert!(next >= last.ns, "{back_ns}: {} ns back", last.ns - next);
     }
+}
+
+/// Rule 5: the counter came further than a reference of 250 Hz shows. A reset would otherwise leave
+/// a mark that is too low by up to a step of that reference.
+#[test]
+fn rule_5_a_coarse_reference_does_not_limit_the_mark_after_a_reset() {
+    const STEP_NS: i64 = 4_000_000;
+    let machine = Machine::new();
+    machine.reference_step_ns.set(STEP_NS);
+    let (clock, mut control) = new_clock(machine);
+    control.config.resolutions.reference_ns = STEP_NS;
+    clock.settle(&mut control);
+    _ = clock.maintain(&mut control);
+    machine.pass(STEP_NS.unsigned_abs() / 4);
+    let line = clock.by_line().expect("a line");
+    machine.reset_counter();
+    let next = clock.slow().ns;
+    assert!(next >= line, "{} ns back", line - next);
+    assert!(next < line + 3 * STEP_NS, "{} ns ahead", next - line);
 }
