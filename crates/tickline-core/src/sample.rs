@@ -214,19 +214,18 @@ pub(crate) fn burst(
     size: BurstSize,
     slope: Option<Slope>,
 ) -> Option<Sample> {
-    let (mut best, mut start_ticks) = (None, None);
+    let (mut best, mut start_ticks, mut left) = (None, None, size.min_brackets);
     let mut read = ReadTime::new(resolutions.same_counter_ticks);
-    for bracket in 0..size.max_brackets {
+    for _ in 0..size.max_brackets {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
         let start_ticks = *start_ticks.get_or_insert(before_ticks);
         let Some(sample) = Sample::of(before_ticks, reference_ns, after_ticks, resolutions) else { continue };
-        fold(&mut best, &sample, slope);
+        let best = best.get_or_insert(sample);
+        left = if tighten(best, &sample, slope) { left.saturating_sub(1) } else { size.min_brackets };
         let is_long = after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
-        if bracket.saturating_add(1) >= size.min_brackets
-            && (is_long || read.is_enough(&best, slope, size.wanted_width))
-        {
+        if left == 0 && (is_long || read.is_enough(best, slope, size.wanted_width)) {
             break;
         }
     }
@@ -234,12 +233,6 @@ pub(crate) fn burst(
         read.ordered(counter);
     }
     best.map(|sample| read.narrowed(sample, slope))
-}
-
-/// Makes `best` as narrow as `sample` shows it to be. Not a part of [`burst`], whose frame would
-/// hold the copies.
-fn fold(best: &mut Option<Sample>, sample: &Sample, slope: Option<Slope>) {
-    *best = Some(best.as_ref().map_or(*sample, |best| tighter(best, sample, slope)));
 }
 
 /// The shortest time that an ordered read of the counter takes.
@@ -254,21 +247,21 @@ fn fold(best: &mut Option<Sample>, sample: &Sample, slope: Option<Slope>) {
 struct ReadTime {
     /// The shortest time between two reads in a row, ticks.
     min_ticks: u64,
-    /// Twice the counter's resolution, ticks; `None` where the reference does not read this
-    /// counter.
-    hidden_ticks: Option<u64>,
+    /// Twice the counter's resolution, ticks. The largest number where the reference does not read
+    /// this counter, so that nothing is left to subtract.
+    hidden_ticks: u64,
 }
 
 impl ReadTime {
     const fn new(same_counter_ticks: u64) -> Self {
         let hidden_ticks =
-            if same_counter_ticks == 0 { None } else { Some(same_counter_ticks.saturating_mul(2)) };
+            if same_counter_ticks == 0 { u64::MAX } else { same_counter_ticks.saturating_mul(2) };
         Self { min_ticks: u64::MAX, hidden_ticks }
     }
 
     /// Whether there may be time to subtract.
     fn is_of_use(&self) -> bool {
-        self.hidden_ticks.is_some_and(|hidden_ticks| self.min_ticks > hidden_ticks)
+        self.min_ticks > self.hidden_ticks
     }
 
     /// Reads the counter, and once more just before that if the time in between may be of use.
@@ -277,30 +270,22 @@ impl ReadTime {
             return counter.now_ordered();
         }
         let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
-        let apart_ticks = ticks_since(first_ticks, second_ticks);
-        self.min_ticks = self.min_ticks.min(apart_ticks);
+        self.min_ticks = self.min_ticks.min(ticks_since(first_ticks, second_ticks));
         second_ticks
     }
 
     /// Whether `sample` is as narrow as was wanted. Without a slope its width is not known, and any
     /// sample is enough.
-    fn is_enough(&self, sample: &Option<Sample>, slope: Option<Slope>, wanted: FixedNs) -> bool {
-        match (sample, slope) {
-            (Some(sample), Some(exact)) => self.narrowed(*sample, slope).width(exact) <= wanted,
-            _ => true,
-        }
+    fn is_enough(&self, sample: &Sample, slope: Option<Slope>, wanted: FixedNs) -> bool {
+        slope.is_none_or(|exact| self.narrowed(*sample, slope).width(exact) <= wanted)
     }
 
     /// `sample` with both points moved towards each other by half a read. Unchanged if they would
     /// cross, because then the reference or the counter has jumped.
     fn narrowed(self, sample: Sample, slope: Option<Slope>) -> Sample {
-        let Some(hidden_ticks) = self.hidden_ticks else { return sample };
-        let half_ticks = self.min_ticks.saturating_sub(hidden_ticks) >> 1;
-        let Sample { upper, lower } = sample;
-        let moved = Sample {
-            upper: Point { ticks: upper.ticks.wrapping_add(half_ticks), ..upper },
-            lower: Point { ticks: lower.ticks.wrapping_sub(half_ticks), ..lower },
-        };
+        let (half_ticks, mut moved) = (self.min_ticks.saturating_sub(self.hidden_ticks) >> 1, sample);
+        moved.upper.ticks = moved.upper.ticks.wrapping_add(half_ticks);
+        moved.lower.ticks = moved.lower.ticks.wrapping_sub(half_ticks);
         let crossed = match slope {
             Some(slope) => moved.width(slope) < FixedNs::ZERO,
             None => ticks_between(moved.upper.ticks, moved.lower.ticks) < 0,
@@ -309,21 +294,30 @@ impl ReadTime {
     }
 }
 
-fn tighter(best: &Sample, sample: &Sample, slope: Option<Slope>) -> Sample {
+/// Makes `best` as narrow as `sample` shows it to be. If the two contradict each other, the
+/// reference or the counter has jumped between two brackets, and only the last bracket is of the
+/// present: `best` is then `sample`, and the result is false.
+#[inline(never)]
+fn tighten(best: &mut Sample, sample: &Sample, slope: Option<Slope>) -> bool {
     let Some(slope) = slope else {
         let ticks = |sample: &Sample| ticks_between(sample.upper.ticks, sample.lower.ticks);
-        return if ticks(sample) < ticks(best) { *sample } else { *best };
+        if ticks(sample) < ticks(best) {
+            *best = *sample;
+        }
+        return true;
     };
-    let (at, mut folded) = (sample.lower.ticks, *best);
+    let at = sample.lower.ticks;
     if sample.upper.carried(at, slope) < best.upper.carried(at, slope) {
-        folded.upper = sample.upper;
+        best.upper = sample.upper;
     }
     if sample.lower.carried(at, slope) > best.lower.carried(at, slope) {
-        folded.lower = sample.lower;
+        best.lower = sample.lower;
     }
-    // If they cross, the reference or the counter has jumped between two brackets, and only the
-    // last bracket is of the present.
-    if folded.width(slope) < FixedNs::ZERO { *sample } else { folded }
+    let agrees = best.width(slope) >= FixedNs::ZERO;
+    if !agrees {
+        *best = *sample;
+    }
+    agrees
 }
 
 /// Samples of Unix time in one update; the narrowest counts. A model by loom has one, because
@@ -396,13 +390,14 @@ mod tests {
         let bracket = |before_ticks, reference_ns, after_ticks| {
             Sample::of(before_ticks, reference_ns, after_ticks, RESOLUTIONS).unwrap()
         };
-        // One is wide before, the other after: together they are narrower than either.
+        // One is wide before, the other after. Without a slope the narrowest one is kept.
         let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));
-        let both = tighter(&first, &second, Some(slope));
-        assert_eq!((both.lower, both.upper), (first.lower, second.upper));
-        assert!(both.width(slope) < first.width(slope).min(second.width(slope)));
-        // Without a slope the narrowest one is kept.
-        assert_eq!(tighter(&first, &second, None), second);
+        let both = Sample { lower: first.lower, upper: second.upper };
+        for (slope, expected) in [(Some(slope), both), (None, second)] {
+            let mut best = first;
+            assert!(tighten(&mut best, &second, slope));
+            assert_eq!(best, expected);
+        }
     }
 
     /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference made of its own
@@ -463,10 +458,10 @@ mod tests {
     #[test]
     fn a_burst_goes_on_until_its_sample_is_as_narrow_as_others_were() {
         let size = |wanted_ns, max_ticks| BurstSize {
-            min_brackets: 4,
             wanted_width: FixedNs::from_ns(wanted_ns),
             max_brackets: 128,
             max_ticks,
+            ..BurstSize::fixed(4)
         };
         let brackets = |wanted_ns, max_ticks| {
             let kernel = Kernel::new(26, [50, 51]);
