@@ -10,7 +10,12 @@ pub(crate) fn root() -> &'static Path {
 
 /// Where cargo builds.
 pub(crate) fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
+/// The path of a file, or a folder, that cargo has built.
+pub(crate) fn built(path: &str) -> String {
+    target().join(path).display().to_string()
 }
 
 /// The text of a file.

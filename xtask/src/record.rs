@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::files::{entries, read, root, store, with_block};
+use crate::files::{built, entries, read, root, store, with_block};
 use crate::step::{SOME_SKIPPED, command, output_of, shown};
 use tables::Record;
 
@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     rewritten(&stored()?)?; // finds a page without its markers, before minutes are spent
     shown("cargo build --release -q -p tickline-benches -p tickline-cli")?;
-    let found = json_of("target/release/tickline --secs 1 --json -")?;
+    let found = json_of(&format!("{} --secs 1 --json -", built("release/tickline")))?;
     if let Some(why) = no_counter(&found) {
         println!("SKIPPED every measurement: {why}");
         return Ok(SOME_SKIPPED);
@@ -119,7 +119,7 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
             lengths.iter().fold(word, |word, (name, secs)| word.replace(name, &secs.to_string()))
         };
         let words: Vec<String> = program.split(' ').map(word).collect();
-        let line = format!("target/release/{}", words.join(" "));
+        let line = format!("{}/{}", built("release"), words.join(" "));
         println!("=== {key}: {line}");
         record[key] = if key == "drift_in_other_processes" {
             (0..if is_smoke { 1 } else { DRIFT_PROCESSES })

@@ -136,7 +136,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         return passed(crates_are);
     }
     // The program, linked statically: no interpreter that would load libraries, and it runs.
-    let binary = format!("target/{}/dist/tickline", target.triple);
+    let binary = files::built(&format!("{}/dist/tickline", target.triple));
     machine.run(&format!("{BUILD}{option}"))?;
     if machine.run(&format!("readelf -lW {binary}"))?.contains("INTERP") {
         return Err(Failed(format!("{binary} is not static")));
@@ -174,7 +174,7 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
         Counter::None if target.runner.is_empty() => passed("no"),
         Counter::None if target.runner == "node" => {
             machine.run(&format!("cargo build -p tickline --example any_system{}", option(target)))?;
-            let program = format!("target/{}/debug/examples/any_system.wasm", target.triple);
+            let program = files::built(&format!("{}/debug/examples/any_system.wasm", target.triple));
             machine.run(&format!("node --no-warnings xtask/src/targets/wasm.mjs {program}"))?;
             Ok(format!("no counter; readings {}", machine.name))
         }
