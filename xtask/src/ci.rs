@@ -1,15 +1,11 @@
 //! The checks of CI (`xtask/ci.toml`), and commands that are a few lines each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::files;
-use crate::step::{self, Step};
+use crate::step::{self, Step, code_of};
 use crate::targets::{PUBLISHED, packages};
 use crate::vm::table::processor;
-
-/// The largest number of crates that each of these crates brings along on Linux by default.
-/// `tickline` brings `tickline-core` and `libc`, and `tickline-core` brings none.
-const MAX_DEPENDENCIES: [(&str, usize); 2] = [("tickline-core", 0), ("tickline", 2)];
 
 /// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores
 /// the results of the nightly lane.
@@ -52,24 +48,6 @@ fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
     Ok(steps)
 }
 
-/// `cargo xtask dependencies`: checks the dependencies of the crates that promise to have few.
-pub(crate) fn dependencies() -> Result<u8, String> {
-    let mut code = 0;
-    for (name, most) in MAX_DEPENDENCIES {
-        let tree = step::output_of(&format!(
-            "cargo tree -p {name} -e normal --prefix none --target x86_64-unknown-linux-gnu --format {{p}}"
-        ))?;
-        let brought: BTreeSet<&str> =
-            tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
-        let brought: Vec<&str> = brought.into_iter().filter(|brought| *brought != name).collect();
-        println!("{name}: {} of {most} at most: {}", brought.len(), brought.join(", "));
-        if brought.len() > most {
-            code = 1;
-        }
-    }
-    Ok(code)
-}
-
 /// `cargo xtask bare`: builds `examples/bare-x86_64`, and boots it under QEMU's emulation. Shows
 /// the output of the machine's serial line. The exit code says whether the program passed.
 pub(crate) fn bare() -> Result<u8, String> {
@@ -97,12 +75,6 @@ pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
     code_of(&line)
 }
 
-/// Runs a command, lets it print to the terminal, and returns its exit code.
-fn code_of(line: &str) -> Result<u8, String> {
-    let status = step::command(line).status().map_err(|error| format!("`{line}`: {error}"))?;
-    Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(2))
-}
-
 /// `cargo xtask soak`: does everything at once on this machine, for 1 minute or as many as the
 /// arguments say, and counts errors. Then exchanges readings of lines that bend, for a tenth of that
 /// time.
@@ -121,6 +93,8 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
@@ -145,6 +119,22 @@ mod tests {
                     pair[1]
                 );
             }
+        }
+    }
+
+    /// What each of these crates brings along on Linux by default.
+    #[test]
+    fn crates_that_promise_few_dependencies_have_no_others() {
+        for (name, expected) in [("tickline-core", &[] as &[&str]), ("tickline", &["libc", "tickline-core"])]
+        {
+            let tree = step::output_of(&format!(
+                "cargo tree -p {name} -e normal --prefix none --target x86_64-unknown-linux-gnu"
+            ));
+            let tree = tree.unwrap();
+            let mut brought: BTreeSet<&str> =
+                tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+            brought.remove(name);
+            assert!(brought.iter().eq(expected), "{name} brings {brought:?}");
         }
     }
 }

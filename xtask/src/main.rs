@@ -29,7 +29,6 @@ fn main() -> ExitCode {
         ["ci", lane, ref names @ ..] => ci::run(&[lane], names),
         ["api", ref rest @ ..] => api::run(rest),
         ["bare"] => ci::bare(),
-        ["dependencies"] => ci::dependencies(),
         ["dist"] => dist::run(),
         ["examples"] => examples::run(),
         ["mutate", ref rest @ ..] => mutate::run(rest),

@@ -14,7 +14,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::files::{self, read, store};
-use crate::step::{command, output, output_of, shown};
+use crate::step::{code_of, command, output, output_of, shown};
 
 /// Catches errors, requests that the report's policy forbids, and the data to be downloaded, before
 /// any script of the report runs.
@@ -41,14 +41,15 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         }
         ["--screenshot", picture] => {
             made(&report, "--release", 20)?;
+            let whole = files::built("report/whole.png");
             // The window shows the report up to the end of the charts. The scheme is as in `check`.
-            let shot = "--screenshot=target/report/whole.png --hide-scrollbars --window-size=1280,1634";
+            let shot = format!("--screenshot={whole} --hide-scrollbars --window-size=1280,1634");
             for (scheme, picture) in [(1, (*picture).to_owned()), (0, picture.replace(".png", "-dark.png"))] {
                 let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
                 let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
                 shown(&format!("{browser} {shot} file://{}", report.display()))?;
                 // 256 colours are enough for charts, and make a third of the file.
-                shown(&format!("pngquant --force --output {picture} -- target/report/whole.png"))?;
+                shown(&format!("pngquant --force --output {picture} -- {whole}"))?;
             }
             check(&report)
         }
@@ -62,9 +63,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
 fn made(report: &Path, build: &str, secs: u32) -> Result<(), String> {
     let line =
         format!("cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}", report.display());
-    let status = command(&line).status().map_err(|error| error.to_string())?;
-    // 1 means that this machine's counter cannot be used. It has a report, too.
-    if matches!(status.code(), Some(0 | 1)) { Ok(()) } else { Err(format!("`{line}`: {status}")) }
+    match code_of(&line)? {
+        // 1 means that this machine's counter cannot be used. It has a report, too.
+        0 | 1 => Ok(()),
+        code => Err(format!("`{line}`: exit code {code}")),
+    }
 }
 
 /// Prints the faults of a report, at each width and in each scheme. Returns 1 if there are some.

@@ -193,12 +193,18 @@ pub(crate) fn output(command: &mut Command) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
 }
 
-/// Runs a command, and lets it print to the terminal.
+/// Runs a command, lets it print to the terminal, and returns its exit code.
+pub(crate) fn code_of(line: &str) -> Result<u8, String> {
+    let status = command(line).status().map_err(|error| format!("`{line}`: {error}"))?;
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.ok_or_else(|| format!("`{line}`: {status}"))
+}
+
+/// As [`code_of`], for a command that must succeed.
 pub(crate) fn shown(line: &str) -> Result<(), String> {
-    match command(line).status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("`{line}`: {status}")),
-        Err(error) => Err(format!("`{line}`: {error}")),
+    match code_of(line)? {
+        0 => Ok(()),
+        code => Err(format!("`{line}`: exit code {code}")),
     }
 }
 
