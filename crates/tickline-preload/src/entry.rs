@@ -9,7 +9,7 @@ use tickline_page::program::{
 };
 
 use crate::attach;
-use crate::interpose;
+use crate::interpose::{self, optional_functions};
 use crate::state::state;
 use crate::vdso::Vdso;
 
@@ -160,23 +160,10 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// An entry of the auxiliary vector (getauxval(3)); `None` where libc has no `getauxval` (glibc
-/// before 2.16).
+/// An entry of the auxiliary vector (getauxval(3)); `None` where libc has no `getauxval`.
 fn auxiliary(kind: usize) -> Option<usize> {
-    let address: *mut c_void;
-    // SAFETY: loads the address of libc's function, or null.
-    unsafe {
-        core::arch::asm!(
-            ".weak getauxval",
-            "mov {}, [rip + getauxval@GOTPCREL]",
-            out(reg) address,
-            options(pure, readonly, nostack, preserves_flags),
-        );
-    }
-    // SAFETY: null, or libc's function of this name, whose type this is.
-    let getauxval: Option<unsafe extern "C" fn(usize) -> usize> = unsafe { core::mem::transmute(address) };
     // SAFETY: `getauxval` accepts any number.
-    getauxval.map(|getauxval| unsafe { getauxval(kind) })
+    optional_functions().getauxval.map(|getauxval| unsafe { getauxval(kind) })
 }
 
 /// The value of an environment variable, in the memory where the kernel put it.

@@ -74,6 +74,36 @@ unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
     unsafe { function(time, base) }
 }
 
+/// Functions that not every libc, and no static program, has.
+#[repr(C)]
+pub(crate) struct OptionalFunctions {
+    /// glibc has it since 2.16.
+    pub(crate) getauxval: Option<unsafe extern "C" fn(usize) -> usize>,
+    /// Before glibc 2.34 it is in a library of its own.
+    pub(crate) dlsym: Option<unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void>,
+}
+
+unsafe extern "C" {
+    static tickline_optional: OptionalFunctions;
+}
+
+// The dynamic linker writes the addresses. A weak symbol that it does not find is 0.
+core::arch::global_asm!(
+    ".weak getauxval, dlsym",
+    ".hidden tickline_optional",
+    ".globl tickline_optional",
+    ".pushsection .data.rel.ro.tickline, \"aw\"",
+    ".balign 8",
+    "tickline_optional: .quad getauxval, dlsym",
+    ".popsection",
+);
+
+pub(crate) fn optional_functions() -> &'static OptionalFunctions {
+    // SAFETY: the words above, which are 0, or addresses of functions of these types. The dynamic
+    // linker has written them before it runs code of this library.
+    unsafe { &tickline_optional }
+}
+
 /// Libc's own functions; null until `find_libc_functions` finds them.
 static GETTIMEOFDAY: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static TIMESPEC_GET: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -86,21 +116,7 @@ fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
 /// Finds libc's own functions. Called only when the library is loaded. In a forked child, the
 /// linker's lock may belong to a thread of the parent, which does not exist in the child.
 pub(crate) fn find_libc_functions() {
-    let address: *mut c_void;
-    // SAFETY: loads the address of libc's function. It is null where the program has none: before
-    // glibc 2.34 `dlsym` is in a library of its own.
-    unsafe {
-        core::arch::asm!(
-            ".weak dlsym",
-            "mov {}, [rip + dlsym@GOTPCREL]",
-            out(reg) address,
-            options(pure, readonly, nostack, preserves_flags),
-        );
-    }
-    // SAFETY: null, or libc's function of this name, whose type this is.
-    let dlsym: Option<unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void> =
-        unsafe { core::mem::transmute(address) };
-    let Some(dlsym) = dlsym else { return };
+    let Some(dlsym) = optional_functions().dlsym else { return };
     for (place, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
         // SAFETY: a name with a zero at its end.
         let found = unsafe { dlsym(NEXT, name.as_ptr()) };
