@@ -1,12 +1,9 @@
 //! Clocks as values: tickline's, or a mock.
 
-#[cfg(feature = "mock")]
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::instant::Instant;
-#[cfg(feature = "mock")]
-use crate::mock::Mock;
+use crate::mock::Shared;
 use crate::recent;
 
 /// A clock to hold in a struct: tickline's global clock, or a mock. A clone is the same clock.
@@ -23,8 +20,7 @@ use crate::recent;
 #[derive(Debug, Clone)]
 pub struct Clock {
     /// `None` for tickline's global clock.
-    #[cfg(feature = "mock")]
-    mock: Option<Arc<Mock>>,
+    mock: Option<Shared>,
 }
 
 impl Clock {
@@ -32,13 +28,10 @@ impl Clock {
     #[inline]
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            #[cfg(feature = "mock")]
-            mock: None,
-        }
+        Self { mock: None }
     }
 
-    /// A clock that stands at 0 until its [`Mock`] moves it. Any thread may move it.
+    /// A clock that stands at 0 until its [`Mock`](crate::Mock) moves it. Any thread may move it.
     ///
     /// ```
     /// let (clock, mock) = quanta::Clock::mock();
@@ -48,9 +41,9 @@ impl Clock {
     /// ```
     #[cfg(feature = "mock")]
     #[must_use]
-    pub fn mock() -> (Self, Arc<Mock>) {
-        let mock = Arc::new(Mock::new());
-        (Self { mock: Some(Arc::clone(&mock)) }, mock)
+    pub fn mock() -> (Self, std::sync::Arc<crate::Mock>) {
+        let mock = Shared::new(crate::Mock::new());
+        (Self { mock: Some(Shared::clone(&mock)) }, mock)
     }
 
     /// The present, in order within a thread; between threads, see [Order](crate#order).
@@ -64,7 +57,6 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn raw(&self) -> u64 {
-        #[cfg(feature = "mock")]
         if let Some(mock) = &self.mock {
             return mock.value();
         }
@@ -107,7 +99,6 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn recent(&self) -> Instant {
-        #[cfg(feature = "mock")]
         if let Some(mock) = &self.mock {
             return Instant::from_ns(mock.value());
         }

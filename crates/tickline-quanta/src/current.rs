@@ -1,9 +1,7 @@
 //! The present of [`Instant`]. It comes from tickline's clock, from the clock with which
 //! [`with_clock`] has replaced it on this thread, or from the stored coarse time.
 
-#[cfg(feature = "mock")]
 use std::cell::RefCell;
-#[cfg(feature = "mock")]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::clock::Clock;
@@ -11,11 +9,9 @@ use crate::instant::Instant;
 use crate::recent;
 
 /// The number of closures that [`with_clock`] is running, on all threads. While it is 0, readings
-/// skip the thread-local.
-#[cfg(feature = "mock")]
+/// skip the thread-local. Without the feature `mock`, readings skip both.
 static REPLACED: AtomicUsize = AtomicUsize::new(0);
 
-#[cfg(feature = "mock")]
 thread_local! {
     static CURRENT: RefCell<Option<Clock>> = const { RefCell::new(None) };
 }
@@ -37,20 +33,15 @@ thread_local! {
 /// });
 /// ```
 pub fn with_clock<T>(clock: &Clock, f: impl FnOnce() -> T) -> T {
-    #[cfg(feature = "mock")]
-    let _replaced = Replaced::by(clock);
-    #[cfg(not(feature = "mock"))]
-    let _ = clock;
+    let _replaced = cfg!(feature = "mock").then(|| Replaced::by(clock));
     f()
 }
 
 /// A replacement on this thread, until it is dropped.
-#[cfg(feature = "mock")]
 struct Replaced {
     previous: Option<Clock>,
 }
 
-#[cfg(feature = "mock")]
 impl Replaced {
     fn by(clock: &Clock) -> Self {
         let previous = CURRENT.replace(Some(clock.clone()));
@@ -60,7 +51,6 @@ impl Replaced {
     }
 }
 
-#[cfg(feature = "mock")]
 impl Drop for Replaced {
     fn drop(&mut self) {
         CURRENT.set(self.previous.take());
@@ -75,9 +65,9 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Self {
-        #[cfg(feature = "mock")]
         // ORDERING: Relaxed, as in `Replaced::by`.
-        if REPLACED.load(Ordering::Relaxed) != 0
+        if cfg!(feature = "mock")
+            && REPLACED.load(Ordering::Relaxed) != 0
             && let Some(instant) = replaced_now()
         {
             return instant;
@@ -100,7 +90,6 @@ impl Instant {
 
 /// The present of the clock that replaces tickline's on this thread. `None` without such a clock,
 /// or if the thread is ending.
-#[cfg(feature = "mock")]
 #[cold]
 fn replaced_now() -> Option<Instant> {
     CURRENT.try_with(|clock| clock.try_borrow().ok()?.as_ref().map(Clock::now)).ok()?

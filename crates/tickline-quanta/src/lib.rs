@@ -63,7 +63,7 @@
 mod clock;
 mod current;
 mod instant;
-#[cfg(feature = "mock")]
+#[cfg_attr(not(feature = "mock"), path = "no_mock.rs")]
 mod mock;
 mod platform;
 mod recent;

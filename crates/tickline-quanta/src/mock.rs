@@ -40,6 +40,9 @@ pub struct Mock {
     ns: Arc<Word>,
 }
 
+/// A mock clock's time, as its clocks have it.
+pub(crate) type Shared = Arc<Mock>;
+
 impl Mock {
     pub(crate) fn new() -> Self {
         Self { ns: Arc::new(Word::new(0)) }
