@@ -10,34 +10,18 @@
 //! Only the page's owner can truncate it, which ends its readers by SIGBUS. Nothing here handles
 //! that signal.
 //!
-//! [`PageFile::open`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The rest has the
-//! feature `file`.
+//! [`PageFile::open`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The rest, in
+//! `host/file/`, has the feature `file`.
 
 #[cfg(feature = "file")]
-mod error;
+mod file;
 mod find;
-#[cfg(feature = "file")]
-mod lock;
-#[cfg(feature = "file")]
-mod locked_file;
 mod mapped;
-#[cfg(feature = "file")]
-mod reader;
-#[cfg(feature = "file")]
-mod restartable;
-#[cfg(feature = "file")]
-mod snapshot;
 mod trust;
 
 #[cfg(feature = "file")]
-pub use error::PageError;
+pub use file::{LockedPageFile, PageError, PageSnapshot, switch_off, switch_on, writer_of};
 pub use find::namespace_offset_ns;
 pub(crate) use find::read;
-#[cfg(feature = "file")]
-pub use lock::writer_of;
-#[cfg(feature = "file")]
-pub use locked_file::{LockedPageFile, switch_off, switch_on};
 pub use mapped::PageFile;
-#[cfg(feature = "file")]
-pub use snapshot::PageSnapshot;
 pub use trust::FileError;

@@ -106,16 +106,6 @@ impl Page {
         &self.words
     }
 
-    /// Whether a file of `file_bytes` with this beginning is a page of any version. A text that
-    /// begins with `tickline` has letters in place of the size.
-    #[cfg(all(feature = "file", target_os = "linux"))]
-    pub(crate) fn is_of_file(&self, file_bytes: u64) -> bool {
-        // ORDERING: Relaxed, as in `header`.
-        let order = Ordering::Relaxed;
-        let sizes = PAGE_BYTES as u64..=file_bytes;
-        self.magic.load(order) == MAGIC && sizes.contains(&self.size.load(order).into())
-    }
-
     /// The header; `None` if this is not a page.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
@@ -172,14 +162,6 @@ impl WritablePage {
             words: LeaseWords::new(),
             _tail: [const { AtomicU64::new(0) }; TAIL_WORDS],
         })
-    }
-
-    /// What a new file has of this page.
-    #[cfg(all(feature = "file", target_os = "linux"))]
-    pub(crate) const fn into_bytes(self) -> [u8; PAGE_BYTES] {
-        // SAFETY: a page is of integers of these bytes altogether (asserted above), so without
-        // padding.
-        unsafe { core::mem::transmute::<Self, [u8; PAGE_BYTES]>(self) }
     }
 
     /// The page that is mapped at `start`, for its writer.

@@ -20,6 +20,7 @@ use crate::primitive::{AtomicU64, Ordering, fence};
 const WORDS: usize = SLOTS * SLOT_WORDS;
 
 /// The word in a cache line of its own, and the slots behind it. All zeros is a page that is off.
+/// Restartable sequences rely on it that the word is first.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct LeaseWords {
@@ -45,12 +46,6 @@ impl LeaseWords {
             _reserved: [const { AtomicU64::new(0) }; 7],
             slots: [const { AtomicU64::new(0) }; WORDS],
         }
-    }
-
-    /// Where the word is, for an exchange by other code.
-    #[cfg(all(feature = "file", target_os = "linux"))]
-    pub(crate) fn word_place(&self) -> core::ptr::NonNull<u64> {
-        core::ptr::NonNull::from(&self.word).cast()
     }
 
     #[inline(always)]

@@ -13,7 +13,7 @@
 //! | 3 `Published` | a line, or two | the line |
 //! | 4 `Doubted` | a line, or two | the larger of line and OS clock |
 //!
-//! `Off` with two slots is for the writers that come, too (`switch_off` in `host/locked_file.rs`):
+//! `Off` with two slots is for the writers that come, too (`switch_off` in `host/file/locked_file.rs`):
 //! none opens the page until the word has one. Phases 5 to 7 mean `Off`. Memory of all zeros is a
 //! page that is off. The bank is that of the writer; readers disregard it.
 //!

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
-use super::trust::FileError;
+use crate::host::trust::FileError;
 
 /// Why a page's file was not opened, made or written to. The text names the file, the wrong value
 /// and its limit, and the system's error. The error has no source.

@@ -1,5 +1,7 @@
 //! The one writer of a page's file.
 
+use core::mem::transmute;
+use core::ptr::NonNull;
 use std::format;
 use std::fs::File;
 use std::io::Write as _;
@@ -13,9 +15,9 @@ use rustix::mm::{ProtFlags, mlock};
 
 use super::error::{PageError, Why, foreign};
 use super::lock::Lock;
-use super::mapped::{Mapping, Place};
 use super::restartable;
-use super::trust::{FileError, FileFacts, refused};
+use crate::host::mapped::{Mapping, Place};
+use crate::host::trust::{FileError, FileFacts, refused};
 use crate::layout::PAGE_BYTES;
 use crate::lease::{
     Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageTaken, SLOT_WORDS, SlotNumber, SwapResult,
@@ -168,8 +170,10 @@ impl LeaseStore for LockedPageFile {
         limit_ticks: u64,
     ) -> SwapResult {
         let (words, bits) = (self.page().words(), [from, to].map(LeaseWord::to_bits));
-        // SAFETY: the word of a page that is mapped for writing as long as `self` lives.
-        let swapped = unsafe { restartable::swap(words.word_place(), bits, least_ticks..limit_ticks) };
+        // SAFETY: the word, which is first, of a page that is mapped for writing as long as `self`
+        // lives.
+        let swapped =
+            unsafe { restartable::swap(NonNull::from(words).cast(), bits, least_ticks..limit_ticks) };
         swapped.unwrap_or_else(|| words.swap_between(from, to, counter, least_ticks, limit_ticks))
     }
 }
@@ -198,8 +202,10 @@ fn judge_folder(place: &Place<'_>) -> Result<(), FileError> {
 fn open_page(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> {
     let (file, facts) = place.open(OFlags::RDWR)?;
     let mapping = WritableMapping::of(&file)?;
-    if !mapping.page().is_of_file(facts.size) {
-        let size = facts.size;
+    let size = facts.size;
+    // A page of any version. A text that begins with `tickline` has letters in place of the size.
+    let is_page = |header: Header| (PAGE_BYTES as u64..=size).contains(&header.size.into());
+    if !mapping.page().header().is_some_and(is_page) {
         return Err(format!(
             "this file of {size} bytes is not a page, and stays as it is: it does not begin with `tickline`, a version and a size of {PAGE_BYTES} to {size}; name another file, or move this one away"
         )
@@ -244,7 +250,10 @@ fn make_file(place: &Place<'_>, header: Header) -> Result<(), Why> {
     let made = (|| {
         // Not `ftruncate`: the file has its memory or is refused, rather than that a later store
         // finds a full disk.
-        let written = (&file).write_all(&WritablePage::new(&header).into_bytes());
+        // SAFETY: a page is of integers of these bytes altogether (asserted in `layout.rs`), so
+        // without padding.
+        let page = unsafe { transmute::<WritablePage, [u8; PAGE_BYTES]>(WritablePage::new(&header)) };
+        let written = (&file).write_all(&page);
         written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         // For any umask.
         fchmod(&file, PAGE_MODE)?;

@@ -1,19 +1,25 @@
-//! The sequence itself.
+//! A read of the counter and a swap of the word, which no preemption divides (rule W2).
+//!
+//! The kernel restarts such a sequence if its thread was preempted, stopped, moved or interrupted
+//! by a signal before the last instruction (rseq(2)). What remains between read and store is time
+//! in which the thread has its CPU: interrupts, and steal by a hypervisor.
+
+mod registered;
 
 use core::arch::asm;
 use core::mem::offset_of;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use super::registered::{self, Area, SIGNATURE};
 use crate::lease::SwapResult;
+use registered::{Area, SIGNATURE};
 
 /// How often a sequence begins again before the swap counts as too late. One that is preempted each
 /// time has no CPU for a microsecond.
 const MAX_RESTARTS: u32 = 100;
 
 /// Whether this thread can run such sequences.
-pub(in crate::host) fn is_available() -> bool {
+pub(super) fn is_available() -> bool {
     registered::area().is_some()
 }
 
@@ -23,11 +29,7 @@ pub(in crate::host) fn is_available() -> bool {
 /// # Safety
 ///
 /// `word` must be a multiple of 8, and valid for atomic accesses.
-pub(in crate::host) unsafe fn swap(
-    word: NonNull<u64>,
-    from_to: [u64; 2],
-    ticks: Range<u64>,
-) -> Option<SwapResult> {
+pub(super) unsafe fn swap(word: NonNull<u64>, from_to: [u64; 2], ticks: Range<u64>) -> Option<SwapResult> {
     let area = registered::area()?;
     // SAFETY: by the caller's promise, and `area` is this thread's.
     let swapped = (0..MAX_RESTARTS).find_map(|_| unsafe { try_swap(area, word, from_to, &ticks, 0) }.0);

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
 use super::error::{PageError, Why, foreign};
-use super::mapped::Place;
-use super::trust::refused;
+use crate::host::mapped::Place;
+use crate::host::trust::refused;
 
 /// Nobody but the owner may lock.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);

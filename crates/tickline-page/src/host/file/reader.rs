@@ -4,8 +4,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use super::error::{PageError, Why};
-use super::mapped::PageFile;
 use super::snapshot::PageSnapshot;
+use crate::host::mapped::PageFile;
 use crate::lease::{LeaseMemory, LeasePhase};
 use crate::{AttachedPage, Counter};
 

@@ -1,0 +1,17 @@
+//! What needs `std`: errors that name the file, its lock, and its one writer.
+
+mod error;
+mod lock;
+mod locked_file;
+mod reader;
+#[cfg_attr(
+    not(all(target_arch = "x86_64", target_pointer_width = "64", not(miri))),
+    path = "file/not_restartable.rs"
+)]
+mod restartable;
+mod snapshot;
+
+pub use error::PageError;
+pub use lock::writer_of;
+pub use locked_file::{LockedPageFile, switch_off, switch_on};
+pub use snapshot::PageSnapshot;
