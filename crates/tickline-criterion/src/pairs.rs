@@ -3,7 +3,7 @@
 //! | file | does |
 //! |---|---|
 //! | `bencher.rs` | runs the routine between the readings |
-//! | `collector.rs`, `sample.rs` | take samples, slice by slice and block by block |
+//! | `collector.rs` | takes samples, slice by slice and block by block |
 //! | `monitor.rs` | asks for the facts about blocks and slices |
 //! | `slice.rs`, `disturbance.rs`, `noise.rs` | decide which pairs count |
 //! | `distribution.rs`, `outcome.rs` | say what they show |
@@ -31,7 +31,6 @@ pub(crate) mod files;
 pub(crate) mod monitor;
 pub(crate) mod noise;
 pub(crate) mod outcome;
-pub(crate) mod sample;
 pub(crate) mod slice;
 
 use std::error::Error;
@@ -45,7 +44,7 @@ use crate::pairs::collector::Collector;
 use crate::pairs::outcome::{Outcome, QUANTILES};
 use crate::plot::{self, Series};
 use crate::readings::Elapsed;
-use crate::time::{self, CounterTime};
+use crate::time::CounterTime;
 
 /// Benchmarks whose iterations are timed one by one: for criterion's `Criterion` and
 /// `BenchmarkGroup`, with [`CounterTime`](crate::CounterTime).
@@ -114,7 +113,7 @@ pub trait BenchPairs: sealed::Criterion {
         input: &I,
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
-        let (mut collector, mut peer) = (None, PeerBuild::of(time::count_benchmark()));
+        let (mut collector, mut peer) = (None, PeerBuild::for_next_benchmark());
         builds::mark();
         self.run(id.into(), &mut |iterations| {
             let collector = collector.get_or_insert_with(|| Collector::new(Interleaving::of(peer.take())));

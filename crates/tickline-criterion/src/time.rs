@@ -30,17 +30,11 @@ thread_local! {
     // What criterion has done on this thread, which shows how far a benchmark is.
     static BENCHERS: Cell<u64> = const { Cell::new(0) };
     static SAMPLES: Cell<u64> = const { Cell::new(0) };
-    static BENCHMARKS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// The warm-ups and measurements so far.
 pub(crate) fn benchers() -> u64 {
     BENCHERS.get()
-}
-
-/// Counts a benchmark of pairs. Returns the number of those before, which a filter may exclude.
-pub(crate) fn count_benchmark() -> usize {
-    BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1))
 }
 
 /// The converted samples so far.

@@ -21,6 +21,7 @@
 //! A program does not learn its benchmarks' full names from criterion. So this process first starts
 //! itself with `--list`, and this crate prints a mark before and after each of its benchmarks.
 
+use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Lines, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -57,8 +58,8 @@ pub(crate) enum Interleaving {
 }
 
 impl Interleaving {
-    /// The part of this process in a benchmark that begins. `peer` is what [`PeerBuild::of`]
-    /// returned.
+    /// The part of this process in a benchmark that begins. `peer` is what
+    /// [`PeerBuild::for_next_benchmark`] returned.
     pub(crate) fn of(peer: Option<Result<PeerBuild, String>>) -> Option<Self> {
         let time = CounterTime::current();
         let clock = clock(&time);
@@ -132,6 +133,11 @@ fn read_request() -> Request {
     }
 }
 
+thread_local! {
+    // The benchmarks of pairs so far, including those that a filter excludes.
+    static BENCHMARKS: Cell<usize> = const { Cell::new(0) };
+}
+
 /// The other build, as the driving one sees it.
 #[derive(Debug)]
 pub(crate) struct PeerBuild {
@@ -153,9 +159,10 @@ pub(crate) struct PeerBuild {
 }
 
 impl PeerBuild {
-    /// Starts the other build for the benchmark with this number, and waits until it is ready.
-    /// `None` if there is no other build, or a filter excludes the benchmark.
-    pub(crate) fn of(number: usize) -> Option<Result<Self, String>> {
+    /// Starts the other build for the next benchmark of pairs, and waits until it is ready. `None`
+    /// if there is no other build, or a filter excludes the benchmark.
+    pub(crate) fn for_next_benchmark() -> Option<Result<Self, String>> {
+        let number = BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1));
         let program = arguments::peer_build().filter(|_| arguments::role() == Role::Measures)?;
         match names() {
             Ok(names) => match names.get(number) {

@@ -1,17 +1,18 @@
-//! What one benchmark finds over all of its samples.
+//! Takes the samples of one benchmark, block by block and slice by slice, and keeps what they show.
 
 use std::mem;
+use std::ops::ControlFlow;
 use std::time::SystemTime;
 
 use crate::calibration::Scale;
 use crate::compare::builds::{Interleaving, Request};
-use crate::number::{as_f64, count};
+use crate::number::{as_f64, count, index};
 use crate::pairs::distribution::{Distribution, median};
 use crate::pairs::disturbance::Disturbances;
-use crate::pairs::monitor::Monitor;
-use crate::pairs::sample::Sample;
+use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::slice::{Counting, Slice};
-use crate::time::{CounterTime, benchers, samples};
+use crate::readings::{Elapsed, Ends};
+use crate::time::{CounterTime, benchers, least_ns, samples};
 
 /// Where two routines or two builds are interleaved, a pair has so many iterations that it is this
 /// long, ns. The cost of a pair is then 1 % of it. A counter with a resolution of 10 ns reads a
@@ -21,6 +22,9 @@ const PAIR_NS: f64 = 2_000.0;
 /// The fewest groups of an interleaved sample. criterion takes 10 samples or more. So there are
 /// enough groups for a comparison, however few iterations criterion asks for.
 const MIN_GROUPS: u64 = 8;
+
+/// Disturbed groups are replaced by others, until there are this many times the wanted ones.
+const MAX_GROUPS: u64 = 2;
 
 /// The most iterations of a pair.
 const MAX_ITERATIONS: u64 = 1 << 20;
@@ -52,7 +56,7 @@ pub(crate) struct Collected<const N: usize> {
     pub(crate) rounds_ns: Vec<f64>,
     /// The last pairs of the present sample's groups, ticks: of those that count, and of the others
     /// that have a length.
-    pub(crate) counted: Vec<f64>,
+    counted: Vec<f64>,
     others: Vec<f64>,
     /// The sum of the costs that were taken off all groups.
     pub(crate) cost_ticks: f64,
@@ -91,13 +95,13 @@ impl<const N: usize> Collected<N> {
 #[derive(Debug)]
 pub(crate) struct Collector<const N: usize> {
     pub(crate) time: CounterTime,
-    pub(crate) monitor: Monitor,
+    monitor: Monitor,
     /// Iterations in a pair, once chosen.
     iterations: Option<u64>,
     /// The number of the present bencher. criterion makes one for its warm-up and another one for
     /// the samples.
     bencher: u64,
-    pub(crate) slice: Slice<N>,
+    slice: Slice<N>,
     pub(crate) found: Collected<N>,
     /// The samples so far, those of the warm-up included.
     samples: u64,
@@ -187,7 +191,7 @@ impl<const N: usize> Collector<N> {
         *self.iterations.insert(iterations)
     }
 
-    /// Begins a sample of `iterations`.
+    /// Begins a sample of `iterations`, in as many groups as should count.
     pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N> {
         let bencher = benchers();
         if bencher != self.bencher {
@@ -205,11 +209,13 @@ impl<const N: usize> Collector<N> {
             Some(Interleaving::Serves(request)) => *request,
             _ => Request { sample: self.samples, iterations, iterations_per_pair },
         };
-        Sample::new(self, request, wanted)
+        self.begin_slice(request);
+        let block = Vec::with_capacity(BLOCK_PAIRS.min(index(wanted)));
+        Sample { collector: self, request, wanted, taken: 0, block, slice_ticks: 0 }
     }
 
     /// Begins a slice, after that of the other build if its turn comes first.
-    pub(crate) fn begin_slice(&mut self, request: Request) {
+    fn begin_slice(&mut self, request: Request) {
         if let Some(Interleaving::Drives(peer)) = &mut self.interleaving
             && let Err(error) = peer.begin_slice(request)
         {
@@ -219,7 +225,7 @@ impl<const N: usize> Collector<N> {
     }
 
     /// Goes on alone.
-    pub(crate) fn end_interleaving(&mut self, error: &str) {
+    fn end_interleaving(&mut self, error: &str) {
         self.time.settings().messages.not_interleaved(error);
         self.interleaving = None;
     }
@@ -232,5 +238,112 @@ impl<const N: usize> Collector<N> {
             groups => self.found.cost_ticks / as_f64(groups),
         };
         Scale { cost_ticks, ..scale }
+    }
+}
+
+/// A sample that is under way.
+#[derive(Debug)]
+pub(crate) struct Sample<'a, const N: usize> {
+    collector: &'a mut Collector<N>,
+    request: Request,
+    /// Groups that should count.
+    wanted: u64,
+    /// Groups of slices that are over.
+    taken: u64,
+    block: Vec<[Ends; N]>,
+    /// The time of the slice so far.
+    slice_ticks: u64,
+}
+
+impl<const N: usize> Sample<'_, N> {
+    /// Adds a group, and continues if the sample needs more.
+    #[inline]
+    pub(crate) fn push(&mut self, group: [Ends; N]) -> ControlFlow<()> {
+        self.block.push(group);
+        let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
+            || self.block.len() >= BLOCK_PAIRS
+            || self.pending() + count(self.block.len()) >= self.wanted;
+        if is_over { self.close_block() } else { ControlFlow::Continue(()) }
+    }
+
+    /// The time of the block so far.
+    fn block_ticks(&self) -> u64 {
+        let begin = self.block.first().into_iter().flatten().map(|pair| pair.start_ticks).min();
+        let end = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks).max();
+        end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
+    }
+
+    /// Groups that count, and those of this slice that may count.
+    fn pending(&self) -> u64 {
+        self.counted() + self.collector.slice.good_count()
+    }
+
+    fn counted(&self) -> u64 {
+        count(self.collector.found.counted.len())
+    }
+
+    /// Ends a block, and continues if another one is needed.
+    #[inline(never)]
+    fn close_block(&mut self) -> ControlFlow<()> {
+        let ticks = self.block_ticks();
+        let Collector { slice, monitor, .. } = &mut *self.collector;
+        slice.add_block(&mut self.block, monitor.end_block(ticks));
+        self.slice_ticks = self.slice_ticks.saturating_add(ticks);
+        let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
+            || self.pending() >= self.wanted
+            || self.taken + self.collector.slice.count() >= self.most();
+        if !is_over {
+            return ControlFlow::Continue(());
+        }
+        self.close_slice();
+        if let Some(Interleaving::Serves(request)) = &self.collector.interleaving {
+            // The build that drives decides when the sample is over.
+            if *request != self.request {
+                return ControlFlow::Break(());
+            }
+            (self.collector.found, self.taken) = (Collected::default(), 0);
+        } else if self.counted() >= self.wanted || self.taken >= self.most() {
+            return ControlFlow::Break(());
+        }
+        if self.collector.interleaving.is_some() {
+            self.collector.begin_slice(self.request);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn most(&self) -> u64 {
+        self.wanted.saturating_mul(MAX_GROUPS)
+    }
+
+    fn close_slice(&mut self) {
+        let Collector { found, slice, monitor, time, interleaving, .. } = &mut *self.collector;
+        let groups = slice.count();
+        slice.judge(monitor.end_slice(time, slice.cpu), &monitor.noise());
+        let counting = time.settings().counting;
+        let exchanged = interleaving.as_mut().map(|interleaving| {
+            let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();
+            interleaving.end_slice(self.request, ticks, slice.disturbances())
+        });
+        found.add(slice, counting);
+        slice.clear();
+        self.taken += groups;
+        self.slice_ticks = 0;
+        found.cost_ticks += time.scale().cost_ticks * as_f64(groups);
+        if let Some(Err(error)) = exchanged {
+            self.collector.end_interleaving(&error);
+        }
+    }
+
+    /// The sample for criterion: the mean of the last pairs of the groups that count, times the
+    /// iterations.
+    pub(crate) fn finish(self) -> Elapsed {
+        let Self { collector, request, .. } = self;
+        let scale = collector.time.scale();
+        let ticks = collector.found.sample_ticks(scale.resolution_ticks);
+        let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(request.iterations_per_pair);
+        let returned = Elapsed::of_ns(each_ns * as_f64(request.iterations));
+        collector.found.rounds_ns.push(each_ns);
+        collector.found.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
+        returned
     }
 }

@@ -101,25 +101,18 @@ fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
 /// after `since`. Routines that take no time at all have equal numbers. Of several folders, the one
 /// that was written last counts.
 fn find(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
-    let mut found = Vec::new();
-    for root in roots {
-        find_in(root, returned_ns, since - ROUNDING, DEPTH, &mut found);
+    let (mut folders, mut found) = (roots.to_vec(), Vec::new());
+    for _ in 0..=DEPTH {
+        for folder in &folders {
+            let sample = folder.join("new/sample.json");
+            let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
+            let is_it = |written: &SystemTime| *written >= since - ROUNDING && is_of(&sample, returned_ns);
+            found.extend(written.filter(is_it).map(|written| (written, folder.clone())));
+        }
+        let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
+        folders = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|it| it.is_dir()).collect();
     }
     found.into_iter().max_by_key(|(written, _)| *written).map(|(_, folder)| folder)
-}
-
-type WrittenFolders = Vec<(SystemTime, PathBuf)>;
-
-fn find_in(folder: &Path, returned_ns: &[f64], since: SystemTime, depth: u32, found: &mut WrittenFolders) {
-    let sample = folder.join("new/sample.json");
-    let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
-    if let Some(written) = written.filter(|time| *time >= since && is_of(&sample, returned_ns)) {
-        found.push((written, folder.to_path_buf()));
-    }
-    let (Some(below), Ok(entries)) = (depth.checked_sub(1), fs::read_dir(folder)) else { return };
-    for path in entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir()) {
-        find_in(&path, returned_ns, since, below, found);
-    }
 }
 
 fn is_of(path: &Path, returned_ns: &[f64]) -> bool {

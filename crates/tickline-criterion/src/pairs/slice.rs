@@ -8,7 +8,7 @@
 //! | block, 50 us or one pair | `ru_nivcsw` | all pairs of the block: the preemption has cooled the caches for the pairs after it |
 //! | slice, 10 ms or one sample | interrupts, `steal`, frequency, tickline's clock | the long pairs; all pairs of the slice |
 //!
-//! This file is only arithmetic: `sample.rs` and `monitor.rs` read clocks and facts.
+//! This file is only arithmetic: `collector.rs` and `monitor.rs` read clocks and facts.
 
 use crate::pairs::disturbance::{Disturbance, Disturbances};
 use crate::pairs::noise::{Long, Noise, judge};
