@@ -3,6 +3,8 @@
 //!
 //! A fact that the system does not give is `None`. It then disturbs no pair.
 
+use std::fs;
+
 use tickline::{Event, Events, State};
 
 use crate::pairs::disturbance::Disturbance;
@@ -48,7 +50,7 @@ impl SystemFacts {
     /// The facts of `cpu`, or of the CPU that this thread is on.
     pub(crate) fn of(cpu: Option<usize>, clock: Option<(Events, State)>) -> Self {
         let cpu = cpu.or_else(system::cpu);
-        Self { clock, stolen: system::stolen(cpu), frequency_khz: cpu.and_then(system::frequency_khz) }
+        Self { clock, stolen: stolen(cpu), frequency_khz: cpu.and_then(frequency_khz) }
     }
 
     /// What has disturbed all pairs since then.
@@ -71,6 +73,26 @@ impl SystemFacts {
             None
         }
     }
+}
+
+/// Time that the hypervisor took from `cpu`, in units of `USER_HZ`; from all CPUs together if the
+/// CPU is not known.
+fn stolen(cpu: Option<usize>) -> Option<u64> {
+    stolen_in(&fs::read_to_string("/proc/stat").ok()?, cpu)
+}
+
+/// The frequency of a CPU's core, kHz.
+fn frequency_khz(cpu: usize) -> Option<u64> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq");
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The eighth number in the line of `cpu`, or in the first line, which is for all CPUs
+/// (proc_stat(5)).
+fn stolen_in(text: &str, cpu: Option<usize>) -> Option<u64> {
+    let name = cpu.map_or_else(|| "cpu".to_owned(), |cpu| format!("cpu{cpu}"));
+    let mut fields = text.lines().map(str::split_whitespace);
+    fields.find_map(|mut fields| (fields.next()? == name).then(|| fields.nth(7)?.parse().ok())?)
 }
 
 #[cfg(test)]
@@ -127,5 +149,16 @@ mod tests {
             return;
         }
         assert_eq!(facts(State::Fast).disturbed_since(&before), Some(Disturbance::Clock));
+    }
+
+    #[test]
+    fn stolen_time_is_that_of_the_cpu() {
+        let text = "cpu  10 0 20 30 40 0 5 9 0 0\ncpu0 5 0 10 15 20 0 2 3 0 0\ncpu1 5 0 10 15 20 0 3 6 0 0\n\
+                    cpu10 1 2 3 4\nintr 7\n";
+        assert_eq!(stolen_in(text, None), Some(9));
+        assert_eq!(stolen_in(text, Some(0)), Some(3));
+        assert_eq!(stolen_in(text, Some(1)), Some(6));
+        assert_eq!(stolen_in(text, Some(10)), None, "an old kernel");
+        assert_eq!(stolen_in(text, Some(2)), None);
     }
 }

@@ -13,11 +13,3 @@ pub(crate) fn cpu() -> Option<usize> {
 pub(crate) fn bind(_cpu: usize) -> bool {
     false
 }
-
-pub(crate) fn stolen(_cpu: Option<usize>) -> Option<u64> {
-    None
-}
-
-pub(crate) fn frequency_khz(_cpu: usize) -> Option<u64> {
-    None
-}
