@@ -82,7 +82,6 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
             why.lines().for_each(|line| println!("    {}: {line}", word(&verdict)));
         }
-        judge::note(&run.phases).into_iter().for_each(|note| println!("    {note}"));
         println!("    {} after {:.1} s", word(&verdict), start.elapsed().as_secs_f64());
         rows.push(Row { scenario: one, verdict, run });
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use super::qemu::Run;
-use super::scenario::{Check, Scenario, are_unsynchronised};
+use super::scenario::{Check, Scenario};
 use crate::step::NotPassed;
 
 /// Judges a run.
@@ -64,12 +64,6 @@ fn untestable(phases: &[Value]) -> Option<String> {
     ))
 }
 
-/// A note that the clock found the counters unsynchronised, which selects other expectations.
-pub(super) fn note(phases: &[Value]) -> Option<String> {
-    let unsynchronised = phases.iter().find(|phase| are_unsynchronised(phase))?;
-    Some(format!("the CPUs' counters were found unsynchronised: {}", unsynchronised["comparison"]))
-}
-
 /// A value of every phase of this name. `path` has keys, separated by dots; a number is an index
 /// into a list. The value is `Null` if the phase does not have it.
 pub(super) fn find<'a>(
@@ -93,9 +87,7 @@ fn fault(check: &Check, phases: &[Value]) -> Option<String> {
     if phases.peek().is_none() {
         return Some(format!("{}: the guest did not get there", check.phase));
     }
-    let broken = phases.find(|phase| {
-        check.when.is_now(phase) && holds(&check.rule, value(phase, &check.path), phase) != Some(true)
-    })?;
+    let broken = phases.find(|phase| holds(&check.rule, value(phase, &check.path), phase) != Some(true))?;
     let seen = value(broken, &check.path);
     let fault =
         format!("{}: {} is {seen}, expected \"{}\": {}", check.phase, check.path, check.rule, check.why);
@@ -142,12 +134,10 @@ fn number(seen: &Value) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use std::slice;
-
     use serde_json::json;
 
     use super::super::programs::Program;
-    use super::super::scenario::{When, all};
+    use super::super::scenario::all;
     use super::*;
 
     fn fault_of(rule: &str, seen: &Value) -> Option<String> {
@@ -269,20 +259,5 @@ mod tests {
         assert!(untestable(&phase("impossible", "fast", "untestable")).is_none());
         assert!(untestable(&phase("impossible", "fallback", "slow")).is_none());
         assert!(untestable(&phase("synchronised", "fallback", "untestable")).is_none());
-    }
-
-    #[test]
-    fn what_is_right_depends_on_what_the_comparison_found() {
-        let used = json!({ "phase": "p", "state": "fast", "comparison": { "found": "unsynchronised" } });
-        let refused = json!({ "phase": "p", "state": "fallback", "comparison": { "found": "synchronised" } });
-        for (when, rule, bad, good) in [
-            (When::Unsynchronised, "is fallback", &used, &refused),
-            (When::NotUnsynchronised, "is fast", &refused, &used),
-        ] {
-            let check = Check { when, ..Check::parse("p", &format!("state {rule} # so")).unwrap() };
-            assert!(fault(&check, slice::from_ref(bad)).is_some(), "{when:?}");
-            assert_eq!(fault(&check, slice::from_ref(good)), None, "{when:?}: not for this phase");
-        }
-        assert!(note(slice::from_ref(&used)).is_some() && note(slice::from_ref(&refused)).is_none());
     }
 }

@@ -96,52 +96,19 @@ pub(super) struct Check {
     pub(super) path: String,
     /// The rule's text in the file.
     pub(super) rule: String,
-    pub(super) when: When,
     pub(super) why: String,
 }
 
-/// The phases of its name in which a check must hold, by the result of the comparison of the
-/// counters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum When {
-    Always,
-    Unsynchronised,
-    NotUnsynchronised,
-}
-
-impl When {
-    pub(super) fn is_now(self, phase: &Value) -> bool {
-        match self {
-            Self::Always => true,
-            Self::Unsynchronised => are_unsynchronised(phase),
-            Self::NotUnsynchronised => !are_unsynchronised(phase),
-        }
-    }
-}
-
-/// Whether the comparison has found the counters of two CPUs unsynchronised.
-pub(super) fn are_unsynchronised(phase: &Value) -> bool {
-    phase["comparison"]["found"] == "unsynchronised"
-}
-
 impl Check {
-    /// `PATH RULE [unless unsynchronised | if unsynchronised] # why`.
+    /// `PATH RULE # why`.
     pub(super) fn parse(phase: &str, line: &str) -> Result<Self, String> {
         let parse = || {
             let (rule, why) = line.split_once(" # ")?;
             let (path, rule) = rule.split_once(' ')?;
-            let (rule, when) = match (
-                rule.strip_suffix(" unless unsynchronised"),
-                rule.strip_suffix(" if unsynchronised"),
-            ) {
-                (Some(rule), _) => (rule, When::NotUnsynchronised),
-                (_, Some(rule)) => (rule, When::Unsynchronised),
-                _ => (rule, When::Always),
-            };
             // `holds` returns `None` for a text that is not a rule.
             holds(rule, &Value::Null, &Value::Null)?;
             let [phase, path, rule, why] = [phase, path, rule, why].map(str::to_owned);
-            Some(Self { phase, path, rule, when, why })
+            Some(Self { phase, path, rule, why })
         };
         parse().ok_or_else(|| format!("guests.toml: no check: {line}"))
     }
