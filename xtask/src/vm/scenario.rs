@@ -162,6 +162,10 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
         let (phase, line) = line.split_once(' ').unwrap_or_default();
         guest.checks.push(Check::parse(phase, line)?);
     }
+    for [phase, _, code] in &guest.findings {
+        let line = format!("finding.code is {code} # the program's first finding");
+        guest.checks.push(Check::parse(phase, &line)?);
+    }
     // A panic ends the guest, because QEMU does not boot it again.
     guest.kernel = format!(
         "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={} tickline.readers={}",
