@@ -31,6 +31,8 @@ pub(super) struct Scenario {
     /// QEMU's `-cpu`. In the file: the processor's name.
     pub(super) processor: String,
     pub(super) cpus: u8,
+    /// The kernel's clocksource before the act.
+    clocksource: String,
     /// The kernel's command line: the kernel's own settings, and then the guest's.
     pub(super) kernel: String,
     pub(super) act: String,
@@ -48,7 +50,7 @@ pub(super) struct Scenario {
     out_of_order: bool,
     /// Groups of checks, and the phases in which they hold.
     expect: BTreeMap<String, String>,
-    #[serde(rename = "checks")]
+    #[serde(default, rename = "checks")]
     own_checks: Vec<String>,
     #[serde(skip)]
     pub(super) checks: Vec<Check>,
@@ -162,6 +164,9 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
         let (phase, line) = line.split_once(' ').unwrap_or_default();
         guest.checks.push(Check::parse(phase, line)?);
     }
+    let phase = if guest.is_on_debian() { "machine" } else { "before" };
+    let line = format!("clocksource is {} # the guest is the one that was wanted", guest.clocksource);
+    guest.checks.push(Check::parse(phase, &line)?);
     for [phase, _, code] in &guest.findings {
         let line = format!("finding.code is {code} # the program's first finding");
         guest.checks.push(Check::parse(phase, &line)?);
