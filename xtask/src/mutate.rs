@@ -18,7 +18,6 @@ mod table;
 mod tree;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::slice;
 use std::time::{Duration, Instant};
 
@@ -34,9 +33,6 @@ const MODEL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The limit of seeds under Miri that may be necessary to catch a weakening. Most need one or two.
 const SEEDS: u32 = 32;
-
-/// The number of failed tests that a row names. The row only counts the others.
-const NAMED: usize = 2;
 
 /// CI takes one mutant in this many, so that it has an answer within two minutes. It takes no
 /// weaker orderings, because their models take minutes to build.
@@ -131,16 +127,16 @@ fn is_green(tree: &Tree, package: &str, tests: Tests, name: &[String]) -> Result
     Ok(ran.red.is_empty() && !ran.green.is_empty())
 }
 
+/// What the mutant does, and the tests that fail, first those of its rule.
 fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
-    // First the tests of this rule, then the tests of other rules, then all others.
     let own = format!("rule_{}_", mutant.rule);
     let mut red: Vec<&str> = red.iter().map(|test| test.rsplit("::").next().unwrap_or(test)).collect();
-    red.sort_unstable_by_key(|test| (!test.starts_with(&own), !test.starts_with("rule_"), *test));
-    let named: Vec<String> = red.iter().take(NAMED).map(|test| format!("`{test}`")).collect();
-    let mut cell = if named.is_empty() { "**none**".to_owned() } else { named.join(", ") };
-    if red.len() > NAMED {
-        write!(cell, " and {} more", red.len() - NAMED).ok();
-    }
+    red.sort_unstable_by_key(|test| (!test.starts_with(&own), *test));
+    let tests = match red[..] {
+        [] => "SURVIVED".to_owned(),
+        [test] => test.to_owned(),
+        [test, ..] => format!("{test} and {} more", red.len() - 1),
+    };
     let hangs = if hangs { " (hangs)" } else { "" };
-    format!("| {} | {} | `{}` | {cell}{hangs} |", mutant.rule, mutant.does, mutant.file)
+    format!("{}, {}: {}: {tests}{hangs}", mutant.rule, mutant.file, mutant.does)
 }
