@@ -42,26 +42,15 @@ fn entry<'a>(record: &'a Value, list: &str, key: &str, name: &str) -> Option<&'a
     at(record, list).as_array()?.iter().find(|one| one[key] == name)
 }
 
-/// A processor's name in a table's head. Family and model are left out if only one processor has
-/// this name.
-fn title<'a>(record: &'a Record, records: &[Record]) -> &'a str {
-    fn name(record: &Record) -> &str {
-        record.processor().split(", family").next().unwrap_or_default()
-    }
-    let is_alone = records.iter().filter(|other| name(other) == name(record)).count() < 2;
-    if is_alone { name(record) } else { record.processor() }
-}
-
 /// A table's head: the title of the rows, and a column for each processor.
 fn head_of(first: &str, records: &[Record]) -> String {
-    let titles: Vec<&str> = [first].into_iter().chain(records.iter().map(|it| title(it, records))).collect();
+    let titles: Vec<&str> = [first].into_iter().chain(records.iter().map(Record::processor)).collect();
     table_head(&titles.join(" | "))
 }
 
 /// The README's short table.
 pub(super) fn short(records: &[Record]) -> String {
-    let titles: Vec<&str> = [""].into_iter().chain(records.iter().map(Record::processor)).collect();
-    let mut block = table_head(&titles.join(" | "));
+    let mut block = head_of("", records);
     for (name, clock) in [
         ("`tickline::Instant::now`", "tickline Instant::now"),
         ("`std::time::Instant::now`", "std Instant::now"),
@@ -155,8 +144,8 @@ pub(super) fn clocks(records: &[Record]) -> String {
     let mut titles = vec![String::new()];
     let (mut watched_s, mut clocks) = (0.0_f64, Vec::<(&str, &str)>::new());
     for record in records {
-        let title = title(record, records);
-        titles.extend([format!("{title}: tight loop, ns"), format!("{title}: awaited, ns")]);
+        let processor = record.processor();
+        titles.extend([format!("{processor}: tight loop, ns"), format!("{processor}: awaited, ns")]);
         watched_s = watched_s.max(number(&record.json, "drift.watched_s").unwrap_or(0.0));
         for clock in at(&record.json, "cost.clocks").as_array().into_iter().flatten() {
             let clock = (text(clock, "clock"), text(clock, "group"));
@@ -220,7 +209,7 @@ pub(super) fn tickline(records: &[Record]) -> String {
         for driver in ["thread", "reader"] {
             let run = &record.json[format!("accuracy_{driver}")];
             runs.push(run);
-            titles.push(format!("{}: {driver} driver", title(record, records)));
+            titles.push(format!("{}: {driver} driver", record.processor()));
             watched_s = watched_s.max(number(run, "watched_s").unwrap_or(0.0));
         }
     }
