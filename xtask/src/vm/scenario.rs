@@ -38,7 +38,6 @@ pub(super) struct Scenario {
     pub(super) act: String,
     trust: String,
     awaits: String,
-    readers: String,
     #[serde(default)]
     pub(super) pace: Pace,
     /// A daemon that the guest needs.
@@ -173,8 +172,8 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
     }
     // A panic ends the guest, because QEMU does not boot it again.
     guest.kernel = format!(
-        "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={} tickline.readers={}",
-        guest.kernel, guest.act, guest.trust, guest.awaits, guest.readers
+        "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={}",
+        guest.kernel, guest.act, guest.trust, guest.awaits
     );
     let processor = list.processors.get(&guest.processor).cloned();
     guest.processor = processor.ok_or_else(|| format!("guests.toml has no processor {}", guest.processor))?;

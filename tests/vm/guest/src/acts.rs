@@ -46,7 +46,7 @@ pub(crate) fn run() -> io::Result<()> {
     let clock = trusting(Clock::builder().interval(interval.unwrap_or(INTERVAL)))
         .start()
         .map_err(io::Error::other)?;
-    let readers = Readers::new(machine::setting("tickline.readers").as_deref() != Some("sparing"));
+    let readers = Readers::new(act == "migrate");
     let cpus = machine::cpus();
     thread::scope(|scope| {
         readers.start(scope, &clock, cpus);

@@ -5,8 +5,7 @@
 //! `tickline.act=NAME` names the act (`acts.rs`). `tickline.trust=kernel` or `measured` chooses
 //! what the clock trusts, `tickline.waive=invariant` assumes an invariant counter, and
 //! `tickline.interval_ms=N` is the clock's interval. `tickline.awaits=STATE` is the state to wait
-//! for before the act. `tickline.utc=NAME,NAME` names the scenarios of the act "utc". With
-//! `tickline.readers=sparing` the readers do not read the OS clock.
+//! for before the act. `tickline.utc=NAME,NAME` names the scenarios of the act "utc".
 #![cfg_attr(not(target_os = "linux"), no_main)]
 #![cfg(target_os = "linux")]
 

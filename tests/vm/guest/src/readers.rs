@@ -44,8 +44,6 @@ impl Counts {
             "backward": self.ordered.backward - earlier.ordered.backward,
             "largest_backward_ns": self.ordered.largest,
             "backward_in_thread": self.plain.backward - earlier.plain.backward,
-            "os_readings": self.os.exchanges - earlier.os.exchanges,
-            "os_backward": self.os.backward - earlier.os.backward,
             "os_largest_backward_ns": self.os.largest,
         })
     }
@@ -57,7 +55,10 @@ pub(crate) struct Readers {
     counts: Mutex<Counts>,
     largest_ns: AtomicU64,
     os_largest_ns: AtomicU64,
-    /// Whether the readers also read the OS clock.
+    /// Whether the readers also read the OS clock, which may step back in a machine that moves. In
+    /// other machines only the brackets read it. If several CPUs read hpet at once, one reads it,
+    /// and the kernel gives its value to the CPUs that wait (`read_hpet` in
+    /// `arch/x86/kernel/hpet.c`), perhaps a stale one.
     os_too: bool,
     stop: AtomicBool,
     /// Raised to make the readers pin themselves again, because the kernel unpins a thread when its
