@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::image::{Image, QEMU};
-use super::scenario::{Pace, Scenario};
+use super::scenario::Scenario;
 
 /// A guest that reports nothing for this time hangs. The longest phase takes a minute, in which
 /// Postgres fills its table. Also the longest time for an answer of QEMU's monitor.
@@ -155,7 +155,7 @@ impl<'a> Machine<'a> {
             match name.as_str() {
                 "end" => return Ok(None),
                 "error" => return Err(io::Error::other("the guest gave up")),
-                "start" if self.scenario.pace == Pace::Real => {
+                "start" if !self.scenario.has_own_pace => {
                     let our_ms = u64::try_from(since_last.as_millis()).unwrap_or(u64::MAX);
                     if is_wrong_pace(guest_ms, our_ms) {
                         let what = format!("its first {guest_ms} ms took {our_ms} ms here");

@@ -38,8 +38,10 @@ pub(super) struct Scenario {
     pub(super) act: String,
     trust: String,
     awaits: String,
+    /// Whether the guest's clocks may run at another rate than the host's. If those of another
+    /// guest do, the kernel has calibrated them wrong, and the guest is booted again.
     #[serde(default)]
-    pub(super) pace: Pace,
+    pub(super) has_own_pace: bool,
     /// A daemon that the guest needs.
     pub(super) daemon: Option<Daemon>,
     /// The programs on Debian that the guest runs.
@@ -76,17 +78,6 @@ impl Scenario {
         let names = self.kernel.split(' ').find_map(|word| word.strip_prefix("tickline.utc="));
         names.into_iter().flat_map(|names| names.split(','))
     }
-}
-
-/// How fast the guest's clocks run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Pace {
-    /// As fast as the host's. If they run at another rate, the kernel has calibrated them wrong,
-    /// and the guest is booted again.
-    #[default]
-    Real,
-    Any,
 }
 
 /// A rule that must hold in every phase of this name.
@@ -136,7 +127,7 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
         // With one CPU there are no threads that exchange readings.
         ("exchanges", "end", guest.cpus > 1),
         ("followed", "set_clock", true),
-        ("prompt", "set_clock", guest.pace == Pace::Real),
+        ("prompt", "set_clock", !guest.has_own_pace),
     ] {
         if is_wanted && !guest.is_on_debian() {
             expect.push((group.to_owned(), phase.to_owned()));
