@@ -98,7 +98,7 @@
 //!
 #![doc = include_str!("../docs/compare.md")]
 //!
-//! `examples/known_delays.rs` measures the figures of both tables, and fails if the error of
+//! `examples/known_delays.rs` measures such figures, without other load, and fails if the error of
 //! `CounterTime` is larger than its head allows.
 //!
 //! # A pull request against main
