@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use elf::ElfBytes;
 use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
-use elf::segment::ProgramHeader;
 
 use crate::output::naming;
 
@@ -33,11 +32,12 @@ const ENTRIES_BYTES: u64 = 16;
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) path: PathBuf,
-    contents: Vec<u8>,
-    /// The size in memory, bytes: whole pages.
-    pub(super) mapped_bytes: u64,
+    /// What is in memory, before it is relocated: whole pages.
+    pub(super) bytes: Vec<u8>,
     /// Whole pages with code, from the image's start on.
     pub(super) code: Range<u64>,
+    /// Where its own addresses stand, and what is added to its place in memory for each.
+    relocations: Vec<(u64, i64)>,
     entries: u64,
 }
 
@@ -49,6 +49,8 @@ pub(super) struct Placed {
     pub(super) start: u64,
     pub(super) finish: u64,
 }
+
+type Elf<'a> = ElfBytes<'a, LittleEndian>;
 
 impl Image {
     /// Reads the library at `path`.
@@ -62,55 +64,43 @@ impl Image {
                 "its relative relocations are packed (DT_RELR), which are not read here: link it with -z nopack-relative-relocs",
             ));
         }
-        let (mapped_bytes, code, entries) = Self::parse(&file).ok_or_else(other)?;
-        Ok(Self { path: path.to_owned(), contents, mapped_bytes, code, entries })
+        Self::parse(path, &file).ok_or_else(other)
     }
 
-    fn parse(file: &Elf<'_>) -> Option<(u64, Range<u64>, u64)> {
-        let (mut end, mut code) = (0, 0..0);
-        for header in segments(file)? {
-            end = header.p_vaddr.checked_add(header.p_memsz)?.checked_next_multiple_of(MEMORY_PAGE_BYTES)?;
+    fn parse(path: &Path, file: &Elf<'_>) -> Option<Self> {
+        let (mut bytes, mut code) = (Vec::new(), 0..0);
+        for header in file.segments()?.iter().filter(|header| header.p_type == PT_LOAD) {
+            let end = header.p_vaddr.checked_add(header.p_memsz)?;
+            let end = end.checked_next_multiple_of(MEMORY_PAGE_BYTES).filter(|end| *end <= MAX_BYTES)?;
+            bytes.resize(bytes.len().max(usize::try_from(end).ok()?), 0);
+            let (data, at) = (file.segment_data(&header).ok()?, usize::try_from(header.p_vaddr).ok()?);
+            bytes.get_mut(at..)?.get_mut(..data.len())?.copy_from_slice(data);
             if header.p_flags & PF_X != 0 {
                 code = header.p_vaddr - header.p_vaddr % MEMORY_PAGE_BYTES..end;
             }
         }
+        // Relocations of another kind name symbols of libc, which a static program does not have;
+        // what is called uses none of them.
+        let relocations = file.section_header_by_name(".rela.dyn").ok()??;
+        let relocations = file.section_data_as_relas(&relocations).ok()?;
+        let relocations = relocations.filter(|relocation| relocation.r_type == R_X86_64_RELATIVE);
+        let relocations = relocations.map(|relocation| (relocation.r_offset, relocation.r_addend)).collect();
         // A library of another version has fewer.
         let entries = file.section_header_by_name(ENTRIES).ok()??;
         let entries = (entries.sh_size == ENTRIES_BYTES).then_some(entries.sh_addr)?;
-        (end <= MAX_BYTES).then_some((end, code, entries))
+        Some(Self { path: path.to_owned(), bytes, code, relocations, entries })
     }
 
     /// The image for memory that begins at `base`.
     pub(super) fn at(&self, base: u64) -> Option<Placed> {
-        let file = ElfBytes::minimal_parse(&self.contents).ok()?;
-        let mut bytes = vec![0; usize::try_from(self.mapped_bytes).ok()?];
-        for header in segments(&file)? {
-            let data = file.segment_data(&header).ok()?;
-            let at = usize::try_from(header.p_vaddr).ok()?;
-            bytes.get_mut(at..)?.get_mut(..data.len())?.copy_from_slice(data);
+        let mut bytes = self.bytes.clone();
+        for (at, addend) in &self.relocations {
+            *word(&mut bytes, *at)? = base.wrapping_add_signed(*addend).to_le_bytes();
         }
-        // Relocations of another kind name symbols of libc, which a static program does not have;
-        // what is called uses none of them.
-        let relocations = file.section_header_by_name(".rela.dyn").ok()??;
-        let mut relocations = file.section_data_as_relas(&relocations).ok()?;
-        relocations.try_for_each(|relocation| {
-            let value = base.wrapping_add_signed(relocation.r_addend).to_le_bytes();
-            if relocation.r_type == R_X86_64_RELATIVE {
-                word(&mut bytes, relocation.r_offset)?.copy_from_slice(&value);
-            }
-            Some(())
-        })?;
         let mut entry = |at| Some(u64::from_le_bytes(*word(&mut bytes, at)?));
         let (start, finish) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
         Some(Placed { bytes, start, finish })
     }
-}
-
-type Elf<'a> = ElfBytes<'a, LittleEndian>;
-
-/// What is mapped.
-fn segments(file: &Elf<'_>) -> Option<impl Iterator<Item = ProgramHeader>> {
-    Some(file.segments()?.iter().filter(|header| header.p_type == PT_LOAD))
 }
 
 fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {

@@ -161,7 +161,7 @@ impl<'a> Program<'a> {
     fn load(&self, payload: Payload<'_>) -> io::Result<(Start, libc::user_regs_struct)> {
         self.write_code(&CODE)
             .map_err(|error| io::Error::new(error.kind(), format!("its code cannot be written: {error}")))?;
-        let stack = payload.image.mapped_bytes + STACK_BYTES;
+        let stack = payload.image.bytes.len() as u64 + STACK_BYTES;
         let mapped = self.run(0, MAPPED_AT, |registers| {
             [registers.rdi, registers.rsi, registers.rdx] = [0, stack + TEXT_BYTES, READ_WRITE];
             [registers.r10, registers.r8, registers.r9] = [ANONYMOUS, u64::MAX, 0];
