@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand};
 
 use crate::cpu_list;
@@ -102,8 +101,8 @@ pub(crate) struct Doctor {
 
     /// Writes the main figures to FILE (`-`: to standard output, instead of the text) as
     /// OpenMetrics, for node_exporter's textfile collector
-    #[arg(long, value_name = "FILE", value_parser = target())]
-    pub(crate) openmetrics: Option<Target>,
+    #[arg(long, value_name = "FILE")]
+    pub(crate) openmetrics: Option<PathBuf>,
 
     /// Diagnoses another machine from FILE, which --json wrote there (`-`: standard input);
     /// measures nothing. Exits with 0 if the doctor finds nothing slow or wrong on that machine,
@@ -137,8 +136,8 @@ pub(crate) struct Report {
     pub(crate) time: Duration,
 
     /// Writes the report to FILE (`-`: to standard output)
-    #[arg(long = "out", value_name = "FILE", value_parser = target())]
-    pub(crate) out: Target,
+    #[arg(long = "out", value_name = "FILE")]
+    pub(crate) out: PathBuf,
 }
 
 /// Explains a finding by its code, such as tsc_skew; without a code, lists all
@@ -240,8 +239,8 @@ pub(crate) struct Watch {
     pub(crate) interval: Duration,
 
     /// Writes each sample as a row to FILE (`-`: to standard output, instead of the view)
-    #[arg(long, value_name = "FILE", value_parser = target())]
-    pub(crate) csv: Option<Target>,
+    #[arg(long, value_name = "FILE")]
+    pub(crate) csv: Option<PathBuf>,
 
     /// The CPUs to sample one by one, such as 0-3,8; by default, the first 64 on which this
     /// process may run
@@ -332,32 +331,16 @@ pub(crate) struct Flight {
     pub(crate) file: PathBuf,
 
     /// Writes the trace to TRACE (`-`: to standard output)
-    #[arg(long, value_name = "TRACE", value_parser = target(), default_value = "-")]
-    pub(crate) out: Target,
+    #[arg(long, value_name = "TRACE", default_value = "-")]
+    pub(crate) out: PathBuf,
 }
 
 /// The option of every command that writes JSON.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
     /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
-    #[arg(long = "json", value_name = "FILE", value_parser = target())]
-    pub(crate) target: Option<Target>,
-}
-
-/// Where a document goes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Target {
-    Stdout,
-    File(PathBuf),
-}
-
-/// File names need not be UTF-8.
-fn target() -> impl TypedValueParser<Value = Target> {
-    OsStringValueParser::new().try_map(|value| match value.to_str() {
-        Some("") => Err("an empty name is neither a file nor -"),
-        Some("-" | "/dev/stdout") => Ok(Target::Stdout),
-        _ => Ok(Target::File(PathBuf::from(value))),
-    })
+    #[arg(long = "json", value_name = "FILE")]
+    pub(crate) target: Option<PathBuf>,
 }
 
 fn seconds(value: &str) -> Result<Duration, String> {

@@ -68,8 +68,8 @@ type Destinations = (Outputs, Option<Destination>);
 
 fn open(args: &Doctor) -> io::Result<Destinations> {
     let outputs = Outputs::open(&args.json)?;
-    let metrics = args.openmetrics.as_ref();
-    let metrics = metrics.map(|target| outputs.open_beside("--openmetrics", target)).transpose()?;
+    let metrics = args.openmetrics.as_deref();
+    let metrics = metrics.map(|path| outputs.open_beside("--openmetrics", path)).transpose()?;
     Ok((outputs, metrics))
 }
 

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-use crate::args::{Json, Target};
+use crate::args::Json;
 use crate::screen::plain_path;
 
 /// Where a command's document goes besides the text on standard output, or in its place. It is
@@ -23,7 +23,7 @@ pub(crate) struct Outputs(Option<Destination>);
 
 impl Outputs {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
-        Ok(Self(json.target.as_ref().map(Destination::open).transpose()?))
+        Ok(Self(json.target.as_deref().map(Destination::open).transpose()?))
     }
 
     /// Opens the place of a second document, `option` of the command line.
@@ -31,8 +31,8 @@ impl Outputs {
     /// # Errors
     ///
     /// If the place cannot be written, or is that of the JSON.
-    pub(crate) fn open_beside(&self, option: &str, target: &Target) -> io::Result<Destination> {
-        let place = Destination::open(target)?;
+    pub(crate) fn open_beside(&self, option: &str, path: &Path) -> io::Result<Destination> {
+        let place = Destination::open(path)?;
         if self.0.as_ref().is_some_and(|json| json.resolved == place.resolved) {
             let path = place.path.display();
             return Err(io::Error::other(format!("{option} {path} and --json name one place: choose two")));
@@ -75,21 +75,17 @@ enum Way {
 
 impl Destination {
     /// Checks the place: one that cannot be written is an error before the measurement.
-    pub(crate) fn open(target: &Target) -> io::Result<Self> {
-        let path = match target {
-            Target::Stdout => {
-                let name = PathBuf::from("-");
-                return Ok(Self { path: name.clone(), resolved: name, way: Way::Stdout });
-            }
-            Target::File(path) => path,
-        };
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let way = Way::to(path).map_err(|error| naming(path, &error))?;
-        let resolved = without_links(path);
+        let resolved = match way {
+            Way::Stdout => PathBuf::from("-"),
+            _ => without_links(path),
+        };
         if matches!(way, Way::Replace) {
             // A trial: the temporary file is removed at once.
             beside(&resolved).map_err(|error| naming(path, &error))?;
         }
-        Ok(Self { path: path.clone(), resolved, way })
+        Ok(Self { path: path.to_owned(), resolved, way })
     }
 
     pub(crate) const fn is_stdout(&self) -> bool {
@@ -135,6 +131,7 @@ impl Destination {
 impl Way {
     fn to(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
+            _ if is_stdout(path) => Ok(Self::Stdout),
             Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::symlink_metadata(path) {
                 // The kernel would create the file that the link names, whoever made the link.
                 Ok(_) => Err(io::Error::new(io::ErrorKind::NotFound, "it is a link to a missing file")),
@@ -154,6 +151,11 @@ impl Way {
             }
         }
     }
+}
+
+/// Whether a name on the command line means standard output.
+pub(crate) fn is_stdout(path: &Path) -> bool {
+    ["-", "/dev/stdout"].map(Path::new).contains(&path)
 }
 
 /// A temporary file in the folder of `name`, only for its owner.

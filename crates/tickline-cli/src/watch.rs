@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts;
 
-use crate::args::{self, Target};
+use crate::args;
 use crate::cpu_list;
 use crate::exit::Exit;
 use crate::measure::track::{Point, TrackSummary};
 use crate::measure::watch::{Ending, Sample, Sampler, WatchSummary};
-use crate::output::Outputs;
+use crate::output::{Outputs, is_stdout};
 use crate::screen::{self, Screen};
 use crate::setup::Setup;
 use crate::signal;
@@ -52,8 +52,8 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
         cpus.truncate(MAX_WATCHED_CPUS);
     }
     let outputs = Outputs::open(&args.json)?;
-    let csv = args.csv.as_ref();
-    let table = csv.map(|target| Table::create(outputs.open_beside("--csv", target)?));
+    let csv = args.csv.as_deref();
+    let table = csv.map(|path| Table::create(outputs.open_beside("--csv", path)?));
     let stop = signal::stop_flag(&stops())?;
     let (watch, points) = watch(args, cpus, &stop, table.transpose()?)?;
     let mut document = setup.document("watch", Vec::new(), None);
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     document.watch = Some(watch);
     document.track = points.map(TrackSummary::of);
     let summary = text::summary(&document);
-    if args.csv == Some(Target::Stdout) {
+    if csv.is_some_and(is_stdout) {
         outputs.emit(&document, "")?;
         // A failure here cannot be reported.
         write!(io::stderr(), "{summary}").ok();
@@ -80,7 +80,7 @@ fn watch(
     mut table: Option<Table>,
 ) -> io::Result<(WatchSummary, Option<Vec<Point>>)> {
     // Where standard output carries a table or JSON, no lines go there.
-    let is_shown = args.csv != Some(Target::Stdout) && args.json.target != Some(Target::Stdout);
+    let is_shown = [&args.csv, &args.json.target].into_iter().flatten().all(|path| !is_stdout(path));
     let mut points = args.json.target.as_ref().map(|_| Vec::new());
     let mut sampler = Sampler::new(cpus, args.interval);
     let start = Instant::now();
