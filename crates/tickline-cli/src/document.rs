@@ -340,7 +340,8 @@ fn verdict(state: State, document: &Document) -> String {
                 format!(": {now_ns:.1} ns a call where clock_gettime takes {os_ns:.0}, {times}")
             });
             let track = document.track.as_ref().map_or_else(String::new, |track| {
-                let (offset, bound) = (time(track.largest_offset_ns), time(as_f64(track.largest_bound_ns)));
+                let (offset, bound) =
+                    (time(track.all.largest_offset_ns), time(as_f64(track.all.largest_bound_ns)));
                 format!("; its largest offset from CLOCK_MONOTONIC was {offset} (its own bound: {bound})")
             });
             format!("tickline reads the counter here{costs}{track}.")

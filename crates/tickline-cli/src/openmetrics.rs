@@ -31,7 +31,7 @@ fn figures(document: &Document) -> Value {
         "levels": LEVELS.map(|one| json!({ "level": one, "applies": level.map(|level| level == one) })),
         // An empty label is an absent one.
         "utc": { "source": clock.utc_source, "why_unknown": clock.utc_unknown.as_deref().unwrap_or_default() },
-        "track": { "largest_offset_ns": document.track.as_ref().map(|track| track.largest_offset_ns) },
+        "track": { "largest_offset_ns": document.track.as_ref().map(|track| track.all.largest_offset_ns) },
         "taken_s": taken_at.map(Timestamp::as_second),
     });
     json["machine"]["version"] = document.program_version.as_str().into();

@@ -42,20 +42,17 @@ pub(crate) struct Point {
     /// The clock's state at the reading.
     #[serde(skip)]
     pub(crate) state: State,
+    /// The CPU on which `watch` took the sample; `None` for those of the main thread.
+    #[serde(skip)]
+    pub(crate) cpu: Option<u32>,
 }
 
 /// Offset and bound over time, with their extremes.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct TrackSummary {
-    /// The largest offset of either sign, ns.
-    pub(crate) largest_offset_ns: f64,
-    /// The largest claimed bound to either side, ns.
-    pub(crate) largest_bound_ns: u64,
-    /// Samples whose reading was outside of its bracket.
-    pub(crate) outside_bracket: u64,
-    /// Samples that contradict the claimed bound.
-    pub(crate) bound_violated: u64,
+    #[serde(flatten)]
+    pub(crate) all: OffsetSummary,
     /// The samples, in the order of time.
     pub(crate) points: Vec<Point>,
 }
@@ -64,22 +61,22 @@ impl TrackSummary {
     pub(crate) fn of(points: Vec<Point>) -> Self {
         let mut all = OffsetSummary::default();
         points.iter().for_each(|point| all.add(point));
-        Self {
-            largest_offset_ns: all.largest_offset_ns(),
-            largest_bound_ns: all.largest_bound_ns,
-            outside_bracket: all.outside_bracket,
-            bound_violated: all.bound_violated,
-            points,
-        }
+        Self { all, points }
     }
 
     /// In words.
     pub(crate) fn summary(&self) -> String {
-        let Self { largest_offset_ns, largest_bound_ns, outside_bracket, bound_violated, points } = self;
+        let OffsetSummary {
+            samples,
+            largest_offset_ns,
+            largest_bound_ns,
+            outside_bracket,
+            bound_violated,
+            ..
+        } = self.all;
         format!(
-            "{} samples: largest offset {largest_offset_ns:.0} ns, largest bound {largest_bound_ns} ns, outside their bracket \
-             {outside_bracket}, bound violated {bound_violated}",
-            points.len()
+            "{samples} samples: largest offset {largest_offset_ns:.0} ns, largest bound {largest_bound_ns} ns, outside their \
+             bracket {outside_bracket}, bound violated {bound_violated}"
         )
     }
 }
@@ -96,6 +93,8 @@ pub(crate) struct OffsetSummary {
     pub(crate) least_offset_ns: f64,
     /// The highest offset from CLOCK_MONOTONIC, ns.
     pub(crate) most_offset_ns: f64,
+    /// The largest offset of either sign, ns.
+    pub(crate) largest_offset_ns: f64,
     /// The largest claimed bound to either side, ns.
     pub(crate) largest_bound_ns: u64,
     /// Samples whose reading was outside of its bracket.
@@ -113,14 +112,10 @@ impl OffsetSummary {
         self.fast_samples += u64::from(point.state == State::Fast);
         self.least_offset_ns = self.least_offset_ns.min(point.offset_ns);
         self.most_offset_ns = self.most_offset_ns.max(point.offset_ns);
+        self.largest_offset_ns = self.largest_offset_ns.max(point.offset_ns.abs());
         self.largest_bound_ns = self.largest_bound_ns.max(point.bound_before_ns).max(point.bound_after_ns);
         self.outside_bracket += u64::from(!point.inside_bracket);
         self.bound_violated += u64::from(point.bound_violated);
-    }
-
-    /// The largest offset of either sign, ns.
-    pub(crate) fn largest_offset_ns(&self) -> f64 {
-        self.least_offset_ns.abs().max(self.most_offset_ns.abs())
     }
 }
 
@@ -167,6 +162,7 @@ fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64, s
         inside_bracket: (before..=after).contains(&ns),
         bound_violated: earliest > after || latest < before,
         state,
+        cpu: None,
     }
 }
 

@@ -43,14 +43,7 @@ pub(crate) struct Sample {
     /// What has changed in the machine's clocks since the sample before.
     pub(crate) changes: Vec<Change>,
     /// The samples on CPUs since the sample before, in the order of time.
-    pub(crate) cpus: Vec<CpuSample>,
-}
-
-/// A sample on one CPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct CpuSample {
-    pub(crate) cpu: u32,
-    pub(crate) point: Point,
+    pub(crate) cpus: Vec<Point>,
 }
 
 /// A straight line by least squares through (s, ns), whose slope is in ns per s: ppb.
@@ -88,7 +81,7 @@ pub(crate) struct Sampler {
     before: Events,
     recent: VecDeque<(f64, f64)>,
     /// From the thread that takes a sample on one CPU after the other.
-    by_cpu: Receiver<CpuSample>,
+    by_cpu: Receiver<Point>,
     changes: ChangeDetector,
     pub(crate) summary: WatchSummary,
 }
@@ -155,24 +148,25 @@ impl Sampler {
             utc: clock.utc(),
             status,
         };
-        self.summary.add(&sample);
+        [&sample.point].into_iter().chain(&sample.cpus).for_each(|point| self.summary.add(point));
+        self.summary.events.clone_from(&sample.events);
+        let space = MAX_CHANGES.saturating_sub(self.summary.changes.len());
+        self.summary.changes.extend(sample.changes.iter().take(space).cloned());
         sample
     }
 
     /// The summary. Samples on CPUs go on after the last sample of this thread: without them, the
     /// CPUs' states would be an interval old.
     pub(crate) fn finish(mut self, ended_by: Ending) -> WatchSummary {
-        self.by_cpu.try_iter().for_each(|sample| self.summary.add_on_cpu(&sample));
+        self.by_cpu.try_iter().for_each(|point| self.summary.add(&point));
         WatchSummary { ended_by, watched_s: self.start.elapsed().as_secs_f64(), ..self.summary }
     }
 }
 
 /// A sample on `cpu`; `None` if the thread cannot run there now.
-fn sample_on(cpu: u32, start: Instant) -> Option<CpuSample> {
-    exchange::on_cpu(cpu, || CpuSample {
-        cpu,
-        point: track::sample(Clock::global(), start.elapsed().as_secs_f64()),
-    })
+fn sample_on(cpu: u32, start: Instant) -> Option<Point> {
+    let sample = || track::sample(Clock::global(), start.elapsed().as_secs_f64());
+    exchange::on_cpu(cpu, || Point { cpu: Some(cpu), ..sample() })
 }
 
 /// Changes of the machine's clocks that are kept.
@@ -220,26 +214,21 @@ pub(crate) struct WatchSummary {
 }
 
 impl WatchSummary {
-    fn add(&mut self, sample: &Sample) {
-        self.all.add(&sample.point);
-        if sample.point.state == State::Fast {
-            self.slope.add(sample.point.at_s, sample.point.offset_ns);
+    fn add(&mut self, point: &Point) {
+        if let Some(cpu) = point.cpu {
+            let place = self.cpus.binary_search_by_key(&cpu, |known| known.cpu).unwrap_or_else(|place| {
+                self.cpus.insert(place, CpuSummary { cpu, ..CpuSummary::default() });
+                place
+            });
+            let summary = &mut self.cpus[place];
+            (summary.state, summary.last_offset_ns) = (point.state.code(), point.offset_ns);
+            return summary.offsets.add(point);
+        }
+        self.all.add(point);
+        if point.state == State::Fast {
+            self.slope.add(point.at_s, point.offset_ns);
             self.skew_ppb = self.slope.ppb();
         }
-        sample.cpus.iter().for_each(|sample| self.add_on_cpu(sample));
-        self.events.clone_from(&sample.events);
-        let space = MAX_CHANGES.saturating_sub(self.changes.len());
-        self.changes.extend(sample.changes.iter().take(space).cloned());
-    }
-
-    fn add_on_cpu(&mut self, CpuSample { cpu, point }: &CpuSample) {
-        let place = self.cpus.binary_search_by_key(cpu, |known| known.cpu).unwrap_or_else(|place| {
-            self.cpus.insert(place, CpuSummary { cpu: *cpu, ..CpuSummary::default() });
-            place
-        });
-        let summary = &mut self.cpus[place];
-        (summary.state, summary.last_offset_ns) = (point.state.code(), point.offset_ns);
-        summary.offsets.add(point);
     }
 }
 
@@ -280,10 +269,10 @@ mod tests {
     /// served: it lost the CPUs' samples after the main thread's last one.
     #[test]
     fn a_cpu_sample_after_the_last_one_counts() {
-        let sample = |at_s, state| CpuSample { cpu: 3, point: Point { state, ..point(at_s, 1.0) } };
+        let sample = |at_s, state| Point { state, cpu: Some(3), ..point(at_s, 1.0) };
         let mut watch = WatchSummary::default();
-        watch.add_on_cpu(&sample(0.0, State::Calibrating));
-        watch.add_on_cpu(&sample(1.0, State::Fast));
+        watch.add(&sample(0.0, State::Calibrating));
+        watch.add(&sample(1.0, State::Fast));
         assert_eq!((watch.cpus[0].state, watch.cpus[0].offsets.samples), ("fast", 2));
     }
 }

@@ -87,8 +87,8 @@ fn head(document: &Document) -> Markup {
                 @if let Some(call) = call { (figure("a tickline call", &format!("{call:.1} ns"))) }
                 @if let Some(os) = os { (figure("a clock_gettime", &format!("{os:.0} ns"))) }
                 @if let Some(track) = &document.track {
-                    (figure("largest offset", &time(track.largest_offset_ns)))
-                    (figure("largest bound", &time(as_f64(track.largest_bound_ns))))
+                    (figure("largest offset", &time(track.all.largest_offset_ns)))
+                    (figure("largest bound", &time(as_f64(track.all.largest_bound_ns))))
                 }
             }
         }

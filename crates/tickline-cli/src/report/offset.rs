@@ -30,7 +30,7 @@ pub(super) fn figure(track: &TrackSummary) -> Markup {
             ul.legend {
                 li { (swatch(html! { path.offset d="M4 5h0M11 5h0M18 5h0" {} })) "offset" }
                 li { (swatch(html! { rect.bound width="22" height="10" {} })) "claimed bound" }
-                @if track.bound_violated > 0 {
+                @if track.all.bound_violated > 0 {
                     li { (swatch(html! { path.bad d="M0 5H22" {} })) "bound violated" }
                 }
             }
@@ -48,8 +48,8 @@ pub(super) fn figure(track: &TrackSummary) -> Markup {
             figcaption {
                 "Each sample brackets a reading between two reads of CLOCK_MONOTONIC; the offset is the reading minus their "
                 "middle. The bound says where CLOCK_MONOTONIC may be: the line at 0 must be within it. "
-                (track.points.len()) " samples: " (track.outside_bracket) " outside of their bracket, "
-                (track.bound_violated) " contradict the bound."
+                (track.points.len()) " samples: " (track.all.outside_bracket) " outside of their bracket, "
+                (track.all.bound_violated) " contradict the bound."
                 @if beyond > 0 { " " (beyond) " beyond the range, drawn at its border." }
             }
         }

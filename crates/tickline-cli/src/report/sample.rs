@@ -24,6 +24,7 @@ pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
         inside_bracket: true,
         bound_violated: false,
         state: State::Fast,
+        cpu: None,
     }
 }
 

@@ -99,7 +99,7 @@ fn cpus(watch: &WatchSummary, screen: &mut Screen) {
         return;
     }
     if cpus.len() > CPUS_IN_SUMMARY {
-        let largest = |cpu: &CpuSummary| cpu.offsets.largest_offset_ns();
+        let largest = |cpu: &CpuSummary| cpu.offsets.largest_offset_ns;
         cpus.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
         cpus.truncate(CPUS_IN_SUMMARY);
         let title = format!("the {CPUS_IN_SUMMARY} of {} CPUs with the largest offsets", watch.cpus.len());
