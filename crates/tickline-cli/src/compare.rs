@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
 use crate::screen::{Screen, plain};
-use crate::words::{cell, code, unit};
+use crate::words::{cell, unit};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -68,19 +68,18 @@ struct DiffRow {
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
-    let first = (args.first.as_path(), input::document(&args.first)?);
-    let second = (args.second.as_path(), input::document(&args.second)?);
-    let found = compare(first, second, args.above);
+    let read = |file| Ok::<_, io::Error>(side(file, &input::document(file)?.1, args.above));
+    let found = compare(read(&args.first)?, read(&args.second)?, args.above);
     outputs.emit(&found, &text(&found))?;
     Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
 }
 
-/// A document's file, and the document, as it stands and as the rules read it.
-type Read<'a> = (&'a Path, (Value, Document));
-
 /// Compares figures by their names.
-fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> DocumentDiff {
-    let ((first, left), (second, right)) = (side(first, above_percent), side(second, above_percent));
+fn compare(
+    (first, left): (Side, Vec<Fact>),
+    (second, right): (Side, Vec<Fact>),
+    above_percent: f64,
+) -> DocumentDiff {
     let (mut differences, mut known_once, mut equal) = (Vec::new(), Vec::new(), 0);
     let mut differs = |fact: &Fact, first: Value, second: Value| {
         let known = !first.is_null() && !second.is_null();
@@ -102,11 +101,15 @@ fn compare(first: Read<'_>, second: Read<'_>, above_percent: f64) -> DocumentDif
     DocumentDiff { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
 }
 
-fn side((file, (document, typed)): Read<'_>, above_percent: f64) -> (Side, Vec<Fact>) {
-    let text = |key: &str| document[key].as_str().map(str::to_owned);
-    let (file, taken_at) = (file.display().to_string(), text("taken_at"));
-    let side = Side { file, taken_at, program_version: text("program_version") };
-    (side, facts_of(&document, &typed, above_percent))
+/// What is compared of a document. Costs are equal within `above_percent`.
+fn side(file: &Path, document: &Document, above_percent: f64) -> (Side, Vec<Fact>) {
+    let known = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    let side = Side {
+        file: file.display().to_string(),
+        taken_at: known(&document.taken_at),
+        program_version: known(&document.program_version),
+    };
+    (side, facts_of(document, above_percent))
 }
 
 /// The comparison as text.
@@ -168,8 +171,8 @@ const SKIPPED: [&str; 5] =
 
 impl Fact {
     /// A fact, or a figure that has to be the same.
-    fn exact(name: impl Into<String>, value: &Value) -> Self {
-        Self { name: name.into(), unit: None, value: value.clone(), tolerance: 0.0 }
+    fn exact(name: impl Into<String>, value: impl Serialize) -> Self {
+        Self { name: name.into(), unit: None, value: json!(value), tolerance: 0.0 }
     }
 
     /// Whether another document says the same.
@@ -186,31 +189,30 @@ impl Fact {
     }
 }
 
-/// Every fact and figure of the document that is known. Costs are equal within `above_percent`.
-/// Health and findings are by the rules of this program, whichever version wrote the document.
-fn facts_of(document: &Value, typed: &Document, above_percent: f64) -> Vec<Fact> {
-    let findings = diagnose(typed);
-    let mut facts = vec![Fact::exact("health", &json!(Health::of(typed, &findings).level))];
-    let exact =
-        |found: &Finding| Fact::exact(format!("finding {}", found.code), &code(found.severity).into());
+/// Every fact and figure of the document that is known. Health and findings are by the rules of
+/// this program, whichever version wrote the document.
+fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
+    let findings = diagnose(document);
+    let mut facts = vec![Fact::exact("health", Health::of(document, &findings).level)];
+    let exact = |found: &Finding| Fact::exact(format!("finding {}", found.code), found.severity);
     facts.extend(findings.iter().map(exact));
-    add_facts("", &document["machine"], &mut facts);
-    facts.push(Fact::exact("NTP synchronised", &document["machine"]["ntp"]["synchronised"]));
-    facts.push(Fact::exact("counter used", &document["fast"]));
-    let elements = |list: &str| document[list].as_array().into_iter().flatten();
-    for gate in elements("gates") {
-        let state = if gate["open"] == true { &json!("open") } else { &gate["reason"] };
-        facts.push(Fact::exact(format!("gate {}", gate["gate"].as_str().unwrap_or("?")), state));
+    add_facts("", &json!(document.machine), &mut facts);
+    let synchronised = document.machine.ntp.as_ref().map(|ntp| ntp.synchronised);
+    facts.push(Fact::exact("NTP synchronised", synchronised));
+    // Facts that were collected without the program have no gates.
+    facts.push(Fact::exact("counter used", (!document.gates.is_empty()).then_some(document.fast)));
+    for gate in &document.gates {
+        let state = if gate.open { Some("open") } else { gate.reason.as_deref() };
+        facts.push(Fact::exact(format!("gate {}", gate.gate), state));
     }
-    let rate = Fact::exact("frequency", &document["clock"]["frequency_hz"]);
+    let rate = Fact::exact("frequency", document.clock.frequency_hz);
     facts.push(Fact { unit: Some("Hz"), tolerance: RATE, ..rate });
-    for row in elements("costs") {
-        let clock = row["clock"].as_str().unwrap_or("?");
-        let cost = Fact::exact(format!("cost of {clock}"), &row["cost_ns"]);
+    for row in &document.costs {
+        let cost = Fact::exact(format!("cost of {}", row.clock), row.cost_ns);
         facts.push(Fact { unit: Some("ns"), tolerance: above_percent / 100.0, ..cost });
-        facts.push(Fact::exact(format!("answered by, {clock}"), &row["served_by"]));
+        facts.push(Fact::exact(format!("answered by, {}", row.clock), row.served_by));
     }
-    facts.retain(|fact| !fact.value.is_null());
+    facts.retain(|fact| !fact.value.is_null() && fact.value != "");
     facts
 }
 
@@ -238,7 +240,9 @@ mod tests {
     #[test]
     fn what_differs_is_what_the_table_says() {
         let table: Value = serde_json::from_str(include_str!("compare/compare_cases.json")).unwrap();
-        let read = |document: &Value| (Path::new("x.json"), input::parse(&document.to_string()).unwrap());
+        let read = |document: &Value| {
+            side(Path::new("x.json"), &input::parse(document.to_string().as_bytes()).unwrap().1, 10.0)
+        };
         for case in table["cases"].as_array().unwrap() {
             let mut second = table["first"].clone();
             for (place, value) in case["changes"].as_object().unwrap() {

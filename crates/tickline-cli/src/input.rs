@@ -10,71 +10,57 @@ use crate::document::{Document, SCHEMA};
 use crate::output::naming;
 
 /// The longest document, bytes: a day of `watch` takes 10 MB, a comparison of all pairs of 1,024
-/// CPUs 130 MB.
+/// CPUs 130 MB. A device such as /dev/zero has no end.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A document, as it stands and as the rules read it.
+/// A document, as it stands and as the rules read it; `-` is standard input.
 ///
 /// # Errors
 ///
 /// If the file cannot be read, or is not a document of the present schema. The error names the
 /// file.
 pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
-    let name = if is_stdin(path) { Path::new("standard input") } else { path };
-    read(path).and_then(|text| parse(&text)).map_err(|error| naming(name, &error))
+    let is_stdin = path == Path::new("-");
+    let name = if is_stdin { Path::new("standard input") } else { path };
+    let read = || if is_stdin { bytes(io::stdin().lock()) } else { bytes(File::open(path)?) };
+    read().and_then(|bytes| parse(&bytes)).map_err(|error| naming(name, &error))
 }
 
-pub(crate) fn parse(text: &str) -> io::Result<(Value, Document)> {
-    let no_document = |error| io::Error::other(format!("it is not a document that --json writes: {error}"));
-    let document: Value = serde_json::from_str(text).map_err(no_document)?;
-    if !document["machine"].is_object() {
-        return Err(io::Error::other("it has no object 'machine', which --json writes"));
+fn bytes(input: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    input.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("it has more than {MAX_BYTES} bytes")));
     }
-    let wrong = match document["schema"].as_str() {
+    Ok(bytes)
+}
+
+pub(crate) fn parse(bytes: &[u8]) -> io::Result<(Value, Document)> {
+    let bad = |what: String| Err(io::Error::other(what));
+    if bytes.is_empty() {
+        return bad("it is empty".to_owned());
+    }
+    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+        return bad("it is UTF-16; save it as UTF-8 (PowerShell: Out-File -Encoding utf8)".to_owned());
+    }
+    // Editors on Windows write the byte order mark.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let document: Value = match serde_json::from_slice(bytes) {
+        Ok(document) => document,
+        Err(error) => return bad(format!("it is not a document that --json writes: {error}")),
+    };
+    if !document["machine"].is_object() {
+        return bad("it has no object 'machine', which --json writes".to_owned());
+    }
+    match document["schema"].as_str() {
         Some(SCHEMA) => {
             // The error names the key.
             let typed = serde_path_to_error::deserialize(&document).map_err(io::Error::other)?;
-            return Ok((document, typed));
+            Ok((document, typed))
         }
-        Some(other) => format!("its schema is '{other}'; this program reads '{SCHEMA}'"),
-        None => format!("it has no 'schema'; this program reads '{SCHEMA}'"),
-    };
-    Err(io::Error::other(wrong))
-}
-
-/// The text of a file, or of standard input for `-`, without the byte order mark that editors on
-/// Windows write.
-///
-/// # Errors
-///
-/// If the file cannot be read, is empty, has more than 256 MiB, or is not UTF-8.
-fn read(path: &Path) -> io::Result<String> {
-    if is_stdin(path) { text(io::stdin().lock(), MAX_BYTES) } else { text(File::open(path)?, MAX_BYTES) }
-}
-
-fn is_stdin(path: &Path) -> bool {
-    path == Path::new("-")
-}
-
-fn text(input: impl Read, most_bytes: u64) -> io::Result<String> {
-    let bad = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, what));
-    let mut bytes = Vec::new();
-    input.take(most_bytes + 1).read_to_end(&mut bytes)?;
-    if bytes.is_empty() {
-        return bad("it is empty");
+        Some(other) => bad(format!("its schema is '{other}'; this program reads '{SCHEMA}'")),
+        None => bad(format!("it has no 'schema'; this program reads '{SCHEMA}'")),
     }
-    // A device such as /dev/zero has no end.
-    if bytes.first() == Some(&0) {
-        return bad("it begins with a zero byte, and JSON is text");
-    }
-    if u64::try_from(bytes.len()).is_ok_and(|length| length > most_bytes) {
-        return bad(&format!("it has more than {most_bytes} bytes"));
-    }
-    if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
-        return bad("it is UTF-16; save it as UTF-8 (PowerShell: Out-File -Encoding utf8)");
-    }
-    let Ok(text) = String::from_utf8(bytes) else { return bad("it is not UTF-8") };
-    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_owned))
 }
 
 #[cfg(test)]
@@ -82,34 +68,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_refused() {
-        assert_eq!(text("\u{feff}{}".as_bytes(), 5).unwrap(), "{}", "editors on Windows write the mark");
-        let repeated = |byte: u8| Box::new(io::repeat(byte)) as Box<dyn Read>;
-        for (input, part) in [
-            (Box::new(io::empty()) as Box<dyn Read>, "it is empty"),
-            (Box::new(&b"\xff\xfe{\0}\0"[..]), "UTF-16"),
-            (Box::new(&b"{\xff}"[..]), "not UTF-8"),
-            // `--facts /dev/zero` never ended.
-            (repeated(0), "zero byte"),
-            (repeated(b' '), "more than 1000 bytes"),
+    fn other_files_are_refused() {
+        for (bytes, part) in [
+            (&b""[..], "it is empty"),
+            (b"\xff\xfe{\0}\0", "UTF-16"),
+            (b"{\"\xff\"}", "a document that --json writes: invalid unicode"),
+            (b"{", "a document that --json writes: EOF"),
+            (b"\xef\xbb\xbf[]", "no object 'machine'"),
+            (br#"{"machine": {}}"#, "no 'schema'"),
+            (br#"{"machine": {}, "schema": "a/1"}"#, "its schema is 'a/1'; this program reads 'tickline/2'"),
+            (br#"{"machine": {"cpu": 1}, "schema": "tickline/2"}"#, "machine.cpu: invalid type: integer `1`"),
+            (
+                br#"{"machine": {"ntp": {"tick_us": 1}}, "schema": "tickline/2"}"#,
+                "machine.ntp: missing field",
+            ),
         ] {
-            let error = text(input, 1_000).unwrap_err().to_string();
+            let error = parse(bytes).unwrap_err().to_string();
             assert!(error.contains(part), "{part}: {error}");
         }
-    }
-
-    #[test]
-    fn other_files_are_refused() {
-        for (text, part) in [
-            ("{", "a document that --json writes: EOF"),
-            ("[]", "no object 'machine'"),
-            (r#"{"machine": {}}"#, "no 'schema'"),
-            (r#"{"machine": {}, "schema": "a/1"}"#, "its schema is 'a/1'; this program reads 'tickline/2'"),
-            (r#"{"machine": {"cpu": 1}, "schema": "tickline/2"}"#, "machine.cpu: invalid type: integer `1`"),
-            (r#"{"machine": {"ntp": {"tick_us": 1}}, "schema": "tickline/2"}"#, "machine.ntp: missing field"),
-        ] {
-            let error = parse(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{text}: {error}");
-        }
+        // `--facts /dev/zero` never ended.
+        let error = bytes(io::repeat(b' ')).unwrap_err().to_string();
+        assert!(error.contains("more than 268435456 bytes"), "{error}");
     }
 }
