@@ -82,29 +82,27 @@ fn exists(pid: u32) -> io::Result<()> {
 struct CallCounts {
     /// All but the callers.
     who: WhoSummary,
-    /// Samples, each of which stands for as many calls as `who` says.
-    samples: BTreeMap<(u32, TimeCall), u64>,
-    /// The names of processes, read when they were first seen.
-    names: BTreeMap<u32, Option<String>>,
+    /// The name of each process, read when the call was first seen, and the samples, each of which
+    /// stands for as many calls as `who` says.
+    samples: BTreeMap<(u32, TimeCall), (Option<String>, u64)>,
 }
 
 impl CallCounts {
     /// Adds a sample. `name` reads the name of a process.
     fn add(&mut self, pid: u32, call: TimeCall, name: impl FnOnce(u32) -> Option<String>) {
-        *self.samples.entry((pid, call)).or_default() += 1;
-        self.names.entry(pid).or_insert_with(|| name(pid));
+        self.samples.entry((pid, call)).or_insert_with(|| (name(pid), 0)).1 += 1;
     }
 
     fn into_who(self, facts: &Document) -> WhoSummary {
         let (seconds, every) = (self.who.counted_s.unwrap_or(1.0), self.who.sampled_every.unwrap_or(1));
-        let callers = self.samples.iter().map(|(&(pid, call), &samples)| {
+        let callers = self.samples.into_iter().map(|((pid, call), (process, samples))| {
             let calls_per_second = as_f64(samples * every) / seconds;
             let percent = |ns: f64| calls_per_second * ns / 1e9 * 100.0;
             let cost_ns = call.cost_ns(facts);
             let fixed_ns = call.fixed_ns(cost_ns, facts);
             Caller {
                 pid,
-                process: self.names.get(&pid).cloned().flatten(),
+                process,
                 clock: call.name(),
                 calls_per_second,
                 cost_ns,

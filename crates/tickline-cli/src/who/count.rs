@@ -109,26 +109,20 @@ fn builder(tracepoint: &Tracepoint, cpu: usize) -> Builder<'static> {
 }
 
 /// One tracepoint on one CPU.
-struct SampledTracepoint {
+struct SampledTracepoint<'a> {
+    tracepoint: &'a Tracepoint,
     sampler: Sampler,
     samples: u64,
-    call: &'static str,
-    clock_at: Option<usize>,
 }
 
-impl SampledTracepoint {
-    fn new(tracepoint: &Tracepoint, cpu: usize, period: u64) -> io::Result<Self> {
+impl<'a> SampledTracepoint<'a> {
+    fn new(tracepoint: &'a Tracepoint, cpu: usize, period: u64) -> io::Result<Self> {
         let counter = builder(tracepoint, cpu)
             .sample_period(period)
             .sample(SampleFlag::TID)
             .sample(SampleFlag::RAW)
             .build()?;
-        Ok(Self {
-            sampler: counter.sampled(BUFFER_BYTES)?,
-            samples: 0,
-            call: tracepoint.call,
-            clock_at: tracepoint.clock_at,
-        })
+        Ok(Self { tracepoint, sampler: counter.sampled(BUFFER_BYTES)?, samples: 0 })
     }
 
     /// Adds the samples that have arrived.
@@ -138,9 +132,9 @@ impl SampledTracepoint {
             let Ok(Record::Sample(sample)) = record.parse_record() else { continue };
             self.samples += 1;
             let pid = sample.pid().unwrap_or(0);
-            let clock = sample.raw().zip(self.clock_at).and_then(|(raw, at)| number(raw, at));
+            let clock = sample.raw().zip(self.tracepoint.clock_at).and_then(|(raw, at)| number(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
-            if let Some(call) = TimeCall::of(self.call, clock).filter(|_| wanted) {
+            if let Some(call) = TimeCall::of(self.tracepoint.call, clock).filter(|_| wanted) {
                 counted.add(pid, call, machine::process_name);
             }
         }
