@@ -14,7 +14,7 @@ use super::readers::{self, Reader};
 use crate::machine;
 use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
-use crate::screen::plain;
+use crate::screen::Screen;
 
 /// What a page serves; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]
@@ -84,13 +84,13 @@ impl Status {
 
     /// As text for people: what each line is about, and what is said of it.
     pub(super) fn text(&self) -> String {
-        let mut text = String::new();
-        let mut say = |name: &str, what: &str| text += &format!("{name:<7} {what}\n");
-        say("page", &format!("{}, of user {}", plain(&self.page), self.owner));
+        let mut screen = Screen::of_stdout();
+        let mut say = |name: &str, what: &str| screen.say(&format!("{name:<7} "), what);
+        say("page", &format!("{}, of user {}", self.page, self.owner));
         let server = match (self.server_pid, &self.server_unknown) {
             (Some(pid), _) => format!("process {pid}"),
             (None, None) => "none that is seen here".to_owned(),
-            (None, Some(reason)) => format!("unknown: {}", plain(reason)),
+            (None, Some(reason)) => format!("unknown: {reason}"),
         };
         say("server", &server);
         say("phase", &format!("{}: {}", self.phase.code(), self.meaning()));
@@ -129,13 +129,13 @@ impl Status {
         say("readers", &format!("{}{unknown}", self.readers.len()));
         for Reader { pid, name, by_library } in self.readers.iter().take(MAX_READERS) {
             let how = if *by_library { "" } else { ", which reads the page itself" };
-            say("", &format!("{pid} {}{how}", plain(name)));
+            say("", &format!("{pid} {name}{how}"));
         }
         let more = self.readers.len().saturating_sub(MAX_READERS);
         if more > 0 {
             say("", &format!("and {more} more"));
         }
-        text
+        screen.text
     }
 
     /// What the phase means for programs.
