@@ -10,8 +10,8 @@ use crate::measure::track::Point;
 use crate::measure::watch::Sample;
 use crate::output::Destination;
 
-/// A row: headings, and their fields. A sample of the main thread, which comes with `sample`, fills
-/// all columns.
+/// The headings and the fields of a row. A sample of the main thread, which comes with `sample`,
+/// fills all columns.
 fn row(point: &Point, sample: Option<&Sample>) -> Vec<(String, String)> {
     let own = |figure: fn(&Sample) -> Option<String>| sample.and_then(figure).unwrap_or_default();
     let reason = match point.state {
@@ -46,9 +46,9 @@ fn row(point: &Point, sample: Option<&Sample>) -> Vec<(String, String)> {
 }
 
 /// A table that grows row by row. Each row is written at once, so that a killed program leaves no
-/// half row.
+/// half row. Its fields are figures and codes, which need no quotation marks.
 pub(crate) struct Table {
-    writer: csv::Writer<Box<dyn Write>>,
+    out: Box<dyn Write>,
     name: String,
     has_heads: bool,
 }
@@ -56,23 +56,26 @@ pub(crate) struct Table {
 impl Table {
     pub(crate) fn create(destination: Destination) -> io::Result<Self> {
         let name = destination.name();
-        Ok(Self { writer: csv::Writer::from_writer(destination.stream()?), name, has_heads: false })
+        Ok(Self { out: destination.stream()?, name, has_heads: false })
     }
 
-    /// Writes the row of a sample, and those of the CPUs' samples since the last one.
+    /// Writes the row of a sample, and those of the CPUs' samples since the last one. The headings
+    /// stand before the first.
     pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
-        let own = row(&sample.point, Some(sample));
-        if !self.has_heads {
-            self.record(own.iter().map(|(head, _)| head))?;
-            self.has_heads = true;
-        }
         let cpus = sample.cpus.iter().map(|point| row(point, None));
-        [own].into_iter().chain(cpus).try_for_each(|row| self.record(row.iter().map(|(_, field)| field)))
+        for row in [row(&sample.point, Some(sample))].into_iter().chain(cpus) {
+            let (heads, fields): (Vec<_>, Vec<_>) = row.into_iter().unzip();
+            if !std::mem::replace(&mut self.has_heads, true) {
+                self.write(&heads)?;
+            }
+            self.write(&fields)?;
+        }
+        Ok(())
     }
 
-    fn record<'a>(&mut self, fields: impl Iterator<Item = &'a String>) -> io::Result<()> {
-        let written = self.writer.write_record(fields).map_err(io::Error::from);
-        let flushed = written.and_then(|()| self.writer.flush());
-        flushed.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))
+    fn write(&mut self, fields: &[String]) -> io::Result<()> {
+        let line = fields.join(",") + "\n";
+        let written = self.out.write_all(line.as_bytes()).and_then(|()| self.out.flush());
+        written.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", self.name)))
     }
 }
