@@ -38,11 +38,7 @@ impl Stop {
     /// What waitpid(2) says.
     const fn from_status(status: libc::c_int) -> Self {
         if !libc::WIFSTOPPED(status) {
-            return if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-                Self::Ended
-            } else {
-                Self::Other
-            };
+            return Self::Ended;
         }
         match (status >> 16, libc::WSTOPSIG(status)) {
             (libc::PTRACE_EVENT_EXEC, _) => Self::Exec,
