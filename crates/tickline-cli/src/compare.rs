@@ -199,8 +199,7 @@ fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     add_facts("", &json!(document.machine), &mut facts);
     let synchronised = document.machine.ntp.as_ref().map(|ntp| ntp.synchronised);
     facts.push(Fact::exact("NTP synchronised", synchronised));
-    // Facts that were collected without the program have no gates.
-    facts.push(Fact::exact("counter used", (!document.gates.is_empty()).then_some(document.fast)));
+    facts.push(Fact::exact("counter used", document.counter_used()));
     for gate in &document.gates {
         let state = if gate.open { Some("open") } else { gate.reason.as_deref() };
         facts.push(Fact::exact(format!("gate {}", gate.gate), state));

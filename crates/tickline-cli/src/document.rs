@@ -235,6 +235,12 @@ impl Document {
         self.health.as_ref().is_some_and(Health::is_bad)
     }
 
+    /// Whether tickline reads the counter; `None` for facts that were collected without the program,
+    /// which have no gates.
+    pub(crate) fn counter_used(&self) -> Option<bool> {
+        (!self.gates.is_empty()).then_some(self.fast)
+    }
+
     /// The findings; none where the command makes no diagnosis.
     pub(crate) fn findings(&self) -> &[Finding] {
         self.findings.as_deref().unwrap_or_default()

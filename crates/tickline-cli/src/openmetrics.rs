@@ -26,7 +26,7 @@ fn figures(document: &Document) -> Value {
     let level = document.health.as_ref().map(|health| health.level);
     let taken_at: Option<Timestamp> = document.taken_at.parse().ok();
     let mut json = json!({
-        "machine": machine, "clock": clock, "fast": document.fast,
+        "machine": machine, "clock": clock, "fast": document.counter_used(),
         "findings": document.findings(), "costs": document.costs, "gates": document.gates,
         "levels": LEVELS.map(|one| json!({ "level": one, "applies": level.map(|level| level == one) })),
         // An empty label is an absent one.

@@ -88,6 +88,8 @@ fn recorded_machines_are_diagnosed() {
         assert!(known.contains(&check), "{name}: {check}");
         rows += &format!("| [`{name}`]({FACTS}/{name}.json) | {said} | {} | {check} |\n", code.unwrap());
         let metrics = text(&output(&["--openmetrics", "-"], &facts).stdout);
+        // Symptom: 0, for machines on which nobody has run tickline.
+        assert_eq!(metrics.contains("\ntickline_fast "), recorded["gates"].is_array(), "{name}: {metrics}");
         for code in codes {
             assert!(metrics.contains(&format!("tickline_finding{{code=\"{code}\"")), "{name}: {metrics}");
         }
