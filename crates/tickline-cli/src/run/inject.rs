@@ -112,40 +112,27 @@ impl Start {
 /// and its blocked signals back, or `finish` restores them. Otherwise the result is
 /// [`Start::Unrestored`], and the program must not go on.
 pub(super) fn inject(tracee: &Tracee, payload: Payload<'_>) -> io::Result<Start> {
-    let blocked = tracee.blocked()?;
-    let start = inject_undisturbed(tracee, payload);
-    if_restored(tracee.block(blocked), start)
-}
-
-/// `start`, if the program's state is restored, or the program has ended.
-fn if_restored(restored: io::Result<()>, start: io::Result<Start>) -> io::Result<Start> {
-    match restored {
-        Ok(()) => start,
-        // It was killed: whoever waits for it learns that.
-        Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => start.and(Err(ended())),
-        Err(error) => Ok(Start::Unrestored(format!("what it had cannot be restored: {error}"))),
-    }
-}
-
-fn inject_undisturbed(tracee: &Tracee, payload: Payload<'_>) -> io::Result<Start> {
-    tracee.block(ALL_SIGNALS)?;
     let mut program = Program::stopped(tracee)?;
     if program.registers.cs != USER_CODE_64 {
         return Ok(Start::Not("it is not a 64-bit program".to_owned()));
     }
     // What it begins with, as the kernel has it after an exec.
     program.registers.rax = 0;
-    let code = program.code()?;
-    let start = program.load(payload);
-    let go_on = start.as_ref().map_or(program.registers, |(_, go_on)| *go_on);
-    if_restored(program.restore(&code, go_on), start.map(|(start, _)| start))
+    tracee.block(ALL_SIGNALS)?;
+    match program.load(payload) {
+        Ok((start, go_on)) => program.restore(go_on, Ok(start)),
+        Err(error) => program.restore(program.registers, Err(error)),
+    }
 }
 
 /// A program before its first instruction, at whose place [`CODE`] is.
 struct Program<'a> {
     tracee: &'a Tracee,
-    registers: libc::user_regs_struct,
     memory: File,
+    /// What it has, to be given back.
+    registers: libc::user_regs_struct,
+    code: [u8; CODE.len()],
+    blocked: SignalMask,
 }
 
 impl<'a> Program<'a> {
@@ -154,7 +141,8 @@ impl<'a> Program<'a> {
         let mut registers = ptrace::getregs(tracee.pid)?;
         // Not the number of a system call, or the kernel might start that one again.
         registers.orig_rax = u64::MAX;
-        Ok(Self { tracee, registers, memory })
+        let code = code(&memory, registers.rip)?;
+        Ok(Self { tracee, memory, registers, code, blocked: tracee.blocked()? })
     }
 
     /// Returns the registers with which the program goes on, too.
@@ -219,20 +207,19 @@ impl<'a> Program<'a> {
         Err(io::Error::other(format!("the library stopped at {:#x} in the program", registers.rip)))
     }
 
-    /// Gives back what `load` has taken: `code` was where [`CODE`] is.
-    fn restore(&self, code: &[u8; CODE.len()], registers: libc::user_regs_struct) -> io::Result<()> {
+    /// Gives back what [`inject`] has taken. Returns `start` then, or if the program has ended.
+    fn restore(&self, registers: libc::user_regs_struct, start: io::Result<Start>) -> io::Result<Start> {
         // What could not be written need not be restored, and could not.
-        let code_restored =
-            self.code().and_then(|found| if found == *code { Ok(()) } else { self.write_code(code) });
+        let code = code(&self.memory, self.registers.rip)
+            .and_then(|found| if found == self.code { Ok(()) } else { self.write_code(&self.code) });
         // This tells a program that has ended, whose memory is just not written to.
-        ptrace::setregs(self.tracee.pid, registers)?;
-        code_restored
-    }
-
-    fn code(&self) -> io::Result<[u8; CODE.len()]> {
-        let mut code = [0; CODE.len()];
-        self.memory.read_exact_at(&mut code, self.registers.rip)?;
-        Ok(code)
+        let set = ptrace::setregs(self.tracee.pid, registers).map_err(io::Error::from);
+        match set.and(code).and(self.tracee.block(self.blocked)) {
+            Ok(()) => start,
+            // It was killed: whoever waits for it learns that.
+            Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => start.and(Err(ended())),
+            Err(error) => Ok(Start::Unrestored(format!("what it had cannot be restored: {error}"))),
+        }
     }
 
     /// By ptrace(2), which writes to memory that is read-only. The kernel may refuse that by
@@ -246,6 +233,13 @@ impl<'a> Program<'a> {
         }
         Ok(())
     }
+}
+
+/// What is at the place of [`CODE`].
+fn code(memory: &File, at: u64) -> io::Result<[u8; CODE.len()]> {
+    let mut code = [0; CODE.len()];
+    memory.read_exact_at(&mut code, at)?;
+    Ok(code)
 }
 
 /// What a system call returns, or its error.
@@ -289,22 +283,21 @@ mod tests {
         ptrace::interrupt(pid).expect("it is traced");
         waitpid(pid, None).expect("it stops");
         let whole = Program::stopped(&tracee).expect("it is traced");
-        let first = whole.code().expect("there is code");
         whole.write_code(&CODE).expect("it is traced");
         let mut elsewhere = Program::stopped(&tracee).expect("it is traced");
         elsewhere.registers.rip = 0;
-        let start = if_restored(elsewhere.restore(&first, elsewhere.registers), Ok(Start::Served));
+        let start = elsewhere.restore(elsewhere.registers, Ok(Start::Served));
         assert!(matches!(start, Ok(Start::Unrestored(_))), "there is no memory: {start:?}");
-        let start = if_restored(whole.restore(&first, whole.registers), Ok(Start::Served));
+        let start = whole.restore(whole.registers, Ok(Start::Served));
         assert_eq!(start.expect("it is restored"), Start::Served);
-        assert_eq!(whole.code().expect("there is code"), first);
+        assert_eq!(code(&whole.memory, whole.registers.rip).expect("there is code"), whole.code);
         let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
         assert_eq!(registers, whole.registers);
         // One that was killed meanwhile is not unrestored.
         child.kill().expect("it is there");
         child.wait().expect("it was killed");
         for start in [Ok(Start::Served), Err(ended())] {
-            let error = if_restored(whole.restore(&first, whole.registers), start).expect_err("it has ended");
+            let error = whole.restore(whole.registers, start).expect_err("it has ended");
             assert_eq!(error.to_string(), ended().to_string());
         }
     }
