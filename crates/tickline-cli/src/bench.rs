@@ -3,15 +3,32 @@
 use std::io;
 use std::time::Instant;
 
+use serde::Serialize;
+
 use crate::args;
-use crate::document::{BenchSummary, Document};
+use crate::document::Document;
 use crate::exit::Exit;
-use crate::measure::costs::{self, CostRow};
+use crate::measure::costs::{self, CostRow, LongRun};
 use crate::measure::{as_f64, calls};
 use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::screen::Screen;
 use crate::setup::Setup;
+
+/// The results of `bench` beside the costs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct BenchSummary {
+    /// Rounds over all clocks, for the figures in `costs`.
+    pub(crate) rounds: u32,
+    /// Calls of each clock in the long run.
+    pub(crate) calls: u32,
+    /// The long run of each clock.
+    pub(crate) long_run: Vec<LongRun>,
+    /// The share of the time for which a CPU has run the measurement, percent: less than 100 where
+    /// others use the CPUs; null where the system does not tell.
+    pub(crate) cpu_percent: Option<f64>,
+}
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();
@@ -27,7 +44,6 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let percent = |(before_ns, now_ns)| as_f64(now_ns - before_ns) / 1e7 / start.elapsed().as_secs_f64();
     let cpu_percent = before_ns.zip(cpu_ns()).map(percent);
     let mut document = setup.document("bench", costs, None);
-    drop(setup);
     progress.finish();
     document.bench = Some(BenchSummary { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
     outputs.emit(&document, &text(&document))?;

@@ -22,7 +22,6 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let progress = Progress::new();
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
     let mut document = setup.document("warp", Vec::new(), None);
-    drop(setup);
     progress.finish();
     document.verdict = verdict(&warp);
     let exit = exit(&warp, args.cpus.as_ref());

@@ -57,7 +57,6 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     let stop = signal::stop_flag(&stops())?;
     let (watch, points) = watch(args, cpus, &stop, table.transpose()?)?;
     let mut document = setup.document("watch", Vec::new(), None);
-    drop(setup);
     document.watch = Some(watch);
     document.track = points.map(TrackSummary::of);
     let summary = text::summary(&document);

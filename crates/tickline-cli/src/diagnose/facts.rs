@@ -1,8 +1,6 @@
 //! What the rules ask a document, be it of this machine or of a recorded one. A missing fact is
 //! unknown.
 
-use std::borrow::Cow;
-
 use tickline_core::gate::Clocksource;
 
 use super::log::{self, Rejection};
@@ -220,8 +218,8 @@ impl Document {
     }
 
     /// The result of the comparisons of the counters, in words.
-    pub(crate) fn counters(&self) -> Cow<'_, str> {
+    pub(crate) fn counters(&self) -> String {
         let by_pairs = self.unsynchronised_pairs().filter(|_| !self.are_unsynchronised_by_clock());
-        by_pairs.map_or_else(|| self.machine.counters.as_str().into(), Cow::from)
+        by_pairs.unwrap_or_else(|| self.machine.counters.clone())
     }
 }

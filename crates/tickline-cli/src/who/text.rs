@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::document::{Caller, Document, WhoSummary};
+use super::{Caller, WhoSummary};
+use crate::document::Document;
 use crate::measure::calls::MONOTONIC;
 use crate::measure::served_by::ServedBy;
 use crate::screen::Screen;
