@@ -67,14 +67,12 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     let mut command = Command::new(program);
     command.args(arguments);
     let mut helper = None;
-    match obstacle(args, &reporter.kind) {
-        // It will not be executed, which the error below says: it has no clock.
-        _ if file.is_none() => {}
-        Some(why) => reporter.say_not(&why),
-        None => match prepare(args, &reporter) {
+    // Without a file it will not be executed, which the error below says: it has no clock.
+    if file.is_some() {
+        match prepare(args, &reporter) {
             Ok(traced_by) => helper = traced_by,
-            Err(error) => reporter.say_not(&error.to_string()),
-        },
+            Err(why) => reporter.say_not(&why.to_string()),
+        }
     }
     leave_files_as_found(&mut command);
     let mut error = command.exec();
@@ -148,24 +146,24 @@ fn leave_files_as_found(command: &mut Command) {
     unsafe { command.pre_exec(leave) };
 }
 
-/// Why the program is executed plainly.
-fn obstacle(args: &args::Run, kind: &Kind) -> Option<String> {
-    if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
-        return Some(format!("{SWITCH_VARIABLE}={OFF}"));
-    }
-    if !is_always(args) && kernels_clock_is_fast() {
-        let clocksource = machine::clocksource().unwrap_or_default();
-        return Some(format!("it needs no system call here (clocksource {clocksource})"));
-    }
-    if let Kind::Plain(why) = kind { Some(why.clone()) } else { None }
-}
-
 fn is_always(args: &args::Run) -> bool {
     args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS)
 }
 
-/// Prepares the program: by `LD_PRELOAD`, or by the helper that is returned.
+/// Prepares the program: by `LD_PRELOAD`, or by the helper that is returned. The error says why the
+/// program is executed plainly.
 fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
+    let plainly = |why: String| Err(io::Error::other(why));
+    if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
+        return plainly(format!("{SWITCH_VARIABLE}={OFF}"));
+    }
+    if !is_always(args) && kernels_clock_is_fast() {
+        let clocksource = machine::clocksource().unwrap_or_default();
+        return plainly(format!("it needs no system call here (clocksource {clocksource})"));
+    }
+    if let Kind::Plain(why) = &reporter.kind {
+        return plainly(why.clone());
+    }
     let image = Image::read(&library(args)?)?;
     let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {

@@ -29,7 +29,11 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.json.target.is_some() && args.action != Some(ServeAction::Status) {
         return Err(io::Error::other("--json is for status: tickline serve status --json FILE"));
     }
-    let page = &page_of(args.page.as_deref())?;
+    let page = &match &args.page {
+        Some(page) => page.clone(),
+        None if rustix::process::geteuid().is_root() => page_of_root().to_owned(),
+        None => page_of_user(env::var_os("XDG_RUNTIME_DIR"))?,
+    };
     match args.action {
         None => {
             // The folder of a page that the user names must be there.
@@ -89,15 +93,6 @@ fn on(page: &Path) -> io::Result<Exit> {
 fn say(page: &Path, what: &str) -> io::Result<Exit> {
     output::to_stdout(format!("{}: {what}\n", plain_path(page)))?;
     Ok(Exit::Success)
-}
-
-/// The page of this name; by default, that of root, or of the user.
-fn page_of(named: Option<&Path>) -> io::Result<PathBuf> {
-    match named {
-        Some(page) => Ok(page.to_owned()),
-        None if rustix::process::geteuid().is_root() => Ok(page_of_root().to_owned()),
-        None => page_of_user(env::var_os("XDG_RUNTIME_DIR")),
-    }
 }
 
 /// Makes the folder of a default page, if it is not there.
