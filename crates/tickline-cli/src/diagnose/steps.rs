@@ -127,7 +127,10 @@ fn parameters(remove: Option<&str>, add: Option<&str>) -> String {
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     /// A message of each kind.
@@ -174,10 +177,8 @@ mod tests {
     }
 
     /// The check passed where the log says "Clocksource tsc unstable", and where it was refused.
-    #[cfg(unix)]
     #[test]
     fn the_check_fails_where_the_kernel_has_rejected_the_tsc_or_nothing_tells() {
-        use std::os::unix::fs::PermissionsExt;
         const GOOD: &str = "clocksource: Switched to clocksource tsc";
         const EXECUTABLE: u32 = 0o755;
         let folder = tempfile::tempdir().unwrap();
@@ -205,7 +206,6 @@ mod tests {
     }
 
     /// The commands for Debian's defaults, run on a file.
-    #[cfg(unix)]
     #[test]
     fn the_kernels_command_line_is_changed_and_changed_back() {
         let folder = tempfile::tempdir().unwrap();
@@ -228,7 +228,6 @@ mod tests {
     }
 
     /// Without the machine's name they change nothing.
-    #[cfg(unix)]
     #[test]
     fn the_commands_for_virtualbox_ask_for_the_machines_name() {
         let host = &super::super::texts::TEXTS.hosts["virtualbox"];

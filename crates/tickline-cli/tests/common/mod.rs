@@ -56,7 +56,6 @@ pub fn assert_fails(output: &Output, code: i32, says: &str) {
 }
 
 /// Sends a signal to a child that nobody has waited for.
-#[cfg(unix)]
 pub fn send(child: &Child, signal: libc::c_int) {
     let pid = i32::try_from(child.id()).expect("a process");
     // SAFETY: the call takes no pointer.
@@ -75,7 +74,6 @@ pub fn entries(folder: &Path) -> Vec<String> {
 /// The user and group called nobody on every Linux.
 pub const NOBODY: u32 = 65_534;
 
-#[cfg(unix)]
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

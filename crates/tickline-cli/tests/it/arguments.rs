@@ -1,6 +1,8 @@
 //! Command lines that are refused, before anything is measured, and what the program says of
 //! itself.
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -29,7 +31,6 @@ fn bad_arguments_are_named_with_their_limits() {
 }
 
 /// Neither exists yet, and their folder has two names.
-#[cfg(unix)]
 #[test]
 fn one_place_by_two_names_is_one_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -58,11 +59,8 @@ fn a_full_disk_is_an_error() {
 }
 
 /// Without a reader every write fails, as behind `head -1` after its line, also that of headings.
-#[cfg(unix)]
 #[test]
 fn a_reader_that_has_left_is_no_error() {
-    use std::os::fd::OwnedFd;
-    use std::os::unix::net::UnixStream;
     // At once: most of them take a second.
     let started = [
         &["--secs", "1"][..],

@@ -1,8 +1,6 @@
 //! What the program writes to: a regular file is replaced as a whole, a device or a pipe is written
 //! in its place.
 
-#![cfg(unix)]
-
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;

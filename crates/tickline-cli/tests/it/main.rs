@@ -1,6 +1,7 @@
 //! The program as users run it.
 //!
 //! Apart from these stand tests that execute themselves again: `hand_over` and `run_served`.
+#![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

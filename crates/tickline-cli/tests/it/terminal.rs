@@ -1,7 +1,5 @@
 //! Commands on a pseudo-terminal: what they draw, and whether it fits.
 
-#![cfg(unix)]
-
 use std::fs::File;
 use std::io::Read;
 use std::process::Stdio;

@@ -34,7 +34,6 @@ pub(crate) fn ended(mut child: Child) -> i32 {
 }
 
 /// `watch` writing rows to `path`, its output, and the first lines of that.
-#[cfg(unix)]
 fn watching(path: &Path, lines: usize) -> (Child, BufReader<std::process::ChildStdout>, String) {
     let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
     let mut child = command.arg(path).stdout(Stdio::piped()).spawn().expect("it can be started");
@@ -46,7 +45,6 @@ fn watching(path: &Path, lines: usize) -> (Child, BufReader<std::process::ChildS
     (child, output, text)
 }
 
-#[cfg(unix)]
 #[test]
 fn watch_stops_by_a_signal_with_a_whole_table_and_a_summary() {
     for signal in [libc::SIGINT, libc::SIGTERM] {
@@ -62,7 +60,6 @@ fn watch_stops_by_a_signal_with_a_whole_table_and_a_summary() {
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn watch_that_is_killed_leaves_whole_rows() {
     let folder = tempfile::tempdir().unwrap();
