@@ -40,13 +40,8 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     progress.finish();
-    if let Some(exit) = write(destinations, args, &document, &document)? {
-        return Ok(exit);
-    }
-    if args.fix {
-        return switch_clocksource::fix(&document, args);
-    }
-    Ok(document.exit())
+    let exit = write(destinations, args, &document, &document, document.exit())?;
+    if args.fix { switch_clocksource::fix(&document, args) } else { Ok(exit) }
 }
 
 /// Diagnoses the machine of the file. The JSON output is that of the file, with these findings.
@@ -60,7 +55,7 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     json["findings"] = serde_json::to_value(document.findings())?;
     let exit = if document.is_bad() { Exit::Negative } else { Exit::Success };
     document.verdict = "A recorded machine: nothing is measured here.".to_owned();
-    Ok(write(destinations, args, &document, &json)?.unwrap_or(exit))
+    write(destinations, args, &document, &json, exit)
 }
 
 /// Where the document goes, and where its figures for a collector go.
@@ -73,15 +68,15 @@ fn open(args: &Doctor) -> io::Result<Destinations> {
     Ok((outputs, metrics))
 }
 
-/// Writes everything. Returns the exit code of `--check`, if that is asked for.
+/// Writes everything. Returns the exit code: `exit`, or that of `--check`, if that is asked for.
 fn write(
     (outputs, metrics): Destinations,
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,
-) -> io::Result<Option<Exit>> {
-    let (line, exit) = check(document);
-    let mut said = if args.check { line + "\n" } else { text::text(document) };
+    exit: Exit,
+) -> io::Result<Exit> {
+    let (mut said, exit) = if args.check { check(document) } else { (text::text(document), exit) };
     if let Some(metrics) = metrics {
         let figures = openmetrics::text(document);
         match metrics.is_stdout() {
@@ -90,7 +85,7 @@ fn write(
         }
     }
     outputs.emit(json, &said)?;
-    Ok(args.check.then_some(exit))
+    Ok(exit)
 }
 
 /// The line of `--check` for a monitoring system, and its exit code. It has the form of its
@@ -111,9 +106,9 @@ fn check(document: &Document) -> (String, Exit) {
     let worst =
         document.findings().first().filter(|_| document.health.as_ref().is_some_and(Health::needs_care));
     let code = worst.map(|finding| format!(" [{}]", finding.code));
-    let mut line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
+    let line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
     // In this format a bar begins the data, so the text must not have one.
-    line = plain(&line).replace('|', "/");
+    let line = plain(&line).replace('|', "/");
     let costs = [
         ("clock_gettime", document.cost_ns(MONOTONIC)),
         ("possible", document.attainable_ns()),
@@ -125,10 +120,8 @@ fn check(document: &Document) -> (String, Exit) {
     let most = document.max_error_ns.map(seconds).unwrap_or_default();
     let error = document.utc_bound_ns().map(|ns| format!(" utc_error={}s;{most};;0", seconds(ns)));
     let figures: String = costs.into_iter().filter_map(cost).chain(error).collect();
-    if !figures.is_empty() {
-        line += " |";
-    }
-    (line + &figures, exit)
+    let bar = if figures.is_empty() { "" } else { " |" };
+    (format!("{line}{bar}{figures}\n"), exit)
 }
 
 /// Prints the line of an error, which leaves everything unknown. If it cannot be printed, the error
