@@ -97,9 +97,10 @@ impl Disturbances {
                     jumps_ns += window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
-                // A line that runs on, and a high-water mark, are ahead by at most the window.
+                // A line that runs on, and a high-water mark, are ahead by at most the window. But a
+                // coarse reference may not contradict a first slope that a suspend has bent.
                 Fault::Suspend { for_ns, counter: CounterInSuspend::Runs, reference_runs: false } => {
-                    jumps_ns += for_ns.min(window_ns);
+                    jumps_ns += if machine.resolution_ns > 1_000 { for_ns } else { for_ns.min(window_ns) };
                 }
                 // In other suspends both run on, or both stand still.
                 _ => {}
