@@ -1,13 +1,14 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
 //!
 //! A thread of its own compares the first CPU with every other CPU that this process may use,
-//! except isolated CPUs. It sleeps between two tries ([`REST_NS`]). The result belongs to the
-//! process, and is renewed for as long as a clock's thread wants it ([`RESULT_LASTS_NS`]).
+//! except isolated CPUs. It rests between two tries ([`REST_NS`]), asleep on a notifier: a program
+//! that ends waits for at most one try. The result belongs to the process, and is renewed for as
+//! long as a clock's thread wants it ([`RESULT_LASTS_NS`]).
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
@@ -18,11 +19,11 @@ use tickline_core::sample::Reference;
 use tickline_core::try_lock::{self, TryLock};
 
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER, SignalsBlocked};
+use crate::sys::{self, COUNTER, ClockSetNotifier, SignalsBlocked, Woken};
 use crate::trust::exchange::{self, Exchanges};
 
 /// The rest between two tries, ns; or as long as the last one took.
-const REST_NS: i64 = 20_000_000;
+const REST_NS: u64 = 20_000_000;
 
 /// How long a result counts, ns. CPUs come and go, and virtual machines move to other hosts.
 const RESULT_LASTS_NS: i64 = 600_000_000_000;
@@ -108,17 +109,15 @@ fn end() {
     COMPARING_TOKEN.store(0, Ordering::Relaxed);
 }
 
-/// The thread that compares, if there is one; stopped and joined when dropped.
+/// The thread that compares, and the sleep of its rests, if there is one; stopped and joined when
+/// dropped.
 #[derive(Debug, Default)]
-pub(crate) struct ComparisonThread {
-    stop: Arc<AtomicBool>,
-    thread: Option<thread::JoinHandle<()>>,
-}
+pub(crate) struct ComparisonThread(Option<(thread::JoinHandle<()>, Arc<ClockSetNotifier>)>);
 
 impl ComparisonThread {
     /// Whether the thread compares now.
     pub(crate) fn is_running(&self) -> bool {
-        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        self.0.as_ref().is_some_and(|(thread, _)| !thread.is_finished())
     }
 
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
@@ -129,17 +128,18 @@ impl ComparisonThread {
         if self.is_running() || is_fresh || !try_begin() {
             return;
         }
-        let stop = Arc::clone(&self.stop);
+        let rests = Arc::new(ClockSetNotifier::without_timer());
+        let rests_inside = Arc::clone(&rests);
         let blocked = SignalsBlocked::new();
         let spawned = thread::Builder::new().name("tickline-cmp".to_owned()).spawn(move || {
-            if let Some(comparison) = compare(&stop) {
+            if let Some(comparison) = compare(&rests_inside) {
                 publish(comparison);
             }
             end();
         });
         drop(blocked);
         match spawned {
-            Ok(thread) => self.thread = Some(thread),
+            Ok(thread) => self.0 = Some((thread, rests)),
             Err(_) => {
                 publish(CounterComparison::Impossible);
                 end();
@@ -150,33 +150,15 @@ impl ComparisonThread {
 
 impl Drop for ComparisonThread {
     fn drop(&mut self) {
-        // ORDERING: Relaxed, a flag that the thread reads again and again.
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            thread.join().ok();
+        if let Some((thread, rests)) = self.0.take() {
+            rests.stop();
+            thread.join().ok(); // it never panics
         }
     }
 }
 
-/// Sleeps between two tries. `drop` cuts the sleep short, so a program that ends waits for at most
-/// one try. Returns whether to go on.
-fn wait_unless_stopped(stop: &AtomicBool, time_ns: i64) -> bool {
-    let end_ns = OsClock.monotonic_ns().saturating_add(time_ns);
-    // ORDERING: Relaxed, pairs with the store in `drop`.
-    let goes_on = || !stop.load(Ordering::Relaxed);
-    while goes_on() {
-        let left_ns = end_ns.saturating_sub(OsClock.monotonic_ns());
-        let Some(left_ns) = u64::try_from(left_ns).ok().filter(|&ns| ns > 0) else { break };
-        // In a loop, because `park_timeout` may return at once: a scope of `exchange` unparks its
-        // maker when its last thread ends.
-        thread::park_timeout(Duration::from_nanos(left_ns));
-    }
-    goes_on()
-}
-
-/// Compares all CPUs. `None` if `stop` was set.
-fn compare(stop: &AtomicBool) -> Option<CounterComparison> {
+/// Compares all CPUs. `None` if `rests` was stopped.
+fn compare(rests: &ClockSetNotifier) -> Option<CounterComparison> {
     let Some(counter) = COUNTER else { return Some(CounterComparison::Impossible) };
     let cpus = sys::comparable_cpus();
     let [first, others @ ..] = cpus.as_slice() else { return Some(CounterComparison::Impossible) };
@@ -188,12 +170,12 @@ fn compare(stop: &AtomicBool) -> Option<CounterComparison> {
     for other in others {
         let mut exchanges = Exchanges::NONE;
         for _ in 0..TRIES_PER_PAIR {
-            if !wait_unless_stopped(stop, rest_ns) {
+            if rests.wait(Duration::from_nanos(rest_ns)) == Woken::Stopped {
                 return None;
             }
             let from_ns = OsClock.monotonic_ns();
             exchanges += exchange::between(*first, *other);
-            rest_ns = OsClock.monotonic_ns().saturating_sub(from_ns).max(REST_NS);
+            rest_ns = OsClock.monotonic_ns().saturating_sub(from_ns).unsigned_abs().max(REST_NS);
             if exchanges.are_enough() {
                 break;
             }

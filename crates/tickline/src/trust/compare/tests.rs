@@ -18,8 +18,8 @@ fn the_counters_of_this_machine_are_compared() {
         eprintln!("SKIPPED: no counter that may be read");
         return;
     }
-    let stop = AtomicBool::new(false);
-    let comparison = compare(&stop).expect("nobody stopped it");
+    let rests = ClockSetNotifier::without_timer();
+    let comparison = compare(&rests).expect("nobody stopped it");
     match sys::comparable_cpus().len() {
         0 => assert_eq!(comparison, CounterComparison::Impossible),
         1 => assert_eq!(comparison, CounterComparison::Single),
@@ -30,25 +30,10 @@ fn the_counters_of_this_machine_are_compared() {
             "{comparison:?}"
         ),
     }
-    // ORDERING: Relaxed, as in `drop`.
-    stop.store(true, Ordering::Relaxed);
+    rests.stop();
     if sys::comparable_cpus().len() > 1 {
-        assert_eq!(compare(&stop), None);
+        assert_eq!(compare(&rests), None);
     }
-}
-
-/// Symptom: only the first rest took any time, because the scope of a pair leaves its maker
-/// unparked.
-#[test]
-fn a_rest_lasts_after_a_pair_and_ends_at_a_stop() {
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| scope.spawn(|| ()).join()).unwrap();
-    let start_ns = OsClock.monotonic_ns();
-    assert!(wait_unless_stopped(&stop, REST_NS));
-    assert!(OsClock.monotonic_ns() - start_ns >= REST_NS);
-    // ORDERING: Relaxed, as in `drop`.
-    stop.store(true, Ordering::Relaxed);
-    assert!(!wait_unless_stopped(&stop, REST_NS));
 }
 
 /// What clocks make of a comparison's result: one that may have a line for each CPU, and one that
