@@ -10,7 +10,7 @@ use tickline_core::sample::Reference;
 
 use super::{CALIBRATED, CpuLines, FALLEN_BACK, IDLE, has_fallen_back};
 use crate::sys::reference::OsClock;
-use crate::sys::{ClockSetNotifier, CpuMask, Woken};
+use crate::sys::{self, ClockSetNotifier, CpuMask, Woken};
 
 /// What the thread remembers of the CPUs.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Calibrated {
             config,
             |control| {
                 // `None` also where the CPU's register holds another number than the kernel's.
-                CpuMask::only(cpu)?.apply().then_some(())?;
+                u32::try_from(cpu).is_ok_and(sys::pin_this_thread).then_some(())?;
                 per_cpu::maintain(control, clock, cpu, &table.counter, &OsClock)
             },
             |time_ns| {

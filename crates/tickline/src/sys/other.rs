@@ -118,15 +118,7 @@ impl CpuMask {
         None
     }
 
-    pub(crate) fn only(_cpu: usize) -> Option<Self> {
-        None
-    }
-
     pub(crate) fn contains(&self, _cpu: usize) -> bool {
-        match *self {}
-    }
-
-    pub(crate) fn apply(&self) -> bool {
         match *self {}
     }
 

@@ -32,7 +32,7 @@ impl CpuMask {
     }
 
     /// One CPU; `None` if no mask is that long.
-    pub(crate) fn only(cpu: usize) -> Option<Self> {
+    fn only(cpu: usize) -> Option<Self> {
         let mut mask = Self([0; MASK_WORDS]);
         *mask.0.get_mut(cpu / WORD_BITS)? |= 1 << (cpu % WORD_BITS);
         Some(mask)
@@ -45,7 +45,7 @@ impl CpuMask {
 
     /// Lets the calling thread run only on these CPUs. The thread is on one of them at the return.
     /// `false` if the process may use none of them now.
-    pub(crate) fn apply(&self) -> bool {
+    fn apply(&self) -> bool {
         // SAFETY: the mask is valid for reads of its length, otherwise as in `of`.
         unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
     }
@@ -88,7 +88,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     (0..MAX_CPUS).filter(allowed).collect()
 }
 
-/// Binds the calling thread to `cpu`. Returns whether that was possible.
+/// Binds the calling thread to `cpu`, where it is at the return. Returns whether that was possible.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
     usize::try_from(cpu).ok().and_then(CpuMask::only).is_some_and(|mask| mask.apply())
 }
