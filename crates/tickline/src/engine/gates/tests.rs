@@ -114,7 +114,9 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
     let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
     let Some(_) = judged(&engine, (30, 120, 120)) else { return };
     engine.clock.lock(&engine).unwrap().facts = Facts::UNKNOWN;
-    (0..8).for_each(|_| _ = engine.maintain_by_hand());
+    for _ in 0..8 {
+        engine.maintain_by_hand();
+    }
     assert!(facts::are_current(&engine.clock.lock(&engine).unwrap().facts));
     played::COST.set(None);
 }

@@ -19,19 +19,19 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     // In turns, so that a machine that is slow for some microseconds is slow for all three.
     let (mut counter_ns, mut os_ns, mut os_unix_ns) = (i64::MAX, i64::MAX, i64::MAX);
     for _ in 0..BATCHES {
-        lower(&mut counter_ns, || _ = core::hint::black_box(counter.now()));
-        lower(&mut os_ns, || _ = core::hint::black_box(OsClock.monotonic_ns()));
-        lower(&mut os_unix_ns, || _ = core::hint::black_box(OsClock.realtime_ns()));
+        lower(&mut counter_ns, || counter.now());
+        lower(&mut os_ns, || OsClock.monotonic_ns());
+        lower(&mut os_unix_ns, || OsClock.realtime_ns());
     }
     Cost { counter_ps: ps_of_one(counter_ns), os_ps: ps_of_one(os_ns), os_unix_ps: ps_of_one(os_unix_ns) }
 }
 
 /// Lowers `fastest_ns` to the time of a batch, which contains the cost of the OS clock that takes
 /// the time.
-fn lower(fastest_ns: &mut i64, call: impl Fn()) {
+fn lower<T>(fastest_ns: &mut i64, call: impl Fn() -> T) {
     let start_ns = OsClock.monotonic_ns();
     for _ in 0..CALLS {
-        call();
+        core::hint::black_box(call());
     }
     *fastest_ns = OsClock.monotonic_ns().saturating_sub(start_ns).min(*fastest_ns);
 }
