@@ -11,7 +11,7 @@ use tickline_core::sample::Timescale;
 use crate::engine::{Engine, current};
 use crate::instant::Instant;
 use crate::reading::Reading;
-use crate::sys::reference;
+use crate::sys::reference::OsClock;
 use crate::unix_time::UnixTime;
 
 #[cfg(feature = "chrono")]
@@ -100,7 +100,7 @@ impl<T: Copy> Anchor<T> {
         }
         let (before, other, width) = best;
         let half_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).div_ceil(2);
-        let resolution_ns = reference::resolution_ns().unsigned_abs().max(1);
+        let resolution_ns = OsClock::resolution_ns().unsigned_abs().max(1);
         let bound_ns = half_ns.saturating_add(resolution_ns);
         Self { instant: before + width / 2, other, bound_ns }
     }

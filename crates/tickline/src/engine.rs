@@ -17,7 +17,7 @@ use tickline_core::try_lock::{LockGuard, TryLock};
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::LazyCpuLines;
 use crate::substitute::Substitute;
-use crate::sys::reference::{self, Followed};
+use crate::sys::reference::{Followed, OsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 
@@ -231,7 +231,7 @@ impl Engine {
             return;
         }
         sys::forgo_wiped();
-        reference::trust_libc();
+        OsClock::trust_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet
         // the two above runs before a filter that is installed after this call.
         self.has_minimal_probes.store(true, Ordering::Relaxed);

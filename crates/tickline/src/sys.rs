@@ -24,6 +24,8 @@ use linux as system;
 #[cfg(any(not(target_os = "linux"), miri))]
 use other as system;
 
+#[cfg(feature = "utc")]
+pub(crate) use system::map_page;
 pub(crate) use system::{
     ClockSetNotifier, CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, comparable_cpus, cpu_ids,
     forgo_wiped, lock_token, may_read_counter, pin_this_thread, sleep_while, token, wake_one,

@@ -129,7 +129,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
     };
     let (mut comparison_thread, mut calibrations) = (ComparisonThread::default(), CpuCalibrations::default());
     let (mut reviewed_ns, mut comparison) = (i64::MIN, CounterComparison::Pending);
-    #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
+    #[cfg(feature = "utc")]
     let mut utc = crate::utc::UtcPolls::default();
     loop {
         comparison = compare::result().unwrap_or(comparison);
@@ -141,7 +141,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             engine.leave_per_cpu();
             engine.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns)
         };
-        #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
+        #[cfg(feature = "utc")]
         utc.poll(engine);
         let is_gate_closed = next_ns.is_none() && engine.is_gate_closed();
         let mut wait_ns = match next_ns {
@@ -169,7 +169,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             Woken::Timeout => {}
             Woken::ClockSet => {
                 calibrations.force_due();
-                #[cfg(all(feature = "utc", target_os = "linux", not(miri)))]
+                #[cfg(feature = "utc")]
                 utc.force_due();
             }
             Woken::Stopped => return,

@@ -93,7 +93,6 @@
 //! # }
 //! ```
 #![doc = include_str!("../docs/utc.md")]
-#![cfg_attr(any(not(target_os = "linux"), miri), expect(dead_code, reason = "no source is known there"))]
 
 use core::fmt;
 use core::num::NonZeroU16;
@@ -108,12 +107,9 @@ use crate::unix_time::UnixTime;
 pub(crate) mod claim;
 mod claim_maker;
 pub(crate) mod latch;
-#[cfg(all(target_os = "linux", not(miri)))]
 mod polls;
-#[cfg(all(target_os = "linux", not(miri)))]
 mod source;
-mod vmclock;
-#[cfg(all(target_os = "linux", not(miri)))]
+pub(crate) mod vmclock;
 pub(crate) use polls::UtcPolls;
 
 /// The earliest and the latest time that UTC can have been when the reading was made.
@@ -362,10 +358,7 @@ impl Clock {
         if !self.engine().has_thread() {
             return Err(UtcUnknown::NoThread);
         }
-        #[cfg(all(target_os = "linux", not(miri)))]
-        return polls::reading_by_os(&self.engine().utc);
-        #[cfg(any(not(target_os = "linux"), miri))]
-        Err(UtcUnknown::NoSource)
+        polls::reading_by_os(&self.engine().utc)
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is. `async` code sleeps for that

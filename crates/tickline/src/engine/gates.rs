@@ -33,7 +33,7 @@ use super::Engine;
 use crate::options::{Probes, Settings};
 use crate::per_cpu::CpuLines;
 use crate::status::State;
-use crate::sys::reference::{HAS_CLOCK, OsClock, resolution_ns};
+use crate::sys::reference::{HAS_CLOCK, OsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
 
@@ -171,7 +171,7 @@ impl Engine {
                 let resolution_ticks = locked.facts.resolution_ticks.unwrap_or(0);
                 let mut resolutions =
                     found.clocksource.resolutions(HardwareCounter::CLOCKSOURCE, resolution_ticks);
-                resolutions.reference_ns = resolutions.reference_ns.max(resolution_ns());
+                resolutions.reference_ns = resolutions.reference_ns.max(OsClock::resolution_ns());
                 locked.control.begin_anew(Config { resolutions, ..locked.control.config });
                 locked.control.serves_unix = found.unix_closed_by.is_none();
                 return Ok(());

@@ -15,8 +15,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::status::State;
-use crate::sys::reference::OsClock;
-use crate::sys::reference::system::{steering_ppb, with_timex};
+use crate::sys::reference::{OsClock, Timex};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts;
 
@@ -210,17 +209,14 @@ fn os_resolution_ns() -> i64 {
 /// kernel does not say. While the change is beyond 1,000 ppm, a [`Publisher`] publishes no line.
 #[must_use]
 pub fn kernel_rate_ppb() -> Option<i64> {
-    with_timex(|timex, _| rate_ppb(timex))
+    OsClock::timex().map(|timex| rate_ppb(&timex))
 }
 
-/// [`steering_ppb`], and the share of the offset that the kernel removes in this second. That share
-/// is one part in 2^(2 + constant) - 1 of the rest (`ntp_offset_chunk` in `kernel/time/ntp.c`).
-#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-fn rate_ppb(timex: &libc::timex) -> i64 {
-    let to_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
-    let offset_ns = i64::from(timex.offset).saturating_mul(to_ns);
+/// The steering, and the share of the offset that the kernel removes in this second. That share is
+/// one part in 2^(2 + constant) - 1 of the rest (`ntp_offset_chunk` in `kernel/time/ntp.c`).
+fn rate_ppb(timex: &Timex) -> i64 {
     let parts = (1_i64 << (2 + timex.constant.clamp(0, 10))) - 1;
-    steering_ppb(timex).saturating_add(offset_ns.checked_div(parts).unwrap_or(0))
+    timex.steering_ppb.saturating_add(timex.offset_ns.checked_div(parts).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -229,14 +225,13 @@ mod tests {
 
     /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.
     #[test]
-    fn a_rate_is_of_tick_frequency_and_offset() {
-        // SAFETY: plain data, of which all zeros is a valid value.
-        let zero: libc::timex = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
-        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), ..zero };
-        assert_eq!(rate_ppb(&timex), 83_270_000);
-        let timex = libc::timex { offset: 300_000, constant: 0, ..timex };
-        assert_eq!(rate_ppb(&timex), 83_270_000 + 100_000_000, "us: a third of 0.3 s is left in this second");
-        let timex = libc::timex { offset: -1_023_000, constant: 8, status: libc::STA_NANO, ..zero };
-        assert_eq!(rate_ppb(&libc::timex { tick: 10_000, ..timex }), -1_000);
+    fn a_rate_is_of_the_steering_and_the_offset() {
+        let kernels = OsClock::timex().expect("a kernel that may be asked");
+        let rate = |steering_ppb, offset_ns, constant| {
+            rate_ppb(&Timex { steering_ppb, offset_ns, constant, ..kernels })
+        };
+        assert_eq!(rate(83_270_000, 0, 0), 83_270_000);
+        assert_eq!(rate(83_270_000, 300_000_000, 0), 83_270_000 + 100_000_000, "a third in this second");
+        assert_eq!(rate(0, -1_023_000, 8), -1_000);
     }
 }

@@ -23,6 +23,10 @@ pub(crate) fn lock_token() -> u64 {
     token()
 }
 
+/// No such device is known here.
+#[cfg(feature = "utc")]
+pub(crate) fn map_page(_: &core::ffi::CStr, _: impl FnOnce(core::ptr::NonNull<u8>) -> bool) {}
+
 /// There is no such memory here.
 pub(crate) fn forgo_wiped() {}
 

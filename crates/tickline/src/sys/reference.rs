@@ -17,20 +17,36 @@ mod system;
 #[path = "reference/other.rs"]
 mod system;
 
-#[cfg(all(windows, not(miri)))]
-pub(crate) use system::resolution_ns;
-#[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) use system::{trust_libc, utc_error_ns};
-
 /// The monotonic clock and Unix time, as the file of this system reads them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OsClock;
 
-/// The resolution of the monotonic clock, ns, where the gates do not know it from the clocksource.
-/// On macOS it is 41.7 ns, at 24 MHz: less than the gates assume where that is unknown.
+/// What only Windows knows.
 #[cfg(not(all(windows, not(miri))))]
-pub(crate) fn resolution_ns() -> i64 {
-    0
+impl OsClock {
+    /// The resolution of the monotonic clock, ns, where the gates do not know it from the clocksource.
+    /// On macOS it is 41.7 ns, at 24 MHz: less than the gates assume where that is unknown.
+    pub(crate) fn resolution_ns() -> i64 {
+        0
+    }
+}
+
+/// What only Linux knows.
+#[cfg(any(not(target_os = "linux"), miri))]
+#[allow(dead_code, reason = "some of it is for the feature `utc`")]
+impl OsClock {
+    /// There is no other clock here.
+    pub(crate) fn trust_libc() {}
+
+    /// There is no clock that nobody steers.
+    pub(crate) fn raw_ns() -> Option<i64> {
+        None
+    }
+
+    /// Unknown.
+    pub(crate) fn timex() -> Option<Timex> {
+        None
+    }
 }
 
 /// Unix time by std, ns; saturates in the years 1677 and 2262.
@@ -43,14 +59,31 @@ fn unix_ns_by_std() -> i64 {
     }
 }
 
-/// There is no other clock here.
-#[cfg(any(not(target_os = "linux"), miri))]
-pub(crate) fn trust_libc() {}
+/// What the kernel says of the discipline of its clocks: adjtimex(2), in 64 bits and one unit each.
+#[derive(Debug, Clone, Copy)]
+#[allow(dead_code, reason = "some fields are for the features `page` and `utc`")]
+pub(crate) struct Timex {
+    /// How much faster the clocks run than by themselves, ppb, but for a slew of the offset.
+    pub(crate) steering_ppb: i64,
+    /// What is left to slew away, ns, and the constant that says how fast.
+    pub(crate) offset_ns: i64,
+    pub(crate) constant: i64,
+    /// The maximum and the estimated error of Unix time, us.
+    pub(crate) maxerror_us: i64,
+    pub(crate) esterror_us: i64,
+    /// Whether the kernel says that its clock is synchronised.
+    pub(crate) is_synchronised: bool,
+    /// Whether the UTC day ends with a leap second.
+    pub(crate) leap_second_today: bool,
+    /// TAI minus UTC, s; 0 if nobody has told the kernel.
+    pub(crate) tai_offset_s: i64,
+}
 
-/// Unknown.
-#[cfg(any(not(target_os = "linux"), miri))]
+/// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. `None` while the
+/// kernel says that the clock is not synchronised.
 pub(crate) fn utc_error_ns() -> Option<u64> {
-    None
+    let error_us = OsClock::timex().filter(|timex| timex.is_synchronised)?.maxerror_us;
+    u64::try_from(error_us).ok()?.checked_mul(1_000)
 }
 
 /// Whether this system has a clock at all. If not, a reading is 0, and the state is

@@ -1,5 +1,5 @@
 //! The part of the clock's thread that asks the sources, and the slow path of a reading: what needs
-//! the OS.
+//! the OS. Without `CLOCK_MONOTONIC_RAW`, as on other systems than Linux, nobody is asked.
 
 use core::ffi::CStr;
 
@@ -17,7 +17,6 @@ use crate::engine::Engine;
 use crate::options::Probes;
 use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
-use crate::sys::reference::system::try_read_ns;
 use crate::trust::facts;
 
 /// Tries to read the clocks without an interruption in between.
@@ -41,9 +40,9 @@ const CPU_DIFFERENCE_NS: i64 = 500;
 /// more than `resolution_ns` when it is read.
 fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
     let once = || {
-        let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
+        let raw_ns = OsClock::raw_ns()?;
         let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
-        let width_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?.saturating_sub(raw_ns);
+        let width_ns = OsClock::raw_ns()?.saturating_sub(raw_ns);
         // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock
         // by which a reader reckons on.
         let width_ns =
@@ -73,7 +72,7 @@ impl UtcPolls {
         if engine.probes() == Probes::Minimal {
             return;
         }
-        let Some(now_ns) = try_read_ns(libc::CLOCK_MONOTONIC_RAW) else { return };
+        let Some(now_ns) = OsClock::raw_ns() else { return };
         // The first claims come as soon as the counter's rate is known.
         let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
         // The thread does not wake up at multiples of a second.
@@ -124,7 +123,7 @@ impl UtcPolls {
 #[cold]
 pub(super) fn reading_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
     let read = latch.read::<WORDS, _>(|| {
-        let raw_ns = try_read_ns(libc::CLOCK_MONOTONIC_RAW)?;
+        let raw_ns = OsClock::raw_ns()?;
         // Afterwards: the machine was neither moved nor suspended before that reading.
         Some((raw_ns, VMCLOCK.marker(), OsClock.suspended_ns()))
     });

@@ -2,13 +2,16 @@
 //! disruption marker changes before the guest runs on (`struct vmclock_abi` in `vmclock-abi.h` of
 //! Linux). No daemon is needed for it, and a reader sees it by one load.
 
+use core::ffi::CStr;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-#[cfg(all(target_os = "linux", not(miri)))]
-mod map;
+use crate::sys;
+
+pub(crate) const MAGIC: u32 = 0x4B4C_4356;
 
 /// The marker of a machine without a VMClock.
-pub(super) const NO_MARKER: u64 = u64::MAX;
+pub(crate) const NO_MARKER: u64 = u64::MAX;
 
 /// The beginning of Linux' `struct vmclock_abi`; the rest, up to 4 KiB, does not matter here.
 #[repr(C)]
@@ -37,14 +40,36 @@ pub(crate) struct VmClock(AtomicPtr<VmClockAbi>);
 pub(crate) static VMCLOCK: VmClock = VmClock::new();
 
 impl VmClock {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(AtomicPtr::new((&raw const NONE).cast_mut()))
+    }
+
+    /// Maps the VMClock of `device`, if there is one, and it is not yet mapped.
+    pub(crate) fn map(&self, device: &CStr) {
+        // ORDERING: Relaxed, nothing is read through it here.
+        if core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
+            sys::map_page(device, |page| self.accept(page.cast()));
+        }
+    }
+
+    /// Whether this memory, which stays, is that of a VMClock, and the first one.
+    fn accept(&self, memory: NonNull<VmClockAbi>) -> bool {
+        // SAFETY: a page is aligned, larger than this, and stays; any bytes are valid.
+        let vmclock = unsafe { memory.as_ref() };
+        let (none, mapped) = ((&raw const NONE).cast_mut(), memory.as_ptr());
+        // ORDERING: Relaxed, the hypervisor has written it before the guest began.
+        vmclock.magic.load(Ordering::Relaxed) == MAGIC
+            // ORDERING: Release, pairs with the Acquire load in `marker`: the VMClock is mapped. No
+            // test sees a weaker one, because the kernel has filled the memory, and processors know an
+            // address before they load from it. Relaxed if another thread was first: its memory is not
+            // looked at.
+            && self.0.compare_exchange(none, mapped, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// The disruption marker; [`NO_MARKER`] without a VMClock.
     #[inline]
     pub(crate) fn marker(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the Release exchange in `map`. No test sees a weaker one,
+        // ORDERING: Acquire, pairs with the Release exchange in `accept`. No test sees a weaker one,
         // for the reason given there.
         let memory = self.0.load(Ordering::Acquire);
         // SAFETY: static memory, or a mapping that stays.

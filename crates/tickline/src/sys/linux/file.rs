@@ -2,13 +2,9 @@
 
 use core::ffi::CStr;
 
-/// What is mapped of a file, bytes. The kernel rounds it up to whole pages.
-#[cfg(feature = "utc")]
-pub(crate) const MAPPED_BYTES: usize = 4_096;
-
 /// An open file, closed when it is dropped. Each use opens it again: a daemon may close a
 /// descriptor that is kept, and its number may become another file's.
-pub(crate) struct File(libc::c_int);
+pub(crate) struct File(pub(super) libc::c_int);
 
 impl File {
     pub(crate) fn open(path: &CStr, flags: libc::c_int) -> Option<Self> {
@@ -16,16 +12,6 @@ impl File {
         let file = unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC) };
         let file = beyond_standard_streams(file);
         (file >= 0).then_some(Self(file))
-    }
-
-    /// The file's first page, to be read; it stays mapped.
-    #[cfg(feature = "utc")]
-    pub(crate) fn map(&self) -> Option<core::ptr::NonNull<libc::c_void>> {
-        // SAFETY: a new shared mapping, which nobody writes through.
-        let page = unsafe {
-            libc::mmap(core::ptr::null_mut(), MAPPED_BYTES, libc::PROT_READ, libc::MAP_SHARED, self.0, 0)
-        };
-        core::ptr::NonNull::new(page).filter(|_| page != libc::MAP_FAILED)
     }
 
     /// Reads on. Returns how many bytes that were, 0 at the end; `None` if the file cannot be read.

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use tickline_core::sample::{Reference, SUSPENDED_BOUND_NS};
 
-use super::OsClock;
+use super::{OsClock, Timex};
 use crate::sys::linux::process::{PreserveErrno, may_read_counter};
 
 /// How this process asks for the time.
@@ -22,11 +22,24 @@ const ROUTE_KERNEL: u8 = 2;
 /// between the two tries again.
 const TRIES: u32 = 4;
 
-/// Takes libc's clock without asking whether the process may read the counter, unless the answer is
-/// known.
-pub(crate) fn trust_libc() {
-    // ORDERING: Relaxed, the number itself is all there is.
-    ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
+#[allow(dead_code, reason = "some of it is for the feature `utc`")]
+impl OsClock {
+    /// Takes libc's clock without asking whether the process may read the counter, unless the answer
+    /// is known.
+    pub(crate) fn trust_libc() {
+        // ORDERING: Relaxed, the number itself is all there is.
+        ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
+    }
+
+    /// `CLOCK_MONOTONIC_RAW`, ns, which nobody steers.
+    pub(crate) fn raw_ns() -> Option<i64> {
+        try_read_ns(libc::CLOCK_MONOTONIC_RAW)
+    }
+
+    /// `None` if the kernel may not be asked.
+    pub(crate) fn timex() -> Option<Timex> {
+        with_timex(in_one_unit)
+    }
 }
 
 /// The time, ns. Every Linux has both clocks of [`OsClock`], so the call cannot fail; if it did,
@@ -76,7 +89,7 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
 /// What `read` makes of the kernel's `timex` and its state. The structure has 208 bytes, so it is
 /// not passed on.
 #[inline(never)]
-pub(crate) fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
+fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
     let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
     // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
     let state = unsafe { libc::adjtimex(timex.as_mut_ptr()) };
@@ -88,9 +101,24 @@ pub(crate) fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option
 /// From `adjtimex(2)`, ppb: `freq` is in ppm with 16 binary places; `tick` is microseconds per
 /// 1/100 s, so one more is 100 ppm.
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-pub(crate) fn steering_ppb(timex: &libc::timex) -> i64 {
+fn steering_ppb(timex: &libc::timex) -> i64 {
     let from_freq = i64::from(timex.freq).saturating_mul(1_000) >> 16;
     from_freq.saturating_add(i64::from(timex.tick).saturating_sub(10_000).saturating_mul(100_000))
+}
+
+#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+fn in_one_unit(timex: &libc::timex, state: i32) -> Timex {
+    let unit_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
+    Timex {
+        steering_ppb: steering_ppb(timex),
+        offset_ns: i64::from(timex.offset).saturating_mul(unit_ns),
+        constant: timex.constant.into(),
+        maxerror_us: timex.maxerror.into(),
+        esterror_us: timex.esterror.into(),
+        is_synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
+        leap_second_today: state != libc::TIME_WAIT && timex.status & (libc::STA_INS | libc::STA_DEL) != 0,
+        tai_offset_s: timex.tai.into(),
+    }
 }
 
 impl Reference for OsClock {
@@ -126,19 +154,30 @@ impl Reference for OsClock {
     }
 }
 
-/// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it (`adjtimex`
-/// maxerror). `None` while the kernel says that the clock is not synchronised.
-pub(crate) fn utc_error_ns() -> Option<u64> {
-    let error_us = with_timex(|timex, state| {
-        let is_synchronised = state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0;
-        is_synchronised.then_some(timex.maxerror)
-    });
-    u64::try_from(error_us??).ok()?.checked_mul(1_000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
+        // SAFETY: plain data, of which all zeros is a valid value.
+        let zero: libc::timex = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
+        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), offset: -700, ..zero };
+        let said = |status, state| in_one_unit(&libc::timex { status, ..timex }, state);
+        assert_eq!(said(0, libc::TIME_OK).steering_ppb, 83_270_000);
+        assert_eq!([0, libc::STA_NANO].map(|status| said(status, 0).offset_ns), [-700_000, -700]);
+        for (status, state, is_synchronised, leap_second_today) in [
+            (0, libc::TIME_OK, true, false),
+            (0, libc::TIME_ERROR, false, false),
+            (libc::STA_UNSYNC, libc::TIME_OK, false, false),
+            (libc::STA_INS, libc::TIME_INS, true, true),
+            (libc::STA_DEL, libc::TIME_DEL, true, true),
+            (libc::STA_INS, libc::TIME_WAIT, true, false),
+        ] {
+            let said = said(status, state);
+            assert_eq!((said.is_synchronised, said.leap_second_today), (is_synchronised, leap_second_today));
+        }
+    }
 
     /// Nothing but a suspend changes it, and this machine is awake.
     #[test]

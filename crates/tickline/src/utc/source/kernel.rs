@@ -13,7 +13,7 @@
 use core::num::NonZeroU16;
 
 use super::unknown_rates_ppb;
-use crate::sys::reference::system::{steering_ppb, with_timex};
+use crate::sys::reference::{OsClock, Timex};
 use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Report};
 use crate::utc::{UtcSource, UtcUnknown};
 
@@ -37,39 +37,33 @@ pub(in crate::utc) struct Kernel {
 
 impl Kernel {
     pub(super) fn ask(&mut self) -> Option<Result<Report, UtcUnknown>> {
-        with_timex(|timex, state| self.report(timex, state))?
+        self.report(&OsClock::timex()?)
     }
 
-    #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-    fn report(&mut self, timex: &libc::timex, state: i32) -> Option<Result<Report, UtcUnknown>> {
-        let (maxerror_us, offset) = (i64::from(timex.maxerror), i64::from(timex.offset));
-        self.tai_offset_s = u16::try_from(timex.tai).ok().and_then(NonZeroU16::new);
-        self.leap_second_today =
-            timex.status & (libc::STA_INS | libc::STA_DEL) != 0 && state != libc::TIME_WAIT;
+    fn report(&mut self, timex: &Timex) -> Option<Result<Report, UtcUnknown>> {
+        let Timex { steering_ppb, maxerror_us, esterror_us, .. } = *timex;
+        self.tai_offset_s = u16::try_from(timex.tai_offset_s).ok().and_then(NonZeroU16::new);
+        self.leap_second_today = timex.leap_second_today;
         if maxerror_us < self.maxerror_us {
             self.updates += 1;
         }
         self.maxerror_us = maxerror_us;
         // A daemon that has died while it slewed leaves a clock that runs away.
-        let steered_ppb = steering_ppb(timex);
-        let is_steered = steered_ppb.saturating_abs() <= MAX_FREQUENCY_PPB;
-        if state == libc::TIME_ERROR || timex.status & libc::STA_UNSYNC != 0 || !is_steered {
+        if !timex.is_synchronised || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return Some(Err(UtcUnknown::Unsynchronised));
         }
         if maxerror_us % GROWTH_US == 0 {
             return None;
         }
-        // What the kernel has left to slew away.
-        let unit_ns = if timex.status & libc::STA_NANO != 0 { 1 } else { 1_000 };
-        let left_ns = offset.saturating_mul(unit_ns).saturating_abs();
-        let estimated_us = Some(i64::from(timex.esterror)).filter(|us| *us < UNTOLD_US).unwrap_or(0).max(0);
+        let estimated_us = Some(esterror_us).filter(|us| *us < UNTOLD_US).unwrap_or(0).max(0);
         let error_us = maxerror_us.saturating_add(estimated_us).saturating_add(GROWTH_US);
-        let bound_ns = error_us.saturating_mul(1_000).saturating_add(left_ns);
+        // And what the kernel has left to slew away.
+        let bound_ns = error_us.saturating_mul(1_000).saturating_add(timex.offset_ns.saturating_abs());
         Some(Ok(Report {
             source: UtcSource::Kernel,
             offset_ns: [-bound_ns, bound_ns],
             request_ns: 0,
-            rates_ppb: unknown_rates_ppb(steered_ppb),
+            rates_ppb: unknown_rates_ppb(steering_ppb),
             valid_ns: i64::MAX,
             measurement: self.updates,
             leap_second_today: self.leap_second_today,
@@ -80,36 +74,32 @@ impl Kernel {
 #[test]
 fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     let mut kernel = Kernel::default();
-    let mut timex = with_timex(|timex, _| *timex).unwrap();
-    (timex.status, timex.offset, timex.freq, timex.tick, timex.tai) = (libc::STA_NANO, -700, 0, 10_000, 37);
-    timex.esterror = 16_000_000;
-    let mut said = |maxerror_us: libc::c_long, change: &dyn Fn(&mut libc::timex), state: i32| {
-        let mut timex = libc::timex { maxerror: maxerror_us, ..timex };
-        change(&mut timex);
-        kernel.report(&timex, state)
+    let usual = Timex {
+        steering_ppb: 0,
+        offset_ns: -700,
+        constant: 0,
+        maxerror_us: 1_234,
+        esterror_us: UNTOLD_US,
+        is_synchronised: true,
+        leap_second_today: false,
+        tai_offset_s: 37,
     };
-    let unchanged: &dyn Fn(&mut libc::timex) = &|_| {};
-    let claim = said(1_234, unchanged, libc::TIME_OK).unwrap().unwrap();
+    let mut said = |timex: Timex| kernel.report(&timex);
+    let claim = said(usual).unwrap().unwrap();
     assert_eq!((claim.offset_ns, claim.measurement), ([-1_734_700, 1_734_700], 0));
-    let steered = said(1_234, &|timex| timex.freq = -100 << 16, libc::TIME_OK).unwrap().unwrap();
+    let steered = said(Timex { steering_ppb: -100_000, ..usual }).unwrap().unwrap();
     assert_eq!(steered.rates_ppb, [-600_000, 500_000]);
     assert!(!claim.leap_second_today);
-    for (state, leap_second_today) in [(libc::TIME_INS, true), (libc::TIME_WAIT, false)] {
-        let claim = said(2_234, &|timex| timex.status |= libc::STA_INS, state).unwrap().unwrap();
-        assert_eq!(claim.leap_second_today, leap_second_today);
-    }
-    let estimated = said(2_234, &|timex| timex.esterror = 5_000, libc::TIME_OK).unwrap().unwrap();
+    assert!(said(Timex { leap_second_today: true, ..usual }).unwrap().unwrap().leap_second_today);
+    let estimated = said(Timex { maxerror_us: 2_234, esterror_us: 5_000, ..usual }).unwrap().unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
     // Less than before: somebody has updated it.
-    assert_eq!(said(1_234, unchanged, libc::TIME_OK).unwrap().unwrap().measurement, 1);
-    let unsynchronised = [
-        said(1_234, unchanged, libc::TIME_ERROR),
-        said(1_234, &|timex| timex.status |= libc::STA_UNSYNC, libc::TIME_OK),
-        // Slewed by a twelfth, and left so.
-        said(1_234, &|timex| timex.tick = 10_833, libc::TIME_OK),
-    ];
-    assert_eq!(unsynchronised, [Some(Err(UtcUnknown::Unsynchronised)); 3]);
+    assert_eq!(said(usual).unwrap().unwrap().measurement, 1);
+    // Slewed by a twelfth, and left so.
+    for wrong in [Timex { is_synchronised: false, ..usual }, Timex { steering_ppb: 83_300_000, ..usual }] {
+        assert_eq!(said(wrong), Some(Err(UtcUnknown::Unsynchronised)));
+    }
     // systemd-timesyncd, three seconds after an update.
-    assert_eq!(said(1_500, unchanged, libc::TIME_OK), None);
+    assert_eq!(said(Timex { maxerror_us: 1_500, ..usual }), None);
     assert_eq!(kernel.tai_offset_s, NonZeroU16::new(37));
 }
