@@ -24,8 +24,7 @@ use core::cell::RefCell;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
-#[cfg(feature = "utc")]
-use std::sync::{Mutex, PoisonError};
+use std::time::Instant as StdInstant;
 
 use tickline_core::gate::Reason;
 use tickline_core::sample::Timescale;
@@ -35,10 +34,9 @@ use crate::engine::Engine;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
 use crate::status::State;
 use crate::substitute::Substitute;
+
 #[cfg(feature = "utc")]
-use crate::unix_time::UnixTime;
-#[cfg(feature = "utc")]
-use crate::utc::{UtcReading, UtcUnknown};
+mod utc;
 
 /// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
@@ -72,28 +70,13 @@ struct MockTime {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns.
     unix_offset_ns: AtomicI64,
-    /// How far UTC may be from Unix time, or why it is not known.
+    /// The clock that it follows, if there is one, and when the mock was made by that clock.
+    followed: Option<(fn() -> StdInstant, StdInstant)>,
     #[cfg(feature = "utc")]
-    utc_error: Mutex<Result<Duration, UtcUnknown>>,
-    /// When the mock was made, if it follows tokio's clock.
-    #[cfg(feature = "tokio")]
-    tokio_start: Option<tokio::time::Instant>,
+    utc_error: utc::UtcError,
 }
 
 impl MockTime {
-    fn new() -> Self {
-        const START_NS: u64 = 1_000_000_000;
-        const UNIX_START_S: i64 = 1_767_225_600;
-        Self {
-            monotonic_ns: AtomicU64::new(START_NS),
-            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
-            #[cfg(feature = "utc")]
-            utc_error: Mutex::new(Ok(Duration::ZERO)),
-            #[cfg(feature = "tokio")]
-            tokio_start: None,
-        }
-    }
-
     /// Moves both clocks forward.
     fn advance(&self, duration: Duration) {
         let ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -106,12 +89,9 @@ impl MockTime {
     fn monotonic_ns(&self) -> u64 {
         // ORDERING: Relaxed, as in `advance`.
         let by_hand_ns = self.monotonic_ns.load(Ordering::Relaxed);
-        #[cfg(feature = "tokio")]
-        if let Some(start) = self.tokio_start {
-            let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            return by_hand_ns.saturating_add(ns);
-        }
-        by_hand_ns
+        let followed =
+            self.followed.map_or(Duration::ZERO, |(now, start)| now().saturating_duration_since(start));
+        by_hand_ns.saturating_add(u64::try_from(followed.as_nanos()).unwrap_or(u64::MAX))
     }
 }
 
@@ -135,9 +115,8 @@ impl Substitute for MockTime {
     }
 
     #[cfg(feature = "utc")]
-    fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        let error = *self.utc_error.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(UtcReading::of_mock(UnixTime::from_nanos(self.now_ns(Timescale::Unix)), error?))
+    fn utc(&self) -> Result<crate::utc::UtcReading, crate::utc::UtcUnknown> {
+        self.utc_error.reading(self.now_ns(Timescale::Unix))
     }
 
     #[cfg(feature = "utc")]
@@ -156,11 +135,20 @@ impl MockClock {
     /// A clock at 1 s of monotonic time and 2026-01-01 00:00:00 UTC.
     #[must_use]
     pub fn new() -> Self {
-        Self::of(MockTime::new())
+        Self::following(None)
     }
 
-    fn of(time: MockTime) -> Self {
-        let (time, mut engine) = (Arc::new(time), Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS));
+    fn following(clock: Option<fn() -> StdInstant>) -> Self {
+        const START_NS: u64 = 1_000_000_000;
+        const UNIX_START_S: i64 = 1_767_225_600;
+        let time = Arc::new(MockTime {
+            monotonic_ns: AtomicU64::new(START_NS),
+            unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
+            followed: clock.map(|now| (now, now())),
+            #[cfg(feature = "utc")]
+            utc_error: utc::UtcError::default(),
+        });
+        let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
         engine.leave_to(Arc::<MockTime>::clone(&time));
         Self { time, clock: Clock::of(None, Arc::new(engine)) }
     }
@@ -187,7 +175,7 @@ impl MockClock {
     #[cfg(feature = "tokio")]
     #[must_use]
     pub fn from_tokio() -> Self {
-        Self::of(MockTime { tokio_start: Some(tokio::time::Instant::now()), ..MockTime::new() })
+        Self::following(Some(|| tokio::time::Instant::now().into_std()))
     }
 
     /// A [`Clock`] that shows this mock's time, on every thread, for code that is given its clock
@@ -223,25 +211,6 @@ impl MockClock {
         let stepped = |offset_ns: i64| Some(offset_ns.saturating_add(ns));
         // ORDERING: Relaxed for both, as in `MockTime::advance`.
         self.time.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
-    }
-
-    /// Sets what [`Clock::utc`](crate::Clock::utc) returns: how far UTC may be from this clock's
-    /// Unix time, or why UTC is unknown. A new mock has an error of 0. Needs the feature `utc`.
-    ///
-    /// ```
-    /// use std::time::Duration;
-    /// use tickline::{mock::MockClock, utc::UtcUnknown};
-    ///
-    /// let mock = MockClock::new();
-    /// mock.set_utc_error(Ok(Duration::from_millis(1)));
-    /// assert_eq!(mock.clock().utc()?.width(), Duration::from_millis(2));
-    /// mock.set_utc_error(Err(UtcUnknown::Expired)); // the NTP daemon dies
-    /// assert_eq!(mock.clock().utc(), Err(UtcUnknown::Expired));
-    /// # Ok::<(), UtcUnknown>(())
-    /// ```
-    #[cfg(feature = "utc")]
-    pub fn set_utc_error(&self, error: Result<Duration, UtcUnknown>) {
-        *self.time.utc_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 
     /// Lets `Instant`, `UnixTime` and the free functions of this crate read this clock on this
