@@ -284,15 +284,3 @@ impl Default for Clock {
         GLOBAL_CLOCK.clone()
     }
 }
-
-#[cfg(all(feature = "page", any(not(target_os = "linux"), miri)))]
-impl Clock {
-    /// On Linux, a clock that reads the time from the page at `path`.
-    ///
-    /// # Errors
-    ///
-    /// [`Page`](crate::ErrorKind::Page): this is not Linux.
-    pub fn open_page(_: impl AsRef<std::path::Path>, _: crate::options::Probes) -> Result<Self, Error> {
-        Err(Error::page("pages need Linux"))
-    }
-}

@@ -103,7 +103,7 @@ impl Engine {
     }
 
     /// Leaves all readings to `substitute`, for good.
-    #[cfg(any(feature = "mock", all(feature = "page", target_os = "linux", not(miri))))]
+    #[allow(dead_code, reason = "mocks and pages are features")]
     pub(crate) fn leave_to(&mut self, substitute: Arc<dyn Substitute>) {
         self.disable();
         self.substitute = Some(substitute);
@@ -139,13 +139,6 @@ impl Engine {
             Some(ns) => to_unsigned(ns),
             None => otherwise(self),
         }
-    }
-
-    /// The counter of the common line, after every earlier load; `None` if that does not serve.
-    #[cfg(feature = "utc")]
-    #[inline]
-    pub(crate) fn read_ticks(&self) -> Option<u64> {
-        COUNTER.and_then(|counter| self.clock.shared.read_ticks(&counter))
     }
 
     /// A reading with bounds; `None` if the fast path refuses.

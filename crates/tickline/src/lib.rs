@@ -145,7 +145,8 @@ mod instant;
 #[cfg(feature = "mock")]
 pub mod mock;
 mod options;
-#[cfg(all(feature = "page", target_os = "linux", not(miri)))]
+#[cfg(feature = "page")]
+#[cfg_attr(any(not(target_os = "linux"), miri), path = "page/other.rs")]
 pub mod page;
 mod per_cpu;
 mod process_lock;
