@@ -14,12 +14,12 @@
 //! that CPU then come from the OS clock once the CPU's line has ended. The thread keeps trying.
 //! After [`PATIENCE_NS`] the CPU's state is `Fallback`.
 //!
-//! The table takes 408 bytes for each CPU id that the system may ever use (x86_64).
+//! The table takes 416 bytes for each CPU id that the system may ever use (x86_64).
 
 pub(crate) mod calibrations;
 
 use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
 
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
@@ -59,8 +59,13 @@ pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), &'static str> {
     Ok((counter, ids))
 }
 
-const fn has_fallen_back(has_line: bool, waited_ns: i64) -> bool {
-    !has_line && waited_ns >= PATIENCE_NS
+/// The state of a CPU that has waited for its next line for so long.
+const fn state_of(has_line: bool, waited_ns: i64) -> State {
+    match has_line {
+        true => State::Fast,
+        false if waited_ns < PATIENCE_NS => State::Calibrating,
+        false => State::Fallback(Reason::LineEnded),
+    }
 }
 
 /// What is known about a CPU besides its line. Readers write `has_missed`, and the thread writes
@@ -69,9 +74,9 @@ const fn has_fallen_back(has_line: bool, waited_ns: i64) -> bool {
 struct CpuRecord {
     /// Whether a reader on this CPU has missed a line.
     has_missed: AtomicBool,
-    /// [`IDLE`], [`CALIBRATED`] or [`FALLEN_BACK`].
-    state: AtomicU8,
     failures: AtomicU64,
+    /// Since when the thread calibrates this CPU, ns; 0 if it does not.
+    calibrated_since_ns: AtomicI64,
     /// When the last line was published, ns; 0 before the first one.
     published_ns: AtomicI64,
 }
@@ -85,19 +90,7 @@ impl CpuRecord {
             self.has_missed.store(true, order);
         }
     }
-
-    fn count_failure(&self) {
-        // ORDERING: Relaxed, a count that orders nothing.
-        self.failures.fetch_add(1, Ordering::Relaxed);
-    }
 }
-
-/// The thread does not calibrate this CPU.
-const IDLE: u8 = 0;
-/// It does.
-const CALIBRATED: u8 = 1;
-/// It does, but there has been no line for [`PATIENCE_NS`].
-const FALLEN_BACK: u8 = 2;
 
 /// The lines of all CPUs, by their ids.
 #[derive(Debug)]
@@ -186,23 +179,22 @@ impl CpuLines {
         let now_ns = OsClock.monotonic_ns();
         let mut cpus = Vec::new();
         for (cpu, (clock, record)) in self.clocks.iter().zip(&self.records).enumerate() {
-            // ORDERING: Relaxed for all, figures on their own for display.
-            let (state, order) = (record.state.load(Ordering::Relaxed), Ordering::Relaxed);
-            if state == IDLE {
+            // ORDERING: Relaxed for both, figures on their own for display.
+            let times_ns = [&record.calibrated_since_ns, &record.published_ns];
+            let [since_ns, published_ns] = times_ns.map(|time_ns| time_ns.load(Ordering::Relaxed));
+            if since_ns == 0 {
                 continue;
             }
-            let published_ns = Some(record.published_ns.load(order)).filter(|ns| *ns != 0);
+            let waited_ns = now_ns.saturating_sub(published_ns.max(since_ns));
+            let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {
                 cpu,
-                state: match state {
-                    _ if clock.cell.load().is_published() => State::Fast,
-                    FALLEN_BACK => State::Fallback(Reason::LineEnded),
-                    _ => State::Calibrating,
-                },
+                state: state_of(clock.cell.load().is_published(), waited_ns),
                 frequency_hz: clock.figures().frequency_hz,
                 offset_ns: clock.figures().offset_ns,
-                age_ns: published_ns.map(|ns| u64::try_from(now_ns.saturating_sub(ns)).unwrap_or(0)),
-                failures: record.failures.load(order),
+                age_ns: (published_ns != 0).then_some(age_ns),
+                // ORDERING: Relaxed, a figure on its own for display.
+                failures: record.failures.load(Ordering::Relaxed),
             });
         }
         cpus

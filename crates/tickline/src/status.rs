@@ -268,7 +268,6 @@ pub struct CpuStatus {
     pub offset_ns: i64,
     /// Time since its last recalibration, ns; `None` before the first one.
     pub age_ns: Option<u64>,
-    /// Failed calibrations, and fallbacks. A calibration fails if the CPU is offline or forbidden,
-    /// or if the kernel moves the thread away.
+    /// Failed calibrations: the CPU was offline or forbidden, or the kernel moved the thread away.
     pub failures: u64,
 }

@@ -3,33 +3,24 @@
 use core::sync::atomic::Ordering;
 use core::time::Duration;
 
-use tickline_core::cell::StateCell;
 use tickline_core::control::{Config, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::per_cpu::{self, CpuControl};
 use tickline_core::sample::Reference;
 
-use super::{CALIBRATED, CpuLines, FALLEN_BACK, IDLE, has_fallen_back};
+use super::CpuLines;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, ClockSetNotifier, CpuMask, Woken};
 
-/// What the thread remembers of the CPUs.
+/// The control loops of the CPUs that the thread calibrates.
 #[derive(Debug, Default)]
 pub(crate) struct CpuCalibrations {
-    cpus: Vec<Option<Box<Calibrated>>>,
-}
-
-/// A CPU that the thread calibrates.
-#[derive(Debug)]
-struct Calibrated {
-    control: CpuControl,
-    /// When the last line was published, or else the first try was made, ns.
-    last_line_ns: Option<i64>,
+    cpus: Vec<Option<Box<CpuControl>>>,
 }
 
 impl CpuCalibrations {
     /// Makes every CPU due, because somebody set the OS clock.
     pub(crate) fn force_due(&mut self) {
-        self.cpus.iter_mut().flatten().for_each(|cpu| cpu.control.force_due());
+        self.cpus.iter_mut().flatten().for_each(|control| control.force_due());
     }
 
     /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread.
@@ -40,25 +31,27 @@ impl CpuCalibrations {
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
         let mut clock_was_set = false;
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
-        for (cpu, (calibrated, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
+        for (cpu, (control, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
             // ORDERING: Relaxed, see `CpuRecord::report_miss`.
             if !mask.contains(cpu) && !record.has_missed.load(Ordering::Relaxed) {
-                *calibrated = None;
+                *control = None;
                 // ORDERING: Relaxed, for display.
-                record.state.store(IDLE, Ordering::Relaxed);
+                record.calibrated_since_ns.store(0, Ordering::Relaxed);
                 continue;
             }
-            let calibrated = calibrated.get_or_insert_with(|| {
-                Box::new(Calibrated { control: CpuControl::new(*config), last_line_ns: None })
+            let control = control.get_or_insert_with(|| {
+                // ORDERING: Relaxed, for display.
+                record.calibrated_since_ns.store(OsClock.monotonic_ns(), Ordering::Relaxed);
+                Box::new(CpuControl::new(*config))
             });
-            if calibrated.control.is_ready(OsClock.monotonic_ns()) {
-                match calibrated.calibrate(cpu, table, config, notifier) {
+            if control.is_ready(OsClock.monotonic_ns()) {
+                match calibrate(control, cpu, table, config, notifier) {
                     Woken::Timeout => {}
                     Woken::ClockSet => clock_was_set = true,
                     Woken::Stopped => break,
                 }
             }
-            next_ns = next_ns.min(calibrated.control.due_ns());
+            next_ns = next_ns.min(control.due_ns());
         }
         mask.restore();
         if clock_was_set {
@@ -70,51 +63,40 @@ impl CpuCalibrations {
     }
 }
 
-impl Calibrated {
-    fn calibrate(
-        &mut self,
-        cpu: usize,
-        table: &CpuLines,
-        config: &Config,
-        notifier: &ClockSetNotifier,
-    ) -> Woken {
-        let (clock, record) = (&table.clocks[cpu], &table.records[cpu]);
-        let mut woken = Woken::Timeout;
-        let iteration = self.control.run(
-            config,
-            |control| {
-                // `None` also where the CPU's register holds another number than the kernel's.
-                u32::try_from(cpu).is_ok_and(sys::pin_this_thread).then_some(())?;
-                per_cpu::maintain(control, clock, cpu, &table.counter, &OsClock)
-            },
-            |time_ns| {
-                woken = notifier.wait(Duration::from_nanos(time_ns));
-                woken == Woken::Timeout
-            },
-            || OsClock.monotonic_ns(),
-        );
-        let now_ns = OsClock.monotonic_ns();
-        match iteration {
-            Some(Iteration { outcome: Outcome::Published | Outcome::Recovered, .. }) => {
-                // ORDERING: Relaxed, for display.
-                record.published_ns.store(now_ns, Ordering::Relaxed);
-                self.last_line_ns = Some(now_ns);
-            }
-            Some(_) => {}
-            None => {
-                record.count_failure();
-                // ORDERING: Relaxed, see `CpuRecord::report_miss`. A reader on that CPU will ask
-                // again.
-                record.has_missed.store(false, Ordering::Relaxed);
-            }
+fn calibrate(
+    control: &mut CpuControl,
+    cpu: usize,
+    table: &CpuLines,
+    config: &Config,
+    notifier: &ClockSetNotifier,
+) -> Woken {
+    let (clock, record) = (&table.clocks[cpu], &table.records[cpu]);
+    let mut woken = Woken::Timeout;
+    let iteration = control.run(
+        config,
+        |control| {
+            // `None` also where the CPU's register holds another number than the kernel's.
+            u32::try_from(cpu).is_ok_and(sys::pin_this_thread).then_some(())?;
+            per_cpu::maintain(control, clock, cpu, &table.counter, &OsClock)
+        },
+        |time_ns| {
+            woken = notifier.wait(Duration::from_nanos(time_ns));
+            woken == Woken::Timeout
+        },
+        || OsClock.monotonic_ns(),
+    );
+    match iteration {
+        Some(Iteration { outcome: Outcome::Published | Outcome::Recovered, .. }) => {
+            // ORDERING: Relaxed, for display.
+            record.published_ns.store(OsClock.monotonic_ns(), Ordering::Relaxed);
         }
-        let waited_ns = now_ns.saturating_sub(*self.last_line_ns.get_or_insert(now_ns));
-        let fallen_back = has_fallen_back(clock.cell.load().is_published(), waited_ns);
-        let state = if fallen_back { FALLEN_BACK } else { CALIBRATED };
-        // ORDERING: Relaxed, for display; only this thread writes it.
-        if record.state.swap(state, Ordering::Relaxed) != state && fallen_back {
-            record.count_failure();
+        Some(_) => {}
+        None => {
+            // ORDERING: Relaxed, a count that orders nothing.
+            record.failures.fetch_add(1, Ordering::Relaxed);
+            // ORDERING: Relaxed, see `CpuRecord::report_miss`. A reader on that CPU will ask again.
+            record.has_missed.store(false, Ordering::Relaxed);
         }
-        woken
     }
+    woken
 }

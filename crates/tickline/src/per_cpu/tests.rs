@@ -136,6 +136,7 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
 
 #[test]
 fn a_cpu_without_a_line_falls_back_after_15_s() {
-    assert!(!has_fallen_back(false, 0) && !has_fallen_back(false, 14_999_999_999));
-    assert!(has_fallen_back(false, 15_000_000_000) && !has_fallen_back(true, i64::MAX));
+    assert_eq!([0, 14_999_999_999].map(|waited_ns| state_of(false, waited_ns)), [State::Calibrating; 2]);
+    assert_eq!(state_of(false, 15_000_000_000), State::Fallback(Reason::LineEnded));
+    assert_eq!(state_of(true, i64::MAX), State::Fast);
 }
