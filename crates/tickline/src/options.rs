@@ -162,14 +162,12 @@ impl Settings {
 /// What the environment variable `TICKLINE` said when the process started.
 ///
 /// The clock reads it once. Later changes of the environment have no effect: a program switches the
-/// counter off by [`Clock::disable`](crate::Clock::disable). A set-user-id process ignores the
-/// variable, and takes it for [`Unset`](Self::Unset).
+/// counter off by [`Clock::disable`](crate::Clock::disable). A set-user-id process of Linux ignores
+/// the variable, and takes it for [`Unset`](Self::Unset).
 ///
 /// On Linux the first reading asks the kernel (`/proc/self/environ`). Where that does not answer,
-/// and with [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env`. On
-/// other Unix systems a first reading before any start has only `getenv`. A program there may
-/// change its environment while other threads read the time. Such a program must read the time, or
-/// start its clock, before the first change.
+/// and with [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env`. So it
+/// does on other Unix systems, where the counter does not serve.
 ///
 /// ```
 /// use tickline::{Clock, Environment};

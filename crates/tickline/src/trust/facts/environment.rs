@@ -8,9 +8,6 @@
 //!   asks the kernel for the environment of the start (`source`).
 //! - A thread that starts a clock or another thread reads it before that ([`learn_environment`]):
 //!   as above, or through std's lock, which waits for `set_var`.
-//!
-//! A process that has more rights than its user (set-user-id) ignores the variable. libc ignores
-//! its own variables there, too. Otherwise a user could steer a program of another user.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -19,10 +16,7 @@ use crate::options::{Environment, Probes};
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "environment/linux.rs"]
 mod source;
-#[cfg(all(unix, not(target_os = "linux"), not(miri)))]
-#[path = "environment/unix.rs"]
-mod source;
-#[cfg(any(not(unix), miri))]
+#[cfg(any(not(target_os = "linux"), miri))]
 #[path = "environment/other.rs"]
 mod source;
 
@@ -53,7 +47,7 @@ fn keep(found: Environment) -> Environment {
 /// What the environment variable `TICKLINE` said when the process started. As long as it can't be
 /// read, it counts as not set. A signal handler may ask.
 pub(crate) fn environment(probes: Probes) -> Environment {
-    known().unwrap_or_else(|| at_start(probes).map_or(Environment::Unset, keep))
+    known().unwrap_or_else(|| source::at_start(probes).map_or(Environment::Unset, keep))
 }
 
 /// Reads the variable, before a clock starts. Returns whether this is news that a judgement
@@ -62,8 +56,7 @@ pub(crate) fn learn_environment(probes: Probes) -> bool {
     if known().is_some() {
         return false;
     }
-    let asked = if source::STD_FIRST && !source::is_privileged() { None } else { at_start(probes) };
-    keep(asked.unwrap_or_else(through_std)) != Environment::Unset
+    keep(source::at_start(probes).unwrap_or_else(through_std)) != Environment::Unset
 }
 
 /// What std says, which has a lock against `set_var`.
@@ -72,8 +65,4 @@ fn through_std() -> Environment {
         None => Environment::Unset,
         Some(value) => Environment::from_value(value.as_encoded_bytes()),
     }
-}
-
-fn at_start(probes: Probes) -> Option<Environment> {
-    if source::is_privileged() { Some(Environment::Unset) } else { source::at_start(probes) }
 }

@@ -6,7 +6,10 @@
 //!
 //! The file cannot be read without procfs, nor by a process that has given up root's rights and not
 //! its place (proc(5), "dumpable"). There the variable counts from the next start of a clock or a
-//! thread, which asks std.
+//! thread, which asks std: that shows the program's changes, so it comes second.
+//!
+//! A process that has more rights than its user (set-user-id) ignores the variable. libc ignores
+//! its own variables there, too. Otherwise a user could steer a program of another user.
 
 use core::ffi::CStr;
 
@@ -19,11 +22,8 @@ const ENVIRON: &CStr = c"/proc/self/environ";
 /// How much is read at once, bytes. It is on the stack of the reading, which may be a handler's.
 const CHUNK_BYTES: usize = 256;
 
-/// std shows the program's changes, so it comes second.
-pub(super) const STD_FIRST: bool = false;
-
 /// Whether the process runs with more rights than its user's (getauxval(3), `AT_SECURE`).
-pub(super) fn is_privileged() -> bool {
+fn is_privileged() -> bool {
     // SAFETY: takes a number, and touches no memory that changes.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) };
     secure != 0
@@ -31,6 +31,9 @@ pub(super) fn is_privileged() -> bool {
 
 /// What the variable said at the start; `None` if the kernel doesn't say, or may not be asked.
 pub(super) fn at_start(probes: Probes) -> Option<Environment> {
+    if is_privileged() {
+        return Some(Environment::Unset);
+    }
     if probes == Probes::Minimal {
         return None;
     }

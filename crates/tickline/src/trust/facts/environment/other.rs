@@ -1,15 +1,10 @@
-//! Systems without signal handlers: std's lock serves every reading.
+//! Other systems. On Unix a reading does not ask for the variable: the reading may be in a signal
+//! handler, which std's lock could stop, and `getenv` has none. A reading does not need to know it
+//! there, because no system but Linux and Windows lets the counter serve.
 
 use crate::options::{Environment, Probes};
 
-pub(super) const STD_FIRST: bool = true;
-
-/// There are no such processes.
-pub(super) fn is_privileged() -> bool {
-    false
-}
-
-/// What the variable says at the first reading.
+/// What the variable says at the first reading, where there are no signal handlers.
 pub(super) fn at_start(_: Probes) -> Option<Environment> {
-    Some(super::through_std())
+    if cfg!(unix) { None } else { Some(super::through_std()) }
 }
