@@ -187,12 +187,17 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
     }
 }
 
-/// An ordered reading, ns, which is not below `last_ns` and takes its place.
+/// An ordered reading, ns, which takes the place of `last_ns`. Returns whether it is not below that.
+pub(crate) fn goes_on(clock: &Clock, last_ns: &mut u64) -> bool {
+    let now_ns = clock.now_ordered().as_nanos();
+    now_ns >= std::mem::replace(last_ns, now_ns)
+}
+
+/// As [`goes_on`], which it asserts.
 #[track_caller]
 pub(crate) fn read_in_order(clock: &Clock, last_ns: &mut u64) {
-    let now_ns = clock.now_ordered().as_nanos();
-    assert!(now_ns >= *last_ns, "{now_ns} after {last_ns}");
-    *last_ns = now_ns;
+    let before_ns = *last_ns;
+    assert!(goes_on(clock, last_ns), "{last_ns} after {before_ns}");
 }
 
 /// Waits until `done`, for at most 20 s.

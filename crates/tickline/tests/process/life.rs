@@ -12,8 +12,9 @@ use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::{
-    alone, await_publications, await_tickline_threads, in_fork, os_monotonic_ns, own_name, read_in_order,
-    right_if_possible, signals, skip, tickline_threads, timers, until_fast, until_it_agrees_with_the_os,
+    alone, await_publications, await_tickline_threads, goes_on, in_fork, os_monotonic_ns, own_name,
+    read_in_order, right_if_possible, signals, skip, tickline_threads, timers, until_fast,
+    until_it_agrees_with_the_os,
 };
 
 in_processes! { in_child:
@@ -38,11 +39,9 @@ fn settles(clock: &Clock, mut last: u64) -> bool {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
         for _ in 0..100 {
-            let now = clock.now_ordered().as_nanos();
-            if now < last {
+            if !goes_on(clock, &mut last) {
                 return false;
             }
-            last = now;
         }
         if clock.status().is_judged && clock.status().state != State::Calibrating {
             return true;

@@ -12,7 +12,7 @@ use seccompiler::{
 use tickline::{Clock, Driver, Event, Probes, Reason, State};
 
 use crate::common::fork::{CANNOT, status_of_fork};
-use crate::common::{skip, until_fast};
+use crate::common::{goes_on, skip, until_fast};
 
 in_processes! { in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,
@@ -100,11 +100,9 @@ fn under_a_filter(killed: Option<i32>, body: impl FnOnce() -> i32) {
 fn use_up(clock: &Clock) -> bool {
     let mut last = 0;
     for _ in 0..5_000 {
-        let now = clock.now_ordered().as_nanos();
-        if now < last {
+        if !goes_on(clock, &mut last) {
             return false;
         }
-        last = now;
         black_box((clock.now(), clock.unix_now(), clock.recent()));
         black_box((clock.reading(), clock.unix_reading()));
     }
@@ -180,11 +178,9 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
         let mut last = 0;
         for _ in 0..100 {
             std::thread::sleep(Duration::from_millis(2));
-            let now = clock.now_ordered().as_nanos();
-            if now < last {
+            if !goes_on(clock, &mut last) {
                 return 2;
             }
-            last = now;
         }
         if clock.recent() == recent || fast && publications() <= before {
             return 3;
