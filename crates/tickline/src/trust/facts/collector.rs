@@ -1,9 +1,9 @@
 //! Collects the facts in steps, so that no reader spends the time for all of them in one call.
 //!
-//! A step reads a leaf of CPUID or a file of the kernel's, or makes a measurement. It takes at most
-//! some 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). Each step that reads the counter
-//! asks first whether the process may. The clock's own facts may change between two calls, so the
-//! collector takes them at the end.
+//! A step reads two leaves of CPUID or a file of the kernel's, or makes a measurement. It takes at
+//! most some 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). Each step that reads the
+//! counter asks first whether the process may. The clock's own facts may change between two calls,
+//! so the collector takes them at the end.
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
@@ -24,13 +24,15 @@ use crate::sys::{COUNTER, may_read_counter};
 /// two steps.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
 
-/// The steps. The processor's answers never change, so one step asks it and keeps them.
+/// The steps. What the processor and the environment answer never changes, and is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CollectionStep {
     /// Nothing, because the token for the caller's lock takes two system calls the first time.
     Begin,
-    /// One question to the processor. This step repeats until there is none left.
-    Processor,
+    /// Whether the processor calls the counter invariant.
+    Invariant,
+    /// What it says of a hypervisor.
+    Hypervisor,
     /// What the process was started with.
     Environment,
     /// Resolves the path of the kernel's file, without reading it: half the time of the first read.
@@ -125,12 +127,17 @@ impl Collector {
 
     fn advance(&mut self, probes: Probes, comparison: CounterComparison) {
         self.next = match self.next {
-            CollectionStep::Begin => CollectionStep::Processor,
-            CollectionStep::Processor if !cpu::learn_next_leaf() => CollectionStep::Processor,
-            CollectionStep::Processor if probes == Probes::Full => CollectionStep::Environment,
-            CollectionStep::Processor => CollectionStep::Resolution,
+            CollectionStep::Begin => CollectionStep::Invariant,
+            CollectionStep::Invariant => {
+                cpu::invariant();
+                CollectionStep::Hypervisor
+            }
+            CollectionStep::Hypervisor => {
+                hypervisor();
+                if probes == Probes::Full { CollectionStep::Environment } else { CollectionStep::Resolution }
+            }
             CollectionStep::Environment => {
-                environment(probes); // kept
+                environment(probes);
                 CollectionStep::Path
             }
             CollectionStep::Path => {

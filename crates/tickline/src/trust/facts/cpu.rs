@@ -5,72 +5,30 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::status::Hypervisor;
 
-/// A leaf, and its registers once they are known.
-struct Leaf {
-    number: u32,
-    /// EAX, EBX, ECX, EDX, each with [`KNOWN`].
-    registers: [AtomicU64; 4],
-}
-
-const KNOWN: u64 = 1 << 32;
-
-const fn unknown(number: u32) -> Leaf {
-    Leaf { number, registers: [const { AtomicU64::new(0) }; 4] }
-}
-
-impl Leaf {
-    fn known(&self) -> Option<CpuidResult> {
-        let of = |register: &AtomicU64| {
-            // ORDERING: Relaxed, each register says for itself that it is known.
-            u32::try_from(register.load(Ordering::Relaxed).checked_sub(KNOWN)?).ok()
-        };
-        let [eax, ebx, ecx, edx] = &self.registers;
-        Some(CpuidResult { eax: of(eax)?, ebx: of(ebx)?, ecx: of(ecx)?, edx: of(edx)? })
-    }
-}
-
-/// The leaves that this module reads. The gates need the first [`OF_GATES`].
-static LEAVES: [Leaf; 7] = [
-    unknown(EXTENDED),
-    unknown(ADVANCED_POWER),
-    unknown(1),
-    unknown(HYPERVISOR),
-    unknown(HYPERVISOR_KHZ),
-    unknown(CRYSTAL),
-    unknown(0),
-];
-
-const OF_GATES: usize = 4;
-
-fn read_leaf(number: u32) -> CpuidResult {
+fn cpuid(leaf: u32) -> CpuidResult {
     #[allow(unused_unsafe, reason = "the intrinsic is unsafe on the oldest supported compiler only")]
     // SAFETY: every x86_64 processor has CPUID.
     unsafe {
-        __cpuid(number)
+        __cpuid(leaf)
     }
 }
 
-/// CPUID, each leaf read once: it traps under a hypervisor (4 us on AMD EPYC, family 26, under
-/// KVM).
-fn cpuid(number: u32) -> CpuidResult {
-    let Some(leaf) = LEAVES.iter().find(|leaf| leaf.number == number) else { return read_leaf(number) };
-    leaf.known().unwrap_or_else(|| {
-        let said = read_leaf(number);
-        for (register, value) in leaf.registers.iter().zip([said.eax, said.ebx, said.ecx, said.edx]) {
-            // ORDERING: Relaxed, as in `known`. All threads store the same.
-            register.store(KNOWN | u64::from(value), Ordering::Relaxed);
-        }
-        said
-    })
-}
+/// An answer that is not known yet.
+const UNKNOWN: u64 = u64::MAX;
 
-/// Reads one of the leaves that the gates need. Returns whether it was the last one.
-pub(crate) fn learn_next_leaf() -> bool {
-    let mut unknown = LEAVES[..OF_GATES].iter().filter(|leaf| leaf.known().is_none());
-    unknown.next().is_none_or(|leaf| {
-        cpuid(leaf.number);
-        unknown.next().is_none()
-    })
+/// The answer to a question that is asked once, because CPUID traps under a hypervisor (4 us on AMD
+/// EPYC, family 26, under KVM).
+fn kept(answer: &AtomicU64, ask: impl FnOnce() -> u64) -> u64 {
+    // ORDERING: Relaxed for both, the number is all there is, and all threads store the same.
+    let order = Ordering::Relaxed;
+    match answer.load(order) {
+        UNKNOWN => {
+            let said = ask();
+            answer.store(said, order);
+            said
+        }
+        known => known,
+    }
 }
 
 /// Which extended leaves there are, and one of them.
@@ -80,8 +38,12 @@ const ADVANCED_POWER: u32 = 0x8000_0007;
 /// The invariant TSC: CPUID 8000_0007h, EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM vol. 3,
 /// appendix E.4.6).
 pub(crate) fn invariant() -> Option<bool> {
-    let known = cpuid(EXTENDED).eax >= ADVANCED_POWER;
-    Some(known && cpuid(ADVANCED_POWER).edx & (1 << 8) != 0)
+    static INVARIANT: AtomicU64 = AtomicU64::new(UNKNOWN);
+    let is_invariant = kept(&INVARIANT, || {
+        let known = cpuid(EXTENDED).eax >= ADVANCED_POWER;
+        u64::from(known && cpuid(ADVANCED_POWER).edx & (1 << 8) != 0)
+    });
+    Some(is_invariant != 0)
 }
 
 /// The first of the leaves that hypervisors answer (Linux `Documentation/virt/kvm/x86/cpuid.rst`;
@@ -94,20 +56,26 @@ const CRYSTAL: u32 = 0x15;
 
 /// The hypervisor. CPUID 1, ECX bit 31 says whether there is one (AMD APM vol. 3, E.3.2).
 pub(crate) fn hypervisor() -> Hypervisor {
-    if cpuid(1).ecx & (1 << 31) == 0 {
-        return Hypervisor::None;
-    }
-    let leaf = cpuid(HYPERVISOR);
-    let signature = [leaf.ebx, leaf.ecx, leaf.edx].map(u32::to_le_bytes);
-    match signature.as_flattened() {
-        b"KVMKVMKVM\0\0\0" | b"Linux KVM Hv" => Hypervisor::Kvm,
-        b"Microsoft Hv" => Hypervisor::HyperV,
-        b"XenVMMXenVMM" => Hypervisor::Xen,
-        b"VMwareVMware" => Hypervisor::Vmware,
-        b"VBoxVBoxVBox" => Hypervisor::VirtualBox,
-        b"TCGTCGTCGTCG" => Hypervisor::Tcg,
-        b"bhyve bhyve " => Hypervisor::Bhyve,
-        b" lrpepyh  vr" => Hypervisor::Parallels,
+    static SIGNATURE: AtomicU64 = AtomicU64::new(UNKNOWN);
+    const NONE: u64 = 0;
+    let signature = kept(&SIGNATURE, || {
+        if cpuid(1).ecx & (1 << 31) == 0 {
+            return NONE;
+        }
+        let leaf = cpuid(HYPERVISOR);
+        (u64::from(leaf.ecx) << 32 | u64::from(leaf.ebx)).max(NONE + 1)
+    });
+    // Of the signature's twelve bytes, eight tell them apart.
+    match &signature.to_le_bytes() {
+        _ if signature == NONE => Hypervisor::None,
+        b"KVMKVMKV" | b"Linux KV" => Hypervisor::Kvm,
+        b"Microsof" => Hypervisor::HyperV,
+        b"XenVMMXe" => Hypervisor::Xen,
+        b"VMwareVM" => Hypervisor::Vmware,
+        b"VBoxVBox" => Hypervisor::VirtualBox,
+        b"TCGTCGTC" => Hypervisor::Tcg,
+        b"bhyve bh" => Hypervisor::Bhyve,
+        b" lrpepyh" => Hypervisor::Parallels,
         _ => Hypervisor::Other,
     }
 }
@@ -119,6 +87,11 @@ pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = false;
 /// so in leaf 4000_0010h (kHz; VMware and those that follow it). The processor does so in leaf 15h
 /// (crystal Hz times a ratio; Intel SDM vol. 2A, CPUID).
 pub(crate) fn nominal_hz() -> Option<u64> {
+    static HZ: AtomicU64 = AtomicU64::new(UNKNOWN);
+    Some(kept(&HZ, || named_hz().unwrap_or(0))).filter(|hz| *hz != 0)
+}
+
+fn named_hz() -> Option<u64> {
     if hypervisor() != Hypervisor::None && cpuid(HYPERVISOR).eax >= HYPERVISOR_KHZ {
         let khz = cpuid(HYPERVISOR_KHZ).eax;
         if khz != 0 {
@@ -130,21 +103,11 @@ pub(crate) fn nominal_hz() -> Option<u64> {
     }
     let leaf = cpuid(CRYSTAL);
     // BOUND: 2^32 * 2^32 fits into u64.
-    let hz = u64::from(leaf.ecx).saturating_mul(leaf.ebx.into()).checked_div(leaf.eax.into())?;
-    Some(hz).filter(|hz| *hz != 0)
+    u64::from(leaf.ecx).saturating_mul(leaf.ebx.into()).checked_div(leaf.eax.into())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// No other test reads leaf 0.
-    #[test]
-    fn a_leaf_is_read_once() {
-        let (first, leaf) = (cpuid(0), &LEAVES[6]);
-        assert_eq!([Some(first), leaf.known()], [Some(read_leaf(0)); 2]);
-        // ORDERING: Relaxed, a figure on its own.
-        leaf.registers[3].store(KNOWN | u64::from(!first.edx), Ordering::Relaxed);
-        assert_eq!(cpuid(0).edx, !first.edx);
-    }
+#[test]
+fn a_question_is_asked_once() {
+    let answer = AtomicU64::new(UNKNOWN);
+    assert_eq!([7, 8].map(|said| kept(&answer, || said)), [7; 2]);
 }

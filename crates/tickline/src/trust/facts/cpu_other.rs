@@ -4,11 +4,6 @@
 
 use crate::status::Hypervisor;
 
-/// There is nothing to read.
-pub(crate) fn learn_next_leaf() -> bool {
-    true
-}
-
 /// Unknown. On aarch64 the generic timer counts at one rate by definition (Arm ARM D12.1.1), and no
 /// register says so.
 pub(crate) fn invariant() -> Option<bool> {

@@ -150,6 +150,7 @@ fn after_a_disruption_the_source_must_measure_again() {
             let mut maker = ClaimMaker::default();
             assert_eq!(refused(&mut maker, &moment(0), said(0, 0)), None);
             assert!(refused(&mut maker, &after(1), first).is_some());
+            assert_eq!(maker.slopes, None, "the counter may have run on");
             assert_eq!(refused(&mut maker, &after(2), said(0, 1)), Some(UtcUnknown::Disrupted));
             // The time is another one than before.
             let claim = maker.claim(&after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();

@@ -38,14 +38,16 @@ fn an_old_collection_begins_anew() {
     assert!(step(&mut collector), "still there");
     collector.begun_ns -= COLLECTION_LASTS_NS + 1;
     assert!(!step(&mut collector));
-    assert_eq!((collector.next, collector.cost), (CollectionStep::Processor, None));
+    assert_eq!((collector.next, collector.cost), (CollectionStep::Invariant, None));
 }
 
 /// Symptom: the call that judged took 87 us on EPYC, family 26, and 105 us on an Intel Xeon, family
 /// 6, model 207, under KVM.
 #[test]
 fn a_reader_does_one_stage_a_call() {
-    use CollectionStep::{Begin, Clocksource, Cost, Done, Environment, Path, Processor, Resolution};
+    use CollectionStep::{
+        Begin, Clocksource, Cost, Done, Environment, Hypervisor, Invariant, Path, Resolution,
+    };
     if COUNTER.is_none() {
         return eprintln!("SKIPPED: no counter on this target");
     }
@@ -54,8 +56,8 @@ fn a_reader_does_one_stage_a_call() {
     while !engine.is_judged() {
         engine.now_ns();
         let next = engine.collector().expect("nobody else has it").next;
-        if next == CollectionStep::Processor {
-            steps = vec![CollectionStep::Begin]; // or begun anew, after a pause
+        if next == Invariant {
+            steps = vec![Begin]; // or begun anew, after a pause
         }
         if steps.last() != Some(&next) {
             steps.push(next);
@@ -63,6 +65,7 @@ fn a_reader_does_one_stage_a_call() {
     }
     // Only where the kernel keeps time with something else.
     steps.retain(|step| *step != CollectionStep::Accepted);
-    let expected = [Begin, Processor, Environment, Path, Clocksource, Resolution, Cost, Done, Begin];
+    let expected =
+        [Begin, Invariant, Hypervisor, Environment, Path, Clocksource, Resolution, Cost, Done, Begin];
     assert_eq!(steps, expected);
 }
