@@ -17,8 +17,7 @@
 //! | `reading`, with an iteration | 1,759 | 4,069 |
 //!
 //! - **Large buffers lie under a lock that is held anyway.** The samples of the counter's
-//!   resolution and the kernel's list of clocksources lie with the facts
-//!   (`trust/facts/collector.rs`). The plan of the next line lies with the control loop
+//!   resolution lie with the facts (`trust/facts/collector.rs`). The plan of the next line lies with the control loop
 //!   (`control/publish.rs`). A judge that finds the facts' memory taken leaves the judgement to the
 //!   next holder of the clock's lock.
 //! - **Steps of an iteration are functions that are not inlined**: the stack is that of the deepest

@@ -19,27 +19,14 @@ mod kernel;
 pub(crate) use collector::Collector;
 #[cfg(test)]
 pub(crate) use cost::played;
-pub(crate) use cpu::hypervisor;
+pub(crate) use cpu::{hypervisor, nominal_hz};
 pub(crate) use environment::{environment, learn_environment};
 pub(crate) use kernel::clocksource;
+use kernel::is_accepted;
 
 use tickline_core::gate::{self, Facts};
 
-use crate::options::Probes;
 use crate::trust::compare;
-
-/// The counter's frequency as the processor, the firmware or the hypervisor names it, Hz. With
-/// minimal probes it is unknown where the process needs a right to read it.
-pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
-    let may_ask = probes == Probes::Full && crate::sys::may_read_counter();
-    if cpu::NAMED_BESIDE_THE_COUNTER && !may_ask { None } else { cpu::nominal_hz() }
-}
-
-/// Whether the kernel would keep time with this target's counter.
-#[inline(never)]
-fn is_accepted() -> Option<bool> {
-    kernel::is_accepted(&mut [0; kernel::LIST_BYTES])
-}
 
 /// Whether the counter may be read. A read is a SIGSEGV where the process may not read the counter.
 /// It is unwanted where the program has switched the counter off.
@@ -69,6 +56,7 @@ mod tests {
     use tickline_core::gate::Clocksource;
 
     use super::*;
+    use crate::options::Probes;
 
     #[test]
     fn notices_that_the_kernel_rejects_a_counter_that_it_does_not_use() {

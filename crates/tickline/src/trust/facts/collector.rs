@@ -14,7 +14,7 @@ use tickline_core::sample::Reference;
 use super::cost::measure_cost;
 use super::cpu::{self, hypervisor};
 use super::environment::environment;
-use super::kernel::{LIST_BYTES, clocksource, find_clocksource, is_accepted};
+use super::kernel::{clocksource, find_clocksource, is_accepted};
 use crate::options::{Environment, Probes};
 use crate::status::Hypervisor;
 use crate::sys::reference::OsClock;
@@ -55,9 +55,8 @@ pub(crate) struct Collector {
     kernel_accepts: Option<bool>,
     resolution_ticks: Option<u64>,
     cost: Option<Cost>,
-    /// Memory for the steps: the caller may be a signal handler with a small stack.
+    /// Memory for a step: the caller may be a signal handler with a small stack.
     differences: [u64; 127],
-    list: [u8; LIST_BYTES],
 }
 
 /// Minimal probes don't ask the system whether the process may read the counter, so they don't read
@@ -90,7 +89,6 @@ impl Collector {
             resolution_ticks: None,
             cost: None,
             differences: [0; 127],
-            list: [0; LIST_BYTES],
         }
     }
 
@@ -151,7 +149,7 @@ impl Collector {
                 if uses { CollectionStep::Resolution } else { CollectionStep::Accepted }
             }
             CollectionStep::Accepted => {
-                self.kernel_accepts = is_accepted(&mut self.list);
+                self.kernel_accepts = is_accepted();
                 CollectionStep::Resolution
             }
             CollectionStep::Resolution => {

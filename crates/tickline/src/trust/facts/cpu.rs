@@ -3,6 +3,7 @@
 use core::arch::x86_64::{__cpuid, CpuidResult};
 use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::options::Probes;
 use crate::status::Hypervisor;
 
 fn cpuid(leaf: u32) -> CpuidResult {
@@ -80,13 +81,12 @@ pub(crate) fn hypervisor() -> Hypervisor {
     }
 }
 
-/// Any process may execute CPUID.
-pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = false;
-
 /// The counter's frequency, Hz, as the hypervisor or the processor states it. The hypervisor does
 /// so in leaf 4000_0010h (kHz; VMware and those that follow it). The processor does so in leaf 15h
 /// (crystal Hz times a ratio; Intel SDM vol. 2A, CPUID).
-pub(crate) fn nominal_hz() -> Option<u64> {
+///
+/// Any process may execute CPUID.
+pub(crate) fn nominal_hz(_: Probes) -> Option<u64> {
     static HZ: AtomicU64 = AtomicU64::new(UNKNOWN);
     Some(kept(&HZ, || named_hz().unwrap_or(0))).filter(|hz| *hz != 0)
 }

@@ -2,7 +2,10 @@
 //! frequency. On RISC-V the ISA manual demands one rate (volume I, Zicntr), and the frequency
 //! stands in the device tree.
 
+use crate::options::Probes;
 use crate::status::Hypervisor;
+#[cfg(all(target_arch = "aarch64", not(miri)))]
+use crate::sys;
 
 /// Unknown. On aarch64 the generic timer counts at one rate by definition (Arm ARM D12.1.1), and no
 /// register says so.
@@ -15,20 +18,18 @@ pub(crate) fn hypervisor() -> Hypervisor {
     Hypervisor::None
 }
 
-/// Whether a process that may not read the counter may not read its frequency either. That is so
-/// for `CNTFRQ_EL0` and `CNTVCT_EL0` (Linux 6.12, `arch/arm64/kernel/traps.c`,
-/// `cntfrq_read_handler`).
-pub(crate) const NAMED_BESIDE_THE_COUNTER: bool = cfg!(target_arch = "aarch64");
-
-/// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. For a process that
-/// may read the counter.
+/// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. A process that may
+/// not read `CNTVCT_EL0` may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
+/// `cntfrq_read_handler`). With minimal probes nobody asks whether it may.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
-pub(crate) fn nominal_hz() -> Option<u64> {
-    crate::sys::COUNTER.map(|counter| counter.nominal_hz()).filter(|hz| *hz != 0)
+pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
+    let may_ask = probes == Probes::Full && sys::may_read_counter();
+    let hz = sys::COUNTER.filter(|_| may_ask)?.nominal_hz();
+    (hz != 0).then_some(hz)
 }
 
 /// Unknown.
 #[cfg(any(not(target_arch = "aarch64"), miri))]
-pub(crate) fn nominal_hz() -> Option<u64> {
+pub(crate) fn nominal_hz(_: Probes) -> Option<u64> {
     None
 }

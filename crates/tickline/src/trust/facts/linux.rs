@@ -14,7 +14,7 @@ const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/availabl
 /// A name has up to 31 bytes, and a line end (`CS_NAME_LEN`, `kernel/time/clocksource.c`).
 const NAME_BYTES: usize = 64;
 /// A dozen such names. No machine is known to have more than five.
-pub(crate) const LIST_BYTES: usize = 512;
+const LIST_BYTES: usize = 512;
 
 /// Resolves the path of the file that [`clocksource`] reads.
 pub(crate) fn find_clocksource() {
@@ -26,8 +26,8 @@ pub(crate) fn clocksource() -> Clocksource {
     read(CURRENT, &mut [0; NAME_BYTES], Clocksource::from_name)
 }
 
-/// Whether the kernel would keep time with this target's counter; `None` if it does not say. `list`
-/// is memory for its list.
-pub(crate) fn is_accepted(list: &mut [u8; LIST_BYTES]) -> Option<bool> {
-    read(AVAILABLE, list, |list| HardwareCounter::CLOCKSOURCE.is_accepted(list))
+/// Whether the kernel would keep time with this target's counter; `None` if it does not say.
+#[inline(never)]
+pub(crate) fn is_accepted() -> Option<bool> {
+    read(AVAILABLE, &mut [0; LIST_BYTES], |list| HardwareCounter::CLOCKSOURCE.is_accepted(list))
 }

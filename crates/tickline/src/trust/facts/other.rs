@@ -2,9 +2,6 @@
 
 use tickline_core::gate::Clocksource;
 
-/// There is no list.
-pub(crate) const LIST_BYTES: usize = 0;
-
 /// Unknown.
 pub(crate) fn clocksource() -> Clocksource {
     Clocksource::Unknown
@@ -14,6 +11,6 @@ pub(crate) fn clocksource() -> Clocksource {
 pub(crate) fn find_clocksource() {}
 
 /// Unknown.
-pub(crate) fn is_accepted(_: &mut [u8; LIST_BYTES]) -> Option<bool> {
+pub(crate) fn is_accepted() -> Option<bool> {
     None
 }
