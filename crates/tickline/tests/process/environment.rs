@@ -1,88 +1,13 @@
 //! `TICKLINE`, and programs that change their environment.
 
-use std::cell::Cell;
-use std::ffi::{CStr, c_char};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use tickline::{Clock, Driver, Environment, Probes, Reason, State};
 
 use crate::common::fork::CANNOT;
 use crate::common::{alone, in_child, skip, skipped_in_an_emulator};
-
-in_processes! { in_child: the_environment_may_change_after_a_start }
-
-thread_local! {
-    /// Whether this thread may call `getenv`: it is the one that changes the environment.
-    static MAY_ASK: Cell<bool> = const { Cell::new(false) };
-}
-
-/// How often another thread asked for tickline's variable.
-static ASKED: AtomicU32 = AtomicU32::new(0);
-
-unsafe extern "C" {
-    static environ: *const *const c_char;
-}
-
-/// Takes the place of libc's in this program, std's calls included.
-// SAFETY: it is what `getenv` promises to be.
-#[unsafe(no_mangle)]
-extern "C" fn getenv(name: *const c_char) -> *const c_char {
-    // SAFETY: the caller passes a C string.
-    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    if name == b"TICKLINE" && !MAY_ASK.get() {
-        ASKED.fetch_add(1, Ordering::Relaxed);
-    }
-    // SAFETY: libc's list, which ends with null. It may not move while this walks through it.
-    let mut place = unsafe { environ };
-    while !place.is_null() {
-        // SAFETY: not behind the end of the list.
-        let entry = unsafe { *place };
-        if entry.is_null() {
-            break;
-        }
-        // SAFETY: the list's entries are C strings.
-        let bytes = unsafe { CStr::from_ptr(entry) }.to_bytes();
-        if bytes.strip_prefix(name).is_some_and(|rest| rest.starts_with(b"=")) {
-            // SAFETY: behind the name and the sign.
-            return unsafe { entry.add(name.len() + 1) };
-        }
-        // SAFETY: this entry was not the last.
-        place = unsafe { place.add(1) };
-    }
-    std::ptr::null()
-}
-
-/// Symptom: `start()` followed by `set_var` crashed in 56 of 1,800 runs. The thread walked the
-/// environment by `getenv` while `set_var` moved it. A crash is a matter of chance, so this also
-/// counts the calls.
-fn the_environment_may_change_after_a_start() {
-    // So many that to walk through them takes as long as to change one.
-    const VARIABLES: usize = 3_000;
-    MAY_ASK.set(true);
-    let set = |number: usize| {
-        // SAFETY: nothing in this process reads the environment but through std. That is what is
-        // tested.
-        unsafe { std::env::set_var(format!("TICKLINE_TEST_{number}"), "x") };
-    };
-    (0..VARIABLES).for_each(set);
-    let mut variables = VARIABLES;
-    for _ in 0..50 {
-        let guard = tickline::start().unwrap();
-        let clock = Clock::builder().start().unwrap();
-        // What `set_var` leaves of the old list is filled with what is no address.
-        let mut garbage = Vec::new();
-        for _ in 0..8 {
-            set(variables);
-            garbage.push(vec![0xAA_u8; (variables + 2) * size_of::<usize>()]);
-            variables += 1;
-        }
-        drop((guard, clock, garbage)); // the threads have judged the gates
-    }
-    assert_eq!(ASKED.load(Ordering::Relaxed), 0, "calls of getenv without std's lock");
-}
 
 /// The variable counts as the process was started with it, for readings and for starts.
 #[test]
