@@ -32,6 +32,7 @@ use tickline_core::sample::Timescale;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver};
+use crate::reading::Reading;
 use crate::status::State;
 use crate::substitute::Substitute;
 
@@ -106,8 +107,9 @@ impl Substitute for MockTime {
         self.monotonic_ns().saturating_add_signed(offset_ns)
     }
 
-    fn followed_ns(&self, scale: Timescale) -> u64 {
-        self.now_ns(scale)
+    fn reading(&self, scale: Timescale) -> Reading<u64> {
+        let ns = self.now_ns(scale);
+        Reading::beside_os(ns, [ns; 2], false)
     }
 
     fn state(&self) -> State {

@@ -9,10 +9,8 @@ use core::fmt;
 
 use tickline_core::sample::Timescale;
 
-use crate::engine::saturating_unsigned;
 use crate::reading::Reading;
 use crate::status::State;
-use crate::sys::reference::OsClock;
 #[cfg(feature = "utc")]
 use crate::utc::{UtcReading, UtcUnknown};
 
@@ -21,10 +19,8 @@ pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
     /// The present, ns; monotonic time is in order across threads.
     fn now_ns(&self, scale: Timescale) -> u64;
 
-    /// The present of the clock that it follows, ns.
-    fn followed_ns(&self, scale: Timescale) -> u64 {
-        saturating_unsigned(scale.now_ns(&OsClock))
-    }
+    /// The present with its bounds.
+    fn reading(&self, scale: Timescale) -> Reading<u64>;
 
     /// How readings are served now.
     fn state(&self) -> State;
@@ -32,13 +28,6 @@ pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
     fn disable(&self) {}
 
     fn enable(&self) {}
-
-    /// The present with its bounds.
-    fn reading(&self, scale: Timescale) -> Reading<u64> {
-        let before_ns = self.followed_ns(scale);
-        let ns = self.now_ns(scale);
-        Reading::beside_os(ns, [before_ns, self.followed_ns(scale)], self.state() == State::Fast)
-    }
 
     /// UTC, which a page says nothing about.
     #[cfg(feature = "utc")]

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::engine::{Engine, saturating_unsigned};
 use crate::error::Error;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Environment, Probes};
+use crate::reading::Reading;
 use crate::status::State;
 use crate::substitute::Substitute;
 use crate::sys::reference::OsClock;
@@ -206,7 +207,7 @@ impl PageReader {
     /// `CLOCK_MONOTONIC`, ns, in order with every process that reads this page.
     #[inline]
     fn monotonic_ns(&self) -> i64 {
-        self.reading().map_or_else(|| self.by_os(), |reading| reading.ns)
+        self.by_page().map_or_else(|| self.by_os(), |reading| reading.ns)
     }
 
     /// `CLOCK_REALTIME`, ns.
@@ -221,7 +222,7 @@ impl PageReader {
 
     /// A reading by the page; `None` where the page is not read.
     #[inline]
-    fn reading(&self) -> Option<PageReading> {
+    fn by_page(&self) -> Option<PageReading> {
         let counter = COUNTER.filter(|_| self.is_enabled())?;
         let shift_ns = self.shift_ns()?;
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.high_water);
@@ -240,7 +241,7 @@ impl PageReader {
     #[inline]
     fn is_enabled(&self) -> bool {
         // ORDERING: Acquire, pairs with the second Release store in `disable`: the process's
-        // high-water mark is raised. No test sees a weaker one, as in `reading`.
+        // high-water mark is raised. No test sees a weaker one, as in `by_page`.
         self.refused.is_none() && self.switch.load(Ordering::Acquire) != DISABLED
     }
 
@@ -259,7 +260,7 @@ impl PageReader {
     #[inline]
     fn shift_ns(&self) -> Option<i64> {
         // ORDERING: Acquire, pairs with the Release store in `attach_again`. No test sees a weaker
-        // one, as in `reading`.
+        // one, as in `by_page`.
         let shift_ns = if self.token.load(Ordering::Acquire) == sys::token() {
             // ORDERING: Relaxed, stored before the token.
             self.shift_ns.load(Ordering::Relaxed)
@@ -286,7 +287,7 @@ impl PageReader {
         // ORDERING: Relaxed, before the token.
         self.shift_ns.store(shift_ns, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `shift_ns`. No test sees a weaker one,
-        // as in `reading`.
+        // as in `by_page`.
         self.token.store(sys::token(), Ordering::Release);
         shift_ns
     }
@@ -317,8 +318,14 @@ impl Substitute for PageReader {
         })
     }
 
+    fn reading(&self, scale: Timescale) -> Reading<u64> {
+        let os_ns = || saturating_unsigned(scale.now_ns(&OsClock));
+        let (before_ns, ns) = (os_ns(), self.now_ns(scale));
+        Reading::beside_os(ns, [before_ns, os_ns()], self.state() == State::Fast)
+    }
+
     fn state(&self) -> State {
-        match (self.reason(), self.reading()) {
+        match (self.reason(), self.by_page()) {
             (Some(reason), _) => State::Fallback(reason),
             (None, Some(PageReading { source: PageSource::Line, .. })) => State::Fast,
             (None, _) => State::Calibrating,
@@ -329,14 +336,14 @@ impl Substitute for PageReader {
     fn disable(&self) {
         // ORDERING: Relaxed, before the fence.
         self.switch.store(ENDING, Ordering::Relaxed);
-        // ORDERING: SeqCst, pairs with the fence in `reading`: the counter is read after the store.
+        // ORDERING: SeqCst, pairs with the fence in `by_page`: the counter is read after the store.
         // No test sees a weaker one: Miri maps no file, and the store would have to be delayed for
         // longer than the calls in between take.
         fence(Ordering::SeqCst);
         // It raises the process's high-water mark.
-        self.reading();
+        self.by_page();
         // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
-        // one, as in `reading`.
+        // one, as in `by_page`.
         self.switch.store(DISABLED, Ordering::Release);
     }
 

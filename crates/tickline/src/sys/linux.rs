@@ -9,14 +9,12 @@ mod parking;
 pub(crate) mod process;
 mod robust_futex;
 mod sleep;
-mod thread;
 
 pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 pub(crate) use fork::{forgo_wiped, lock_token, token};
 #[cfg(feature = "utc")]
 pub(crate) use map::map_page;
 pub(crate) use parking::{sleep_while, wake_one};
-pub(crate) use process::{PreserveErrno, may_read_counter};
+pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use robust_futex::RobustFutex;
 pub(crate) use sleep::ClockSetNotifier;
-pub(crate) use thread::SignalsBlocked;
