@@ -8,7 +8,6 @@
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
 
-use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::sync::Arc;
 use std::thread;
@@ -16,7 +15,7 @@ use std::thread;
 use tickline_core::counter::resolution_ticks;
 use tickline_core::gate::CounterComparison;
 use tickline_core::sample::Reference;
-use tickline_core::try_lock::{self, TryLock};
+use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, ClockSetNotifier, SignalsBlocked, Woken};
@@ -50,26 +49,26 @@ struct LastResult {
 
 static RESULT: TryLock<Option<LastResult>> = TryLock::new(None);
 
-/// The token of the process that is comparing; 0 for none.
-static COMPARING_TOKEN: AtomicU64 = AtomicU64::new(0);
+/// Held by the thread of this process that compares.
+static COMPARES: TryLock<()> = TryLock::new(());
 
-/// The lock on the result; `None` while another thread has it. A forked child takes it over from
-/// its parent's threads.
-fn lock_result() -> Option<try_lock::LockGuard<'static, Option<LastResult>>> {
+/// The lock; `None` while another thread has it. A forked child takes it over from its parent's
+/// threads.
+fn locked<T: Default>(lock: &'static TryLock<T>) -> Option<LockGuard<'static, T>> {
     // SAFETY: as for `impl Platform for Engine`.
-    unsafe { RESULT.try_lock(sys::lock_token(), |result| *result = None) }
+    unsafe { lock.try_lock(sys::lock_token(), |content| *content = T::default()) }
 }
 
 /// The result; `None` while another thread has the lock. The call does not wait, because a signal
 /// handler may judge the gates.
 pub(crate) fn result() -> Option<CounterComparison> {
-    lock_result().map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
+    locked(&RESULT).map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
 }
 
 fn publish(comparison: CounterComparison) {
     // Others have it for nanoseconds. A forked child may find it taken for good (`lock_token`).
     let taken = (0..PUBLISH_TRIES).find_map(|_| {
-        lock_result().or_else(|| {
+        locked(&RESULT).or_else(|| {
             thread::yield_now();
             None
         })
@@ -95,20 +94,6 @@ impl LastResult {
     }
 }
 
-/// Whether a thread of this process may compare now: no other one does, until [`end`].
-fn try_begin() -> bool {
-    // ORDERING: Relaxed for all, the word keeps threads from comparing at once, and no more: the
-    // result has a lock. Another token is an ancestor's, whose threads are not in this process.
-    let (token, order) = (sys::token(), Ordering::Relaxed);
-    let comparing = COMPARING_TOKEN.load(order);
-    comparing != token && COMPARING_TOKEN.compare_exchange(comparing, token, order, order).is_ok()
-}
-
-fn end() {
-    // ORDERING: Relaxed: see `try_begin`.
-    COMPARING_TOKEN.store(0, Ordering::Relaxed);
-}
-
 /// The thread that compares, and the sleep of its rests, if there is one; stopped and joined when
 /// dropped.
 #[derive(Debug, Default)]
@@ -123,11 +108,12 @@ impl ComparisonThread {
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
     /// this process compares. If the system gives no thread, the comparison is impossible.
     pub(crate) fn start_if_due(&mut self) {
-        let last = lock_result().and_then(|result| *result);
+        let last = locked(&RESULT).and_then(|result| *result);
         let is_fresh = last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns);
-        if self.is_running() || is_fresh || !try_begin() {
+        if self.is_running() || is_fresh {
             return;
         }
+        let Some(alone) = locked(&COMPARES) else { return };
         let rests = Arc::new(ClockSetNotifier::without_timer());
         let rests_inside = Arc::clone(&rests);
         let blocked = SignalsBlocked::new();
@@ -135,15 +121,12 @@ impl ComparisonThread {
             if let Some(comparison) = compare(&rests_inside) {
                 publish(comparison);
             }
-            end();
+            drop(alone);
         });
         drop(blocked);
         match spawned {
             Ok(thread) => self.0 = Some((thread, rests)),
-            Err(_) => {
-                publish(CounterComparison::Impossible);
-                end();
-            }
+            Err(_) => publish(CounterComparison::Impossible),
         }
     }
 }
