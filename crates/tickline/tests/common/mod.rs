@@ -3,6 +3,8 @@
 
 #[cfg(unix)]
 pub(crate) mod fork;
+#[cfg(target_os = "linux")]
+pub(crate) mod procfs;
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -218,43 +220,4 @@ pub(crate) fn await_publications(clock: &Clock, count: u64) {
         std::hint::black_box(clock.now());
         publications() >= before + count
     });
-}
-
-/// Waits until this many threads are called tickline. A new thread takes a moment to give itself a
-/// name. An old one takes a moment to leave procfs after it was joined.
-#[cfg(target_os = "linux")]
-pub(crate) fn await_tickline_threads(expected: usize) {
-    let start = Instant::now();
-    while tickline_threads() != expected {
-        assert!(start.elapsed() < Duration::from_secs(20), "{} threads, not {expected}", tickline_threads());
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-/// The signals that the status of a thread has in this `field`: bit 0 stands for signal 1.
-#[cfg(target_os = "linux")]
-pub(crate) fn signals(thread: &str, field: &str) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).expect("procfs");
-    let mask = status.lines().find_map(|line| line.strip_prefix(field)).expect("a field");
-    u64::from_str_radix(mask.trim(), 16).expect("a mask")
-}
-
-/// The timer descriptors of this process.
-#[cfg(target_os = "linux")]
-pub(crate) fn timers() -> Vec<i32> {
-    let is_timer = |entry: &std::fs::DirEntry| {
-        std::fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains("timerfd"))
-    };
-    let entries = std::fs::read_dir("/proc/self/fd").expect("procfs").flatten().filter(is_timer);
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
-
-/// The threads of this process that are called tickline.
-#[cfg(target_os = "linux")]
-pub(crate) fn tickline_threads() -> usize {
-    std::fs::read_dir("/proc/self/task")
-        .expect("procfs")
-        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("comm")).ok())
-        .filter(|name| name.trim() == "tickline")
-        .count()
 }

@@ -105,6 +105,7 @@ mod linux {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     use super::*;
+    use crate::common::procfs;
 
     fn own_cpus() -> Vec<usize> {
         let set = sched_getaffinity(None).expect("the CPUs of this thread");
@@ -117,13 +118,9 @@ mod linux {
         sched_setaffinity(None, &set).expect("a CPU of this process");
     }
 
-    /// What procfs says of the clock's thread.
+    /// Where the clock's thread may run.
     fn threads_cpus() -> Option<String> {
-        let status = std::fs::read_dir("/proc/self/task").ok()?.find_map(|task| {
-            let status = std::fs::read_to_string(task.ok()?.path().join("status")).ok()?;
-            status.starts_with("Name:\ttickline\n").then_some(status)
-        })?;
-        Some(status.lines().find(|line| line.starts_with("Cpus_allowed_list:"))?.to_owned())
+        procfs::status_of(procfs::tickline_threads().first()?, "Cpus_allowed_list:")
     }
 
     /// A thread that stays on its CPU sees no step back while that CPU's line is replaced.
@@ -170,7 +167,7 @@ mod linux {
                 served.state == State::Fast && served.age_ns.is_some() && has_rate
             });
 
-            let home = format!("Cpus_allowed_list:\t{first}");
+            let home = first.to_string();
             common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
             let Some(second) = rest.first() else {
                 return common::skip("one CPU: no reader can run on another");

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
+use crate::common::procfs::{await_tickline_threads, own_signals, tickline_threads, timers};
 use crate::common::{
-    alone, await_publications, await_tickline_threads, goes_on, in_fork, os_monotonic_ns, own_name,
-    read_in_order, right_if_possible, signals, skip, tickline_threads, timers, until_fast,
-    until_it_agrees_with_the_os,
+    alone, await_publications, goes_on, in_fork, os_monotonic_ns, own_name, read_in_order, right_if_possible,
+    skip, until_fast, until_it_agrees_with_the_os,
 };
 
 in_processes! { in_child:
@@ -76,8 +76,8 @@ const EXECUTED: &str = "TICKLINE_TEST_EXECUTED";
 fn a_forked_child_may_exec() {
     if std::env::var_os(EXECUTED).is_some() {
         assert!(timers().is_empty(), "the parent's timer came along");
-        assert_eq!(tickline_threads(), 0);
-        assert_eq!(signals("thread-self", "SigBlk:"), 0, "blocked");
+        assert!(tickline_threads().is_empty());
+        assert_eq!(own_signals("SigBlk:"), 0, "blocked");
         until_fast(Clock::global());
         let _guard = tickline::start().unwrap();
         await_tickline_threads(1);
@@ -144,7 +144,7 @@ fn daemon(parents_last: u64) -> i32 {
 /// descriptors, handlers or blocked signals.
 fn many_clocks_live_side_by_side_and_leave_nothing() {
     until_fast(Clock::global());
-    let handled_and_blocked = || ["SigCgt:", "SigBlk:"].map(|field| signals("thread-self", field));
+    let handled_and_blocked = || ["SigCgt:", "SigBlk:"].map(own_signals);
     let before = (open_descriptors(), handled_and_blocked());
     for _ in 0..3 {
         let guard = Clock::builder().interval(Duration::from_millis(1)).start_global().unwrap();

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
 
 use crate::allocator::{ASLEEP, SLEEPS};
-use crate::common::{await_tickline_threads, in_fork, os_ns, signals, until, until_fast};
+use crate::common::procfs::{await_tickline_threads, own_signals, signals, tickline_threads};
+use crate::common::{in_fork, os_ns, until, until_fast};
 
 in_processes! { in_child:
     there_is_a_thread_only_between_start_and_drop,
@@ -66,20 +67,13 @@ fn clones_share_the_clock() {
 }
 
 fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
-    let blocked = |thread: &str| signals(thread, "SigBlk:");
-    let before = blocked("thread-self");
+    let before = own_signals("SigBlk:");
     let _guard = tickline::start().unwrap();
-    assert_eq!(blocked("thread-self"), before);
+    assert_eq!(own_signals("SigBlk:"), before);
     await_tickline_threads(1);
-    let thread = std::fs::read_dir("/proc/self/task")
-        .unwrap()
-        .map(|task| task.unwrap())
-        .find(|task| std::fs::read_to_string(task.path().join("comm")).unwrap().trim() == "tickline")
-        .map(|task| format!("self/task/{}", task.file_name().display()))
-        .expect("the thread");
     // All but KILL and STOP, and the first real-time ones, which libc keeps for itself (glibc
     // two, musl three).
-    let unblocked = !blocked(&thread) & !(1 << 8 | 1 << 18 | 0b111 << 31);
+    let unblocked = !signals(&tickline_threads()[0], "SigBlk:") & !(1 << 8 | 1 << 18 | 0b111 << 31);
     assert_eq!(unblocked, 0, "{unblocked:#x}");
 }
 

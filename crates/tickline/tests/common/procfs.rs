@@ -1,0 +1,49 @@
+//! What procfs says of this process: its threads, their signals, its descriptors.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Waits until this many threads are called tickline. A new thread takes a moment to give itself a
+/// name. An old one takes a moment to leave procfs after it was joined.
+pub(crate) fn await_tickline_threads(expected: usize) {
+    let start = Instant::now();
+    while tickline_threads().len() != expected {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}, not {expected}", tickline_threads());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What procfs says in this `field` of the status of a thread, whose folder this is. `None` if it has
+/// ended.
+pub(crate) fn status_of(thread: &Path, field: &str) -> Option<String> {
+    let status = std::fs::read_to_string(thread.join("status")).ok()?;
+    Some(status.lines().find_map(|line| line.strip_prefix(field)).expect("a field").trim().to_owned())
+}
+
+/// The signals that the status of a thread has in this `field`: bit 0 stands for signal 1.
+pub(crate) fn signals(thread: &Path, field: &str) -> u64 {
+    u64::from_str_radix(&status_of(thread, field).expect("procfs"), 16).expect("a mask")
+}
+
+/// As [`signals`], of this thread.
+pub(crate) fn own_signals(field: &str) -> u64 {
+    signals(Path::new("/proc/thread-self"), field)
+}
+
+/// The timer descriptors of this process.
+pub(crate) fn timers() -> Vec<i32> {
+    let is_timer = |entry: &std::fs::DirEntry| {
+        std::fs::read_link(entry.path()).is_ok_and(|target| target.to_string_lossy().contains("timerfd"))
+    };
+    let entries = std::fs::read_dir("/proc/self/fd").expect("procfs").flatten().filter(is_timer);
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// The folders in procfs of the threads of this process that are called tickline.
+pub(crate) fn tickline_threads() -> Vec<PathBuf> {
+    let is_ticklines = |task: &PathBuf| {
+        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "tickline")
+    };
+    let tasks = std::fs::read_dir("/proc/self/task").expect("procfs").flatten().map(|task| task.path());
+    tasks.filter(is_ticklines).collect()
+}
