@@ -18,7 +18,6 @@ use crate::reading::Reading;
 use crate::status::State;
 use crate::substitute::Substitute;
 use crate::sys::reference::OsClock;
-use crate::sys::reference::system::try_read_ns;
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::{environment, learn_environment};
 
@@ -66,7 +65,7 @@ impl Reference for PageOs {
 impl ReaderOs for PageOs {
     #[inline]
     fn coarse_realtime_ns(&self) -> Option<i64> {
-        if self.has_coarse { try_read_ns(libc::CLOCK_REALTIME_COARSE) } else { None }
+        if self.has_coarse { OsClock::coarse_realtime_ns() } else { None }
     }
 
     fn pause(&self) {

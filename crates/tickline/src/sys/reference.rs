@@ -6,7 +6,7 @@ use crate::options::Probes;
 
 #[cfg(all(target_os = "linux", not(miri)))]
 #[path = "reference/linux.rs"]
-pub(crate) mod system;
+mod system;
 #[cfg(all(target_os = "macos", not(miri)))]
 #[path = "reference/macos.rs"]
 mod system;

@@ -22,7 +22,7 @@ const ROUTE_KERNEL: u8 = 2;
 /// between the two tries again.
 const TRIES: u32 = 4;
 
-#[allow(dead_code, reason = "some of it is for the feature `utc`")]
+#[allow(dead_code, reason = "some of it is for the features `page` and `utc`")]
 impl OsClock {
     /// Takes libc's clock without asking whether the process may read the counter, unless the answer
     /// is known.
@@ -34,6 +34,12 @@ impl OsClock {
     /// `CLOCK_MONOTONIC_RAW`, ns, which nobody steers.
     pub(crate) fn raw_ns() -> Option<i64> {
         try_read_ns(libc::CLOCK_MONOTONIC_RAW)
+    }
+
+    /// `CLOCK_REALTIME` at the last tick of the kernel, ns.
+    #[inline]
+    pub(crate) fn coarse_realtime_ns() -> Option<i64> {
+        try_read_ns(libc::CLOCK_REALTIME_COARSE)
     }
 
     /// `None` if the kernel may not be asked.
@@ -50,7 +56,7 @@ fn read_ns(clock: libc::clockid_t) -> i64 {
 }
 
 #[inline]
-pub(crate) fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
+fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
     // ORDERING: Relaxed, the number itself is all there is.
     let route = ROUTE.load(Ordering::Relaxed);
     if route != ROUTE_LIBC {
