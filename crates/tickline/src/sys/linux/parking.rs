@@ -13,30 +13,20 @@ pub(crate) fn sleep_while(word: &AtomicU32, value: u32, time: Option<Duration>) 
     // The kernel's timespec for this call has the width of long, whatever libc's has.
     let timeout: Option<[libc::c_long; 2]> =
         time.map(|time| [narrowed(time.as_secs()), narrowed(time.subsec_nanos().into())]);
-    // SAFETY: the word, and the timeout if there is one, are valid for the call. The kernel goes to
-    // sleep only if the word still has that value.
-    unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
-            value,
-            timeout.as_ref().map_or(ptr::null(), |timeout| timeout.as_ptr()),
-        )
-    };
+    futex(word, libc::FUTEX_WAIT, value, timeout.as_ref());
 }
 
 /// Wakes one thread that is in [`sleep_while`].
 pub(crate) fn wake_one(word: &AtomicU32) {
-    // SAFETY: the word is valid; waking touches no memory.
+    futex(word, libc::FUTEX_WAKE, 1, None);
+}
+
+fn futex(word: &AtomicU32, operation: libc::c_int, value: u32, timeout: Option<&[libc::c_long; 2]>) {
+    let timeout = timeout.map_or(ptr::null(), |timeout| timeout.as_ptr());
+    // SAFETY: the word, and the timeout if there is one, are valid for the call. The kernel goes to
+    // sleep only if the word still has that value, and waking touches no memory.
     unsafe {
-        libc::syscall(
-            libc::SYS_futex,
-            word.as_ptr(),
-            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
-            1,
-            ptr::null::<libc::c_long>(),
-        )
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, timeout)
     };
 }
 
