@@ -11,8 +11,6 @@ use tickline_core::sample::Timescale;
 
 use crate::reading::Reading;
 use crate::status::State;
-#[cfg(feature = "utc")]
-use crate::utc::{UtcReading, UtcUnknown};
 
 /// See the [module](self).
 pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
@@ -31,8 +29,8 @@ pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
 
     /// UTC, which a page says nothing about.
     #[cfg(feature = "utc")]
-    fn utc(&self) -> Result<UtcReading, UtcUnknown> {
-        Err(UtcUnknown::NoThread)
+    fn utc(&self) -> Result<crate::utc::UtcReading, crate::utc::UtcUnknown> {
+        Err(crate::utc::UtcUnknown::NoThread)
     }
 
     /// Waits until this much time has passed by this clock.

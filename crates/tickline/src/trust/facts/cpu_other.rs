@@ -4,8 +4,6 @@
 
 use crate::options::Probes;
 use crate::status::Hypervisor;
-#[cfg(all(target_arch = "aarch64", not(miri)))]
-use crate::sys;
 
 /// Unknown. On aarch64 the generic timer counts at one rate by definition (Arm ARM D12.1.1), and no
 /// register says so.
@@ -23,8 +21,8 @@ pub(crate) fn hypervisor() -> Hypervisor {
 /// `cntfrq_read_handler`). With minimal probes nobody asks whether it may.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
-    let may_ask = probes == Probes::Full && sys::may_read_counter();
-    let hz = sys::COUNTER.filter(|_| may_ask)?.nominal_hz();
+    let may_ask = probes == Probes::Full && crate::sys::may_read_counter();
+    let hz = crate::sys::COUNTER.filter(|_| may_ask)?.nominal_hz();
     (hz != 0).then_some(hz)
 }
 
