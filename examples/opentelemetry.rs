@@ -11,8 +11,7 @@ use std::time::Duration;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
 use tickline::UnixTime;
-use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::otel::OtelTimes;
+use tickline_tracing::{SpanTimingLayer, otel};
 use tracing::{Instrument, info, info_span, instrument};
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -24,10 +23,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
 
-    let times = OtelTimes::new();
-    let otel = tracing_opentelemetry::layer().with_tracer(times.tracer(provider.tracer("example")));
+    let layer = tracing_opentelemetry::layer().with_tracer(otel::tracer(provider.tracer("example")));
     // The timing layer is optional. It comes first, so that `busy_ns` and `idle_ns` are its times.
-    let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new()).with(times.layer(otel));
+    let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new()).with(otel::layer(layer));
     tracing::subscriber::set_global_default(subscriber)?;
 
     request(7).await;

@@ -23,8 +23,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
 use crate::sink::{Sink, Span};
-use crate::source::{GlobalClock, TimeSource, UnixOffset};
-use crate::timing::OpenSpan;
+use crate::timing::{OpenSpan, UnixOffset};
 
 /// Times every span. The layer puts the times into the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
@@ -44,10 +43,27 @@ use crate::timing::OpenSpan;
 /// let subscriber = tracing_subscriber::registry().with(layer);
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
+///
+/// In a test, tickline's mock clock (its feature `mock`) takes the place of the clock on the threads
+/// that activate it:
+///
+/// ```
+/// use std::time::Duration;
+/// use tickline::mock::MockClock;
+/// use tickline_tracing::SpanTimingLayer;
+/// use tracing_subscriber::layer::SubscriberExt;
+///
+/// let clock = MockClock::new();
+/// let _active = clock.activate();
+/// let layer = SpanTimingLayer::new()
+///     .with_callback(|span| assert_eq!(span.times().busy(), Duration::from_secs(5)));
+/// tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
+///     tracing::info_span!("work").in_scope(|| clock.advance(Duration::from_secs(5)));
+/// });
+/// ```
 #[derive(Debug, Default)]
 #[must_use]
-pub struct SpanTimingLayer<T = GlobalClock> {
-    source: T,
+pub struct SpanTimingLayer {
     sinks: Vec<Box<dyn Sink>>,
     /// Whether any of the sinks wants these.
     wants_enters: bool,
@@ -60,42 +76,6 @@ impl SpanTimingLayer {
     /// A layer over tickline's global clock, without a sink.
     pub fn new() -> Self {
         Self::default()
-    }
-}
-
-impl<T: TimeSource> SpanTimingLayer<T> {
-    /// A layer over another clock, without a sink: one that a test moves by hand. The rest is the
-    /// same.
-    ///
-    /// ```
-    /// use tickline_tracing::SpanTimingLayer;
-    /// use tickline_tracing::source::TimeSource;
-    /// use tracing_subscriber::layer::SubscriberExt;
-    ///
-    /// #[derive(Debug)]
-    /// struct Stopped;
-    ///
-    /// impl TimeSource for Stopped {
-    ///     fn now_ns(&self) -> u64 {
-    ///         1_000
-    ///     }
-    ///     fn unix_offset_ns(&self) -> i64 {
-    ///         0
-    ///     }
-    /// }
-    ///
-    /// let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::from_source(Stopped));
-    /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
-    /// ```
-    pub fn from_source(source: T) -> Self {
-        Self {
-            source,
-            sinks: Vec::new(),
-            wants_enters: false,
-            wants_events: false,
-            unix_offset: UnixOffset::default(),
-            open_spans: Arc::default(),
-        }
     }
 
     /// The same layer, which also calls `sink`, after those that it has.
@@ -116,18 +96,14 @@ impl<T: TimeSource> SpanTimingLayer<T> {
 
 // What is called for each span is `#[inline]`: without that, the compiler leaves the calls from
 // `Layered` in place, and each saves most registers.
-impl<S, T> Layer<S> for SpanTimingLayer<T>
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    T: TimeSource,
-{
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     fn on_register_dispatch(&self, dispatch: &Dispatch) {
         self.sinks.iter().for_each(|sink| sink.attached(dispatch));
     }
 
     #[inline]
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, ctx: Context<'_, S>) {
-        let now_ns = self.source.now_ns();
+        let now_ns = tickline::now_ns();
         let metadata = attributes.metadata();
         self.open_spans.insert(id.into_u64(), OpenSpan::new(metadata, now_ns));
         let span = Span { id, metadata, lookup: &ctx };
@@ -145,19 +121,19 @@ where
     #[inline]
     fn on_event(&self, event: &Event<'_>, ctx: Context<'_, S>) {
         if self.wants_events {
-            let ns = self.source.now_ns();
+            let ns = tickline::now_ns();
             self.sinks.iter().for_each(|sink| sink.event(event, &ctx, ns));
         }
     }
 
     #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
-        let entered = self.open_spans.change(id.into_u64(), |open_span| {
-            (open_span.metadata, open_span.enter(|| self.source.now_ns()))
-        });
+        let entered = self
+            .open_spans
+            .change(id.into_u64(), |open_span| (open_span.metadata, open_span.enter(tickline::now_ns)));
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
-            let ns = ns.unwrap_or_else(|| self.source.now_ns());
+            let ns = ns.unwrap_or_else(tickline::now_ns);
             let span = Span { id, metadata, lookup: &ctx };
             self.sinks.iter().for_each(|sink| sink.entered(&span, ns));
         }
@@ -165,7 +141,7 @@ where
 
     #[inline]
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
-        let now_ns = self.source.now_ns();
+        let now_ns = tickline::now_ns();
         let exit = |open_span: &mut OpenSpan| {
             open_span.exit(now_ns);
             open_span.metadata
@@ -180,9 +156,8 @@ where
 
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        let now_ns = self.source.now_ns();
-        let unix_offset_ns = || self.unix_offset.get(now_ns, || self.source.unix_offset_ns());
-        let close = |open_span: &OpenSpan| open_span.close(now_ns, unix_offset_ns);
+        let now_ns = tickline::now_ns();
+        let close = |open_span: &OpenSpan| open_span.close(now_ns, || self.unix_offset.get(now_ns));
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,

@@ -37,7 +37,7 @@
 //! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
 //! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimes` (feature `cpu-time`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
-//! | get these times in the spans that tracing-opentelemetry exports | `otel::OtelTimes` (feature `opentelemetry-0-33`) |
+//! | get these times in the spans that tracing-opentelemetry exports | `otel::layer` (feature `opentelemetry-0-33`) |
 //! | merge traces of several machines, with a known error | `utc::record_utc` (feature `utc`) |
 //!
 //! # What it costs
@@ -116,7 +116,6 @@ mod open_spans;
 #[cfg(feature = "opentelemetry-0-33")]
 pub mod otel;
 mod sink;
-pub mod source;
 mod timing;
 #[cfg(feature = "chrome")]
 mod trace;

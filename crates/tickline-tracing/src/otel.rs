@@ -1,22 +1,21 @@
 //! tickline's times for the spans that [`tracing-opentelemetry`] exports.
 //!
 //! That crate reads `SystemTime::now` when a span is created and exited, and for each event. It has
-//! no setting for another clock. [`OtelTimes`] puts tickline's readings in their place, from two
-//! sides. Layers around the OpenTelemetry layer read the clock. A tracer inside puts the readings
-//! into the spans.
+//! no setting for another clock. This module puts tickline's readings in their place, from two sides.
+//! Layers around the OpenTelemetry layer read the clock ([`layer`]). A tracer inside puts the readings
+//! into the spans ([`tracer`]).
 //!
 //! ```
 //! use opentelemetry::trace::TracerProvider;
 //! use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider};
-//! use tickline_tracing::otel::OtelTimes;
+//! use tickline_tracing::otel;
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
 //! let exporter = InMemorySpanExporter::default(); // or that of opentelemetry-otlp
 //! let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
 //!
-//! let times = OtelTimes::new();
-//! let tracer = times.tracer(provider.tracer("app"));
-//! let layer = times.layer(tracing_opentelemetry::layer().with_tracer(tracer));
+//! let tracer = otel::tracer(provider.tracer("app"));
+//! let layer = otel::layer(tracing_opentelemetry::layer().with_tracer(tracer));
 //! let subscriber = tracing_subscriber::registry().with(layer);
 //! # tracing::subscriber::with_default(subscriber, || {
 //! tracing::info_span!("request").in_scope(|| tracing::info!("read"));
@@ -48,7 +47,7 @@
 //!
 //! # Filters
 //!
-//! Put a filter around the whole: `times.layer(otel).with_filter(filter)`. If the filter is inside,
+//! Put a filter around the whole: `otel::layer(layer).with_filter(filter)`. If the filter is inside,
 //! spans that it hides still cost three readings of the clock and an entry in their extensions.
 //!
 //! [`tracing-opentelemetry`]: https://docs.rs/tracing-opentelemetry
@@ -66,48 +65,21 @@ use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::source::{GlobalClock, TimeSource, UnixOffset};
-use crate::timing::SpanTimes;
+use crate::timing::{SpanTimes, UnixOffset};
 
-/// The clock for one OpenTelemetry layer and its tracer; see the [module](self).
-#[derive(Debug, Clone)]
-#[must_use]
-pub struct OtelTimes {
-    clock: Arc<dyn TimeSource>,
-    offset: Arc<UnixOffset>,
+/// `tracer` with tickline's times, for `tracing_opentelemetry::layer().with_tracer`. It does nothing
+/// else, and nothing at all unless that layer is in [`layer`].
+pub fn tracer<T>(tracer: T) -> TimedTracer<T> {
+    TimedTracer { tracer, offset: Arc::default() }
 }
 
-impl OtelTimes {
-    /// Times of tickline's global clock.
-    pub fn new() -> Self {
-        Self::from_source(GlobalClock)
-    }
-
-    /// Times of another clock, for tests.
-    pub fn from_source(clock: impl TimeSource) -> Self {
-        Self { clock: Arc::new(clock), offset: Arc::default() }
-    }
-
-    /// `tracer` with these times, for `tracing_opentelemetry::layer().with_tracer`. It does nothing
-    /// else, and nothing at all unless the layer is in [`layer`](Self::layer).
-    pub fn tracer<T>(&self, tracer: T) -> TimedTracer<T> {
-        TimedTracer { tracer, times: self.clone() }
-    }
-
-    /// The OpenTelemetry layer `layer`, whose tracer is made by [`tracer`](Self::tracer).
-    pub fn layer<S, L>(&self, layer: L) -> impl Layer<S> + use<S, L>
-    where
-        S: Subscriber + for<'a> LookupSpan<'a>,
-        L: Layer<S>,
-    {
-        Before(self.clone()).and_then(layer).and_then(After)
-    }
-}
-
-impl Default for OtelTimes {
-    fn default() -> Self {
-        Self::new()
-    }
+/// The OpenTelemetry layer `layer`, whose tracer is made by [`tracer`].
+pub fn layer<S, L>(layer: L) -> impl Layer<S> + use<S, L>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    L: Layer<S>,
+{
+    Before.and_then(layer).and_then(After)
 }
 
 // The layers before and after the OpenTelemetry layer: they say which call it has, and when.
@@ -151,19 +123,19 @@ fn find<R>(read: impl FnOnce(Call) -> Option<R>) -> Option<R> {
 struct Exited(u64);
 
 /// Called before the OpenTelemetry layer.
-struct Before(OtelTimes);
+struct Before;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
     fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        begin(Call { created_ns: Some(self.0.clock.now_ns()), ..Call::default() });
+        begin(Call { created_ns: Some(tickline::now_ns()), ..Call::default() });
     }
 
     fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
-        begin(Call { event_ns: Some(self.0.clock.now_ns()), ..Call::default() });
+        begin(Call { event_ns: Some(tickline::now_ns()), ..Call::default() });
     }
 
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
-        let now_ns = self.0.clock.now_ns();
+        let now_ns = tickline::now_ns();
         let Some(span) = ctx.span(id) else { return };
         let mut extensions = span.extensions_mut();
         match extensions.get_mut::<Exited>() {
@@ -174,7 +146,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
     }
 
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        let now_ns = self.0.clock.now_ns();
+        let now_ns = tickline::now_ns();
         let found = ctx.span(&id).map(|span| {
             let extensions = span.extensions();
             (extensions.get::<Exited>().map(|exited| exited.0), extensions.get::<SpanTimes>().copied())
@@ -207,19 +179,18 @@ impl<S: Subscriber> Layer<S> for After {
 /// exporter sees it.
 const CREATED: &str = "tickline.created_ns";
 
-/// A tracer whose spans have tickline's times; made by [`OtelTimes::tracer`].
+/// A tracer whose spans have tickline's times; made by [`tracer`].
 #[derive(Debug, Clone)]
 pub struct TimedTracer<T> {
     tracer: T,
-    times: OtelTimes,
+    offset: Arc<UnixOffset>,
 }
 
 /// A span of a [`TimedTracer`].
 #[derive(Debug)]
 pub struct TimedSpan<S> {
     span: S,
-    /// Of Unix time from monotonic time, ns. `None` if the span did not come from a layer that
-    /// [`OtelTimes`] knows.
+    /// Of Unix time from monotonic time, ns. `None` if the span did not come from a [`layer`].
     offset: Option<i64>,
 }
 
@@ -251,8 +222,7 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
 
     fn build_with_context(&self, mut builder: SpanBuilder, parent: &opentelemetry::Context) -> Self::Span {
         let offset = take_created(&mut builder).map(|created_ns| {
-            let OtelTimes { clock, offset } = &self.times;
-            let offset = offset.get(clock.now_ns(), || clock.unix_offset_ns());
+            let offset = self.offset.get(tickline::now_ns());
             builder.start_time = Some(unix(created_ns, offset));
             offset
         });

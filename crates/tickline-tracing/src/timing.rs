@@ -1,8 +1,9 @@
 //! A span's times: while it is open ([`OpenSpan`]), and when it is closed ([`SpanTimes`]).
 
+use core::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use core::time::Duration;
 
-use tickline::{Instant, UnixTime};
+use tickline::{Anchor, Instant, UnixTime};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::StaticMetadata;
@@ -177,6 +178,48 @@ impl SpanTimes {
     }
 }
 
+/// How long an offset between Unix and monotonic time is used, ns. tickline's line changes every
+/// 0.5 s, so the offset rarely changes meanwhile. To ask for it takes up to twelve readings, whose
+/// cost is negligible at this interval. The layer notices within this time that the clock was set.
+const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
+
+/// The offset of Unix time from monotonic time. It is asked for again when it is old.
+#[derive(Debug, Default)]
+pub(crate) struct UnixOffset {
+    offset_ns: AtomicI64,
+    /// When that was found, monotonic ns, at least 1; 0 if it was not.
+    found_ns: AtomicU64,
+}
+
+impl UnixOffset {
+    /// The offset at `now_ns`.
+    #[inline]
+    pub(crate) fn get(&self, now_ns: u64) -> i64 {
+        // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh
+        // offset's time sees the offset.
+        let found_ns = self.found_ns.load(Ordering::Acquire);
+        // The difference may have either sign: another thread may have found the offset a little
+        // later than this reading.
+        if found_ns != 0 && now_ns.abs_diff(found_ns) < UNIX_OFFSET_LASTS_NS {
+            // ORDERING: Relaxed, behind the load above.
+            return self.offset_ns.load(Ordering::Relaxed);
+        }
+        self.find(now_ns)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&self, now_ns: u64) -> i64 {
+        let (anchor, now) = (Anchor::unix(), Instant::now());
+        let offset_ns = anchor.to_unix(now).as_nanos().wrapping_sub(now.as_nanos()).cast_signed();
+        // ORDERING: Relaxed, published by the store below.
+        self.offset_ns.store(offset_ns, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `get`.
+        self.found_ns.store(now_ns.max(1), Ordering::Release);
+        offset_ns
+    }
+}
+
 #[cfg(test)]
 impl OpenSpan {
     /// A span of the one callsite that tests have for this.
@@ -229,5 +272,16 @@ mod tests {
         open_span.exit(998_000);
         let times = open_span.close(997_000, || 0);
         assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (0, 0, 1));
+    }
+    #[test]
+    fn ordering_a_thread_that_sees_a_sample_sees_its_offset() {
+        for _ in 0..8 {
+            let offset = UnixOffset::default();
+            std::thread::scope(|scope| {
+                for _ in 0..4 {
+                    scope.spawn(|| assert_ne!(offset.get(5), 0));
+                }
+            });
+        }
     }
 }

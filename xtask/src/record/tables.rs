@@ -247,13 +247,12 @@ pub(super) fn tickline(records: &[Record]) -> String {
     });
     block += &line("a hello-world takes longer than with std by", records, |record| hello(&record.json));
     block
-        + &line("a traced span: `SpanTiming` / the same over std / `FmtSpan::CLOSE`", records, |record| {
+        + &line("a traced span: `SpanTiming` / `FmtSpan::CLOSE`", records, |record| {
             let span = |subject: &str| {
                 number(entry(&record.json, "spans.spans", "subject", subject)?, "one_thread_ns").map(whole)
             };
-            let [ours, std, fmt] =
-                ["SpanTiming", "SpanTiming over std", "fmt with FmtSpan::CLOSE, to a sink"].map(span);
-            Some(format!("{} ns / {} / {}", ours?, std?, fmt?))
+            let [ours, fmt] = ["SpanTiming", "fmt with FmtSpan::CLOSE, to a sink"].map(span);
+            Some(format!("{} ns / {}", ours?, fmt?))
         })
 }
 

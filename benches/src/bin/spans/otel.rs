@@ -3,7 +3,7 @@
 
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tickline_tracing::otel::OtelTimes;
+use tickline_tracing::otel;
 use tracing::Subscriber;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry;
@@ -19,7 +19,6 @@ pub(crate) fn plain() -> impl Subscriber {
 
 /// The same layer with tickline's times.
 pub(crate) fn timed() -> impl Subscriber {
-    let times = OtelTimes::new();
-    let tracer = times.tracer(provider().tracer("spans"));
-    registry().with(times.layer(tracing_opentelemetry::layer().with_tracer(tracer)))
+    let tracer = otel::tracer(provider().tracer("spans"));
+    registry().with(otel::layer(tracing_opentelemetry::layer().with_tracer(tracer)))
 }

@@ -4,13 +4,11 @@ use std::any::Any;
 use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime};
 
 use tickline_tracing::chrome::{Chrome, Guard};
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::format::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
-use tickline_tracing::source::TimeSource;
 use tickline_tracing::{CloseEvents, SpanTimingLayer};
 use tracing::span::{Attributes, Id};
 use tracing::{Dispatch, Span, Subscriber, info_span};
@@ -49,20 +47,19 @@ fn chrome() -> (Chrome, Guard) {
 /// All subjects, and values that must live until the end of the measurement.
 pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let timing = SpanTimingLayer::new;
-    let std_timing = || SpanTimingLayer::from_source(StdClock(Instant::now()));
     let closes = || timing().with_sink(CloseEvents::new());
     let fmt = || tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink);
     let fmt_closes = || {
         let layer = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(io::sink);
         layer.with_span_events(FmtSpan::CLOSE)
     };
-    let ((chrome, guard), (chrome_over_std, std_guard)) = (chrome(), chrome());
+    let (chrome, guard) = chrome();
     let (their_chrome, their_guard) =
         tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
     let stores_among_many = plain("a layer that stores, 10,000 spans open", registry().with(Stores));
     let timing_among_many = plain("SpanTiming, 10,000 spans open", registry().with(timing()));
     let kept: Vec<Box<dyn Any>> =
-        vec![many(&stores_among_many), many(&timing_among_many), Box::new((guard, std_guard, their_guard))];
+        vec![many(&stores_among_many), many(&timing_among_many), Box::new((guard, their_guard))];
     let flight = FlightRecorder::builder().build();
     let by_fields = Histograms::new(Measure::Total).labels(&["route", "status"]);
     let subjects = vec![
@@ -71,7 +68,6 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
         plain("SpanTiming", registry().with(timing())),
         stores_among_many,
         timing_among_many,
-        plain("SpanTiming over std", registry().with(std_timing())),
         plain("SpanTiming, histograms", registry().with(timing().with_sink(Histograms::new(Measure::Total)))),
         Subject {
             spans: |count| empty_spans(count, || info_span!("span", route = "/item", status = 200)),
@@ -79,7 +75,6 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
         },
         plain("SpanTiming, flight recorder", registry().with(timing().with_sink(flight))),
         plain("SpanTiming, Chrome", registry().with(timing().with_sink(chrome))),
-        plain("SpanTiming over std, Chrome", registry().with(std_timing().with_sink(chrome_over_std))),
         plain("tracing-chrome", registry().with(their_chrome)),
         plain("tracing-opentelemetry, spans dropped", otel::plain()),
         plain("tracing-opentelemetry, tickline's times", otel::timed()),
@@ -113,24 +108,6 @@ fn empty_spans(count: u32, make: impl Fn() -> Span) {
         let entered = span.enter();
         black_box(());
         drop(entered);
-    }
-}
-
-/// `Instant` and `SystemTime`, for the same layer without tickline.
-#[derive(Debug)]
-struct StdClock(Instant);
-
-impl TimeSource for StdClock {
-    #[inline]
-    fn now_ns(&self) -> u64 {
-        u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// By one reading of each clock. If the thread is preempted in between, it is off by as much.
-    fn unix_offset_ns(&self) -> i64 {
-        let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let unix_ns = u64::try_from(unix.as_nanos()).unwrap_or(u64::MAX);
-        unix_ns.wrapping_sub(self.now_ns()).cast_signed()
     }
 }
 

@@ -16,7 +16,6 @@ use tracing::{debug_span, info_span};
 /// Makes a trace of what `run` does, and reads it.
 fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
     let (hand, path) = (Hand::default(), NamedTempFile::new().unwrap().into_temp_path());
-    hand.set_ns(1_000);
     let (chrome, guard) = builder.create(&path).unwrap();
     hand.timed(chrome, || run(&hand));
     let summary = guard.finish().unwrap();
@@ -117,9 +116,9 @@ fn busy_intervals_are_exact() {
     }
     let args = json!({ "args": 7, "text": text, "flag": true, "half": 0.5 });
     let times = [
-        ("inner", 1_001, 1_021, &Value::Null),
-        ("outer \"quoted\"", 1_000, 1_321, &args),
-        ("outer \"quoted\"", 5_321, 55_321, &args),
+        ("inner", 1_000_000_001, 1_000_000_021, &Value::Null),
+        ("outer \"quoted\"", 1_000_000_000, 1_000_000_321, &args),
+        ("outer \"quoted\"", 1_000_004_321, 1_000_054_321, &args),
     ];
     assert_eq!(trace.times(), times);
 }
@@ -239,8 +238,11 @@ fn spans_may_end_out_of_order() {
         drop(second);
     });
     let none = &Value::Null;
-    let times =
-        [("second", 1_010, 1_210, none), ("first", 1_000, 1_210, none), ("second", 1_210, 4_210, none)];
+    let times = [
+        ("second", 1_000_000_010, 1_000_000_210, none),
+        ("first", 1_000_000_000, 1_000_000_210, none),
+        ("second", 1_000_000_210, 1_000_003_210, none),
+    ];
     assert_eq!(trace.times(), times);
 }
 
@@ -262,7 +264,7 @@ fn events_are_instants_and_recorded_values_are_there() {
     let with = |status: u64| json!({ "route": "/", "status": status });
     assert_eq!(args, [with(200), with(500)]);
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
-    assert_eq!((instants[0]["name"].as_str(), ns(&instants[0]["ts"])), (Some("read \"all\""), 1_007));
+    assert_eq!((instants[0]["name"].as_str(), ns(&instants[0]["ts"])), (Some("read \"all\""), 1_000_000_007));
     assert_eq!(instants[0]["args"], json!({ "rows": 3 }));
     assert!(instants[1]["name"].as_str().unwrap().starts_with("event "), "{}", instants[1]);
 }

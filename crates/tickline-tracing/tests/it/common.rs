@@ -3,46 +3,36 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, Scope, ScopedJoinHandle};
+use std::time::Duration;
 
-use tickline_tracing::source::TimeSource;
+use tickline::mock::MockClock;
 use tickline_tracing::{Callback, Sink, SpanTimes, SpanTimingLayer};
 use tracing::{Dispatch, dispatcher};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::{Registry, registry};
 
-/// The offset of the hand clock's Unix time from its monotonic time, ns.
-pub const UNIX_OFFSET_NS: u64 = 1_767_225_600_000_000_000;
+/// When a clock starts that is moved by hand: its monotonic time and its Unix time, ns.
+pub const START_NS: u64 = 1_000_000_000;
+pub const UNIX_START_NS: u64 = 1_767_225_600_000_000_000;
 
-/// Stands still until it is moved: its monotonic time, and by how much Unix time was set back, ns.
+/// tickline's mock clock.
 #[derive(Clone, Debug, Default)]
-pub struct Hand(Arc<Mutex<[u64; 2]>>);
+pub struct Hand(pub MockClock);
 
 impl Hand {
     pub fn advance_ns(&self, ns: u64) {
-        self.0.lock().unwrap()[0] += ns;
+        self.0.advance(Duration::from_nanos(ns));
     }
 
+    /// Moves the clock to this time after its start.
     pub fn set_ns(&self, ns: u64) {
-        self.0.lock().unwrap()[0] = ns;
+        self.advance_ns(START_NS + ns - self.0.clock().now().as_nanos());
     }
 
-    pub fn set_unix_back_ns(&self, ns: u64) {
-        self.0.lock().unwrap()[1] = ns;
-    }
-
-    /// Runs `run` with a layer of this clock, and one sink.
+    /// Runs `run` with a layer of one sink. On this thread it has the time of this clock.
     pub fn timed(&self, sink: impl Sink, run: impl FnOnce()) {
-        with(SpanTimingLayer::from_source(self.clone()).with_sink(sink), run);
-    }
-}
-
-impl TimeSource for Hand {
-    fn now_ns(&self) -> u64 {
-        self.0.lock().unwrap()[0]
-    }
-
-    fn unix_offset_ns(&self) -> i64 {
-        (UNIX_OFFSET_NS - self.0.lock().unwrap()[1]).cast_signed()
+        let _active = self.0.activate();
+        timed(sink, run);
     }
 }
 
@@ -51,7 +41,7 @@ pub fn with(layer: impl Layer<Registry> + Send + Sync, run: impl FnOnce()) {
     tracing::subscriber::with_default(registry().with(layer), run);
 }
 
-/// Runs `run` with a layer of the global clock, and one sink.
+/// Runs `run` with a layer of one sink.
 pub fn timed(sink: impl Sink, run: impl FnOnce()) {
     with(SpanTimingLayer::new().with_sink(sink), run);
 }

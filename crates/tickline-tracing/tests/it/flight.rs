@@ -11,7 +11,6 @@ use tempfile::{NamedTempFile, tempdir};
 use tickline_tracing::SpanTimingLayer;
 use tickline_tracing::chrome::{TraceSummary, Tracks};
 use tickline_tracing::flight::FlightRecorder;
-use tickline_tracing::source::TimeSource as _;
 use tracing::{info, info_span};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{registry, reload};
@@ -51,7 +50,7 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
         let kept = 2 * work + 1;
         assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.dropped)), "{summary:?} {kept}");
         let server = events.iter().find(|event| event["name"] == "server").unwrap();
-        assert_eq!((server["ts"].as_f64(), &server["args"]["port"]), (Some(5.0), &Value::from(80)));
+        assert_eq!((server["ts"].as_f64(), &server["args"]["port"]), (Some(1_000_005.0), &Value::from(80)));
     });
 }
 
@@ -70,7 +69,7 @@ fn a_ring_takes_what_the_last_seconds_need() {
                 info_span!("work").in_scope(|| ());
             }
             let summary = written(&recorder).0;
-            let reaches_ns = hand.now_ns() - summary.complete_since_ns.unwrap();
+            let reaches_ns = tickline::now_ns() - summary.complete_since_ns.unwrap();
             assert!(summary.intervals * 40 < bytes && reaches_ns > kept_ns, "{summary:?} {reaches_ns}");
         }
     });
@@ -110,6 +109,7 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
         });
         drop(query);
         on_thread(|| {
+            let _active = hand.0.activate();
             drop(requests);
             for _ in 0..20_000 {
                 hand.advance_ns(1_000);

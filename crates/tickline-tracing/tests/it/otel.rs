@@ -1,24 +1,24 @@
 //! Times of spans that tracing-opentelemetry exports.
 //!
-//! The clock is moved by hand, from the first nanosecond of 2026 on, so a time by `SystemTime::now`
+//! The clock is moved by hand, from the beginning of 2026 on, so a time by `SystemTime::now`
 //! is seen.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::common::{Closed, Hand, UNIX_OFFSET_NS};
+use crate::common::{Closed, Hand, UNIX_START_NS};
 use opentelemetry::trace::{TraceContextExt, Tracer, TracerProvider};
 use opentelemetry::{Context, Value};
 use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracer, SdkTracerProvider, SpanData};
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::otel::{OtelTimes, TimedTracer};
+use tickline_tracing::otel::{self, TimedTracer};
 use tracing::{debug_span, info, info_span, subscriber};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 
-fn at(monotonic_ns: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_nanos(UNIX_OFFSET_NS + monotonic_ns)
+fn at(ns: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_nanos(UNIX_START_NS + ns)
 }
 
 /// What is exported of the spans of `run`: with a timing layer, if its times are to go to `closed`.
@@ -30,12 +30,12 @@ fn exported(
 ) -> Vec<SpanData> {
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
-    let times = OtelTimes::from_source(clock.clone());
-    let tracer = times.tracer(provider.tracer("test"));
-    let otel = tracing_opentelemetry::layer().with_tracer(tracer.clone());
-    let otel = times.layer(otel.with_context_activation(is_activated)).with_filter(LevelFilter::INFO);
-    let timing = |closed: &Closed| SpanTimingLayer::from_source(clock.clone()).with_sink(closed.sink());
-    subscriber::with_default(registry().with(closed.map(timing)).with(otel), || run(&tracer));
+    let tracer = otel::tracer(provider.tracer("test"));
+    let layer = tracing_opentelemetry::layer().with_tracer(tracer.clone());
+    let layer = otel::layer(layer.with_context_activation(is_activated)).with_filter(LevelFilter::INFO);
+    let timing = |closed: &Closed| SpanTimingLayer::new().with_sink(closed.sink());
+    let _active = clock.0.activate();
+    subscriber::with_default(registry().with(closed.map(timing)).with(layer), || run(&tracer));
     exporter.get_finished_spans().unwrap()
 }
 
@@ -154,7 +154,7 @@ fn a_clock_that_is_set_changes_no_duration() {
     let hand = Hand::default();
     let spans = exported(&hand, None, true, |_| {
         info_span!("first").in_scope(|| {
-            hand.set_unix_back_ns(3_000_000_000);
+            hand.0.step_unix_ns(-3_000_000_000);
             hand.advance_ns(5_000_000_000);
             info!("told");
         });

@@ -29,7 +29,8 @@ fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(file: &NamedTempFile) -> impl L
 #[test]
 fn they_are_like_those_of_fmt() {
     let (hand, [all, few]) = (Hand::default(), [(); 2].map(|()| NamedTempFile::new().unwrap()));
-    let timing = SpanTimingLayer::from_source(hand.clone()).with_sink(CloseEvents::new());
+    let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
+    let _active = hand.0.activate();
     // On either side of the layer, and with a filter of its own.
     let subscriber =
         registry().with(lines(&all)).with(timing).with(lines(&few).with_filter(LevelFilter::INFO));
@@ -92,8 +93,9 @@ fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
 #[test]
 fn quantiles_of_each_name() {
     let (hand, all) = (Hand::default(), [Measure::Busy, Measure::Total, Measure::Idle].map(Histograms::new));
-    let layer = SpanTimingLayer::from_source(hand.clone());
-    let layer = all.iter().fold(layer, |layer, histograms| layer.with_sink(histograms.clone()));
+    let _active = hand.0.activate();
+    let layer =
+        all.iter().fold(SpanTimingLayer::new(), |layer, histograms| layer.with_sink(histograms.clone()));
     tracing::subscriber::with_default(registry().with(layer), || {
         for thousand in 1..=1_000 {
             let span = info_span!("even");

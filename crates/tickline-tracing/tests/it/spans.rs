@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Duration;
 
-use crate::common::{Closed, Hand, UNIX_OFFSET_NS, spawn, timed, with};
+use crate::common::{Closed, Hand, START_NS, UNIX_START_NS, spawn, timed, with};
 use tickline::Clock;
 use tickline_tracing::{SpanTimes, SpanTimingLayer};
 use tracing::span::Id;
@@ -16,11 +16,9 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{registry, reload};
 
-/// The times of the only span of `run`, and of these busy and idle time, ns. It begins at 1,000,000
-/// ns.
+/// The times of the only span of `run`, and of these busy and idle time, ns.
 fn lived(run: impl FnOnce(&Hand)) -> (SpanTimes, [u128; 2]) {
     let (hand, closed) = (Hand::default(), Closed::default());
-    hand.set_ns(1_000_000);
     hand.timed(closed.sink(), || run(&hand));
     let times = closed.one("work");
     assert_eq!(times.busy() + times.idle(), times.total());
@@ -40,10 +38,10 @@ fn busy_and_idle_are_exact() {
     assert_eq!((ns, times.enters()), ([670, 29], 2));
     assert_eq!(
         (times.created_instant().as_nanos(), times.closed_instant().as_nanos()),
-        (1_000_000, 1_000_699)
+        (START_NS, START_NS + 699)
     );
-    assert_eq!(times.created().as_nanos(), UNIX_OFFSET_NS + 1_000_000);
-    assert_eq!(times.closed().as_nanos(), UNIX_OFFSET_NS + 1_000_699);
+    assert_eq!(times.created().as_nanos(), UNIX_START_NS);
+    assert_eq!(times.closed().as_nanos(), UNIX_START_NS + 699);
     let never_entered = |hand: &Hand| {
         let _span = info_span!("work");
         hand.advance_ns(40);
@@ -61,7 +59,7 @@ fn busy_intervals_of_threads_that_overlap_count_once() {
         let together = Barrier::new(2);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let other = other;
+                let (_active, other) = (hand.0.activate(), other);
                 other.in_scope(|| {
                     together.wait();
                     together.wait();
@@ -125,7 +123,8 @@ fn all_layers_see_the_same_times() {
 fn a_filter_may_be_reloaded_while_spans_are_open() {
     let (hand, closed) = (Hand::default(), Closed::default());
     let (filter, handle) = reload::Layer::new(LevelFilter::INFO);
-    let timing = SpanTimingLayer::from_source(hand.clone()).with_sink(closed.sink()).with_filter(filter);
+    let timing = SpanTimingLayer::new().with_sink(closed.sink()).with_filter(filter);
+    let _active = hand.0.activate();
     with(timing, || {
         let open = info_span!("open");
         let entered = open.enter();
