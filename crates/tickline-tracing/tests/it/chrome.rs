@@ -25,23 +25,15 @@ fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value
     (summary, events, trace)
 }
 
-/// A busy interval of a thread in a span: its name, its start and its end, ns, and its arguments.
-type Slice = (String, u128, u128, Value);
-
-fn ns(value: &Value) -> u128 {
-    // Exact for a few months: an `f64` has 53 bits.
-    Duration::from_secs_f64(value.as_f64().unwrap() / 1e6).as_nanos()
-}
-
 /// Events as viewers read them, by the rules of the format for the phases that are used.
 #[derive(Default)]
 struct Trace {
-    /// The busy intervals that have ended.
-    slices: Vec<Slice>,
-    /// Those that have not, by thread.
-    inside: HashMap<u64, Vec<Slice>>,
-    /// The last time of each thread.
-    last: HashMap<u64, u128>,
+    /// The busy intervals that have ended: name, start and end, us, and arguments.
+    slices: Vec<Value>,
+    /// The beginnings of those that have not, by thread.
+    inside: HashMap<u64, Vec<Value>>,
+    /// The last time of each thread, us.
+    last: HashMap<u64, f64>,
 }
 
 impl Trace {
@@ -61,22 +53,19 @@ impl Trace {
         if phase == "M" {
             return assert!(event["args"]["name"].is_string(), "{event}");
         }
-        let ns = ns(&event["ts"]);
+        let us = event["ts"].as_f64().unwrap();
         let last = self.last.entry(thread).or_default();
-        assert!(*last <= ns || event["s"] == "p", "{event} after {last}");
-        *last = ns.max(*last);
+        assert!(*last <= us || event["s"] == "p", "{event} after {last}");
+        *last = us.max(*last);
         let inside = self.inside.entry(thread).or_default();
         match phase {
-            "B" => {
-                let (name, args) = (event["name"].as_str().unwrap().to_owned(), event["args"].clone());
-                inside.push((name, ns, 0, args));
-            }
+            "B" => inside.push(event.clone()),
             "E" => {
-                let (name, start, _, mut args) = inside.pop().expect("an end has a beginning");
+                let mut begin = inside.pop().expect("an end has a beginning");
                 for (name, value) in event["args"].as_object().into_iter().flatten() {
-                    args[name] = value.clone();
+                    begin["args"][name] = value.clone();
                 }
-                self.slices.push((name, start, ns, args));
+                self.slices.push(json!([begin["name"], begin["ts"], us, begin["args"]]));
             }
             "i" => assert!(event["s"] == "p" || event["s"] == "t", "{event}"),
             "b" | "n" | "e" => assert!(event["id"].is_u64() && event["cat"].is_string(), "{event}"),
@@ -86,12 +75,7 @@ impl Trace {
 
     /// The names of the spans that are open at the end.
     fn open(&self) -> Vec<&str> {
-        self.inside.values().flatten().map(|slice| &*slice.0).collect()
-    }
-
-    /// Name, start, end and arguments of each busy interval.
-    fn times(&self) -> Vec<(&str, u128, u128, &Value)> {
-        self.slices.iter().map(|(name, start, end, args)| (&**name, *start, *end, args)).collect()
+        self.inside.values().flatten().map(|begin| begin["name"].as_str().unwrap()).collect()
     }
 }
 
@@ -115,12 +99,12 @@ fn busy_intervals_are_exact() {
         assert_eq!(system.file_name().unwrap().to_str(), Some(thread.as_str()));
     }
     let args = json!({ "args": 7, "text": text, "flag": true, "half": 0.5 });
-    let times = [
-        ("inner", 1_000_000_001, 1_000_000_021, &Value::Null),
-        ("outer \"quoted\"", 1_000_000_000, 1_000_000_321, &args),
-        ("outer \"quoted\"", 1_000_004_321, 1_000_054_321, &args),
+    let slices = [
+        json!(["inner", 1_000_000.001, 1_000_000.021, null]),
+        json!(["outer \"quoted\"", 1_000_000.0, 1_000_000.321, args]),
+        json!(["outer \"quoted\"", 1_000_004.321, 1_000_054.321, args]),
     ];
-    assert_eq!(trace.times(), times);
+    assert_eq!(trace.slices, slices);
 }
 
 /// Nobody waits for the writer. Missing events are counted, also in the file. A span whose
@@ -187,8 +171,9 @@ fn a_file_from_eight_threads_is_balanced() {
             names.insert(event["args"]["name"].as_str().unwrap().parse::<u64>().unwrap(), thread);
         }
         trace.add(&event);
-        let names = |inside: &Vec<Slice>| ["outer", "inner"].into_iter().take(inside.len());
-        assert!(trace.inside.values().all(|inside| inside.iter().map(|slice| &*slice.0).eq(names(inside))));
+        let names = |inside: &Vec<Value>| ["outer", "inner"].into_iter().take(inside.len());
+        let begun = |inside: &Vec<Value>| inside.iter().map(|begin| &begin["name"]).eq(names(inside));
+        assert!(trace.inside.values().all(begun));
         *ended.entry(thread).or_default() += trace.slices.drain(..).count() as u64;
     }
     ended.remove(&0); // the process's own name
@@ -237,13 +222,12 @@ fn spans_may_end_out_of_order() {
         hand.advance_ns(3_000);
         drop(second);
     });
-    let none = &Value::Null;
-    let times = [
-        ("second", 1_000_000_010, 1_000_000_210, none),
-        ("first", 1_000_000_000, 1_000_000_210, none),
-        ("second", 1_000_000_210, 1_000_003_210, none),
+    let slices = [
+        json!(["second", 1_000_000.01, 1_000_000.21, null]),
+        json!(["first", 1_000_000.0, 1_000_000.21, null]),
+        json!(["second", 1_000_000.21, 1_000_003.21, null]),
     ];
-    assert_eq!(trace.times(), times);
+    assert_eq!(trace.slices, slices);
 }
 
 #[test]
@@ -260,12 +244,12 @@ fn events_are_instants_and_recorded_values_are_there() {
         span.in_scope(|| tracing::info!(answer = 42));
     });
     assert_eq!((summary.intervals, summary.events), (2, 2));
-    let args: Vec<_> = trace.slices.into_iter().map(|slice| slice.3).collect();
+    let args: Vec<_> = trace.slices.iter().map(|slice| &slice[3]).collect();
     let with = |status: u64| json!({ "route": "/", "status": status });
-    assert_eq!(args, [with(200), with(500)]);
+    assert_eq!(args, [&with(200), &with(500)]);
     let instants: Vec<_> = events.iter().filter(|event| event["ph"] == "i").collect();
-    assert_eq!((instants[0]["name"].as_str(), ns(&instants[0]["ts"])), (Some("read \"all\""), 1_000_000_007));
-    assert_eq!(instants[0]["args"], json!({ "rows": 3 }));
+    let read = json!(["read \"all\"", 1_000_000.007, { "rows": 3 }]);
+    assert_eq!(json!(["name", "ts", "args"].map(|key| &instants[0][key])), read);
     assert!(instants[1]["name"].as_str().unwrap().starts_with("event "), "{}", instants[1]);
 }
 
