@@ -84,15 +84,12 @@ where
 
 // The layers before and after the OpenTelemetry layer: they say which call it has, and when.
 
-/// What `tracing` tells the OpenTelemetry layer. Times are monotonic, ns.
-#[derive(Debug, Clone, Copy, Default)]
+/// What `tracing` tells the OpenTelemetry layer: that a span was created, or closed, or that an event
+/// happened.
+#[derive(Debug, Clone, Copy)]
 struct Call {
-    /// A span was created.
-    created_ns: Option<u64>,
-    /// An event happened.
-    event_ns: Option<u64>,
-    /// A span was closed, whose last exit was at this time.
-    end_ns: Option<u64>,
+    /// When that was; of a span that was closed, its last exit, if it has one. Monotonic, ns.
+    ns: u64,
     /// The times of a span that was closed.
     times: Option<SpanTimes>,
 }
@@ -104,8 +101,8 @@ thread_local! {
 
 /// Begins a call. A thread that is ending has lost its thread-local memory; its last spans keep
 /// the times of `SystemTime`.
-fn begin(call: Call) {
-    let _ = PRESENT.try_with(|present| present.borrow_mut().push(call));
+fn begin(ns: u64, times: Option<SpanTimes>) {
+    let _ = PRESENT.try_with(|present| present.borrow_mut().push(Call { ns, times }));
 }
 
 /// Ends the call that began last.
@@ -113,10 +110,8 @@ fn end() {
     let _ = PRESENT.try_with(|present| present.borrow_mut().pop());
 }
 
-/// What `read` finds in the present call.
-fn find<R>(read: impl FnOnce(Call) -> Option<R>) -> Option<R> {
-    let present = PRESENT.try_with(|present| present.borrow().last().copied());
-    present.ok().flatten().and_then(read)
+fn present() -> Option<Call> {
+    PRESENT.try_with(|present| present.borrow().last().copied()).ok()?
 }
 
 /// The extension of a span: its last exit, monotonic ns.
@@ -127,11 +122,11 @@ struct Before;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
     fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
-        begin(Call { created_ns: Some(tickline::now_ns()), ..Call::default() });
+        begin(tickline::now_ns(), None);
     }
 
     fn on_event(&self, _: &Event<'_>, _: Context<'_, S>) {
-        begin(Call { event_ns: Some(tickline::now_ns()), ..Call::default() });
+        begin(tickline::now_ns(), None);
     }
 
     fn on_exit(&self, id: &Id, ctx: Context<'_, S>) {
@@ -152,7 +147,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
             (extensions.get::<Exited>().map(|exited| exited.0), extensions.get::<SpanTimes>().copied())
         });
         let (exited_ns, times) = found.unwrap_or_default();
-        begin(Call { end_ns: exited_ns.or(Some(now_ns)), times, ..Call::default() });
+        begin(exited_ns.unwrap_or(now_ns), times);
     }
 }
 
@@ -195,9 +190,9 @@ pub struct TimedSpan<S> {
 }
 
 impl<S> TimedSpan<S> {
-    /// The time that `read` finds in the present call, or else `time`.
-    fn own_or(&self, time: SystemTime, read: impl FnOnce(Call) -> Option<u64>) -> SystemTime {
-        self.offset.zip(find(read)).map_or(time, |(offset, ns)| unix(ns, offset))
+    /// The time of the present call, or else `time`.
+    fn own_or(&self, time: SystemTime) -> SystemTime {
+        self.offset.zip(present()).map_or(time, |(offset, call)| unix(call.ns, offset))
     }
 }
 
@@ -212,8 +207,7 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     /// clock, so tickline's goes into an attribute.
     fn span_builder<N: Into<Cow<'static, str>>>(&self, name: N) -> SpanBuilder {
         let mut builder = self.tracer.span_builder(name);
-        let created = find(|call| i64::try_from(call.created_ns?).ok());
-        if let Some(ns) = created {
+        if let Some(ns) = present().and_then(|call| i64::try_from(call.ns).ok()) {
             let attributes = builder.attributes.get_or_insert_with(|| Vec::with_capacity(16));
             attributes.push(KeyValue::new(CREATED, ns));
         }
@@ -245,8 +239,7 @@ impl<S: Span> Span for TimedSpan<S> {
     where
         N: Into<Cow<'static, str>>,
     {
-        let timestamp = self.own_or(timestamp, |call| call.event_ns);
-        self.span.add_event_with_timestamp(name, timestamp, attributes);
+        self.span.add_event_with_timestamp(name, self.own_or(timestamp), attributes);
     }
 
     fn span_context(&self) -> &SpanContext {
@@ -258,7 +251,7 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn set_attribute(&mut self, mut attribute: KeyValue) {
-        if let Some(times) = find(|call| call.times) {
+        if let Some(times) = present().and_then(|call| call.times) {
             let ns = match attribute.key.as_str() {
                 "busy_ns" => Some(times.busy()),
                 "idle_ns" => Some(times.idle()),
@@ -284,6 +277,6 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn end_with_timestamp(&mut self, timestamp: SystemTime) {
-        self.span.end_with_timestamp(self.own_or(timestamp, |call| call.end_ns));
+        self.span.end_with_timestamp(self.own_or(timestamp));
     }
 }
