@@ -144,15 +144,14 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
 #[test]
 fn the_last_moments_alone() {
     let recorder = FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests).build();
-    let path = NamedTempFile::new().unwrap().into_temp_path();
-    timed(recorder.clone(), || {
+    let (hand, path) = (Hand::default(), NamedTempFile::new().unwrap().into_temp_path());
+    hand.timed(recorder.clone(), || {
         let _around = info_span!("around").entered();
         info_span!("early").in_scope(|| info!("early event"));
-        let early = tickline::now_ns();
-        thread::sleep(Duration::from_millis(20));
+        hand.advance_ns(20);
         info_span!("late").in_scope(|| info!("late event"));
-        let since = Duration::from_nanos(tickline::now_ns() - early) - Duration::from_millis(5);
-        let summary = recorder.write_last(&path, since).unwrap();
+        hand.advance_ns(3);
+        let summary = recorder.write_last(&path, Duration::from_nanos(3)).unwrap();
         let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         for phase in ["B", "b"] {
             assert_eq!(names(&events, phase), ["around", "late"]);
