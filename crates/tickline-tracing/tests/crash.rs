@@ -207,21 +207,20 @@ mod unix {
         }
         let in_memory = FlightRecorder::builder().with_fields().build();
         in_memory.write_on_panic(folder.join(PANIC));
-        let builder = FlightRecorder::builder().with_fields().bytes_per_thread(1).with_source_locations();
+        let builder = FlightRecorder::builder().with_fields().with_source_locations();
+        let builder = match way {
+            "work" => builder.keep_last(Duration::from_millis(1)),
+            _ => builder.bytes_per_thread(1).tracks(Tracks::ThreadsAndRequests),
+        };
+        let in_file = builder.create(folder.join(BOX), 4).unwrap();
+        let layer = SpanTimingLayer::new().with_sink(chrome).with_sink(in_memory).with_sink(in_file.clone());
+        tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
         if way == "work" {
-            let builder = builder.bytes_per_thread(1 << 20).keep_last(Duration::from_millis(1));
-            let in_file = builder.create(folder.join(BOX), 4).unwrap();
-            let layer = SpanTimingLayer::new().with_sink(chrome).with_sink(in_file);
-            tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
             for number in 0_u64.. {
                 let text = "x".repeat(usize::try_from(number % 300).unwrap());
                 info_span!("work", number, text).in_scope(|| ());
             }
-            return;
         }
-        let in_file = builder.tracks(Tracks::ThreadsAndRequests).create(folder.join(BOX), 4).unwrap();
-        let layer = SpanTimingLayer::new().with_sink(chrome).with_sink(in_memory).with_sink(in_file.clone());
-        tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
         mem::forget(info_span!("server").entered());
         info_span!("done").in_scope(|| ());
         mem::forget(info_span!("request", user = 7).entered());

@@ -181,8 +181,7 @@ impl Recorder {
         // Under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
         let Some(index) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else { return };
-        let ring = rings.remove(index);
-        rings.push(ring);
+        rings[index..].rotate_left(1);
         // The file has room for its rings, and a thread that needs one forgets another.
         let takes_memory = |ring: &Ring| !ring.is_mapped();
         let ended = rings.iter().filter(|ring| ring.has_ended() && takes_memory(ring)).count();

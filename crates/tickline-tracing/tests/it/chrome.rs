@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::env;
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader};
 use std::thread;
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ fn busy_intervals_are_exact() {
 #[test]
 fn a_full_ring_drops_and_counts() {
     // The writer is stuck once the pipe is full.
-    let (mut reader, pipe) = io::pipe().unwrap();
+    let (reader, pipe) = io::pipe().unwrap();
     let (chrome, guard) = Chrome::builder().bytes_per_thread(1).write_to(pipe).unwrap();
     timed(chrome, || {
         info_span!("outer").in_scope(|| {
@@ -121,12 +121,9 @@ fn a_full_ring_drops_and_counts() {
             }
         });
     });
-    let read = thread::spawn(move || {
-        let mut bytes = Vec::new();
-        reader.read_to_end(&mut bytes).map(|_| bytes)
-    });
+    let read = thread::spawn(|| io::read_to_string(reader));
     let summary = guard.finish().unwrap();
-    let events: Vec<Value> = serde_json::from_slice(&read.join().unwrap().unwrap()).unwrap();
+    let events: Vec<Value> = serde_json::from_str(&read.join().unwrap().unwrap()).unwrap();
     let trace = Trace::of(&events);
     assert_eq!(summary.intervals + summary.events + summary.dropped, 20_001);
     assert!(summary.dropped > 0 && summary.intervals > 100, "{summary:?}");
