@@ -10,7 +10,7 @@
 //! use tickline_tracing::cpu_time::CpuTimes;
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
-//! let layer = SpanTimingLayer::new().with_sink(CpuTimes::new()).with_callback(|span| {
+//! let layer = SpanTimingLayer::new().with_sink(CpuTimes).with_callback(|span| {
 //!     let (times, ran) = (span.times(), span.cpu_time().unwrap_or_default());
 //!     let waited = times.busy().saturating_sub(ran);
 //!     println!("{}: ran {ran:?}, waited {waited:?}, idle {:?}", span.name(), times.idle());
@@ -35,9 +35,7 @@ use crate::timing::SpanTimes;
 /// If several threads are in a span at once, the CPU time of all counts, so it may be longer than
 /// [`SpanTimes::busy`](crate::SpanTimes::busy). The system calls are in the busy time, but not in
 /// the CPU time of their own span.
-#[derive(Debug, Default)]
-#[non_exhaustive]
-#[must_use]
+#[derive(Debug)]
 pub struct CpuTimes;
 
 /// The extension of a span.
@@ -63,11 +61,6 @@ fn thread_cpu() -> Option<Duration> {
 }
 
 impl CpuTimes {
-    /// Adds up the CPU time of every span that the layer times.
-    pub fn new() -> Self {
-        Self
-    }
-
     /// The CPU time of a span that is being closed; `None` if it was never exited, or if the sink
     /// is not there.
     pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {

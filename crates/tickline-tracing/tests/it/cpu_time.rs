@@ -1,6 +1,6 @@
 //! The CPU time of spans.
 
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -25,13 +25,10 @@ fn work(time: Duration) {
 /// another has its own time. One that was never entered has none, and counts in no histogram.
 #[test]
 fn time_asleep_is_busy_but_not_running() {
-    let (seen, histograms) = (Arc::new(Mutex::new(Vec::new())), Histograms::new(Measure::Cpu));
-    let told = Arc::clone(&seen);
-    let layer = SpanTimingLayer::new()
-        .with_sink(CpuTimes::new())
-        .with_sink(histograms.clone())
-        .with_callback(move |span| {
-            told.lock().unwrap().push((span.name(), span.times().busy(), span.cpu_time()));
+    let ((told, seen), histograms) = (mpsc::channel(), Histograms::new(Measure::Cpu));
+    let layer =
+        SpanTimingLayer::new().with_sink(CpuTimes).with_sink(histograms.clone()).with_callback(move |span| {
+            told.send((span.name(), span.times().busy(), span.cpu_time())).unwrap();
         });
     let (mut inside, mut around) = (Duration::ZERO, Duration::ZERO);
     with(layer, || {
@@ -54,7 +51,7 @@ fn time_asleep_is_busy_but_not_running() {
         drop(span);
         drop(info_span!("never"));
     });
-    let seen = seen.lock().unwrap();
+    let seen: Vec<_> = seen.iter().collect();
     let [
         ("inner", _, Some(first)),
         ("inner", _, Some(second)),
