@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_taken_until_its_span_ends() {
+    fn a_slot_is_taken_until_its_span_ends_or_its_number_comes_again() {
         let spans = OpenSpans::default();
         let [first, second] = SAME_SLOT;
         spans.insert(first, OpenSpan::of_a_callsite(10));
@@ -285,6 +285,9 @@ mod tests {
         assert_eq!(SAME_SLOT.map(|span| created(&spans, span)), [None; 2], "once");
         spans.insert(second, OpenSpan::of_a_callsite(20));
         assert!(!is_elsewhere(&spans, second));
+        // The layer was not there when that span ended. Its number is used again.
+        spans.insert(second, OpenSpan::of_a_callsite(30));
+        assert_eq!((is_elsewhere(&spans, second), created(&spans, second)), (false, Some(30)));
     }
 
     /// Symptom: a thread that created one span after the other used all slots in turn, and took
@@ -315,17 +318,6 @@ mod tests {
         let beyond = number(FIRST_CHUNK as u64 * ((1 << CHUNKS) - 1), 0);
         spans.insert(beyond, OpenSpan::of_a_callsite(7));
         assert!(is_elsewhere(&spans, beyond) && created(&spans, beyond) == Some(7));
-    }
-
-    /// The layer was not there when the first span ended; its number is used again.
-    #[test]
-    fn what_was_left_behind_is_not_found_by_a_later_span() {
-        let spans = OpenSpans::default();
-        spans.insert(7, OpenSpan::of_a_callsite(10));
-        assert!(spans.change(7, |open_span| open_span.enter(|| 0)).is_some());
-        spans.insert(7, OpenSpan::of_a_callsite(20));
-        let times = spans.remove(7, |open_span| open_span.close(30, || 0)).unwrap();
-        assert_eq!((times.enters(), times.total().as_nanos()), (0, 10));
     }
 
     /// Symptom: a forked child hung at its first span with the slot on which another thread of
