@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::sync::{Barrier, OnceLock};
 use std::thread;
 
-use crate::common::{Hand, on_thread, spawn};
+use crate::common::{Hand, on_thread, spawn, timed};
 use proptest::prelude::{any, prop_assert};
 use proptest::test_runner::Config;
 use proptest::{collection, proptest};
@@ -65,10 +65,10 @@ fn of_two_at_once_one_has_the_file() {
 /// again, because this thread still had its ring.
 #[test]
 fn the_records_outlive_the_recorder() {
-    let (folder, hand) = (tempdir().unwrap(), &Hand::default());
+    let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let recorder = FlightRecorder::builder().bytes_per_thread(1).create(&path, 12).unwrap();
-    hand.timed(recorder, || {
+    timed(recorder, || {
         (0..11).for_each(|_| on_thread(|| drop(info_span!("there").entered())));
         drop(info_span!("here").entered());
     });
@@ -80,12 +80,12 @@ fn the_records_outlive_the_recorder() {
 /// which it has no ring, and says whether the end of a request may be missing.
 #[test]
 fn a_file_says_what_it_has_not() {
-    let (folder, hand) = (tempdir().unwrap(), &Hand::default());
+    let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder().bytes_per_thread(1).tracks(Tracks::Requests);
     let recorder = builder.create(&path, 2).unwrap();
     let left = || converted(&fs::read(&path).unwrap()).unwrap();
-    hand.timed(recorder.clone(), || {
+    timed(recorder.clone(), || {
         let hangs = info_span!(parent: None, "hangs");
         on_thread(|| info!("one"));
         assert_eq!((left().0.unended, left().0.events, left().0.undecided), (1, 1, 0));

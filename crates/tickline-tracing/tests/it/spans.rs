@@ -3,7 +3,8 @@
 use std::cell::Cell;
 use std::panic::catch_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Barrier};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -94,13 +95,11 @@ fn a_callback_may_panic() {
 }
 
 /// Reads the extension when a span is closed, as any other layer may.
-#[derive(Clone, Default)]
-struct Reader(Arc<Mutex<Vec<Option<SpanTimes>>>>);
+struct Reader(Sender<Option<SpanTimes>>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Reader {
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
-        let times = SpanTimes::of(&ctx.span(&id).unwrap());
-        self.0.lock().unwrap().push(times);
+        self.0.send(SpanTimes::of(&ctx.span(&id).unwrap())).unwrap();
     }
 }
 
@@ -108,15 +107,15 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Reader {
 #[test]
 fn all_layers_see_the_same_times() {
     let (first, second) = (Closed::default(), Closed::default());
-    let (before, after) = (Reader::default(), Reader::default());
+    let ((before, seen_before), (after, seen_after)) = (mpsc::channel(), mpsc::channel());
     let timing = |closed: &Closed| SpanTimingLayer::new().with_sink(closed.sink());
     let subscriber =
-        registry().with(before.clone()).with(timing(&first)).with(timing(&second)).with(after.clone());
+        registry().with(Reader(before)).with(timing(&first)).with(timing(&second)).with(Reader(after));
     tracing::subscriber::with_default(subscriber, || info_span!("work").in_scope(|| ()));
     let times = first.one("work");
     assert_eq!((times.enters(), second.one("work")), (1, times));
-    assert_eq!(*after.0.lock().unwrap(), [Some(times)]);
-    assert_eq!(*before.0.lock().unwrap(), [None], "added before, so called before");
+    assert!(seen_after.iter().eq([Some(times)]));
+    assert!(seen_before.iter().eq([None]), "added before, so called before");
 }
 
 /// tracing's issue 3529: a filter that was reloaded while spans were open unbalanced their counts.
