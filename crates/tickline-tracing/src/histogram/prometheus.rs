@@ -37,9 +37,8 @@ impl Histograms {
             if count == 0 {
                 continue; // the values that a span had before the last were recorded
             }
-            let pair =
-                |(label, value): (&&str, &String)| format!("{}=\"{}\",", label_name(label), escaped(value));
-            let pairs: String = table.labels.iter().zip(&*series.values).map(pair).collect();
+            let pair = |(name, value): (String, &String)| format!("{name}=\"{}\",", escaped(value));
+            let pairs: String = label_names(table.labels).zip(&series.values).map(pair).collect();
             for bound_ns in &*table.bounds_ns {
                 let up_to: u64 = times.range(..=bound_ns).map(|(_, count)| count).sum();
                 text += &format!("{metric}_bucket{{{pairs}le=\"{}\"}} {up_to}\n", seconds(*bound_ns));
@@ -64,16 +63,16 @@ fn is_name(name: &str) -> bool {
     name.chars().all(is_plain) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-/// A field's name as Prometheus allows it: `http.route` becomes `http_route`.
-fn label_name(label: &str) -> String {
-    label.replace('.', "_")
+/// Fields' names as Prometheus allows them: `http.route` becomes `http_route`.
+fn label_names(labels: &[&str]) -> impl Iterator<Item = String> {
+    labels.iter().map(|label| label.replace('.', "_"))
 }
 
 /// Panics if the labels cannot be those of a histogram. Names with two underscores are Prometheus'
 /// own, and `le` has the bounds.
 pub(super) fn check(labels: &[&str]) {
     assert!(labels.len() <= MAX_LABELS, "{} labels are more than {MAX_LABELS}", labels.len());
-    let names: Vec<_> = labels.iter().map(|label| label_name(label)).collect();
+    let names: Vec<_> = label_names(labels).collect();
     for (index, name) in names.iter().enumerate() {
         let is_label = is_name(name) && !name.starts_with("__") && name != "le";
         assert!(is_label, "{:?} is not the name of a label in Prometheus", labels[index]);

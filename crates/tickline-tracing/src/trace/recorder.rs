@@ -303,13 +303,10 @@ fn present_thread() -> (u64, String) {
     // The target on Linux is `PROCESS/task/THREAD`.
     let link = fs::read_link("/proc/thread-self").ok();
     let number = link.and_then(|link| link.file_name()?.to_str()?.parse().ok()).unwrap_or_else(next_number);
-    let known = thread::current().name().map(str::to_owned);
+    let name = thread::current().name().map(str::to_owned);
     // A thread that Rust did not start may have a name by pthread_setname_np.
-    let name = known.or_else(|| {
-        let name = fs::read_to_string("/proc/thread-self/comm").ok()?;
-        Some(name.trim_end().to_owned())
-    });
-    (number, name.unwrap_or_else(|| format!("thread {number}")))
+    let comm = || Some(fs::read_to_string("/proc/thread-self/comm").ok()?.trim_end().to_owned());
+    (number, name.or_else(comm).unwrap_or_else(|| format!("thread {number}")))
 }
 
 /// A sink that fills a recorder.

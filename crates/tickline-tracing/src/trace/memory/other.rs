@@ -1,13 +1,12 @@
 //! Systems without mapped files.
 
-use core::convert::Infallible;
 use core::sync::atomic::AtomicU64;
 use std::io;
 use std::path::Path;
 
 /// There is none.
 #[derive(Debug)]
-pub(crate) struct Mapping(Infallible);
+pub(crate) enum Mapping {}
 
 impl Mapping {
     pub(crate) fn create(_: &Path, _: usize, _: [u64; 3]) -> io::Result<Self> {
@@ -15,10 +14,10 @@ impl Mapping {
     }
 
     pub(super) fn words(&self) -> &[AtomicU64] {
-        match self.0 {}
+        match *self {}
     }
 
     pub(crate) fn unlock(&self) {
-        match self.0 {}
+        match *self {}
     }
 }
