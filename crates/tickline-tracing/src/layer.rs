@@ -23,7 +23,7 @@ use tracing_subscriber::registry::LookupSpan;
 use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
 use crate::sink::{Sink, Span};
-use crate::timing::{OpenSpan, UnixOffset};
+use crate::timing::{OpenSpan, UnixOffset, unix_offset_ns};
 
 /// Times every span. The layer puts the times into the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
@@ -157,7 +157,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     #[inline]
     fn on_close(&self, id: Id, ctx: Context<'_, S>) {
         let now_ns = tickline::now_ns();
-        let close = |open_span: &OpenSpan| open_span.close(now_ns, || self.unix_offset.get(now_ns));
+        let close =
+            |open_span: &OpenSpan| open_span.close(now_ns, || self.unix_offset.get(now_ns, unix_offset_ns));
         let kept = self.open_spans.remove(id.into_u64(), close);
         let Some(found) = ctx.span(&id) else { return };
         // The lock is released before the sink is called, because the sink may use the extensions,

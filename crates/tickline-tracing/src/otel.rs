@@ -65,7 +65,7 @@ use tracing_core::{Event, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::timing::{SpanTimes, UnixOffset};
+use crate::timing::{SpanTimes, UnixOffset, unix_offset_ns};
 
 /// `tracer` with tickline's times, for `tracing_opentelemetry::layer().with_tracer`. It does nothing
 /// else, and nothing at all unless that layer is in [`layer`].
@@ -216,7 +216,7 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
 
     fn build_with_context(&self, mut builder: SpanBuilder, parent: &opentelemetry::Context) -> Self::Span {
         let offset = take_created(&mut builder).map(|created_ns| {
-            let offset = self.offset.get(tickline::now_ns());
+            let offset = self.offset.get(tickline::now_ns(), unix_offset_ns);
             builder.start_time = Some(unix(created_ns, offset));
             offset
         });

@@ -183,6 +183,12 @@ impl SpanTimes {
 /// cost is negligible at this interval. The layer notices within this time that the clock was set.
 const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
 
+/// The present offset of Unix time from monotonic time, ns.
+pub(crate) fn unix_offset_ns() -> i64 {
+    let (anchor, now) = (Anchor::unix(), Instant::now());
+    anchor.to_unix(now).as_nanos().wrapping_sub(now.as_nanos()).cast_signed()
+}
+
 /// The offset of Unix time from monotonic time. It is asked for again when it is old.
 #[derive(Debug, Default)]
 pub(crate) struct UnixOffset {
@@ -192,9 +198,9 @@ pub(crate) struct UnixOffset {
 }
 
 impl UnixOffset {
-    /// The offset at `now_ns`.
+    /// The offset at `now_ns`. If it is old, `ask` tells the present one.
     #[inline]
-    pub(crate) fn get(&self, now_ns: u64) -> i64 {
+    pub(crate) fn get(&self, now_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
         // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh
         // offset's time sees the offset.
         let found_ns = self.found_ns.load(Ordering::Acquire);
@@ -204,14 +210,13 @@ impl UnixOffset {
             // ORDERING: Relaxed, behind the load above.
             return self.offset_ns.load(Ordering::Relaxed);
         }
-        self.find(now_ns)
+        self.find(now_ns, ask)
     }
 
     #[cold]
     #[inline(never)]
-    fn find(&self, now_ns: u64) -> i64 {
-        let (anchor, now) = (Anchor::unix(), Instant::now());
-        let offset_ns = anchor.to_unix(now).as_nanos().wrapping_sub(now.as_nanos()).cast_signed();
+    fn find(&self, now_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
+        let offset_ns = ask();
         // ORDERING: Relaxed, published by the store below.
         self.offset_ns.store(offset_ns, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `get`.
@@ -279,7 +284,7 @@ mod tests {
             let offset = UnixOffset::default();
             std::thread::scope(|scope| {
                 for _ in 0..4 {
-                    scope.spawn(|| assert_ne!(offset.get(5), 0));
+                    scope.spawn(|| assert_eq!(offset.get(5, || 7), 7));
                 }
             });
         }
