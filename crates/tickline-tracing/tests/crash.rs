@@ -202,8 +202,7 @@ mod unix {
         let (chrome, guard) = builder.create(folder.join(TRACE)).unwrap();
         if by_signal {
             FLUSHER.set(guard.flusher()).unwrap();
-            handle(libc::SIGABRT);
-            handle(libc::SIGSEGV);
+            [libc::SIGABRT, libc::SIGSEGV].into_iter().for_each(handle);
         }
         let in_memory = FlightRecorder::builder().with_fields().build();
         in_memory.write_on_panic(folder.join(PANIC));

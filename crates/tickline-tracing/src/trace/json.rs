@@ -86,10 +86,7 @@ impl<W: Write> Trace<W> {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
         }
-        let (name, members) = match record.kind {
-            Kind::Instant => record.text.split_once(BEHIND_NAME).unwrap_or((record.text, "")),
-            _ => ("", record.text),
-        };
+        let (name, members) = record.text.split_once(BEHIND_NAME).unwrap_or(("", record.text));
         if !name.is_empty() {
             text.push_str(",\"name\":");
             text.push_str(name);
