@@ -19,6 +19,8 @@ pub(crate) struct Limits {
     pub(crate) recovery_ns: u64,
     /// The error that a read of Unix time adds, ns.
     pub(crate) unix_ns: u64,
+    /// How far dithering moves the reference away from a straight line, ns.
+    pub(crate) dither_ns: u64,
 }
 
 /// How long a line is valid, in intervals. This is twice the window, which is two intervals, or
@@ -143,8 +145,6 @@ impl Limits {
         // before its publication.
         let high_water_ns = 2 * MEETING_MARGIN_NS;
         let Disturbances { jumps_ns, rates_ppb } = Disturbances::of(scenario, window_ns);
-        let wander_ppb = machine.wander_ppb.unsigned_abs();
-        // How far dithering moves the reference away from a straight line.
         let dither_ns = share_ns(MAX_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
         // Brackets that begin on one CPU and end on another may make any slope. With skew the clock
         // therefore promises only order, and that only up to the skew.
@@ -168,7 +168,7 @@ impl Limits {
                 + skewed_ns
                 + 2 * dither_ns
                 + 20
-                + share_ns(valid_ns, 10 + 10 * wander_ppb),
+                + share_ns(valid_ns, 10 + 10 * machine.wander_ppb.unsigned_abs()),
             // A lead is slewed at half rate, so it takes twice as long to go.
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(valid_ns, 2 * rates_ppb),
             // Readers that read rarely start no line. The lead-in of a line covers a skew of 5 us.
@@ -186,6 +186,7 @@ impl Limits {
                     u64::MAX / 1_000_000
                 },
             unix_ns: 4 * (bracket_ns + machine.resolution_ns) + 20,
+            dither_ns,
         }
     }
 }
