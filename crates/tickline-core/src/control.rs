@@ -62,7 +62,7 @@ const BRACKETS: u32 = if cfg!(loom) {
 const MAX_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
 
 /// If the first 32 brackets have taken longer than this, ns, the reference is slow, and the burst
-/// ends.
+/// ends, unless one of its last brackets contradicts the others.
 const SLOW_BURST_NS: u64 = 10_000;
 
 /// Every eighth burst takes all its brackets, however narrow its sample is, because all samples so

@@ -14,6 +14,9 @@
 //! - **A burst takes 32 brackets at least**, and folds them: with a known slope, it keeps the
 //!   lowest upper point and the highest lower point. A counter that moves by 10 ns at a time makes
 //!   a single bracket uncertain by that much. Many brackets, in different phases, remove that.
+//! - **If a bracket contradicts those before it, only the later brackets count**, and at least 8
+//!   follow: the reference or the counter has jumped, and a thread that was stopped in the last
+//!   bracket would leave a sample as wide as the stop.
 //! - **A burst goes on until its sample is as narrow as the narrowest one kept**, up to 128
 //!   brackets or 10 us. On Zen 5 the short side shows in 1 bracket of 6 before the kernel's read
 //!   and in 1 of 16 after it. So 32 brackets miss the second one in every seventh burst, and the
@@ -187,22 +190,23 @@ pub(crate) struct BurstSize {
     pub(crate) min_brackets: u32,
     /// The wanted width of the sample along the slope. While it is wider, more brackets follow.
     pub(crate) wanted_width: FixedNs,
-    /// The largest number of brackets.
+    /// The largest number of brackets, apart from those after a contradiction.
     pub(crate) max_brackets: u32,
-    /// After this many ticks no more brackets than the least number follow.
+    /// After this many ticks the burst ends, if it has had the least number of brackets.
     pub(crate) max_ticks: u64,
 }
 
 impl BurstSize {
-    /// Exactly this many brackets, however wide the sample.
+    /// This many brackets, however wide the sample.
     pub(crate) const fn fixed(brackets: u32) -> Self {
         Self { min_brackets: brackets, wanted_width: FixedNs::MAX, max_brackets: brackets, max_ticks: 0 }
     }
 }
 
 /// Takes brackets in a row and returns the best sample. With a known `slope`, this is the lowest
-/// upper point and the highest lower point of all brackets; without a slope, the narrowest bracket.
-/// `None` if the counter ran backwards in all of them.
+/// upper point and the highest lower point of all brackets since the last contradiction, after
+/// which a quarter of the least number follow. Without a slope, it is the narrowest bracket. `None`
+/// if the counter ran backwards in all of them.
 ///
 /// A reference that is computed from the same counter reads the counter itself, in order, between
 /// the two reads of a bracket. A read takes time, so both reads of the bracket are at least half a
@@ -216,15 +220,16 @@ pub(crate) fn burst(
 ) -> Option<Sample> {
     let (mut best, mut start_ticks, mut left) = (None, None, size.min_brackets);
     let mut read = ReadTime::new(resolutions.same_counter_ticks);
-    for _ in 0..size.max_brackets {
+    let again = size.min_brackets.div_ceil(4);
+    for bracket in 1..=size.max_brackets.saturating_add(again) {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
         let start_ticks = *start_ticks.get_or_insert(before_ticks);
         let Some(sample) = Sample::of(before_ticks, reference_ns, after_ticks, resolutions) else { continue };
         let best = best.get_or_insert(sample);
-        left = if tighten(best, &sample, slope) { left.saturating_sub(1) } else { size.min_brackets };
-        let is_long = after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
+        left = if tighten(best, &sample, slope) { left.saturating_sub(1) } else { left.max(again) };
+        let is_long = bracket >= size.max_brackets || after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
         if left == 0 && (is_long || read.is_enough(best, slope, size.wanted_width)) {
             break;
         }

@@ -343,9 +343,8 @@ impl Check {
              and its rate had kept its limits since {since_ps} ps",
             (earliest_ns - truth_ns).max(truth_ns - latest_ns)
         );
-        let (slowest, fastest) = (u128::from(slowest), u128::from(fastest));
         assert!(
-            (fastest - slowest) * 1_000_000_000 >= slowest * MIN_SPREAD_PPB,
+            u128::from(fastest - slowest) * 1_000_000_000 >= u128::from(slowest) * MIN_SPREAD_PPB,
             "a reference as stable as {slowest} to {fastest} is not to be assumed"
         );
     }

@@ -3,7 +3,7 @@
 use tickline_core::control::MEETING_MARGIN_NS;
 
 use crate::machine::{MAX_TICK_PS, PS};
-use crate::scenario::{CounterInSuspend, Driver, Fault, Scenario};
+use crate::scenario::{CounterInSuspend, Driver, Fault, Scenario, TimedFault};
 
 /// The limits that every reading of a run must keep.
 #[derive(Debug, Clone, Copy)]
@@ -50,7 +50,9 @@ fn lost_ns(scenario: &Scenario) -> u64 {
         Fault::Pause { for_ns, .. } | Fault::Smi { for_ns } | Fault::Starve { for_ns } => Some(for_ns),
         _ => None,
     });
-    if scenario.machine.hides_suspends {
+    // After a suspend the mark is the end of the window.
+    let sleeps = |timed: &TimedFault| matches!(timed.fault, Fault::Suspend { reference_runs: false, .. });
+    if scenario.machine.hides_suspends || scenario.faults.iter().any(sleeps) {
         return u64::MAX;
     }
     let stop_ns = by_chance.chain(stops).max().unwrap_or(0);

@@ -286,4 +286,6 @@ fn a_pass_decides_who_drives_and_when_it_comes_back() {
     let interval_ns = CONFIG.interval_ns.cast_signed();
     assert_eq!(calibration.due_ns(), interval_ns);
     assert!(calibration.is_ready(interval_ns - interval_ns / 4) && !calibration.is_ready(interval_ns / 2));
+    calibration.force_due();
+    assert_eq!(calibration.due_ns(), i64::MIN);
 }
