@@ -30,8 +30,7 @@ use tickline::page::LeasePhase;
 use tickline_page::HardwareCounter;
 use tickline_page::host::PageFile;
 use tickline_page::program::{
-    ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve,
-    kernels_clock_is_fast,
+    ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, kernels_clock_is_fast,
 };
 
 use crate::args;
@@ -146,10 +145,6 @@ fn leave_files_as_found(command: &mut Command) {
     unsafe { command.pre_exec(leave) };
 }
 
-fn is_always(args: &args::Run) -> bool {
-    args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS)
-}
-
 /// Prepares the program: by `LD_PRELOAD`, or by the helper that is returned. The error says why the
 /// program is executed plainly.
 fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
@@ -157,7 +152,8 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
         return plainly(format!("{SWITCH_VARIABLE}={OFF}"));
     }
-    if !is_always(args) && kernels_clock_is_fast() {
+    let is_always = args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS);
+    if !is_always && kernels_clock_is_fast() {
         let clocksource = machine::clocksource().unwrap_or_default();
         return plainly(format!("it needs no system call here (clocksource {clocksource})"));
     }
@@ -184,8 +180,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     // By `Command`, the others would be sorted, and some lost.
     set(PRELOAD_VARIABLE, &libraries);
     set(PAGE_VARIABLE, page.as_os_str());
-    let when = if is_always(args) { Serve::Always } else { Serve::WhereSlow };
-    if when == Serve::Always {
+    if is_always {
         set(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
     let missing = missing(&file);
@@ -197,7 +192,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         Kind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
-    let payload = Payload { image: &image, page: &page, when, finish: finish_flags() };
+    let payload = Payload { image: &image, page: &page, finish: finish_flags() };
     let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, missing))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))

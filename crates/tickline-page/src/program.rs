@@ -23,16 +23,6 @@ pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
 /// See [`SERVE_VARIABLE`].
 pub const ALWAYS: &str = "always";
 
-/// Which programs the library's `start` serves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(i32)]
-pub enum Serve {
-    /// Those for which the kernel's clock is slow.
-    WhereSlow = 0,
-    /// All.
-    Always = 1,
-}
-
 /// Flags of the library's `finish`, to be added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
@@ -72,32 +62,29 @@ pub enum StartResult {
     Served = 0,
     /// The vDSO's symbols lead to such a library already.
     AlreadyServed = 1,
-    /// The kernel's own clock needs no system call.
-    Fast = 2,
     /// There is no page at the path, or it cannot be opened.
-    NoPage = 3,
+    NoPage = 2,
     /// The page's file is not trusted ([`PageFile::open`](crate::host::PageFile::open)).
-    NotTrusted = 4,
+    NotTrusted = 3,
     /// The page is of another boot, another counter, or a time namespace that is not known.
-    OtherMachine = 5,
+    OtherMachine = 4,
     /// The program may not read the counter (prctl(2), `PR_SET_TSC`).
-    CounterDenied = 6,
+    CounterDenied = 5,
     /// The kernel does not know `MADV_WIPEONFORK`.
-    OldKernel = 7,
+    OldKernel = 6,
     /// There is no vDSO, or none that is understood. Libc's functions are served all the same, if
     /// they are interposed.
-    NoVdso = 8,
+    NoVdso = 7,
     /// The vDSO cannot be changed; otherwise as [`NoVdso`](Self::NoVdso).
-    VdsoReadOnly = 9,
+    VdsoReadOnly = 8,
     /// The page's path does not begin with `/`.
-    NotAbsolute = 10,
+    NotAbsolute = 9,
 }
 
 impl StartResult {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 10] = [
         Self::Served,
         Self::AlreadyServed,
-        Self::Fast,
         Self::NoPage,
         Self::NotTrusted,
         Self::OtherMachine,

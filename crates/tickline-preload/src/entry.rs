@@ -4,7 +4,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, NonNull};
 
 use tickline_page::program::{
-    ALWAYS, FinishFlag, OFF, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, Serve, StartResult,
+    ALWAYS, FinishFlag, OFF, PAGE, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, StartResult,
     kernels_clock_is_fast,
 };
 
@@ -16,7 +16,7 @@ use crate::vdso::Vdso;
 /// The functions that `tickline run` calls.
 #[repr(C)]
 struct Entries {
-    start: unsafe extern "C" fn(*const c_char, *mut c_void, c_int) -> c_int,
+    start: unsafe extern "C" fn(*const c_char, *mut c_void) -> c_int,
     finish: unsafe extern "C" fn(),
 }
 
@@ -26,33 +26,28 @@ struct Entries {
 static ENTRIES: Entries = Entries { start, finish: tickline_resume_program };
 
 /// `tickline run` calls this in a program that has executed no instruction yet. `path` is the
-/// page's path, `vdso` the value of `AT_SYSINFO_EHDR` or null, and `serve` a [`Serve`]. Returns a
-/// [`StartResult`].
+/// page's path, and `vdso` the value of `AT_SYSINFO_EHDR` or null. Returns a [`StartResult`].
 ///
 /// # Safety
 ///
 /// To be called once, while there is one thread.
-unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void, serve: c_int) -> c_int {
+unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void) -> c_int {
     // SAFETY: a text with a zero at its end.
     let path = unsafe { CStr::from_ptr(path) };
-    let serve = if serve == Serve::Always as c_int { Serve::Always } else { Serve::WhereSlow };
     // SAFETY: by the caller's promise.
-    (unsafe { start_serving(path, vdso, serve) }) as c_int
+    (unsafe { start_serving(path, vdso) }) as c_int
 }
 
 /// # Safety
 ///
 /// As [`start`].
-unsafe fn start_serving(path: &CStr, vdso: *mut c_void, serve: Serve) -> StartResult {
+unsafe fn start_serving(path: &CStr, vdso: *mut c_void) -> StartResult {
     // SAFETY: `vdso` is what the kernel says.
     let vdso = unsafe { Vdso::at(vdso) };
     // The vDSO's symbols lead to another copy of this library, or to something else. That one stays
     // in charge.
     if vdso.as_ref().map(Vdso::record_functions) == Some(Err(StartResult::AlreadyServed)) {
         return StartResult::AlreadyServed;
-    }
-    if serve == Serve::WhereSlow && kernels_clock_is_fast() {
-        return StartResult::Fast;
     }
     // SAFETY: by the caller's promise.
     let result = unsafe { attach::attach(path) };
@@ -134,7 +129,12 @@ extern "C" fn loaded() {
     }
     let is = |value: &CStr, text: &str| value.to_bytes() == text.as_bytes();
     let vdso = ptr::with_exposed_provenance_mut(auxiliary(AT_SYSINFO_EHDR).unwrap_or(0));
-    if variable(SWITCH_VARIABLE).is_some_and(|value| is(value, OFF)) {
+    let is_off = variable(SWITCH_VARIABLE).is_some_and(|value| is(value, OFF));
+    // The user who runs a set-user-id program must not choose its clock.
+    let is_trusted = auxiliary(AT_SECURE) == Some(0);
+    let variable = |name| variable(name).filter(|_| is_trusted);
+    let is_always = variable(SERVE_VARIABLE).is_some_and(|value| is(value, ALWAYS));
+    if is_off || (!is_always && kernels_clock_is_fast()) {
         // The program's calls go to the vDSO, as without this library.
         // SAFETY: `vdso` is what the kernel says.
         if let Some(vdso) = unsafe { Vdso::at(vdso) } {
@@ -142,15 +142,10 @@ extern "C" fn loaded() {
         }
         return;
     }
-    // The user who runs a set-user-id program must not choose its clock.
-    let is_trusted = auxiliary(AT_SECURE) == Some(0);
-    let variable = |name| variable(name).filter(|_| is_trusted);
-    let (page, serve) = (variable(PAGE_VARIABLE), variable(SERVE_VARIABLE));
-    let is_always = serve.is_some_and(|value| is(value, ALWAYS));
-    let serve = if is_always { Serve::Always } else { Serve::WhereSlow };
+    let page = variable(PAGE_VARIABLE).unwrap_or(PAGE);
     // SAFETY: the linker calls this once. If a program with threads loads the library by `dlopen`,
     // no symbol leads the other threads here before the state is complete.
-    let _: StartResult = unsafe { start_serving(page.unwrap_or(PAGE), vdso, serve) };
+    let _: StartResult = unsafe { start_serving(page, vdso) };
 }
 
 const AT_SECURE: usize = 23;

@@ -24,6 +24,7 @@ use std::time::Duration;
 use fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use page::{AHEAD_NS, page_off_by, served_page, system_call_ns};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+use tickline_page::program::kernels_clock_is_fast;
 
 /// The variable that tells the test `child` what to do in the executed process.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
@@ -101,6 +102,9 @@ fn a_program_is_served() {
     for role in ["native", "off"] {
         passes(run(role, &page).env("TICKLINE", "off"));
     }
+    // Without "always", only a slow clock of the kernel's is replaced.
+    let role = if kernels_clock_is_fast() { "native" } else { "served" };
+    passes(run(role, &page).env_remove("TICKLINE_SERVE"));
     // A missing page, a symbolic link to the page, and the page by a symbolic link to its folder.
     let (link, folder) = (page.with_file_name("link"), page.with_file_name("folder"));
     symlink(&page, &link).unwrap();

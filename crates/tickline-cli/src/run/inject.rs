@@ -15,7 +15,7 @@ use std::ptr;
 use nix::errno::Errno;
 use nix::sys::ptrace;
 use nix::unistd::{Pid, getpid};
-use tickline_page::program::{Serve, StartResult};
+use tickline_page::program::StartResult;
 
 use super::image::Image;
 use super::tracee::{SignalMask, Tracee, ended};
@@ -29,14 +29,14 @@ const CODE: [u8; 24] = [
     0xcc, // int3
     0x0f, 0x05, // syscall (mprotect)
     0x85, 0xc0, // test eax, eax
-    0x75, 0x05, // jnz to the last int3
-    0x5f, 0x5e, 0x5a, // pop rdi; pop rsi; pop rdx
+    0x75, 0x04, // jnz to the last int3
+    0x5f, 0x5e, // pop rdi; pop rsi
     0xff, 0xd3, // call rbx
     0xcc, // int3
-    0, 0, 0, 0, // to whole words
+    0, 0, 0, 0, 0, // to whole words
 ];
 const MAPPED_AT: u64 = 8;
-const CALLED_AT: u64 = 20;
+const CALLED_AT: u64 = 19;
 
 /// Memory behind the image, bytes: a stack for what the library does, and the page's path. The
 /// program's own stack may be small.
@@ -65,7 +65,6 @@ const USER_CODE_64: u64 = 0x33;
 pub(super) struct Payload<'a> {
     pub(super) image: &'a Image,
     pub(super) page: &'a Path,
-    pub(super) when: Serve,
     /// Flags of `finish`.
     pub(super) finish: i32,
 }
@@ -88,7 +87,6 @@ impl Start {
             // It is of another version.
             None => return Self::Not(format!("libtickline_preload.so says {number}")),
             Some(StartResult::Served | StartResult::AlreadyServed) => return Self::Served,
-            Some(StartResult::Fast) => "the kernel's clock needs no system call here",
             Some(StartResult::NoPage) => "the page cannot be opened by the program",
             Some(StartResult::NotTrusted) => {
                 "the program's user does not trust the page's owner, or others may write to it"
@@ -156,9 +154,8 @@ impl<'a> Program<'a> {
         })?;
         let base = result(mapped.rax)?;
         // What is popped, and the page's path behind it: where a call finds a multiple of 16.
-        let pointer = base + stack + 8;
-        let mut words =
-            [pointer + 24, vdso(self.tracee.pid)?, bits(payload.when as i32)].map(u64::to_le_bytes).concat();
+        let pointer = base + stack;
+        let mut words = [pointer + 16, vdso(self.tracee.pid)?].map(u64::to_le_bytes).concat();
         words.extend_from_slice(payload.page.as_os_str().as_bytes());
         words.push(0);
         self.memory.write_all_at(&words, pointer)?;

@@ -146,6 +146,10 @@ fn no_more_is_said_than_is_known() {
         command.env("LD_PRELOAD", served.library).env("TICKLINE_PAGE", &served.page);
         said(command.env("TICKLINE_SERVE", "always"))
     };
+    if tickline_page::program::kernels_clock_is_fast() {
+        let text = said(&mut common::tickline(&["run", "true"]));
+        assert!(text.contains("true has the kernel's clock: it needs no system call here"), "{text}");
+    }
     let library = served.library.to_str().unwrap();
     assert_eq!(run(&["--library", library, "true"]), gives);
     let text = run(&["--library", "/nonexistent", "true"]);
