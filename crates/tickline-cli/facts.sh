@@ -145,11 +145,6 @@ if [ -n "$flags" ]; then
     printf '      "rdtscp": %s,\n      "rdpid": %s,\n' "$(flag rdtscp)" "$(flag rdpid)"
     printf '      "tsc_adjust": %s,\n      "hypervisor": %s\n    },\n' "$(flag tsc_adjust)" "$(flag hypervisor)"
 fi
-vsyscall64=$(line "$root/proc/sys/kernel/vsyscall64")
-case $vsyscall64 in
-'' | *[!0-9]*) ;;
-*) printf '    "vsyscall64": %s,\n' "$vsyscall64" ;;
-esac
 if [ -r /proc/self/maps ]; then
     if grep -q '\[vdso\]' /proc/self/maps; then vdso=true; else vdso=false; fi
     printf '    "vdso_mapped": %s,\n' "$vdso"

@@ -63,9 +63,6 @@ pub(crate) struct Machine {
     pub(crate) clock_gettime_file: Option<String>,
     /// The Unix time of libc's `clock_gettime` minus that of the system call, ns.
     pub(crate) clock_gettime_difference_ns: Option<i64>,
-    /// `/proc/sys/kernel/vsyscall64`, which kernels up to 2.6.39 had: 0 makes each call for the
-    /// time a system call.
-    pub(crate) vsyscall64: Option<u32>,
     /// The process's time namespace; null where the kernel has no time namespaces.
     pub(crate) time_namespace: Option<TimeNamespace>,
     /// The CPUs that the process may use, as a list of ranges.
@@ -184,7 +181,6 @@ impl Machine {
             counter_readable: counter_readable(),
             vdso_mapped: read_text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
-            vsyscall64: read_line("/proc/sys/kernel/vsyscall64").and_then(|value| value.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: online_cpus(),
             page_readers: crate::serve::page_readers(),

@@ -23,7 +23,6 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
     }
     let bypassed = if is_slow { None } else { bypassed(facts) };
     let finding = match (bypassed, current) {
-        _ if facts.machine.vsyscall64 == Some(0) => vsyscall64(),
         (Some(finding), _) => finding,
         (None, current) => by_clocksource(current, facts),
     };
@@ -109,11 +108,6 @@ fn unknown(facts: &Document) -> Option<Finding> {
         _ => None,
     };
     Some(unreadable("clocksource_unknown").with_evidence(served))
-}
-
-fn vsyscall64() -> Finding {
-    let set = |value| format!("sudo sysctl -w kernel.vsyscall64={value}");
-    Finding::new("vsyscall64_off", &[]).steps(steps::setting(&set(1), &set(0)))
 }
 
 /// The process does not use the vDSO. That can't be the cause where the vDSO answers the coarse
