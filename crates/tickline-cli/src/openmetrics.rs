@@ -25,12 +25,16 @@ fn figures(document: &Document) -> Value {
     let (machine, clock) = (&document.machine, &document.clock);
     let level = document.health.as_ref().map(|health| health.level);
     let taken_at: Option<Timestamp> = document.taken_at.parse().ok();
+    let (source, why_unknown) = (clock.utc_source.as_deref(), clock.utc_unknown.as_deref());
+    // An empty label is an absent one.
+    let utc = json!({ "source": source, "why_unknown": why_unknown.unwrap_or_default() });
+    // Facts that were collected without the program have neither.
+    let utc = source.or(why_unknown).map(|_| utc);
     let mut json = json!({
         "machine": machine, "clock": clock, "fast": document.counter_used(),
         "findings": document.findings(), "costs": document.costs, "gates": document.gates,
         "levels": LEVELS.map(|one| json!({ "level": one, "applies": level.map(|level| level == one) })),
-        // An empty label is an absent one.
-        "utc": { "source": clock.utc_source, "why_unknown": clock.utc_unknown.as_deref().unwrap_or_default() },
+        "utc": utc,
         "track": { "largest_offset_ns": document.track.as_ref().map(|track| track.all.largest_offset_ns) },
         "taken_s": taken_at.map(Timestamp::as_second),
     });

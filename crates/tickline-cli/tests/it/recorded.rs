@@ -88,8 +88,10 @@ fn recorded_machines_are_diagnosed() {
         assert!(known.contains(&check), "{name}: {check}");
         rows += &format!("| [`{name}`]({FACTS}/{name}.json) | {said} | {} | {check} |\n", code.unwrap());
         let metrics = text(&output(&["--openmetrics", "-"], &facts).stdout);
-        // Symptom: 0, for machines on which nobody has run tickline.
+        // Symptoms: 0, and an unknown source, for machines on which nobody has run tickline.
         assert_eq!(metrics.contains("\ntickline_fast "), recorded["gates"].is_array(), "{name}: {metrics}");
+        let is_utc_asked = ["utc_source", "utc_unknown"].iter().any(|key| recorded["clock"][key].is_string());
+        assert_eq!(metrics.contains("\ntickline_utc_info{"), is_utc_asked, "{name}: {metrics}");
         for code in codes {
             assert!(metrics.contains(&format!("tickline_finding{{code=\"{code}\"")), "{name}: {metrics}");
         }
