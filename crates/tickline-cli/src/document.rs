@@ -152,7 +152,7 @@ pub(crate) struct CpuRow {
     pub(crate) offset_ns: i64,
     /// Time since its last recalibration, ns; null before the first one.
     pub(crate) age_ns: Option<u64>,
-    /// Calibrations that failed, and fallbacks.
+    /// Calibrations that failed.
     pub(crate) failures: u64,
 }
 
