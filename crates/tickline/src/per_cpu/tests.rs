@@ -25,7 +25,9 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     if !sys::may_read_counter() {
         return skip("the counter cannot be used here");
     }
-    let home = CpuMask::of_this_thread().expect("where this thread may run");
+    let Some(home) = CpuMask::of_this_thread() else {
+        return skip("no way to say where this thread may run");
+    };
     let table = CpuLines::with_ids(counter, ids + 3);
     let absent = ids + 1;
     table.records[absent].report_miss();
@@ -44,8 +46,9 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         assert!(home.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
     }
     assert!(status.iter().any(|cpu| cpu.cpu == absent && cpu.state == State::Calibrating));
-    let after = CpuMask::of_this_thread().unwrap();
-    assert!((0..ids + 3).all(|cpu| home.contains(cpu) == after.contains(cpu)), "the mask was changed");
+    let after = CpuMask::of_this_thread();
+    let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
+    assert!((0..ids + 3).all(|cpu| home.contains(cpu) == may_run(cpu)), "the mask was changed");
 
     pass.run(&table, &config, &notifier);
     let status = table.status();
