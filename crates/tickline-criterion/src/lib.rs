@@ -78,11 +78,12 @@
 //!
 //! # Known delays
 //!
-//! The table has the errors in ns, on a machine without other load and with a busy thread on each
-//! CPU. The rows from 20 ns on are chains of multiplications in a function, whose true time a long
-//! run shows. "less call" is the error of p50 minus that of the empty function
-//! ([caveats](#caveats)). `WallTime` takes one iteration a sample here, and leaves the cost of two
-//! readings in the result.
+//! The table has the errors in ns, without other load, and while compilers and tests kept both CPUs
+//! busy. The rows from 20 ns on are chains of multiplications in a function, whose true time long
+//! runs show. "less call" is the error of p50 minus that of the empty function
+//! ([caveats](#caveats)). `WallTime` leaves the cost of two readings in the result, and the time
+//! that other programs took. `taskset -c 1 cargo run --release --example known_delays` prints these
+//! columns, and fails if the error of `CounterTime` is larger than the example's head allows.
 //!
 #![doc = include_str!("../docs/known_delays.md")]
 //!
@@ -93,13 +94,11 @@
 //! rounds (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
 //! The table compares a routine of 50 ns (A) with itself, and with a routine that takes 4 cycles
-//! longer (B). A busy thread runs on each CPU meanwhile. "found different" needs an interval
-//! without 0 and a difference of at least 0.5 % ([`Comparison::is_different`]):
+//! longer (B). "found different" needs an interval without 0 and a difference of at least 0.5 %
+//! ([`Comparison::is_different`]). The runs are those that `known_delays` prints, on the busy CPUs
+//! above:
 //!
 #![doc = include_str!("../docs/compare.md")]
-//!
-//! `examples/known_delays.rs` measures such figures, without other load, and fails if the error of
-//! `CounterTime` is larger than its head allows.
 //!
 //! # A pull request against main
 //!
