@@ -167,7 +167,8 @@ impl Settings {
 ///
 /// On Linux the first reading asks the kernel (`/proc/self/environ`). Where that does not answer,
 /// and with [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env`. So it
-/// does on other Unix systems, where the counter does not serve.
+/// does on other Unix systems, where the counter does not serve. Readings alone leave it `Unset`
+/// there.
 ///
 /// ```
 /// use tickline::{Clock, Environment};

@@ -17,9 +17,9 @@
 //! | `reading`, with an iteration | 1,759 | 4,069 |
 //!
 //! - **Large buffers lie under a lock that is held anyway.** The samples of the counter's
-//!   resolution lie with the facts (`trust/facts/collector.rs`). The plan of the next line lies with the control loop
-//!   (`control/publish.rs`). A judge that finds the facts' memory taken leaves the judgement to the
-//!   next holder of the clock's lock.
+//!   resolution lie with the facts (`trust/facts/collector.rs`). The plan of the next line lies with
+//!   the control loop (`control/publish.rs`). A judge that finds the facts' memory taken leaves the
+//!   judgement to the next holder of the clock's lock.
 //! - **Steps of an iteration are functions that are not inlined**: the stack is that of the deepest
 //!   chain, not the sum of all.
 //! - **Where the code runs unoptimised, each copy and each adapter of an iterator has a frame.** So

@@ -29,6 +29,7 @@ pub struct LeaseWords {
     slots: [AtomicU64; WORDS],
 }
 
+const _: () = assert!(core::mem::offset_of!(LeaseWords, word) == 0);
 const _: () = assert!(size_of::<LeaseWords>() == 64 * (1 + SLOTS) || cfg!(loom));
 
 impl Default for LeaseWords {

@@ -52,23 +52,23 @@ static RESULT: TryLock<Option<LastResult>> = TryLock::new(None);
 /// Held by the thread of this process that compares.
 static COMPARES: TryLock<()> = TryLock::new(());
 
-/// The lock; `None` while another thread has it. A forked child takes it over from its parent's
-/// threads.
-fn locked<T: Default>(lock: &'static TryLock<T>) -> Option<LockGuard<'static, T>> {
+/// The lock on the result; `None` while another thread has it. A forked child takes it over from
+/// its parent's threads.
+fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
     // SAFETY: as for `impl Platform for Engine`.
-    unsafe { lock.try_lock(sys::lock_token(), |content| *content = T::default()) }
+    unsafe { RESULT.try_lock(sys::lock_token(), |result| *result = None) }
 }
 
 /// The result; `None` while another thread has the lock. The call does not wait, because a signal
 /// handler may judge the gates.
 pub(crate) fn result() -> Option<CounterComparison> {
-    locked(&RESULT).map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
+    locked_result().map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
 }
 
 fn publish(comparison: CounterComparison) {
     // Others have it for nanoseconds. A forked child may find it taken for good (`lock_token`).
     let taken = (0..PUBLISH_TRIES).find_map(|_| {
-        locked(&RESULT).or_else(|| {
+        locked_result().or_else(|| {
             thread::yield_now();
             None
         })
@@ -108,12 +108,15 @@ impl ComparisonThread {
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
     /// this process compares. If the system gives no thread, the comparison is impossible.
     pub(crate) fn start_if_due(&mut self) {
-        let last = locked(&RESULT).and_then(|result| *result);
+        let last = locked_result().and_then(|result| *result);
         let is_fresh = last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns);
         if self.is_running() || is_fresh {
             return;
         }
-        let Some(alone) = locked(&COMPARES) else { return };
+        // By process: a comparison takes up to seconds, so a child that is forked meanwhile takes the
+        // lock over even where no memory is wiped (`lock_token`).
+        // SAFETY: two processes that share this memory may both hold it, and there is nothing in it.
+        let Some(alone) = (unsafe { COMPARES.try_lock(sys::token(), |()| ()) }) else { return };
         let rests = Arc::new(ClockSetNotifier::without_timer());
         let rests_inside = Arc::clone(&rests);
         let blocked = SignalsBlocked::new();

@@ -48,13 +48,18 @@ impl VmClock {
     pub(crate) fn map(&self, device: &CStr) {
         // ORDERING: Relaxed, nothing is read through it here.
         if core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
-            sys::map_page(device, |page| self.accept(page.cast()));
+            // SAFETY: a page is larger than this, and stays if it is accepted.
+            sys::map_page(device, |page| unsafe { self.accept(page.cast()) });
         }
     }
 
-    /// Whether this memory, which stays, is that of a VMClock, and the first one.
-    fn accept(&self, memory: NonNull<VmClockAbi>) -> bool {
-        // SAFETY: a page is aligned, larger than this, and stays; any bytes are valid.
+    /// Whether this memory is that of a VMClock, and the first one.
+    ///
+    /// # Safety
+    ///
+    /// `memory` is aligned and readable, and stays if the result is true.
+    unsafe fn accept(&self, memory: NonNull<VmClockAbi>) -> bool {
+        // SAFETY: the caller's obligation; any bytes are valid.
         let vmclock = unsafe { memory.as_ref() };
         let (none, mapped) = ((&raw const NONE).cast_mut(), memory.as_ptr());
         // ORDERING: Relaxed, the hypervisor has written it before the guest began.

@@ -41,9 +41,12 @@ pub(crate) fn timers() -> Vec<i32> {
 
 /// The folders in procfs of the threads of this process that are called tickline.
 pub(crate) fn tickline_threads() -> Vec<PathBuf> {
-    let is_ticklines = |task: &PathBuf| {
-        std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "tickline")
-    };
+    threads_named("tickline")
+}
+
+pub(crate) fn threads_named(wanted: &str) -> Vec<PathBuf> {
+    let is_wanted =
+        |task: &PathBuf| std::fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == wanted);
     let tasks = std::fs::read_dir("/proc/self/task").expect("procfs").flatten().map(|task| task.path());
-    tasks.filter(is_ticklines).collect()
+    tasks.filter(is_wanted).collect()
 }

@@ -2,16 +2,17 @@
 //! is in `life.rs`.
 
 use std::cell::RefCell;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tickline::{Clock, Driver, State};
+use tickline::{Clock, CounterComparison, Driver, Probes, State, Trust};
 
-use crate::common::procfs::{await_tickline_threads, tickline_threads, timers};
-use crate::common::{in_fork, read_in_order, until, until_fast};
+use crate::common::procfs::{await_tickline_threads, threads_named, tickline_threads, timers};
+use crate::common::{in_fork, read_in_order, skip, until, until_fast};
 
 in_processes! { in_child_of_a_kernel:
     a_forked_child_goes_on_without_its_parents_thread,
     a_forked_child_may_drop_what_it_inherited_and_start_anew,
+    a_child_forked_during_a_comparison_compares_for_itself,
 }
 
 fn a_forked_child_goes_on_without_its_parents_thread() {
@@ -67,4 +68,22 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
         assert_eq!((Clock::global().status().driver, timers().len()), (Driver::Thread, 1));
     });
     assert_eq!(timers().len(), 2);
+}
+
+/// Where no memory is wiped at a fork, a child can't take over most locks of its parent's threads.
+/// It takes over the one that is held for as long as a comparison takes: it never compared
+/// otherwise.
+fn a_child_forked_during_a_comparison_compares_for_itself() {
+    drop(Clock::builder().probes(Probes::Minimal).start().unwrap()); // so no memory is wiped
+    let start = || Clock::builder().trust(Trust::Measured).start().unwrap();
+    let (clock, begun) = (start(), Instant::now());
+    while threads_named("tickline-cmp").is_empty() {
+        if clock.status().comparison != CounterComparison::Pending || begun.elapsed().as_secs() > 5 {
+            return skip("no comparison to fork in");
+        }
+    }
+    in_fork(|| {
+        let own = start();
+        until(&own, || own.status().comparison != CounterComparison::Pending);
+    });
 }
