@@ -177,7 +177,7 @@ impl Limits {
             // With more skew, a reader on the slower CPU finds each new line's start ahead of its
             // counter. The reader takes this for a reset, and retires the line.
             // The slope of a first line is known to 2e-3, so a coarse reference has to move often.
-            recovery_ns: 1_000 * machine.resolution_ns
+            recovery_ns: 2_000 * machine.resolution_ns
                 + if scenario.clock.per_cpu {
                     // If the thread can't be on a CPU, it comes back an interval later, and may first
                     // stay on each of the others.
