@@ -151,7 +151,7 @@ impl Limits {
         // Brackets that begin on one CPU and end on another may make any slope. With skew the clock
         // therefore promises only order, and that only up to the skew.
         let ahead_ns = skew_ns.saturating_sub(MEETING_MARGIN_NS) + scenario.chance.out_of_order_ns;
-        let is_led_in = ahead_ns < MEETING_MARGIN_NS;
+        let (is_led_in, is_fine) = (ahead_ns < MEETING_MARGIN_NS, machine.resolution_ns <= 1_000);
         let skewed_ns = if skew_ns == 0 { 0 } else { u64::from(u32::MAX) * 1_000_000_000 };
         Self {
             step_back_ns: i64::try_from(skew_ns).expect("in its range"),
@@ -176,17 +176,17 @@ impl Limits {
             // Readers that read rarely start no line. The lead-in of a line covers a skew of 5 us.
             // With more skew, a reader on the slower CPU finds each new line's start ahead of its
             // counter. The reader takes this for a reset, and retires the line.
-            // The slope of a first line is known to 2e-3, so a coarse reference has to move often.
-            recovery_ns: 2_000 * machine.resolution_ns
-                + if scenario.clock.per_cpu {
-                    // If the thread can't be on a CPU, it comes back an interval later, and may first
-                    // stay on each of the others.
-                    2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
-                } else if scenario.clock.driver == Driver::Thread && is_led_in {
-                    interval_ns + 20_000_000
-                } else {
-                    u64::MAX / 1_000_000
-                },
+            // The slope of a first line is known to 2e-3, so a coarse reference needs seconds without
+            // a stop.
+            recovery_ns: if scenario.clock.per_cpu && is_fine {
+                // If the thread can't be on a CPU, it comes back an interval later, and may first
+                // stay on each of the others.
+                2 * interval_ns + 40_000_000 * u64::from(machine.cpus)
+            } else if scenario.clock.driver == Driver::Thread && is_led_in && is_fine {
+                interval_ns + 20_000_000
+            } else {
+                u64::MAX / 1_000_000
+            },
             unix_ns: 4 * (bracket_ns + machine.resolution_ns) + 20,
             dither_ns,
         }
