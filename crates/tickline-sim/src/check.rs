@@ -333,7 +333,7 @@ impl Check {
         let holds = may_hold && (straight || clocks.rate_was_within(since_ps, slowest, fastest));
         // A rate at the edge of its limits is beyond them while the kernel dithers.
         let dither_ns = if straight { 0 } else { self.limits.dither_ns };
-        let margin_ns = (2 * self.world.scenario.machine.stale_ns + dither_ns).cast_signed();
+        let margin_ns = (3 * self.world.scenario.machine.stale_ns + dither_ns).cast_signed();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let inside = earliest_ns - margin_ns <= *truth_ns && *truth_ns <= latest_ns + margin_ns;
         self.world.counts.borrow_mut().bounds_checked += u64::from(holds);
