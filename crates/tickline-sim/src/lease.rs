@@ -276,10 +276,7 @@ impl World {
             let access = Access::new(self, yielder, WRITER);
             let Ok(mut writer) = Writer::start(&access, config) else { return };
             for _ in 0..steps {
-                match self.closing.get() {
-                    Some(closing) => writer.close(closing),
-                    None => writer.open(),
-                }
+                writer.set_closing(self.closing.get());
                 access.step(Pending::Counter);
                 writer.set_slew_ppb(self.rate_ppb.get());
                 let estimate = self.estimate();

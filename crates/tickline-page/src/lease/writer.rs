@@ -174,16 +174,9 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Closes the gate (rule W6): no line is published from now on.
-    pub fn close(&mut self, closing: Closing) {
-        if self.closing != Some(Closing::InDoubt) {
-            self.closing = Some(closing);
-        }
-    }
-
-    /// Opens the gate again.
-    pub fn open(&mut self) {
-        self.closing = None;
+    /// Closes the gate (rule W6): no line is published from now on. `None` opens it.
+    pub fn set_closing(&mut self, closing: Option<Closing>) {
+        self.closing = closing;
     }
 
     /// Takes note of the kernel's correction of its clock's rate, ppb. Beyond [`FAST_SLEW_PPB`] no

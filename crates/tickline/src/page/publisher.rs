@@ -110,13 +110,7 @@ impl Publisher {
 
     fn try_step(&mut self) -> Result<Duration, PageTaken> {
         let state = self.clock.engine().state();
-        if !self.is_ending {
-            match state {
-                // Why the gate was closed may be that the line is wrong.
-                State::Fallback(_) => self.writer.close(Closing::InDoubt),
-                _ => self.writer.open(),
-            }
-        }
+        self.writer.set_closing(closing(state, self.is_ending));
         let estimate = self.clock.engine().lease_estimate();
         if self.writer.word().phase() == LeasePhase::NoLine && estimate.is_some() {
             // The kernel may keep time with something else since the last line.
@@ -138,7 +132,6 @@ impl Publisher {
     /// [`has_line`](Self::has_line) is false.
     pub fn end(&mut self) {
         self.is_ending = true;
-        self.writer.close(Closing::AfterLeases);
     }
 
     /// Whether the page names a line.
@@ -219,9 +212,30 @@ fn rate_ppb(timex: &Timex) -> i64 {
     timex.steering_ppb.saturating_add(timex.offset_ns.checked_div(parts).unwrap_or(0))
 }
 
+/// How the clock's state closes the page's gate, if it does. Why it fell back may be that the line
+/// is wrong, also while the publisher ends.
+const fn closing(state: State, is_ending: bool) -> Option<Closing> {
+    match state {
+        State::Fallback(_) => Some(Closing::InDoubt),
+        _ if is_ending => Some(Closing::AfterLeases),
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Reason;
+
+    /// Rule W6. Leases stayed trusted if the clock fell back after the publisher had begun to end.
+    #[test]
+    fn a_fallback_puts_leases_in_doubt_whether_or_not_the_publisher_ends() {
+        for is_ending in [false, true] {
+            assert_eq!(closing(State::Fallback(Reason::Unsynchronised), is_ending), Some(Closing::InDoubt));
+        }
+        assert_eq!(closing(State::Fast, true), Some(Closing::AfterLeases));
+        assert_eq!(closing(State::Fast, false), None);
+    }
 
     /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.
     #[test]

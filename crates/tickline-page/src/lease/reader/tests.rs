@@ -1,7 +1,7 @@
 //! The rules of readers, R1 to R10, each broken at its weakest moment. That a reading of any bytes
 //! ends is a test of `tests/processes/`; that none mixes two lines, a model by loom.
 
-use super::super::WriterAction::{Doubted, Ended, PublishedFirst, SetUnix};
+use super::super::WriterAction::{Doubted, Ended, PublishedFirst, SetUnix, Waited};
 use super::super::testing::{AHEAD_NS, At, Scene, UNIX_NS};
 use super::super::{Closing, Estimate};
 use super::*;
@@ -106,10 +106,11 @@ fn rule_r4_after_a_reset_readings_go_on_from_where_they_were() {
 #[test]
 fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     let scene = Scene::published_twice();
-    scene.writer().close(Closing::InDoubt);
-    // W6: a doubt stays.
-    scene.writer().close(Closing::AfterLeases);
+    scene.writer().set_closing(Some(Closing::InDoubt));
     scene.does(Doubted);
+    // W6: a doubt stays.
+    scene.writer().set_closing(Some(Closing::AfterLeases));
+    scene.does(Waited);
     assert_eq!(at_once(scene, &ProcessHighWater::new()), None);
     assert!(scene.ahead_ns() >= 0, "the line is above the OS clock");
     scene.os_jumps(1_000_000);

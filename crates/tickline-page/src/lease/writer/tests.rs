@@ -141,7 +141,7 @@ fn rule_w4_the_high_water_after_a_reset_is_that_of_its_readers() {
 fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     let scene = Scene::published_twice();
     let (word, last) = (scene.word(), scene.last());
-    scene.writer().close(Closing::AfterLeases);
+    scene.writer().set_closing(Some(Closing::AfterLeases));
     scene.ticks.set(last.line.start_ticks + 10_000);
     scene.does(Waited);
     assert_eq!((scene.word(), scene.source()), (word, PageSource::Line));
@@ -150,7 +150,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     scene.does(Waited);
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
     scene.pass(WriterConfig::DEFAULT.pause_ns);
-    scene.writer().open();
+    scene.writer().set_closing(None);
     scene.does(PublishedFirst);
 }
 
