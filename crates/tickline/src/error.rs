@@ -46,9 +46,12 @@ pub enum ErrorKind {
     AlreadyRunning,
     /// There cannot be a line for each CPU here.
     PerCpu,
-    /// A page cannot be served or read.
+    /// A page cannot be served, or is there and cannot be read: it is not trusted, for example.
     #[cfg(feature = "page")]
     Page,
+    /// There is no page to read: its file is missing.
+    #[cfg(feature = "page")]
+    NoPage,
 }
 
 impl Error {

@@ -32,12 +32,17 @@ fn a_program_measures_a_time_as_std_does() {
     }
 }
 
-/// On every system: elsewhere than on Linux there are none.
+/// So that a program may do without the first, and stop at the second. Elsewhere than on Linux there
+/// are no pages.
 #[cfg(feature = "page")]
 #[test]
-fn a_page_that_is_not_there_is_a_typed_error() {
-    let error = Clock::open_page("no-folder/page", tickline::Probes::Full).unwrap_err();
-    assert_eq!(error.kind(), tickline::ErrorKind::Page);
+fn a_page_that_is_missing_differs_from_one_that_is_refused() {
+    use tickline::{ErrorKind, Probes};
+
+    let kind = |path: &std::path::Path| Clock::open_page(path, Probes::Full).unwrap_err().kind();
+    let missing = if cfg!(target_os = "linux") { ErrorKind::NoPage } else { ErrorKind::Page };
+    assert_eq!(kind("no-folder/page".as_ref()), missing);
+    assert_eq!(kind(&std::env::temp_dir()), ErrorKind::Page, "a folder is no page");
 }
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water

@@ -12,7 +12,7 @@ use tickline_page::{LeasePhase, PageReading, PageSource, ProcessHighWater, Reade
 
 use crate::clock::Clock;
 use crate::engine::{Engine, saturating_unsigned};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Environment, Probes};
 use crate::reading::Reading;
 use crate::status::State;
@@ -144,21 +144,21 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page) if there is no such file, if the file is not trusted, or if
-    /// the page does not count here. The error's text has the wrong value and its limit.
+    /// [`NoPage`](crate::ErrorKind::NoPage) if there is no such file. [`Page`](crate::ErrorKind::Page)
+    /// if the file is not trusted, or if the page does not count here. The error's text has the
+    /// wrong value and its limit.
     ///
     /// ```no_run
-    /// use tickline::{Clock, Probes};
+    /// use tickline::{Clock, ErrorKind, Probes};
     ///
     /// let clock = match Clock::open_page("/run/tickline/page.v1", Probes::Full) {
-    ///     Ok(clock) => clock,
-    ///     // Nobody serves it, or it is not trusted.
-    ///     Err(error) => {
-    ///         eprintln!("{error}");
-    ///         Clock::default()
-    ///     }
+    ///     // Nobody serves it.
+    ///     Err(error) if error.kind() == ErrorKind::NoPage => Clock::default(),
+    ///     // Somebody else may have put it there, for example.
+    ///     opened => opened?,
     /// };
     /// println!("{:?}", clock.now());
+    /// # Ok::<(), tickline::Error>(())
     /// ```
     pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
         learn_environment(probes);
@@ -180,7 +180,10 @@ impl Clock {
 impl PageReader {
     /// Opens a page, and attaches to it.
     fn open(path: &Path, probes: Probes) -> Result<Self, Error> {
-        let (file, shift_ns) = PageFile::attach(path).map_err(Error::page)?;
+        let (file, shift_ns) = PageFile::attach(path).map_err(|error| {
+            let kind = if error.is_not_found() { ErrorKind::NoPage } else { ErrorKind::Page };
+            Error::new(kind, error)
+        })?;
         let refused = match environment(probes) {
             Environment::Off => Some(Reason::DisabledByEnvironment),
             _ if COUNTER.is_none() => Some(Reason::NoCounter),

@@ -2,6 +2,7 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use std::string::ToString as _;
 
 use super::error::{PageError, Why};
 use super::snapshot::PageSnapshot;
@@ -21,7 +22,9 @@ impl PageFile {
     pub fn attach(path: &Path) -> Result<(Self, i64), PageError> {
         let attach = || -> Result<_, Why> {
             let file = Self::open(path.as_os_str().as_bytes())?;
-            let shift_ns = file.page().attach(&file.boot_context()?)?.shift_ns();
+            // Only its text: that `/proc` is missing does not mean that the page is.
+            let context = file.boot_context().map_err(|error| error.to_string())?;
+            let shift_ns = file.page().attach(&context)?.shift_ns();
             Ok((file, shift_ns))
         };
         attach().map_err(|why| PageError::new(path, why))
