@@ -186,7 +186,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     let mut control = Control::new(Config {
         interval_ns: INTERVAL_NS,
         resolutions: Resolutions {
-            counter_ticks: resolution_ticks(&counter, &mut [0; 127]),
+            counter_ticks: resolution_ticks(&counter),
             reference_ns: 2,
             same_counter_ticks: 0,
         },

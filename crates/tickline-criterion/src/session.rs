@@ -44,7 +44,7 @@ impl Session {
         let (scale, events) = wait(&clock, settle)?;
         // The first result is dropped: a processor that was idle may still be speeding up.
         let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(source));
-        let resolution_ticks = resolution_ticks(&counter, &mut [0; 127]);
+        let resolution_ticks = resolution_ticks(&counter);
         let scale = Scale { cost_ticks, resolution_ticks, ..scale };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         noise_loop.run(round(FIRST_RUN_NS / scale.ns_per_tick));

@@ -147,7 +147,7 @@ fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTes
         return Err("this process may not read the counter");
     }
     let first = *warp.cpus.first().ok_or("this system does not say on which CPUs a thread may run")?;
-    let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter, &mut [0; 127])));
+    let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
     let (frequency_hz, resolution_ticks) = rate
         .filter(|(hz, _)| *hz > 0.0)
         .ok_or("the counter's rate could not be measured on the first CPU")?;

@@ -43,19 +43,21 @@ const MAX_RUN_TICKS: u64 = 3;
 ///
 /// Reads the counter 127 times if it moves with each read, which takes some microseconds. Reads
 /// it 1,024 times at most where it seldom moves, or until it has moved 8 times if that takes
-/// longer.
-///
-/// It works in `memory`, whatever that holds, and not on the stack, which may be a signal
-/// handler's.
+/// longer. The differences take 1 KiB of the stack.
 #[must_use]
+pub fn resolution_ticks(counter: &impl Counter) -> u64 {
+    resolution_ticks_in(counter, &mut [0; 127])
+}
+
+/// The same, in `memory`, whatever that holds: the stack may be a signal handler's.
+#[doc(hidden)]
 #[inline(never)]
-pub fn resolution_ticks(counter: &impl Counter, memory: &mut [u64; 127]) -> u64 {
+pub fn resolution_ticks_in(counter: &impl Counter, memory: &mut [u64; 127]) -> u64 {
     let seen = observe(counter, memory);
     let differences = memory.get_mut(..seen).unwrap_or(&mut []);
     sort(differences);
     let median = differences.get(seen >> 1).copied().unwrap_or(0);
-    let step = (seen >= MIN_DIFFERENCES).then(|| step(differences));
-    step.flatten().unwrap_or(median)
+    (seen >= MIN_DIFFERENCES).then(|| step(differences)).flatten().unwrap_or(median)
 }
 
 /// Gaps for as many items as there are differences (Ciura, "Best Increments for the Average Case of

@@ -76,7 +76,7 @@ impl Publisher {
         let page = LockedPageFile::create(path.as_ref()).map_err(Error::page)?;
         let config = WriterConfig {
             resolution_ns: os_resolution_ns(),
-            counter_ticks: resolution_ticks(&counter, &mut [0; 127]).max(1),
+            counter_ticks: resolution_ticks(&counter).max(1),
             ..WriterConfig::DEFAULT
         };
         let writer = Writer::start(&page, config).map_err(|PageTaken| Error::page(page.taken_error()))?;

@@ -151,7 +151,7 @@ fn compare(rests: &ClockSetNotifier) -> Option<CounterComparison> {
     if others.is_empty() {
         return Some(CounterComparison::Single);
     }
-    let resolution_ticks = resolution_ticks(&counter, &mut [0; 127]);
+    let resolution_ticks = resolution_ticks(&counter);
     let mut rest_ns = REST_NS;
     for other in others {
         let mut exchanges = Exchanges::NONE;

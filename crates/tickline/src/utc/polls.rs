@@ -102,7 +102,7 @@ impl UtcPolls {
         // A process that may not read the counter must not try.
         let counter = COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
         if let Some(counter) = counter {
-            self.resolution_ticks = Some(resolution_ticks(&counter, &mut [0; 127]));
+            self.resolution_ticks = Some(resolution_ticks(&counter));
         }
         let ticks = self.resolution_ticks.unwrap_or(1);
         let by_counter_ns = self.claim_maker.slopes.map_or(MAX_RESOLUTION_NS, |[_, fastest]| {

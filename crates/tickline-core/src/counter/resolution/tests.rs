@@ -45,10 +45,6 @@ impl Simulated {
             rng: RefCell::new(Rng::with_seed(1)),
         }
     }
-
-    fn resolution_ticks(&self) -> u64 {
-        resolution_ticks(self, &mut [0; 127])
-    }
 }
 
 impl Counter for Simulated {
@@ -95,18 +91,18 @@ fn a_step_is_found_whatever_a_read_takes() {
             let raw_ticks = |ticks: u64| ticks * ratio.1 * PARTS / ratio.0;
             let (read_parts, jitter_parts) = (raw_ticks(read_ticks), raw_ticks(jitter_ticks));
             let machine = Simulated { ratio, read_parts, jitter_parts, ..Simulated::new(step_ticks, 0, 0) };
-            assert_eq!(machine.resolution_ticks(), expected, "{what}: {machine:?}");
+            assert_eq!(resolution_ticks(&machine), expected, "{what}: {machine:?}");
             assert!(machine.reads.get() <= 1_100, "the first judgement waits for it: {machine:?}");
         }
     }
     // 24 MHz: reads are faster than a tick.
     for read_parts in [3, 64, 200, 300] {
         let machine = Simulated { read_parts, jitter_parts: read_parts / 4, ..Simulated::new(1, 0, 0) };
-        assert_eq!(machine.resolution_ticks(), 1, "{machine:?}");
+        assert_eq!(resolution_ticks(&machine), 1, "{machine:?}");
     }
     for (step_ticks, read_ticks) in [(1, 20), (2, 20), (26, 23), (26, 12)] {
         let machine = Simulated { interrupted_every: 31, ..Simulated::new(step_ticks, read_ticks, 9) };
-        assert_eq!(machine.resolution_ticks(), step_ticks, "interrupts change nothing: {machine:?}");
+        assert_eq!(resolution_ticks(&machine), step_ticks, "interrupts change nothing: {machine:?}");
     }
 }
 
@@ -128,7 +124,7 @@ fn odd_moves_are_told_from_steps() {
             at.set((place + 1, ticks + moves[place % moves.len()]));
             at.get().1
         });
-        assert_eq!(resolution_ticks(&counter, &mut [0; 127]), expected, "{moves:?}: {why}");
+        assert_eq!(resolution_ticks(&counter), expected, "{moves:?}: {why}");
     }
 }
 
@@ -136,9 +132,9 @@ fn odd_moves_are_told_from_steps() {
 #[test]
 fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
     let slow = Simulated { read_parts: 1, ..Simulated::new(10, 0, 0) };
-    assert_eq!(slow.resolution_ticks(), 10);
+    assert_eq!(resolution_ticks(&slow), 10);
     let stuck = Simulated::new(1, 0, 0);
-    assert_eq!(stuck.resolution_ticks(), 0);
+    assert_eq!(resolution_ticks(&stuck), 0);
     assert!(stuck.reads.get() <= 20_001, "{} reads", stuck.reads.get());
 }
 
@@ -168,7 +164,7 @@ fn a_coarse_step_is_never_taken_for_a_smaller_one() {
             rng: RefCell::new(Rng::with_seed(up_to(u64::MAX))),
             ..Simulated::new(step_ticks, 0, 0)
         };
-        let found = machine.resolution_ticks();
+        let found = resolution_ticks(&machine);
         let largest = (step_ticks * ratio.0).div_ceil(ratio.1);
         // Of steps of 24.01 ticks, one in a hundred is 25.
         assert!(found >= largest - 1, "seed {seed}: {found} {machine:?}");
@@ -184,7 +180,7 @@ fn a_whole_step_is_found_where_reads_take_various_times() {
         let jitter_ticks = (2 * step_ticks).max(10) * (100 + up_to(100)) / 100;
         let rng = RefCell::new(Rng::with_seed(up_to(u64::MAX)));
         let machine = Simulated { rng, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
-        let found = machine.resolution_ticks();
+        let found = resolution_ticks(&machine);
         // Five steps of 11, or more, look like six of 9.
         let most = if read_ticks >= 5 * step_ticks { step_ticks + step_ticks / 4 + 1 } else { step_ticks };
         assert!((step_ticks..=most).contains(&found), "seed {seed}: {found} {machine:?}");

@@ -7,7 +7,7 @@
 //!
 //! It decides nothing, allocates nothing, and may run in a signal handler.
 
-use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::counter::{HardwareCounter, resolution_ticks_in};
 use tickline_core::gate::{Clocksource, Cost, CounterComparison, Facts, Reason};
 use tickline_core::sample::Reference;
 
@@ -120,7 +120,7 @@ impl Collector {
 
     #[inline(never)]
     fn measure_resolution(&mut self, counter: Option<HardwareCounter>) -> Option<u64> {
-        counter.map(|counter| resolution_ticks(&counter, &mut self.differences))
+        counter.map(|counter| resolution_ticks_in(&counter, &mut self.differences))
     }
 
     fn advance(&mut self, probes: Probes, comparison: CounterComparison) {
