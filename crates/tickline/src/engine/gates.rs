@@ -202,9 +202,12 @@ impl Engine {
         let code = self.verdicts[gate as usize].load(Ordering::Relaxed);
         let place = usize::from(code & !WARNING).checked_sub(1);
         let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
-        let mut verdict = Verdict::of(gate, None);
-        *(if code & WARNING == 0 { &mut verdict.closed_by } else { &mut verdict.warning }) = reason;
-        verdict
+        if code & WARNING == 0 {
+            return Verdict::of(gate, reason);
+        }
+        let mut open = Verdict::of(gate, None);
+        open.warning = reason;
+        open
     }
 
     fn reason_of(&self, gate: Gate) -> Option<Reason> {
