@@ -40,14 +40,6 @@ use crate::trust::{compare, facts};
 /// In a recorded verdict: the reason is that of a warning.
 const WARNING: u8 = 1 << 7;
 
-/// In the order of the variants.
-const TRUSTS: [Trust; 3] = [Trust::Kernel, Trust::Auto, Trust::Measured];
-
-const _: () = {
-    assert!(matches!(TRUSTS[Trust::Kernel as usize], Trust::Kernel));
-    assert!(matches!(TRUSTS[Trust::Measured as usize], Trust::Measured));
-};
-
 /// A counter that was found to be slow is measured again after this time.
 const COST_RETRY_NS: i64 = 5_000_000_000;
 
@@ -88,8 +80,11 @@ impl Engine {
     #[inline(never)]
     fn add_clock_facts(&self, facts: &mut Facts, lines: Lines) {
         // ORDERING: Relaxed for both, a setting.
-        let trust = usize::from(self.trust.load(Ordering::Relaxed));
-        facts.trust = TRUSTS.get(trust).copied().unwrap_or(Trust::Auto);
+        facts.trust = match self.trust.load(Ordering::Relaxed) {
+            stored if stored == Trust::Kernel as u8 => Trust::Kernel,
+            stored if stored == Trust::Measured as u8 => Trust::Measured,
+            _ => Trust::Auto,
+        };
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
         facts.comparison = compare::result().unwrap_or(CounterComparison::Pending);
