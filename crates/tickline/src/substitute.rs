@@ -4,7 +4,6 @@
 //! Such a clock has no thread and no line, and its engine stays disabled. So every reading takes
 //! the slow path, which asks the substitute, and the fast path knows nothing of it.
 
-use core::any::Any;
 use core::fmt;
 
 use tickline_core::sample::Timescale;
@@ -13,7 +12,7 @@ use crate::reading::Reading;
 use crate::status::State;
 
 /// See the [module](self).
-pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
+pub(crate) trait Substitute: fmt::Debug + Send + Sync {
     /// The present, ns; monotonic time is in order across threads.
     fn now_ns(&self, scale: Timescale) -> u64;
 
@@ -22,6 +21,12 @@ pub(crate) trait Substitute: Any + fmt::Debug + Send + Sync {
 
     /// How readings are served now.
     fn state(&self) -> State;
+
+    /// What the page says, if this is one.
+    #[cfg(all(feature = "page", target_os = "linux"))]
+    fn page_status(&self) -> Option<crate::page::PageStatus> {
+        None
+    }
 
     fn disable(&self) {}
 

@@ -1,6 +1,5 @@
 //! A clock that reads a page which another process serves. It has no thread and no line.
 
-use core::any::Any;
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -172,8 +171,7 @@ impl Clock {
     /// own.
     #[must_use]
     pub fn page_status(&self) -> Option<PageStatus> {
-        let substitute: &dyn Any = &**self.engine().substitute.as_ref()?;
-        substitute.downcast_ref().map(PageReader::status)
+        self.engine().substitute.as_ref()?.page_status()
     }
 }
 
@@ -298,18 +296,6 @@ impl PageReader {
     fn reason(&self) -> Option<Reason> {
         self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::DisabledByProgram))
     }
-
-    fn status(&self) -> PageStatus {
-        let snapshot = COUNTER.filter(|_| self.is_enabled()).map(|counter| self.file.snapshot(&counter));
-        let served = snapshot.filter(|snapshot| snapshot.is_served);
-        PageStatus {
-            path: self.path.clone(),
-            owner: self.file.owner(),
-            phase: self.file.phase(),
-            lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
-            lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.lease_left_ns?).ok()),
-        }
-    }
 }
 
 impl Substitute for PageReader {
@@ -332,6 +318,18 @@ impl Substitute for PageReader {
             (None, Some(PageReading { source: PageSource::Line, .. })) => State::Fast,
             (None, _) => State::Calibrating,
         }
+    }
+
+    fn page_status(&self) -> Option<PageStatus> {
+        let snapshot = COUNTER.filter(|_| self.is_enabled()).map(|counter| self.file.snapshot(&counter));
+        let served = snapshot.filter(|snapshot| snapshot.is_served);
+        Some(PageStatus {
+            path: self.path.clone(),
+            owner: self.file.owner(),
+            phase: self.file.phase(),
+            lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
+            lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.lease_left_ns?).ok()),
+        })
     }
 
     /// The OS clock from now on, not below what was read before.
