@@ -111,16 +111,16 @@ impl AttachedPage<'_> {
     }
 
     /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading. `os` answers in this process's
-    /// time namespace; `mark` holds the page's time. Never panics.
+    /// time namespace; `process_high_water` holds the page's time. Never panics.
     #[inline(always)]
     pub fn monotonic(
         &self,
         counter: &impl Counter,
         os: &impl ReaderOs,
-        mark: &ProcessHighWater,
+        process_high_water: &ProcessHighWater,
     ) -> PageReading {
         let os = Shifted { os, shift_ns: self.shift_ns };
-        let reading = read(self.page.words(), counter, &os, mark, Timescale::Monotonic);
+        let reading = read(self.page.words(), counter, &os, process_high_water, Timescale::Monotonic);
         PageReading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
     }
 
@@ -128,21 +128,30 @@ impl AttachedPage<'_> {
     /// nearly always. Otherwise `None`, and the caller calls `monotonic`. This calls nothing, so it
     /// takes few registers.
     #[inline(always)]
-    pub fn monotonic_by_line(&self, counter: &impl Counter, mark: &ProcessHighWater) -> Option<i64> {
-        let ns = read_first_line(self.page.words(), counter, mark)?;
+    pub fn monotonic_by_line(
+        &self,
+        counter: &impl Counter,
+        process_high_water: &ProcessHighWater,
+    ) -> Option<i64> {
+        let ns = read_first_line(self.page.words(), counter, process_high_water)?;
         Some(ns.wrapping_add(self.shift_ns))
     }
 
     /// `CLOCK_REALTIME`, ns. Never panics.
     #[inline(always)]
-    pub fn unix(&self, counter: &impl Counter, os: &impl ReaderOs, mark: &ProcessHighWater) -> PageReading {
-        read(self.page.words(), counter, os, mark, Timescale::Unix)
+    pub fn unix(
+        &self,
+        counter: &impl Counter,
+        os: &impl ReaderOs,
+        process_high_water: &ProcessHighWater,
+    ) -> PageReading {
+        read(self.page.words(), counter, os, process_high_water, Timescale::Unix)
     }
 
     /// Call this before the first reading. No later monotonic reading is then below a time of the
     /// OS clock that the process has read before (rule R8).
-    pub fn begin(&self, os: &impl Reference, mark: &ProcessHighWater) {
-        mark.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
+    pub fn begin(&self, os: &impl Reference, process_high_water: &ProcessHighWater) {
+        process_high_water.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     let Ok(context) = file.boot_context() else { return StartResult::OtherMachine };
     let Ok(attached) = file.leak().attach(&context) else { return StartResult::OtherMachine };
     let Some(service) = wiped_on_fork() else { return StartResult::OldKernel };
-    attached.begin(&crate::serve::Original::new(), &state().high_water);
+    attached.begin(&crate::serve::Original::new(), &state().process_high_water);
     // SAFETY: by the caller's promise.
     unsafe { state().attach(attached, service) };
     StartResult::Served

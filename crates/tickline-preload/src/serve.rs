@@ -33,7 +33,7 @@ pub(crate) fn monotonic_by_line_ns(
     service: ServiceCell,
 ) -> Option<i64> {
     match service.get() {
-        ServiceState::Served => attached.monotonic_by_line(&COUNTER?, &state.high_water),
+        ServiceState::Served => attached.monotonic_by_line(&COUNTER?, &state.process_high_water),
         ServiceState::Attaching | ServiceState::Unknown => None,
     }
 }
@@ -53,8 +53,8 @@ pub(crate) fn time_ns(timescale: Timescale, os: &Original) -> Option<i64> {
 #[inline(always)]
 fn read(attached: &AttachedPage<'_>, timescale: Timescale, os: &Original) -> Option<i64> {
     let reading = match timescale {
-        Timescale::Monotonic => attached.monotonic(&COUNTER?, os, &state().high_water),
-        Timescale::Unix => attached.unix(&COUNTER?, os, &state().high_water),
+        Timescale::Monotonic => attached.monotonic(&COUNTER?, os, &state().process_high_water),
+        Timescale::Unix => attached.unix(&COUNTER?, os, &state().process_high_water),
     };
     (reading.source == PageSource::Line || !os.has_failed.get()).then_some(reading.ns)
 }
@@ -74,7 +74,7 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Origi
         if NEAR_NS.contains(&apart_ns) {
             // Until now this process may have read the OS clock (rule R8).
             service.raise_to(ServiceState::Attaching);
-            attached.begin(os, &state().high_water);
+            attached.begin(os, &state().process_high_water);
             if os.has_failed.get() {
                 return None;
             }
@@ -88,12 +88,13 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Origi
         }
     }
     // Not below the times that the parent returned, unless the parent was in another namespace.
-    let (ns, mark_ns) = (os.monotonic_ns(), state().high_water.ns().saturating_add(attached.shift_ns()));
+    let (ns, mark_ns) =
+        (os.monotonic_ns(), state().process_high_water.ns().saturating_add(attached.shift_ns()));
     if os.has_failed.get() {
         return None;
     }
     if service.may_have_attached() {
-        state().high_water.raise(ns.saturating_sub(attached.shift_ns()));
+        state().process_high_water.raise(ns.saturating_sub(attached.shift_ns()));
     }
     Some(if mark_ns.saturating_sub(ns) < OTHER_NAMESPACE_NS { ns.max(mark_ns) } else { ns })
 }

@@ -15,7 +15,7 @@ static STATE: ProcessState = ProcessState {
     gettimeofday: AtomicUsize::new(0),
     service: AtomicPtr::new(ptr::null_mut()),
     attached: UnsafeCell::new(MaybeUninit::uninit()),
-    high_water: ProcessHighWater::new(),
+    process_high_water: ProcessHighWater::new(),
 };
 
 /// The state of the process.
@@ -37,7 +37,7 @@ pub(crate) struct ProcessState {
     pub(crate) gettimeofday: AtomicUsize,
     attached: UnsafeCell<MaybeUninit<AttachedPage<'static>>>,
     /// A forked child inherits a copy.
-    pub(crate) high_water: ProcessHighWater,
+    pub(crate) process_high_water: ProcessHighWater,
 }
 
 // SAFETY: the thread that loads the library writes `attached` once, before it stores `service`.

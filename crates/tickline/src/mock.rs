@@ -98,8 +98,8 @@ impl MockTime {
 
 impl Substitute for MockTime {
     /// Unix time is 1970 before that, and the last time of the type after the year 2554.
-    fn now_ns(&self, scale: Timescale) -> u64 {
-        let offset_ns = match scale {
+    fn now_ns(&self, timescale: Timescale) -> u64 {
+        let offset_ns = match timescale {
             Timescale::Monotonic => 0,
             // ORDERING: Relaxed, as in `advance`.
             Timescale::Unix => self.unix_offset_ns.load(Ordering::Relaxed),
@@ -107,8 +107,8 @@ impl Substitute for MockTime {
         self.monotonic_ns().saturating_add_signed(offset_ns)
     }
 
-    fn reading(&self, scale: Timescale) -> Reading<u64> {
-        let ns = self.now_ns(scale);
+    fn reading(&self, timescale: Timescale) -> Reading<u64> {
+        let ns = self.now_ns(timescale);
         Reading::beside_os(ns, [ns; 2], false)
     }
 

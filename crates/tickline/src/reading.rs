@@ -60,9 +60,9 @@ impl<T: Copy> Reading<T> {
 impl Reading<u64> {
     /// By a line.
     #[inline]
-    pub(crate) fn by_line(line: &BoundedReading, scale: Timescale) -> Self {
+    pub(crate) fn by_line(line: &BoundedReading, timescale: Timescale) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
-        let (offset_ns, bound_ns) = match scale {
+        let (offset_ns, bound_ns) = match timescale {
             Timescale::Monotonic => (0, 0),
             Timescale::Unix => (line.bounds.unix_offset_ns, line.bounds.unix_bound_ns),
         };

@@ -14,10 +14,10 @@ use crate::status::State;
 /// See the [module](self).
 pub(crate) trait Substitute: fmt::Debug + Send + Sync {
     /// The present, ns; monotonic time is in order across threads.
-    fn now_ns(&self, scale: Timescale) -> u64;
+    fn now_ns(&self, timescale: Timescale) -> u64;
 
     /// The present with its bounds.
-    fn reading(&self, scale: Timescale) -> Reading<u64>;
+    fn reading(&self, timescale: Timescale) -> Reading<u64>;
 
     /// How readings are served now.
     fn state(&self) -> State;

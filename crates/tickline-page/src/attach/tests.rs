@@ -10,22 +10,22 @@ use crate::{Header, WritablePage};
 #[cfg_attr(target_arch = "x86", ignore = "no page counts where no counter is read")]
 fn a_time_namespace_shifts_the_time() {
     const SHIFT_NS: i64 = 7_000_000_000;
-    let (scene, mark) = (Scene::published(), ProcessHighWater::new());
+    let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
     let context = BootContext { time_namespace: 5, monotonic_offset_ns: Some(SHIFT_NS), ..CONTEXT };
     scene.os_jumps(SHIFT_NS);
     let attached = scene.page.attach(&context).unwrap();
     assert_eq!(attached.shift_ns(), SHIFT_NS);
-    attached.begin(&scene, &mark);
-    let by_line = attached.monotonic(&scene, &scene, &mark);
+    attached.begin(&scene, &process_high_water);
+    let by_line = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_line.source == PageSource::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
     // Past the lease: the OS clock of the namespace.
     scene.pass(600_000_000);
-    let by_os = attached.monotonic(&scene, &scene, &mark);
+    let by_os = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_os.source == PageSource::Os && by_os.ns > by_line.ns);
     // A child of a fork that is in no namespace of its own keeps the high-water mark, not the
     // shift.
     scene.os_jumps(-SHIFT_NS);
-    let child = scene.page.attach(&CONTEXT).unwrap().monotonic(&scene, &scene, &mark);
+    let child = scene.page.attach(&CONTEXT).unwrap().monotonic(&scene, &scene, &process_high_water);
     assert!(child.ns >= by_os.ns - SHIFT_NS && child.ns < by_os.ns);
     let unknown = BootContext { monotonic_offset_ns: None, ..context };
     let refusal = Refusal::OtherNamespace(CONTEXT.time_namespace);

@@ -88,9 +88,9 @@ fn a_lease_is_never_a_mixture() {
 #[test]
 fn a_reading_of_a_page_is_never_a_mixture() {
     among_lines(2, &["line 1", "line 3"], |memory| {
-        let (time, mark) = (made(Time::new(500, 0)), made(ProcessHighWater::new()));
+        let (time, process_high_water) = (made(Time::new(500, 0)), made(ProcessHighWater::new()));
         let view = time.view(0);
-        let PageReading { ns, source } = read(memory, &view, &view, &mark, Timescale::Unix);
+        let PageReading { ns, source } = read(memory, &view, &view, &process_high_water, Timescale::Unix);
         assert_eq!(source, PageSource::Line);
         let value = |number: i64| line(number).line.at(500) + number * 7;
         let number = (1..=3).find(|number| ns == value(*number)).expect("a value of one line");
@@ -165,8 +165,8 @@ impl Scene {
         (Self { memory, time, returned: Arc::new(AtomicI64::new(0)), seen: seen.clone() }, writer)
     }
 
-    fn read(&self, view: &View<'_>, mark: &ProcessHighWater) -> PageReading {
-        read(&*self.memory, view, view, mark, Timescale::Monotonic)
+    fn read(&self, view: &View<'_>, process_high_water: &ProcessHighWater) -> PageReading {
+        read(&*self.memory, view, view, process_high_water, Timescale::Monotonic)
     }
 
     /// What a reading had that is complete, ns; 0 for none.
@@ -269,20 +269,21 @@ fn rule_w4_an_end_among_readers() {
 fn rule_r8_a_process_high_water_among_threads() {
     check(Some(3), &["Line after another"], |seen| {
         let (scene, mut writer) = Scene::new(seen);
-        let mark = made(ProcessHighWater::new());
+        let process_high_water = made(ProcessHighWater::new());
         let estimate = estimate(&scene.time);
         // The OS clock is far above the line that will be published.
-        let other = spawn(&(scene.clone(), mark.clone()), move |(scene, mark)| {
-            scene.note(scene.read(&scene.time.view(10), mark).ns + 1);
-        });
+        let other =
+            spawn(&(scene.clone(), process_high_water.clone()), move |(scene, process_high_water)| {
+                scene.note(scene.read(&scene.time.view(10), process_high_water).ns + 1);
+            });
         let view = scene.time.view(10);
-        mark.raise(view.now_ordered().try_into().unwrap());
+        process_high_water.raise(view.now_ordered().try_into().unwrap());
         scene.step(&mut writer, &estimate, 10);
         let before_ns = scene.before_ns() - 1;
-        let reading = scene.read(&view, &mark);
+        let reading = scene.read(&view, &process_high_water);
         scene.is_ordered(reading, before_ns);
-        assert!(reading.ns >= mark.ns().min(before_ns));
+        assert!(reading.ns >= process_high_water.ns().min(before_ns));
         other.join().unwrap();
-        assert!(scene.read(&view, &mark).ns >= reading.ns);
+        assert!(scene.read(&view, &process_high_water).ns >= reading.ns);
     });
 }

@@ -206,13 +206,13 @@ pub fn read(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     os: &impl ReaderOs,
-    mark: &ProcessHighWater,
+    process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> PageReading {
     let line = look_at_first_line(memory, counter, timescale);
-    match line.and_then(|line| by_line(line, os, mark, timescale)) {
+    match line.and_then(|line| by_line(line, os, process_high_water, timescale)) {
         Some(reading) => reading,
-        None => read_patiently(memory, counter, os, mark, timescale),
+        None => read_patiently(memory, counter, os, process_high_water, timescale),
     }
 }
 
@@ -222,10 +222,10 @@ pub fn read(
 pub(crate) fn read_first_line(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
-    mark: &ProcessHighWater,
+    process_high_water: &ProcessHighWater,
 ) -> Option<i64> {
     let line = look_at_first_line(memory, counter, Timescale::Monotonic)?;
-    Some(mark.applied_to(line.ns, Timescale::Monotonic))
+    Some(process_high_water.applied_to(line.ns, Timescale::Monotonic))
 }
 
 /// A reading that [`look_at_first_line`] was not enough for.
@@ -235,7 +235,7 @@ fn read_patiently(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     os: &impl ReaderOs,
-    mark: &ProcessHighWater,
+    process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> PageReading {
     let mut patience = Patience::NEW;
@@ -243,7 +243,7 @@ fn read_patiently(
     while starts < MAX_STARTS {
         let word = memory.word();
         let limit = match look(memory, counter, word, timescale, &mut patience) {
-            LookResult::Line(line) => match by_line(line, os, mark, timescale) {
+            LookResult::Line(line) => match by_line(line, os, process_high_water, timescale) {
                 Some(reading) => return reading,
                 None => line,
             },
@@ -260,19 +260,19 @@ fn read_patiently(
         let os_ns = timescale.now_ns(os);
         // The second look, after the OS was asked: a line published meanwhile may be below that.
         if memory.is_still(word) {
-            return fallback(limit.applied_to(os_ns, timescale), mark, timescale);
+            return fallback(limit.applied_to(os_ns, timescale), process_high_water, timescale);
         }
         starts = starts.saturating_add(1);
     }
-    fallback(timescale.now_ns(os), mark, timescale)
+    fallback(timescale.now_ns(os), process_high_water, timescale)
 }
 
 /// Rule R8: raises the process's high-water mark to what the OS clock led to, and respects it.
 #[inline(always)]
-fn fallback(ns: i64, mark: &ProcessHighWater, timescale: Timescale) -> PageReading {
-    let ns = mark.applied_to(ns, timescale);
+fn fallback(ns: i64, process_high_water: &ProcessHighWater, timescale: Timescale) -> PageReading {
+    let ns = process_high_water.applied_to(ns, timescale);
     if timescale == Timescale::Monotonic {
-        mark.raise(ns);
+        process_high_water.raise(ns);
     }
     PageReading { ns, source: PageSource::Os }
 }
@@ -283,7 +283,7 @@ fn fallback(ns: i64, mark: &ProcessHighWater, timescale: Timescale) -> PageReadi
 fn by_line(
     line: LowerLimit,
     os: &impl ReaderOs,
-    mark: &ProcessHighWater,
+    process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> Option<PageReading> {
     let ns = match timescale {
@@ -296,7 +296,7 @@ fn by_line(
             line.ns.max(coarse_ns)
         }
     };
-    Some(PageReading { ns: mark.applied_to(ns, timescale), source: PageSource::Line })
+    Some(PageReading { ns: process_high_water.applied_to(ns, timescale), source: PageSource::Line })
 }
 
 /// The first published line, in its window. Nearly all readings need no more than this, and the

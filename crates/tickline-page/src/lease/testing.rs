@@ -223,8 +223,8 @@ impl Scene {
         Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: Some((unix_ns - 5, unix_ns + 5)) }
     }
 
-    pub(crate) fn read(&'static self, mark: &ProcessHighWater) -> PageReading {
-        read(self, &self, &self, mark, Timescale::Monotonic)
+    pub(crate) fn read(&'static self, process_high_water: &ProcessHighWater) -> PageReading {
+        read(self, &self, &self, process_high_water, Timescale::Monotonic)
     }
 
     /// A reading of a process of its own.

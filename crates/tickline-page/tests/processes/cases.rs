@@ -176,14 +176,20 @@ impl Case {
             Err(refusal) => return Output { refusal: number(refusal), high_water_ns, ..Output::default() },
         };
         let clocks = Clocks { case: self, memory: &memory, output: Cell::new(Output::default()) };
-        let mark = ProcessHighWater::new();
-        mark.raise(high_water_ns);
+        let process_high_water = ProcessHighWater::new();
+        process_high_water.raise(high_water_ns);
         let reading = match self.is_unix {
-            0 => attached.monotonic(&clocks, &clocks, &mark),
-            _ => attached.unix(&clocks, &clocks, &mark),
+            0 => attached.monotonic(&clocks, &clocks, &process_high_water),
+            _ => attached.unix(&clocks, &clocks, &process_high_water),
         };
         let (ns, source) = (reading.ns, i64::from(reading.source == PageSource::Os));
-        Output { shift_ns: attached.shift_ns(), ns, source, high_water_ns: mark.ns(), ..clocks.output.get() }
+        Output {
+            shift_ns: attached.shift_ns(),
+            ns,
+            source,
+            high_water_ns: process_high_water.ns(),
+            ..clocks.output.get()
+        }
     }
 }
 

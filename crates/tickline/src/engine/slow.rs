@@ -50,8 +50,8 @@ impl Engine {
 
     /// A function of its own, whose frame is gone before the slow path.
     #[inline(never)]
-    fn now_by_substitute(&self, scale: Timescale) -> Option<u64> {
-        self.substitute.as_ref().map(|substitute| substitute.now_ns(scale))
+    fn now_by_substitute(&self, timescale: Timescale) -> Option<u64> {
+        self.substitute.as_ref().map(|substitute| substitute.now_ns(timescale))
     }
 
     /// The monotonic time, by the first of these that there is: a substitute, the CPUs' lines, the
@@ -70,39 +70,39 @@ impl Engine {
     }
 
     /// A time with its bounds, where [`read_bounds`](Self::read_bounds) finds no line.
-    pub(crate) fn reading_slow(&self, scale: Timescale) -> Reading<u64> {
+    pub(crate) fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
         if let Some(substitute) = &self.substitute {
-            return substitute.reading(scale);
+            return substitute.reading(timescale);
         }
-        if let Some(reading) = self.reading_by_cpu(scale) {
+        if let Some(reading) = self.reading_by_cpu(timescale) {
             return reading;
         }
         let monotonic_ns = self.now_ordered_slow();
-        self.reading_after_slow_path(scale, monotonic_ns)
+        self.reading_after_slow_path(timescale, monotonic_ns)
     }
 
     #[inline(never)]
-    fn reading_by_cpu(&self, scale: Timescale) -> Option<Reading<u64>> {
-        self.bounds_by_cpu().map(|line| Reading::by_line(&line, scale))
+    fn reading_by_cpu(&self, timescale: Timescale) -> Option<Reading<u64>> {
+        self.bounds_by_cpu().map(|line| Reading::by_line(&line, timescale))
     }
 
     /// The slow path may have replaced the line, or recovered.
     #[inline(never)]
-    fn reading_after_slow_path(&self, scale: Timescale, monotonic_ns: u64) -> Reading<u64> {
+    fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         if let Some(line) = self.read_bounds().or_else(|| self.read_bounds_while_valid()) {
-            return Reading::by_line(&line, scale);
+            return Reading::by_line(&line, timescale);
         }
-        match self.reading_by_cpu(scale) {
+        match self.reading_by_cpu(timescale) {
             Some(reading) => reading,
-            None => self.reading_without_line(scale, monotonic_ns),
+            None => self.reading_without_line(timescale, monotonic_ns),
         }
     }
 
     /// By the OS clock, but for a monotonic time that was found before.
     #[inline(never)]
-    fn reading_without_line(&self, scale: Timescale, monotonic_ns: u64) -> Reading<u64> {
-        let os_ns = saturating_unsigned(scale.now_ns(&OsClock));
-        let ns = if scale == Timescale::Unix { os_ns } else { monotonic_ns };
+    fn reading_without_line(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
+        let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));
+        let ns = if timescale == Timescale::Unix { os_ns } else { monotonic_ns };
         Reading::beside_os(ns, [os_ns; 2], false)
     }
 

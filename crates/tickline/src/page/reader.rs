@@ -87,7 +87,7 @@ pub(crate) struct PageReader {
     token: AtomicU64,
     /// By how much its `CLOCK_MONOTONIC` is ahead of the page's, ns; or [`NO_PAGE`].
     shift_ns: AtomicI64,
-    high_water: ProcessHighWater,
+    process_high_water: ProcessHighWater,
     /// [`ENABLED`], [`ENDING`] or [`DISABLED`].
     switch: AtomicU8,
     /// Why the page is not used in any case.
@@ -194,13 +194,13 @@ impl PageReader {
             probes,
             token: AtomicU64::new(sys::token()),
             shift_ns: AtomicI64::new(shift_ns),
-            high_water: ProcessHighWater::new(),
+            process_high_water: ProcessHighWater::new(),
             switch: AtomicU8::new(ENABLED),
             refused,
             file,
         };
         // Rule R8: the process has had the OS clock so far.
-        reader.file.attached(shift_ns).begin(&reader.os, &reader.high_water);
+        reader.file.attached(shift_ns).begin(&reader.os, &reader.process_high_water);
         Ok(reader)
     }
 
@@ -216,7 +216,9 @@ impl PageReader {
         let Some(counter) = COUNTER.filter(|_| self.is_enabled()) else { return OsClock.realtime_ns() };
         match self.shift_ns() {
             None => OsClock.realtime_ns(),
-            Some(shift_ns) => self.file.attached(shift_ns).unix(&counter, &self.os, &self.high_water).ns,
+            Some(shift_ns) => {
+                self.file.attached(shift_ns).unix(&counter, &self.os, &self.process_high_water).ns
+            }
         }
     }
 
@@ -225,7 +227,7 @@ impl PageReader {
     fn by_page(&self) -> Option<PageReading> {
         let counter = COUNTER.filter(|_| self.is_enabled())?;
         let shift_ns = self.shift_ns()?;
-        let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.high_water);
+        let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.process_high_water);
         // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
         // switch has read the counter before the reading that `disable` makes, and is not above
         // that reading. No test sees a weaker one: Miri maps no file, which a page is, and on
@@ -233,7 +235,7 @@ impl PageReader {
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
         if self.switch.load(Ordering::Relaxed) != ENABLED {
-            self.high_water.raise(reading.ns.wrapping_sub(shift_ns));
+            self.process_high_water.raise(reading.ns.wrapping_sub(shift_ns));
         }
         Some(reading)
     }
@@ -250,8 +252,8 @@ impl PageReader {
     fn by_os(&self) -> i64 {
         // Without the page: another timescale than the high-water mark's.
         let Some(shift_ns) = self.shift_ns() else { return OsClock.monotonic_ns() };
-        let ns = OsClock.monotonic_ns().wrapping_sub(shift_ns).max(self.high_water.ns());
-        self.high_water.raise(ns);
+        let ns = OsClock.monotonic_ns().wrapping_sub(shift_ns).max(self.process_high_water.ns());
+        self.process_high_water.raise(ns);
         ns.wrapping_add(shift_ns)
     }
 
@@ -278,7 +280,7 @@ impl PageReader {
             Probes::Full => self.file.boot_context().ok().and_then(|context| {
                 let attached = self.file.page().attach(&context).ok()?;
                 // Rule R8, for a child: its parent may have had the OS clock on another thread.
-                attached.begin(&self.os, &self.high_water);
+                attached.begin(&self.os, &self.process_high_water);
                 Some(attached.shift_ns())
             }),
             Probes::Minimal => None,
@@ -299,16 +301,16 @@ impl PageReader {
 }
 
 impl Substitute for PageReader {
-    fn now_ns(&self, scale: Timescale) -> u64 {
-        saturating_unsigned(match scale {
+    fn now_ns(&self, timescale: Timescale) -> u64 {
+        saturating_unsigned(match timescale {
             Timescale::Monotonic => self.monotonic_ns(),
             Timescale::Unix => self.unix_ns(),
         })
     }
 
-    fn reading(&self, scale: Timescale) -> Reading<u64> {
-        let os_ns = || saturating_unsigned(scale.now_ns(&OsClock));
-        let (before_ns, ns) = (os_ns(), self.now_ns(scale));
+    fn reading(&self, timescale: Timescale) -> Reading<u64> {
+        let os_ns = || saturating_unsigned(timescale.now_ns(&OsClock));
+        let (before_ns, ns) = (os_ns(), self.now_ns(timescale));
         Reading::beside_os(ns, [before_ns, os_ns()], self.state() == State::Fast)
     }
 
@@ -376,13 +378,13 @@ mod tests {
         let reader = PageReader::open(&path, Probes::Full).unwrap();
         let os_ns = OsClock.monotonic_ns();
         // ORDERING: Relaxed for all: one thread.
-        assert!(reader.high_water.ns() < os_ns - reader.shift_ns.load(Ordering::Relaxed));
+        assert!(reader.process_high_water.ns() < os_ns - reader.shift_ns.load(Ordering::Relaxed));
         // As a child of a fork finds it. A reading by a line leaves the process's high-water mark
         // as it is.
         reader.token.store(0, Ordering::Relaxed);
         reader.monotonic_ns();
         // ORDERING: Relaxed: one thread.
-        let high_water_ns = reader.high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);
+        let high_water_ns = reader.process_high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(high_water_ns >= os_ns, "{high_water_ns} after {os_ns}, {:?}", publisher.phase());
     }

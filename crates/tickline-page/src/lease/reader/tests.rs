@@ -26,9 +26,13 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
     for (changes, source) in [(1, PageSource::Line), (59, PageSource::Line), (u32::MAX, PageSource::Os)] {
         assert_eq!(changed(changes, 0).source(), source, "{changes} words");
     }
-    let (scene, mark) = (changed(1, 0), ProcessHighWater::new());
-    mark.raise(scene.truth_ns() + 1_000_000);
-    assert_eq!(scene.read(&mark), PageReading { ns: mark.ns(), source: PageSource::Line }, "R8");
+    let (scene, process_high_water) = (changed(1, 0), ProcessHighWater::new());
+    process_high_water.raise(scene.truth_ns() + 1_000_000);
+    assert_eq!(
+        scene.read(&process_high_water),
+        PageReading { ns: process_high_water.ns(), source: PageSource::Line },
+        "R8"
+    );
     let scene = changed(1, 20_000_000);
     scene.has_coarse.set(true);
     assert_eq!(Some(scene.read_unix().ns), (&scene).coarse_realtime_ns(), "R9");
@@ -49,13 +53,13 @@ fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
 }
 
 /// What a reader gets from only the first line; nothing where that line is not enough.
-fn at_once(scene: &'static Scene, mark: &ProcessHighWater) -> Option<i64> {
-    read_first_line(scene.words(), &scene, mark)
+fn at_once(scene: &'static Scene, process_high_water: &ProcessHighWater) -> Option<i64> {
+    read_first_line(scene.words(), &scene, process_high_water)
 }
 
 #[test]
 fn rule_r2_each_line_counts_in_its_window() {
-    let (scene, mark) = (Scene::published_twice(), ProcessHighWater::new());
+    let (scene, process_high_water) = (Scene::published_twice(), ProcessHighWater::new());
     scene.raise_second(1_000);
     let [first, second] = *scene.lines() else { panic!("two lines") };
     assert_eq!(first.end_ticks, second.line.start_ticks);
@@ -67,12 +71,16 @@ fn rule_r2_each_line_counts_in_its_window() {
     ] {
         scene.counter_finds(ticks);
         let ns = line.line.at(ticks);
-        assert_eq!(scene.read(&mark), PageReading { ns, source: PageSource::Line }, "at {ticks}");
-        assert_eq!(at_once(scene, &mark), (line == first).then_some(ns), "at {ticks}");
+        assert_eq!(
+            scene.read(&process_high_water),
+            PageReading { ns, source: PageSource::Line },
+            "at {ticks}"
+        );
+        assert_eq!(at_once(scene, &process_high_water), (line == first).then_some(ns), "at {ticks}");
     }
     for before in [1, 1 << 63] {
         scene.counter_finds(first.line.start_ticks.wrapping_sub(before));
-        assert_eq!(at_once(scene, &mark), None, "{before} before");
+        assert_eq!(at_once(scene, &process_high_water), None, "{before} before");
     }
 }
 
@@ -204,23 +212,23 @@ fn rule_r7_each_first_publication_is_waited_for_by_itself() {
 
 #[test]
 fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
-    let (scene, mark) = (Scene::published(), ProcessHighWater::new());
+    let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
     // It has used the OS clock until now, which is above its bounds.
     scene.os_jumps(10_000);
     let os_ns = (&scene).monotonic_ns();
-    mark.raise(os_ns);
-    assert!(scene.read(&mark).ns >= os_ns);
+    process_high_water.raise(os_ns);
+    assert!(scene.read(&process_high_water).ns >= os_ns);
     assert!(scene.now() < os_ns, "the line alone is below");
     // Its own fallback.
-    let (mark, last) = (ProcessHighWater::new(), scene.last());
+    let (process_high_water, last) = (ProcessHighWater::new(), scene.last());
     scene.ticks.set(last.end_ticks);
-    let fallback = scene.read(&mark);
+    let fallback = scene.read(&process_high_water);
     assert_eq!(fallback.source, PageSource::Os);
     scene.ticks.set(last.end_ticks - 1_000);
-    assert_eq!(scene.read(&mark), PageReading { ns: fallback.ns, source: PageSource::Line });
-    assert_eq!(at_once(scene, &mark), Some(fallback.ns));
-    mark.raise(0);
-    assert_eq!(mark.ns(), fallback.ns, "it never falls");
+    assert_eq!(scene.read(&process_high_water), PageReading { ns: fallback.ns, source: PageSource::Line });
+    assert_eq!(at_once(scene, &process_high_water), Some(fallback.ns));
+    process_high_water.raise(0);
+    assert_eq!(process_high_water.ns(), fallback.ns, "it never falls");
 }
 
 #[test]
