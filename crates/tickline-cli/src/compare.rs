@@ -12,8 +12,8 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
-use crate::screen::{Screen, plain};
-use crate::words::{cell, unit};
+use crate::screen::Screen;
+use crate::words::{cell, plain, unit};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";

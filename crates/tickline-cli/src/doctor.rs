@@ -19,8 +19,8 @@ use crate::measure::signed_f64;
 use crate::openmetrics;
 use crate::output::{Destination, Outputs, to_stdout};
 use crate::progress::Progress;
-use crate::screen::plain;
 use crate::setup::Setup;
+use crate::words::plain;
 
 pub(crate) fn run(args: &Doctor) -> io::Result<Exit> {
     match diagnose(args) {

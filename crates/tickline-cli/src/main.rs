@@ -3,8 +3,6 @@
 //! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts
 //! (`machine`) -> a document (`document`) -> findings (`diagnose`) -> output (`output`): the same
 //! document as text, JSON or HTML.
-//!
-//! Two files that several of these use import none of the others: `exit`, `cpu_list`.
 
 #![deny(unsafe_code)]
 
@@ -102,7 +100,7 @@ fn refused(error: &clap::Error) -> ExitCode {
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
         // A failure here cannot be reported any more.
-        writeln!(io::stderr(), "tickline: {}", screen::plain(&error.to_string())).ok();
+        writeln!(io::stderr(), "tickline: {}", words::plain(&error.to_string())).ok();
         Exit::Error
     });
     ExitCode::from(exit as u8)

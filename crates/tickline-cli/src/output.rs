@@ -14,7 +14,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::args::Json;
-use crate::screen::plain_path;
+use crate::words::plain_path;
 
 /// Where a command's document goes besides the text on standard output, or in its place. It is
 /// opened before the measurement begins.

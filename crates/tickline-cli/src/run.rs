@@ -36,9 +36,9 @@ use tickline_page::program::{
 use crate::args;
 use crate::exit::Exit;
 use crate::machine;
-use crate::screen;
 use crate::serve;
 use crate::signal::is_ignored;
+use crate::words;
 
 use image::Image;
 use inject::{Payload, Start};
@@ -363,7 +363,7 @@ impl Reporter {
 
 /// A message, as a line. It contains names of files, which others may have chosen.
 fn message(text: &str) -> String {
-    format!("tickline: {}", screen::plain(text))
+    format!("tickline: {}", words::plain(text))
 }
 
 /// What the page lacks for now; `None` if it is served.

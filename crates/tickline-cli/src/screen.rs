@@ -1,7 +1,6 @@
 //! What a command shows: paragraphs and tables that fit the terminal, with colours.
 
 use std::io::{self, IsTerminal};
-use std::path::Path;
 
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use terminal_size::{Width, terminal_size_of};
 use textwrap::{Options, WordSeparator, WordSplitter, WrapAlgorithm};
 
-use crate::words::cell;
+use crate::words::{cell, plain};
 
 /// The widest line, columns. Wider paragraphs are hard to read.
 const MAX_COLUMNS: usize = 100;
@@ -121,24 +120,6 @@ pub(crate) fn bold(text: &str) -> String {
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const SLOW: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
-
-/// A text from elsewhere that is safe for a terminal: what steers it becomes a mark.
-pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|character| if is_steering(character) { '\u{fffd}' } else { character }).collect()
-}
-
-/// Whether a character steers the terminal, or turns the direction of a row (`Bidi_Control`,
-/// Unicode Standard Annex 9).
-fn is_steering(character: char) -> bool {
-    let turns =
-        ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
-    character.is_control() || turns.iter().any(|turns| turns.contains(&character))
-}
-
-/// The name of a file, likewise.
-pub(crate) fn plain_path(path: &Path) -> String {
-    plain(&path.to_string_lossy())
-}
 
 /// The width, columns: that of the variable COLUMNS, else that of the terminal. A serial console
 /// knows none.

@@ -23,7 +23,7 @@ use tickline_page::program::PAGE;
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
 use crate::output::{self, Outputs};
-use crate::screen::plain_path;
+use crate::words::plain_path;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     if args.json.target.is_some() && args.action != Some(ServeAction::Status) {

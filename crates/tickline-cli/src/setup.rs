@@ -107,8 +107,8 @@ impl Setup {
     }
 }
 
-/// An error of the library, with what the system said. Symptom: "the clock's thread could not be
-/// started", and nobody knew why.
+/// An error of the library, with what the system said: the library's own text does not say why a
+/// thread could not be started.
 pub(crate) fn with_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

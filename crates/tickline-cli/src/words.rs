@@ -1,9 +1,9 @@
-//! Values of the JSON in words, for the texts, the report and `compare`.
+//! Values of the JSON in words, for the texts, the report and `compare`; texts from elsewhere.
+
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-
-use crate::screen::plain;
 
 /// Units, by the ends of keys.
 const UNITS: [(&str, &str); 9] = [
@@ -113,4 +113,22 @@ pub(crate) fn time(ns: f64) -> String {
 /// A figure with one decimal, unless that is 0.
 fn short(figure: f64) -> String {
     format!("{figure:.1}").replace(".0", "")
+}
+
+/// A text from elsewhere that is safe for a terminal: what steers it becomes a mark.
+pub(crate) fn plain(text: &str) -> String {
+    text.chars().map(|character| if is_steering(character) { '\u{fffd}' } else { character }).collect()
+}
+
+/// Whether a character steers the terminal, or turns the direction of a row (`Bidi_Control`,
+/// Unicode Standard Annex 9).
+fn is_steering(character: char) -> bool {
+    let turns =
+        ['\u{61c}'..='\u{61c}', '\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
+    character.is_control() || turns.iter().any(|turns| turns.contains(&character))
+}
+
+/// The name of a file, likewise.
+pub(crate) fn plain_path(path: &Path) -> String {
+    plain(&path.to_string_lossy())
 }

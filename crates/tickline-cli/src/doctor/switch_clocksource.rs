@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{costs, warp};
-use crate::screen::plain;
+use crate::words::plain;
 
 /// Fixes the first slow or wrong finding that another clocksource can fix. Leaves notes alone.
 pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {

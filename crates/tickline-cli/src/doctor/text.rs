@@ -2,8 +2,8 @@
 
 use crate::diagnose::{Detail, Finding, Severity};
 use crate::document::{Document, machine_rows};
-use crate::screen::{BAD, SLOW, Screen, plain};
-use crate::words::code;
+use crate::screen::{BAD, SLOW, Screen};
+use crate::words::{code, plain};
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {

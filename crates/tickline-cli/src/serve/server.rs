@@ -12,9 +12,9 @@ use tickline::page::{LeasePhase, Publisher};
 use tickline::{Clock, PerCpu, State};
 
 use crate::exit::Exit;
-use crate::screen::{plain, plain_path};
 use crate::setup::with_cause;
 use crate::signal;
+use crate::words::{plain, plain_path};
 
 /// Serves the page until a signal comes, or while the page is not switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {

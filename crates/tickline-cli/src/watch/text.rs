@@ -3,8 +3,8 @@
 use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
 use crate::measure::watch::{CpuSummary, Ending, EventCounts, Sample, WatchSummary};
-use crate::screen::{Screen, plain};
-use crate::words::time;
+use crate::screen::Screen;
+use crate::words::{plain, time};
 
 /// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
 const CPUS_IN_LINE: usize = 4;
