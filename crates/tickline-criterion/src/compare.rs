@@ -145,7 +145,7 @@ impl fmt::Display for Comparison {
 ///
 /// criterion runs this as one benchmark, and gets the mean of B's pairs that count. Filters,
 /// warm-up and measurement time are criterion's. The result is printed below criterion's line,
-/// stored as `new/comparison.json` next to its files, and drawn on its page. Returns `None` if
+/// stored as `new/comparison.json` next to its files, and drawn in its report. Returns `None` if
 /// criterion measured nothing (`--list`, `--test`, a filter). If fewer than 50 couples count, it
 /// prints that, and returns `None`.
 ///

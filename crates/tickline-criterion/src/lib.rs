@@ -57,7 +57,7 @@
 //! ```
 //!
 //! - The crate prints p50, p90, p99, p99.9 and the slowest pair below criterion's line, and stores
-//!   them as `new/pairs.json`. criterion's page of the benchmark shows them as a plot.
+//!   them as `new/pairs.json`. criterion's report of the benchmark shows them as a plot.
 //! - The cost of a pair is subtracted. A quantile is interpolated within the counter's resolution,
 //!   so the median of equal times is right within a tenth of that resolution.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
@@ -125,7 +125,7 @@
 //!   of the two runs at a time. On Linux both are bound to one CPU.
 //! - A pair has enough iterations to last 2 us, the same number in both builds. So `pairs` above
 //!   shows means over these iterations.
-//! - `new/comparison.json` has the verdict, for CI. criterion's page of the benchmark has the plot.
+//! - `new/comparison.json` has the verdict, for CI. criterion's report of the benchmark has the plot.
 //! - Each process places memory and code anew, which can change the time. A difference below 0.5 %
 //!   never counts. If it is near 1 %, run the comparison again.
 //! - In a test, each CPU had a busy thread, and a run took 1 s. `--against` called 5 of 40

@@ -83,7 +83,7 @@ use crate::time::CounterTime;
 /// ```
 ///
 /// `new/pairs.json` next to criterion's files has the same numbers and the whole histogram.
-/// `report/pairs.svg` is a plot of it, which criterion's page of the benchmark shows at its end.
+/// `report/pairs.svg` is a plot of it, which criterion's report of the benchmark shows at its end.
 ///
 /// criterion gets the mean of the pairs that count, so its own lines and plots are about those
 /// pairs. Disturbed pairs are replaced by others, until there are twice as many pairs as criterion

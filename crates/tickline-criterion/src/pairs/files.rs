@@ -39,7 +39,7 @@ const VERSION: u32 = 1;
 pub(crate) struct Files<'a> {
     /// The name of JSON and plot, without their endings.
     pub(crate) stem: &'a str,
-    /// The heading on criterion's page.
+    /// The heading in criterion's report.
     pub(crate) heading: &'a str,
     pub(crate) json: Value,
     pub(crate) svg: Draw<'a>,
@@ -127,7 +127,7 @@ fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
 
 /// Prints the comparison with the baseline. Writes the JSON, in the baseline's folder as well if
 /// there is a baseline to save. Writes the plot, unless the program was called with `--noplot`.
-/// Shows the plot on criterion's page, if there is such a page.
+/// Shows the plot in criterion's report, if there is one.
 fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Baseline>) -> Result<(), String> {
     let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
@@ -153,21 +153,21 @@ fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Basel
     let svg = format!("{}.svg", files.stem);
     let plot = (files.svg)(name, then.as_ref()).map_err(|error| format!("the plot: {error}"))?;
     replace(&report.join(&svg), &plot)?;
-    let page = report.join("index.html");
-    let Ok(text) = fs::read_to_string(&page) else { return Ok(()) };
+    let index = report.join("index.html");
+    let Ok(text) = fs::read_to_string(&index) else { return Ok(()) };
     match link(&text, files.heading, &svg, files.stem) {
-        Some(text) => replace(&page, &text),
+        Some(text) => replace(&index, &text),
         None => Ok(()),
     }
 }
 
-/// The page with the plot at its end. `None` if it is there already, or the page has no end.
-fn link(page: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
-    if page.contains(svg) {
+/// The report with the plot at its end. `None` if it is there already, or the report has no end.
+fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
+    if report.contains(svg) {
         return None;
     }
-    let at = page.find("<div id=\"footer\">").or_else(|| page.rfind("</body>"))?;
-    let (before, after) = page.split_at(at);
+    let at = report.find("<div id=\"footer\">").or_else(|| report.rfind("</body>"))?;
+    let (before, after) = report.split_at(at);
     Some(format!(
         "{before}<div class=\"body\">\n        <h3>{heading}</h3>\n        <a href=\"{svg}\"><img src=\"{svg}\" \
          alt=\"{heading}\" style=\"width: 100%; max-width: 960px\"/></a>\n        <p><a \
@@ -216,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn the_plot_is_on_the_page_once_and_a_page_without_an_end_stays() {
-        let page = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
-        let linked = link(page, "Pairs", "pairs.svg", "pairs").expect("a link");
+    fn the_plot_is_in_the_report_once_and_a_report_without_an_end_stays() {
+        let report = "<html><body><p>x</p>\n    <div id=\"footer\"></div></body></html>";
+        let linked = link(report, "Pairs", "pairs.svg", "pairs").expect("a link");
         assert!(linked.find("pairs.svg").expect("the plot") < linked.find("footer").expect("the footer"));
         assert_eq!(link(&linked, "Pairs", "pairs.svg", "pairs"), None);
         assert_eq!(link("<p>", "Pairs", "pairs.svg", "pairs"), None);

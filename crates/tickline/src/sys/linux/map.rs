@@ -1,4 +1,4 @@
-//! Linux: a page of a device, mapped into this process.
+//! Linux: a mapping of a device in this process.
 
 use core::ffi::CStr;
 use core::ptr::{self, NonNull};
