@@ -82,7 +82,7 @@ impl OpenSpan {
             created_ns,
             closed_ns,
             busy_ns: busy_ns.min(closed_ns - created_ns),
-            enters: u64::from(self.enters),
+            enters: self.enters,
             unix_offset_ns: unix_offset_ns(),
         }
     }
@@ -124,7 +124,7 @@ pub struct SpanTimes {
     pub(crate) created_ns: u64,
     pub(crate) closed_ns: u64,
     pub(crate) busy_ns: u64,
-    enters: u64,
+    enters: u32,
     unix_offset_ns: i64,
 }
 
@@ -152,7 +152,7 @@ impl SpanTimes {
 
     /// How often it was entered, including re-entries; at most 4,294,967,295.
     pub const fn enters(&self) -> u64 {
-        self.enters
+        self.enters as u64
     }
 
     /// When it was created, in Unix time. The offset from monotonic time is the one at the span's
