@@ -83,7 +83,7 @@ fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
     /// A round that has lost the CPU takes many times as long as the fastest. A round at a lower
     /// frequency of the CPU takes less than twice as long.
     const SLOWER: f64 = 2.0;
-    /// A process that waits for a CPU keeps one for some ms, in which most rounds fit.
+    /// Once scheduled, a process keeps its CPU for some ms, so most rounds run undisturbed.
     const MIN_PERCENT: f64 = 90.0;
     let known: Vec<_> = costs.iter().filter_map(|row| row.cost_ns.zip(row.p90_ns)).collect();
     let all = known.len();

@@ -373,9 +373,9 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Drops what had ended before `since_ns`, and ends whose beginnings are gone, and beginnings
-    /// of requests whose ends are gone. Where nobody knows which requests are open, these are the
-    /// beginnings from before the last end that may be gone.
+    /// Drops three kinds of records: what ended before `since_ns`; ends without a beginning; and
+    /// beginnings of requests whose end is lost. If the open requests are unknown, the third kind
+    /// is every beginning without an end from before the last end that may be lost.
     fn drop_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
         let mut still_open = snapshot.open_requests.clone();
         let ends_gone_before_ns =

@@ -135,8 +135,9 @@ impl FileFacts {
     }
 }
 
-/// Whether user 65534 may stand for another here: not where all users are mapped to themselves
-/// (user_namespaces(7)). There a mount that maps its owners shows whom it likes as 65534.
+/// Whether user 65534 may stand for another here: not where all users are mapped to themselves, as
+/// in the first user namespace (user_namespaces(7)). An id-mapped mount can show any owner as 65534
+/// there, so the number proves nothing.
 fn is_in_user_namespace() -> bool {
     read(c"/proc/self/uid_map", &mut [0; 64]).is_ok_and(|map| !maps_all(map))
 }

@@ -13,8 +13,8 @@
 //! | 3 `Published` | a line, or two | the line |
 //! | 4 `Doubted` | a line, or two | the larger of line and OS clock |
 //!
-//! `Off` with two slots is for the writers that come, too (`switch_off` in `host/file/locked_file.rs`):
-//! none opens the page until the word has one. Phases 5 to 7 mean `Off`. Memory of all zeros is a
+//! `Off` with two slots also binds later writers (`switch_off` in `host/file/locked_file.rs`): none
+//! opens the page until the word has one slot. Phases 5 to 7 mean `Off`. Memory of all zeros is a
 //! page that is off. The bank is that of the writer; readers disregard it.
 //!
 //! No word comes twice: each store raises the generation, even one that switches the page off. If
@@ -149,7 +149,7 @@ impl LeaseWord {
         (self.0 >> BANK_SHIFT).to_le_bytes()[0] & 1
     }
 
-    /// Whether the page is off for the writers that come, too: `Off` with two slots.
+    /// Whether the page is off for later writers, too: `Off` with two slots.
     pub(crate) fn stays_off(self) -> bool {
         self.phase() == LeasePhase::Off && self.second().is_some()
     }

@@ -21,7 +21,7 @@ use super::{
 pub struct WriterConfig {
     /// The length of a lease, ns.
     pub lease_ns: u64,
-    /// M: a successor is published no later than this before the end of the line before, ns.
+    /// M, ns: how long before the last line ends its successor must be published.
     pub margin_ns: u64,
     /// W: the longest first publication, ns. Readers wait for it.
     pub wait_ns: u64,
@@ -103,8 +103,8 @@ pub enum WriterAction {
     PublishedFirst,
     /// A first publication took too long, and came to nothing.
     GaveUp,
-    /// A line was published too late, is far from the OS clock or will be, or was to be closed in
-    /// doubt. Readers ask the OS clock too.
+    /// Readers now ask the OS clock too, because a line came too late, is or will be far from the OS
+    /// clock, or was to be closed in doubt.
     Doubted,
     /// The leases have run out, or the counter was reset: there is no line.
     Ended,

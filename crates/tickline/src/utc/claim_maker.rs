@@ -142,9 +142,8 @@ impl Measurement {
         if id != self.id {
             return overlaps(&self.last, self.last.utc_ns);
         }
-        // The source's interval has grown since then, whichever way it has drifted. Since the first
-        // claim it may have grown by more than a step. And since the last one alone, small
-        // differences from one claim to the next would add up.
+        // Compare with both. The first claim alone would miss a small step, because the interval
+        // has grown since. The last claim alone would let small differences add up.
         [self.first, self.last].iter().all(|before| {
             let [earliest_ns, latest_ns] = before.utc_ns;
             let least_ns = latest_ns.saturating_sub(self.tolerance_ns);
