@@ -68,12 +68,12 @@ struct tickline_reading {
     int source;
 };
 
-/* How often a reading starts again; how often it looks at first publications, while the counter
- * stands still and at all; after how many looks it pauses first; from where on Unix time may have
+/* How often a reading starts again; how many attempts may find first publications, while the counter
+ * stands still and at all; after how many attempts it pauses first; from where on Unix time may have
  * been set back, ns. As in the Rust reader. */
 #define TICKLINE_MAX_STARTS 64
-#define TICKLINE_MAX_STILL_LOOKS 20000
-#define TICKLINE_MAX_LOOKS 131072
+#define TICKLINE_MAX_STILL_ATTEMPTS 20000
+#define TICKLINE_MAX_ATTEMPTS 131072
 #define TICKLINE_FIRST_PAUSE 64
 #define TICKLINE_FAR_NS 50000000
 
@@ -203,34 +203,40 @@ static inline int64_t tickline_ask(const struct tickline_os *os, int64_t shift_n
     return tickline_add(os->monotonic_ns(os->context), tickline_signed(0 - (uint64_t)shift_ns));
 }
 
-enum tickline_look_result { TICKLINE_LOOK_LINE, TICKLINE_LOOK_ASK, TICKLINE_LOOK_WAIT, TICKLINE_LOOK_CHANGED };
+enum tickline_attempt_result {
+    TICKLINE_ATTEMPT_LINE,
+    TICKLINE_ATTEMPT_ASK,
+    TICKLINE_ATTEMPT_WAIT,
+    TICKLINE_ATTEMPT_CHANGED
+};
 
-/* The first publication that is waited for, the first and the last look at it, looks at one tick, all looks. */
-struct tickline_patience {
+/* The first publication that is waited for, the first and the last attempt that found it, attempts at
+ * one tick, all attempts. */
+struct tickline_wait {
     uint64_t word, since, last;
-    unsigned still_looks, looks;
+    unsigned still_attempts, attempts;
 };
 
 /* R7 */
-static inline int tickline_lasts(struct tickline_patience *patience, uint64_t word, uint64_t ticks,
-                                 uint64_t deadline, uint64_t longest) {
-    if (word != patience->word) {
-        patience->word = word;
-        patience->since = ticks;
-        patience->still_looks = 0;
-    } else if (ticks != patience->last) {
-        patience->still_looks = 0;
+static inline int tickline_lasts(struct tickline_wait *wait, uint64_t word, uint64_t ticks, uint64_t deadline,
+                                 uint64_t longest) {
+    if (word != wait->word) {
+        wait->word = word;
+        wait->since = ticks;
+        wait->still_attempts = 0;
+    } else if (ticks != wait->last) {
+        wait->still_attempts = 0;
     }
-    patience->last = ticks;
-    patience->still_looks++;
-    patience->looks++;
-    return deadline - ticks - 1 < longest && ticks - patience->since <= longest &&
-           patience->still_looks < TICKLINE_MAX_STILL_LOOKS && patience->looks < TICKLINE_MAX_LOOKS;
+    wait->last = ticks;
+    wait->still_attempts++;
+    wait->attempts++;
+    return deadline - ticks - 1 < longest && ticks - wait->since <= longest &&
+           wait->still_attempts < TICKLINE_MAX_STILL_ATTEMPTS && wait->attempts < TICKLINE_MAX_ATTEMPTS;
 }
 
-static inline void tickline_rest(const struct tickline_patience *patience, const struct tickline_os *os) {
-    unsigned looks = patience->looks;
-    if (looks >= TICKLINE_FIRST_PAUSE && (looks & (looks - 1)) == 0) {
+static inline void tickline_rest(const struct tickline_wait *wait, const struct tickline_os *os) {
+    unsigned attempts = wait->attempts;
+    if (attempts >= TICKLINE_FIRST_PAUSE && (attempts & (attempts - 1)) == 0) {
         if (os->pause) os->pause(os->context);
         return;
     }
@@ -242,21 +248,21 @@ static inline void tickline_rest(const struct tickline_patience *patience, const
 }
 
 /* The line in `slot` at a tick of its window. */
-static inline enum tickline_look_result tickline_look_at_line(const void *page, uint64_t word,
-                                                              const struct tickline_window *line, unsigned slot,
-                                                              uint64_t ticks, int is_unix,
-                                                              struct tickline_limit *limit) {
+static inline enum tickline_attempt_result tickline_try_line(const void *page, uint64_t word,
+                                                             const struct tickline_window *line, unsigned slot,
+                                                             uint64_t ticks, int is_unix,
+                                                             struct tickline_limit *limit) {
     *limit = tickline_limit(page, slot, tickline_at(line, ticks), INT64_MAX, is_unix);
-    if (!tickline_is_still(page, word)) return TICKLINE_LOOK_CHANGED;
+    if (!tickline_is_still(page, word)) return TICKLINE_ATTEMPT_CHANGED;
     /* R5; or the line leaves Unix time to the OS. */
-    if ((word & 7) == TICKLINE_DOUBTED || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_LOOK_ASK;
-    return TICKLINE_LOOK_LINE;
+    if ((word & 7) == TICKLINE_DOUBTED || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_ATTEMPT_ASK;
+    return TICKLINE_ATTEMPT_LINE;
 }
 
 /* A word that names lines: rules R2 to R5. */
-static inline enum tickline_look_result tickline_look_at_lines(const void *page, const struct tickline_os *os,
-                                                               uint64_t word, int is_unix,
-                                                               struct tickline_limit *limit) {
+static inline enum tickline_attempt_result tickline_try_lines(const void *page, const struct tickline_os *os,
+                                                              uint64_t word, int is_unix,
+                                                              struct tickline_limit *limit) {
     unsigned first = (unsigned)(word >> 3 & 7), last = word >> 9 & 1 ? (unsigned)(word >> 6 & 7) : first;
     struct tickline_window line = tickline_window(page, first), second = tickline_window(page, last);
     unsigned slot = first;
@@ -265,22 +271,22 @@ static inline enum tickline_look_result tickline_look_at_lines(const void *page,
         int64_t lead = tickline_signed_field(page, first, TICKLINE_LEAD);
         int64_t other = tickline_signed_field(page, last, TICKLINE_LEAD);
         *limit = tickline_limit(page, last, tickline_at(&second, second.end), lead > other ? lead : other, is_unix);
-        return TICKLINE_LOOK_ASK;
+        return TICKLINE_ATTEMPT_ASK;
     }
     if (!tickline_is_before(ticks, line.end)) { /* R2, R3 */
         line = second;
         slot = last;
         if (!tickline_is_before(ticks, second.end)) {
             *limit = tickline_limit(page, last, tickline_at(&second, second.end), INT64_MAX, is_unix);
-            return TICKLINE_LOOK_ASK;
+            return TICKLINE_ATTEMPT_ASK;
         }
     }
-    return tickline_look_at_line(page, word, &line, slot, ticks, is_unix, limit);
+    return tickline_try_line(page, word, &line, slot, ticks, is_unix, limit);
 }
 
 /* The first published line, in its window: 0 if there is none. Nearly all readings need no more. */
-static inline int tickline_look_at_first_line(const void *page, const struct tickline_os *os, int is_unix,
-                                              struct tickline_limit *limit) {
+static inline int tickline_try_first_line(const void *page, const struct tickline_os *os, int is_unix,
+                                          struct tickline_limit *limit) {
     uint64_t word = tickline_first_look(page), ticks;
     unsigned slot = (unsigned)(word >> 3 & 7);
     struct tickline_window line;
@@ -289,15 +295,15 @@ static inline int tickline_look_at_first_line(const void *page, const struct tic
     ticks = os->counter(os->context);
     /* One comparison for both ends. */
     if (ticks - line.start >= line.end - line.start) return 0;
-    return tickline_look_at_line(page, word, &line, slot, ticks, is_unix, limit) == TICKLINE_LOOK_LINE;
+    return tickline_try_line(page, word, &line, slot, ticks, is_unix, limit) == TICKLINE_ATTEMPT_LINE;
 }
 
-static inline enum tickline_look_result tickline_look(const void *page, const struct tickline_os *os, uint64_t word,
-                                                      int is_unix, struct tickline_patience *patience,
-                                                      struct tickline_limit *limit) {
+static inline enum tickline_attempt_result tickline_attempt(const void *page, const struct tickline_os *os,
+                                                            uint64_t word, int is_unix, struct tickline_wait *wait,
+                                                            struct tickline_limit *limit) {
     unsigned phase = (unsigned)(word & 7), first = (unsigned)(word >> 3 & 7);
     if (phase == TICKLINE_PUBLISHED || phase == TICKLINE_DOUBTED)
-        return tickline_look_at_lines(page, os, word, is_unix, limit);
+        return tickline_try_lines(page, os, word, is_unix, limit);
     limit->ns = INT64_MIN;
     limit->lead = 0;
     if (phase == TICKLINE_NO_LINE || phase == TICKLINE_FIRST_PUBLICATION) {
@@ -307,11 +313,11 @@ static inline enum tickline_look_result tickline_look(const void *page, const st
                                 tickline_signed_field(page, first, TICKLINE_LEAD), is_unix);
         if (phase == TICKLINE_FIRST_PUBLICATION) {
             uint64_t ticks = os->counter(os->context);
-            if (!tickline_is_still(page, word)) return TICKLINE_LOOK_CHANGED;
-            if (tickline_lasts(patience, word, ticks, deadline, longest)) return TICKLINE_LOOK_WAIT;
+            if (!tickline_is_still(page, word)) return TICKLINE_ATTEMPT_CHANGED;
+            if (tickline_lasts(wait, word, ticks, deadline, longest)) return TICKLINE_ATTEMPT_WAIT;
         }
     }
-    return TICKLINE_LOOK_ASK; /* off, too */
+    return TICKLINE_ATTEMPT_ASK; /* off, too */
 }
 
 /* What a line says, not below the process's high-water mark (R8); Unix time not below the kernel's last
@@ -336,29 +342,29 @@ static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *hig
     return reading;
 }
 
-/* A reading that tickline_look_at_first_line was not enough for. */
-static inline struct tickline_reading tickline_read_patiently(const void *page, int64_t shift_ns,
-                                                              const struct tickline_os *os, int64_t *high_water_ns,
-                                                              int is_unix) {
-    struct tickline_patience patience = {0, 0, 0, 0, 0};
+/* A reading that tickline_try_first_line was not enough for. */
+static inline struct tickline_reading tickline_read_slow(const void *page, int64_t shift_ns,
+                                                         const struct tickline_os *os, int64_t *high_water_ns,
+                                                         int is_unix) {
+    struct tickline_wait wait = {0, 0, 0, 0, 0};
     unsigned starts = 1;
     while (starts < TICKLINE_MAX_STARTS) {
         struct tickline_limit limit;
         uint64_t word = tickline_first_look(page);
         int64_t os_ns;
-        switch (tickline_look(page, os, word, is_unix, &patience, &limit)) {
-        case TICKLINE_LOOK_WAIT:
-            tickline_rest(&patience, os);
+        switch (tickline_attempt(page, os, word, is_unix, &wait, &limit)) {
+        case TICKLINE_ATTEMPT_WAIT:
+            tickline_rest(&wait, os);
             continue;
-        case TICKLINE_LOOK_CHANGED:
+        case TICKLINE_ATTEMPT_CHANGED:
             starts++;
             continue;
-        case TICKLINE_LOOK_LINE: {
+        case TICKLINE_ATTEMPT_LINE: {
             struct tickline_reading reading;
             if (tickline_by_line(limit.ns, os, high_water_ns, is_unix, &reading)) return reading;
             break;
         }
-        case TICKLINE_LOOK_ASK:
+        case TICKLINE_ATTEMPT_ASK:
             break;
         }
         os_ns = tickline_ask(os, shift_ns, is_unix);
@@ -374,10 +380,10 @@ static inline struct tickline_reading tickline_read(const void *page, int64_t sh
                                                     int64_t *high_water_ns, int is_unix) {
     struct tickline_limit limit;
     struct tickline_reading reading;
-    if (tickline_look_at_first_line(page, os, is_unix, &limit) &&
+    if (tickline_try_first_line(page, os, is_unix, &limit) &&
         tickline_by_line(limit.ns, os, high_water_ns, is_unix, &reading))
         return reading;
-    return tickline_read_patiently(page, shift_ns, os, high_water_ns, is_unix);
+    return tickline_read_slow(page, shift_ns, os, high_water_ns, is_unix);
 }
 
 /* Whether a page, of a trusted file, counts for this process. `page` is 4096 bytes at a multiple of

@@ -20,7 +20,8 @@
 //! | deadline, D | the tick at which nobody waits for a first publication any more | none |
 //! | lead | the most by which a line may be above the OS clock | none: a line is between its bounds |
 //! | bounds | the two lines between which the OS clock must be ([`Estimate`]) | bounds |
-//! | look | a load of the word; a reading has two (R1) | second look (rule 1) |
+//! | look | a load of the word; an attempt has two (R1) | second look (rule 1) |
+//! | attempt | a reading is one, or more if the word changes or a first publication lasts (R1, R7) | attempt of the slow path |
 //! | doubt, end | to store `Doubted`; to store `NoLine` (W3, W4) | retire |
 //!
 //! ```text

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! This code does not allocate, panic or lock, and calls only its arguments. A reading ends for
-//! any contents of the page: after [`MAX_LOOKS`] at first publications, and after [`MAX_STARTS`]
+//! any contents of the page: after [`MAX_ATTEMPTS`] at first publications, and after [`MAX_STARTS`]
 //! words.
 //!
 //! What this module does not do: decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
@@ -26,17 +26,17 @@ use crate::primitive::{AtomicI64, Ordering};
 /// clock.
 const MAX_STARTS: u32 = if cfg!(loom) { 4 } else { 64 };
 
-/// How often a reader looks at first publications while the counter stands still. A look takes 10
-/// to 60 ns.
-const MAX_STILL_LOOKS: u32 = if cfg!(loom) { 2 } else { 20_000 };
+/// After this many attempts in a row that found one tick, the counter counts as one that stands
+/// still. An attempt takes 10 to 60 ns.
+const MAX_STILL_ATTEMPTS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 
-/// How often a reader looks at first publications at all, in case they last for longer than any
-/// writer makes them. The shortest look takes 10 ns, so that 1 ms, the longest first publication,
-/// ends first.
-const MAX_LOOKS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
+/// After this many attempts that found first publications, a reader gives up: they last for longer
+/// than any writer makes them. The shortest attempt takes 10 ns, so that 1 ms, the longest first
+/// publication, ends first.
+const MAX_ATTEMPTS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
 
-/// After this many looks, and each time that their number has doubled, a reader lets others run. So
-/// it yields at most 11 times. A yield can take as long as others use the CPU.
+/// After this many attempts, and each time that their number has doubled, a reader lets others run.
+/// So it yields at most 11 times. A yield can take as long as others use the CPU.
 const FIRST_PAUSE: u32 = 64;
 
 /// If a Unix reading is above the kernel's coarse Unix time by more than this, ns, it asks the OS.
@@ -139,13 +139,13 @@ impl ProcessHighWater {
     }
 }
 
-/// What one look found.
-enum LookResult {
+/// What one attempt found.
+enum Attempt {
     /// A line: its value, while the word was the same.
     Line(LowerLimit),
     /// Ask the OS: the reading is not below this.
     Ask(LowerLimit),
-    /// A first publication: look again.
+    /// A first publication: try again.
     Wait,
     /// The word has changed: start again.
     Changed,
@@ -153,43 +153,43 @@ enum LookResult {
 
 /// How long the reader has been waiting. Unlike a reader that could help the writer (`Wait` in
 /// `tickline-core`), this one then gives up.
-struct Patience {
+struct Wait {
     /// The first publication that it waits for; off before the first.
     word: LeaseWord,
-    /// The first and the last look at it.
+    /// The ticks at which the first and the last attempt found it.
     since_ticks: u64,
     last_ticks: u64,
-    /// Looks in a row at one tick, and all looks.
-    still_looks: u32,
-    looks: u32,
+    /// Attempts in a row at one tick, and all attempts.
+    still_attempts: u32,
+    attempts: u32,
 }
 
-impl Patience {
+impl Wait {
     const NEW: Self =
-        Self { word: LeaseWord::from_bits(0), since_ticks: 0, last_ticks: 0, still_looks: 0, looks: 0 };
+        Self { word: LeaseWord::from_bits(0), since_ticks: 0, last_ticks: 0, still_attempts: 0, attempts: 0 };
 
     /// Whether the first publication of `word` is waited for at `ticks` (rule R7).
     #[inline(always)]
     fn lasts(&mut self, word: LeaseWord, ticks: u64, high_water: &HighWater) -> bool {
         if word != self.word {
-            (self.word, self.since_ticks, self.still_looks) = (word, ticks, 0);
+            (self.word, self.since_ticks, self.still_attempts) = (word, ticks, 0);
         } else if ticks != self.last_ticks {
-            self.still_looks = 0;
+            self.still_attempts = 0;
         }
         self.last_ticks = ticks;
-        self.still_looks = self.still_looks.saturating_add(1);
-        self.looks = self.looks.saturating_add(1);
+        self.still_attempts = self.still_attempts.saturating_add(1);
+        self.attempts = self.attempts.saturating_add(1);
         // Before the deadline, and not further than the longest first publication: two-sided.
         high_water.deadline_ticks.wrapping_sub(ticks).wrapping_sub(1) < high_water.wait_ticks
             && ticks.wrapping_sub(self.since_ticks) <= high_water.wait_ticks
-            && self.still_looks < MAX_STILL_LOOKS
-            && self.looks < MAX_LOOKS
+            && self.still_attempts < MAX_STILL_ATTEMPTS
+            && self.attempts < MAX_ATTEMPTS
     }
 
-    /// Between two looks.
+    /// Between two attempts.
     #[inline(always)]
     fn rest(&self, os: &impl ReaderOs) {
-        if cfg!(loom) || (self.looks >= FIRST_PAUSE && self.looks.is_power_of_two()) {
+        if cfg!(loom) || (self.attempts >= FIRST_PAUSE && self.attempts.is_power_of_two()) {
             os.pause();
         } else {
             core::hint::spin_loop();
@@ -209,10 +209,10 @@ pub fn read(
     process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> PageReading {
-    let line = look_at_first_line(memory, counter, timescale);
+    let line = try_first_line(memory, counter, timescale);
     match line.and_then(|line| by_line(line, os, process_high_water, timescale)) {
         Some(reading) => reading,
-        None => read_patiently(memory, counter, os, process_high_water, timescale),
+        None => read_slow(memory, counter, os, process_high_water, timescale),
     }
 }
 
@@ -224,35 +224,35 @@ pub(crate) fn read_first_line(
     counter: &impl Counter,
     process_high_water: &ProcessHighWater,
 ) -> Option<i64> {
-    let line = look_at_first_line(memory, counter, Timescale::Monotonic)?;
+    let line = try_first_line(memory, counter, Timescale::Monotonic)?;
     Some(process_high_water.applied_to(line.ns, Timescale::Monotonic))
 }
 
-/// A reading that [`look_at_first_line`] was not enough for.
+/// A reading that [`try_first_line`] was not enough for.
 #[cold]
 #[inline(never)]
-fn read_patiently(
+fn read_slow(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     os: &impl ReaderOs,
     process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> PageReading {
-    let mut patience = Patience::NEW;
+    let mut wait = Wait::NEW;
     let mut starts = 1_u32;
     while starts < MAX_STARTS {
         let word = memory.word();
-        let limit = match look(memory, counter, word, timescale, &mut patience) {
-            LookResult::Line(line) => match by_line(line, os, process_high_water, timescale) {
+        let limit = match attempt(memory, counter, word, timescale, &mut wait) {
+            Attempt::Line(line) => match by_line(line, os, process_high_water, timescale) {
                 Some(reading) => return reading,
                 None => line,
             },
-            LookResult::Ask(limit) => limit,
-            LookResult::Wait => {
-                patience.rest(os);
+            Attempt::Ask(limit) => limit,
+            Attempt::Wait => {
+                wait.rest(os);
                 continue;
             }
-            LookResult::Changed => {
+            Attempt::Changed => {
                 starts = starts.saturating_add(1);
                 continue;
             }
@@ -302,7 +302,7 @@ fn by_line(
 /// The first published line, in its window. Nearly all readings need no more than this, and the
 /// rest would fill the registers.
 #[inline(always)]
-fn look_at_first_line(
+fn try_first_line(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     timescale: Timescale,
@@ -319,82 +319,82 @@ fn look_at_first_line(
     if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {
         return None;
     }
-    match look_at_line(memory, word, (&line, slot), ticks, timescale) {
-        LookResult::Line(line) => Some(line),
-        LookResult::Ask(_) | LookResult::Wait | LookResult::Changed => None,
+    match try_line(memory, word, (&line, slot), ticks, timescale) {
+        Attempt::Line(line) => Some(line),
+        Attempt::Ask(_) | Attempt::Wait | Attempt::Changed => None,
     }
 }
 
-/// One look: the word, what it names, and the counter if the word allows it.
+/// One attempt: the word, what it names, and the counter if the word allows it.
 #[inline(always)]
-fn look(
+fn attempt(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     word: LeaseWord,
     timescale: Timescale,
-    patience: &mut Patience,
-) -> LookResult {
+    wait: &mut Wait,
+) -> Attempt {
     match word.phase() {
-        LeasePhase::Off => LookResult::Ask(LowerLimit::NONE),
-        LeasePhase::NoLine => LookResult::Ask(HighWater::load(memory, word.first()).limit(timescale)),
+        LeasePhase::Off => Attempt::Ask(LowerLimit::NONE),
+        LeasePhase::NoLine => Attempt::Ask(HighWater::load(memory, word.first()).limit(timescale)),
         LeasePhase::FirstPublication => {
             let high_water = HighWater::load(memory, word.first());
             let ticks = counter.now_ordered();
             if !memory.is_still(word) {
-                LookResult::Changed
-            } else if patience.lasts(word, ticks, &high_water) {
-                LookResult::Wait
+                Attempt::Changed
+            } else if wait.lasts(word, ticks, &high_water) {
+                Attempt::Wait
             } else {
-                LookResult::Ask(high_water.limit(timescale))
+                Attempt::Ask(high_water.limit(timescale))
             }
         }
-        LeasePhase::Published | LeasePhase::Doubted => look_at_lines(memory, counter, word, timescale),
+        LeasePhase::Published | LeasePhase::Doubted => try_lines(memory, counter, word, timescale),
     }
 }
 
 /// Rules R2 to R5.
 #[inline(always)]
-fn look_at_lines(
+fn try_lines(
     memory: &impl LeaseMemory,
     counter: &impl Counter,
     word: LeaseWord,
     timescale: Timescale,
-) -> LookResult {
+) -> Attempt {
     let (first_slot, last_slot) = (word.first(), word.second().unwrap_or(word.first()));
     let (first, last) = (Window::load(memory, first_slot), Window::load(memory, last_slot));
     let ticks = counter.now_ordered();
     let (line, slot) = if is_before(ticks, first.line.start_ticks) {
         // R4: the counter was reset.
         let lead_ns = LeaseLine::load_lead(memory, first_slot).max(LeaseLine::load_lead(memory, last_slot));
-        return LookResult::Ask(limit(timescale, memory, last_slot, last.end_ns(), lead_ns));
+        return Attempt::Ask(limit(timescale, memory, last_slot, last.end_ns(), lead_ns));
     } else if is_before(ticks, first.end_ticks) {
         (first.line, first_slot)
     } else if is_before(ticks, last.end_ticks) {
         (last.line, last_slot)
     } else {
         // R3: the leases have run out.
-        return LookResult::Ask(limit(timescale, memory, last_slot, last.end_ns(), i64::MAX));
+        return Attempt::Ask(limit(timescale, memory, last_slot, last.end_ns(), i64::MAX));
     };
-    look_at_line(memory, word, (&line, slot), ticks, timescale)
+    try_line(memory, word, (&line, slot), ticks, timescale)
 }
 
 /// The line in `slot` at a tick of its window.
 #[inline(always)]
-fn look_at_line(
+fn try_line(
     memory: &impl LeaseMemory,
     word: LeaseWord,
     (line, slot): (&Line, SlotNumber),
     ticks: u64,
     timescale: Timescale,
-) -> LookResult {
+) -> Attempt {
     let limit = limit(timescale, memory, slot, line.at(ticks), i64::MAX);
     if !memory.is_still(word) {
-        LookResult::Changed
+        Attempt::Changed
     } else if word.phase() == LeasePhase::Doubted || (timescale == Timescale::Unix && limit.is_none()) {
         // R5; or the line leaves Unix time to the OS.
-        LookResult::Ask(limit)
+        Attempt::Ask(limit)
     } else {
-        LookResult::Line(limit)
+        Attempt::Line(limit)
     }
 }
 

@@ -160,7 +160,7 @@ fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> HighWater {
 /// A first publication whose writer was stopped: readers wait for at most W, by whichever limit is
 /// first.
 #[test]
-#[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
+#[cfg_attr(miri, ignore = "a hundred thousand attempts, without unsafe code")]
 fn rule_r7_nobody_waits_long_for_a_first_publication() {
     let waited = |scene: &'static Scene, deadline_in_ticks, wait_ticks| {
         let high_water = begin(scene, deadline_in_ticks, wait_ticks);
@@ -180,19 +180,19 @@ fn rule_r7_nobody_waits_long_for_a_first_publication() {
     let scene = Scene::off();
     scene.counter_finds(1 << 40);
     waited(scene, MS, 1_000_000);
-    assert_eq!(scene.counter_reads.get(), MAX_STILL_LOOKS, "the counter stands still");
+    assert_eq!(scene.counter_reads.get(), MAX_STILL_ATTEMPTS, "the counter stands still");
     assert!(scene.pauses.get() <= 9, "{}", scene.pauses.get());
     // A first publication of any length, which no writer makes, on a busy CPU.
     let scene = Scene::off();
     waited(scene, 1 << 60, 1 << 62);
-    assert_eq!((scene.counter_reads.get(), scene.pauses.get()), (MAX_LOOKS, 11));
+    assert_eq!((scene.counter_reads.get(), scene.pauses.get()), (MAX_ATTEMPTS, 11));
 }
 
 /// A counterexample to one time limit for all first publications. A reader had waited for a first
 /// publication that came to nothing. In the next one the reader gave up at once, and the OS clock
 /// was above the line that followed.
 #[test]
-#[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
+#[cfg_attr(miri, ignore = "a hundred thousand attempts, without unsafe code")]
 fn rule_r7_each_first_publication_is_waited_for_by_itself() {
     let scene = Scene::off();
     begin(scene, 1_000_000, 1_000_000);

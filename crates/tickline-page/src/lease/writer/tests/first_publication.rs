@@ -90,7 +90,7 @@ fn rule_w5_a_first_line_is_above_all_that_was_returned_before_it() {
 /// Symptom: readers on a CPU whose counter is a microsecond behind took a first line for a reset,
 /// and returned OS clock plus lead.
 #[test]
-#[cfg_attr(miri, ignore = "a hundred thousand looks, without unsafe code")]
+#[cfg_attr(miri, ignore = "a hundred thousand attempts, without unsafe code")]
 fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
     let scene = Scene::published();
     let now_ns = scene.now();
