@@ -23,7 +23,7 @@ pub struct LockedState {
     pub facts: Facts,
     /// Whether somebody has judged since a forked child took the lock over. A child that was forked
     /// while nobody had the lock goes on with its parent's judgement.
-    is_judged: bool,
+    is_judged_here: bool,
 }
 
 impl LockedState {
@@ -34,12 +34,12 @@ impl LockedState {
             resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
             driven_by: DrivenBy::Readers,
         };
-        Self { control: Control::new(config), facts: Facts::UNKNOWN, is_judged: false }
+        Self { control: Control::new(config), facts: Facts::UNKNOWN, is_judged_here: false }
     }
 
     /// Has the gates judged before the next iteration.
-    fn forget_judgement(&mut self) {
-        (self.facts, self.is_judged) = (Facts::UNKNOWN, false);
+    fn discard_facts(&mut self) {
+        (self.facts, self.is_judged_here) = (Facts::UNKNOWN, false);
     }
 }
 
@@ -95,17 +95,17 @@ impl<S> DrivenClock<S> {
     pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, LockedState>> {
         // SAFETY: the platform promises that the token is by the contract. So does whoever takes
         // this lock otherwise.
-        unsafe { self.locked.try_lock(platform.lock_token(), LockedState::forget_judgement) }
+        unsafe { self.locked.try_lock(platform.lock_token(), LockedState::discard_facts) }
     }
 
     /// The lock, with the gates judged and a control loop that may iterate, and the lines for which
     /// they were judged. `None` if another thread has the lock, or a gate is closed.
     pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, LockedState>, Lines)> {
         let mut locked = self.lock(platform)?;
-        let known = self.keeper.lines().filter(|_| locked.is_judged);
+        let known = self.keeper.lines().filter(|_| locked.is_judged_here);
         let judge = |lines| {
             let judged = platform.judge(lines, &mut locked)?;
-            locked.is_judged = true;
+            locked.is_judged_here = true;
             Some(judged)
         };
         let judge_if_due = || self.keeper.judge_if_due(|| platform.monotonic_ns(), platform, judge);

@@ -288,7 +288,7 @@ impl GateKeeper {
         if !stands {
             // If somebody has switched on meanwhile, the word still says that the gate is open,
             // although it was found closed.
-            self.forget_judgement();
+            self.request_judgement_if_open();
         }
         admitted
     }
@@ -312,16 +312,11 @@ impl GateKeeper {
     }
 
     /// Has the gates judged again if the word says that they are open. For the holder of the
-    /// clock's lock, if its iteration has found the gate closed. Returns whether there is something
-    /// to judge.
+    /// clock's lock, if its iteration has found the gate closed, or its judgement does not stand.
+    /// Returns whether there is something to judge.
     pub fn request_judgement_if_open(&self) -> bool {
-        matches!(self.forget_judgement(), Stage::Unjudged | Stage::Open)
-    }
-
-    /// If the word says that the gates are open, has them judged before the next line. Returns the
-    /// stage before.
-    fn forget_judgement(&self) -> Stage {
-        stage_of(self.change_word(|word| if stage_of(word) == Stage::Open { asked(word) } else { word }))
+        let before = self.change_word(|word| if stage_of(word) == Stage::Open { asked(word) } else { word });
+        matches!(stage_of(before), Stage::Unjudged | Stage::Open)
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
