@@ -389,8 +389,7 @@ fn end_line<S: StateCell>(
     counter: &impl Counter,
     reference: &impl Reference,
 ) {
-    let replacing = WindowedLine { state: line.state.replacing(), ..*line };
-    if shared.cell.swap(line.state, replacing.state) {
+    if let Some(replacing) = shared.announce(line) {
         shared.help(&replacing, counter, reference);
     }
 }

@@ -56,6 +56,14 @@ impl<S> SharedClock<S> {
 }
 
 impl<S: StateCell> SharedClock<S> {
+    /// Announces that `line` is replaced or ends (rules 2 and 4): from then on no second look
+    /// confirms a reading of it. Returns what the cell holds then; `None` if another thread has
+    /// changed the state before.
+    pub(crate) fn announce(&self, line: &WindowedLine) -> Option<WindowedLine> {
+        let replacing = WindowedLine { state: line.state.replacing(), ..*line };
+        self.cell.swap(line.state, replacing.state).then_some(replacing)
+    }
+
     /// Rules 4 and 5: retires `line`, because [`no_longer_counts`](Self::no_longer_counts) says
     /// that the line does not count for `ticks`. First changes the state, so that nobody reads the
     /// line any more when the high-water mark is taken. `ticks` may still be within the line's
@@ -68,10 +76,7 @@ impl<S: StateCell> SharedClock<S> {
         newest: Option<Point>,
         reference: &impl Reference,
     ) {
-        let replacing = WindowedLine { state: line.state.replacing(), ..*line };
-        if !self.cell.swap(line.state, replacing.state) {
-            return;
-        }
+        let Some(replacing) = self.announce(line) else { return };
         let reset = ticks_between(line.start_ticks, ticks) < 0;
         self.events.count(if reset { Event::CounterReset } else { Event::Expiry });
         // Without a reset, other readers may have read the line at later ticks than `ticks`.

@@ -213,10 +213,7 @@ impl Control {
         reference: &impl Reference,
         window_ticks: u64,
     ) -> Result<Steering, NotPublished> {
-        let replacing = WindowedLine { state: old.state.replacing(), ..*old };
-        if !shared.cell.swap(old.state, replacing.state) {
-            return Err(NotPublished::Lost);
-        }
+        let Some(replacing) = shared.announce(old) else { return Err(NotPublished::Lost) };
         let at_ticks = counter.now_ordered();
         // The offset is gone at the end of the window, not at the end of the interval. A line may
         // be in use until its validity ends. If the line's bend removed the offset within the
