@@ -115,7 +115,7 @@ pub struct Bounds {
 
 impl Bounds {
     /// Bounds that are at `low` and `high` at `start_ticks`, rounded outwards.
-    pub(crate) fn between(
+    pub(crate) const fn between(
         start_ticks: u64,
         low: FixedNs,
         slowest: Slope,
@@ -129,7 +129,9 @@ impl Bounds {
             upper,
             lower_rounding: low.minus(FixedNs::from_ns(lower.base_ns)),
             upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high),
-            ..Self::default()
+            unix_offset_ns: 0,
+            unix_bound_ns: 0,
+            resolution_ns: 0,
         }
     }
 

@@ -197,7 +197,7 @@ pub struct Control {
     /// since.
     disrupted: bool,
     /// What the next line is made of. Each publication makes it first, so `begin_anew` leaves it.
-    plan: Option<Plan>,
+    plan: Plan,
 }
 
 /// Why a line could not be published.
@@ -230,7 +230,7 @@ impl Control {
             burst_count: 0,
             suspended_ns: None,
             disrupted: false,
-            plan: None,
+            plan: Plan::EMPTY,
         }
     }
 

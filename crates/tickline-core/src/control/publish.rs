@@ -31,6 +31,17 @@ pub(super) struct Plan {
     slope_is_proven: bool,
 }
 
+impl Plan {
+    /// The place-holder before the first plan.
+    pub(super) const EMPTY: Self = Self {
+        target: Target { ticks: 0, ns: FixedNs::ZERO, slope: UNKNOWN_SLOPE },
+        allowance: Allowance { max_drift_ppb: 0, dither: FixedNs::ZERO },
+        bounds: Bounds::between(0, FixedNs::ZERO, UNKNOWN_SLOPE, FixedNs::ZERO, UNKNOWN_SLOPE),
+        interval_ns: 0,
+        slope_is_proven: false,
+    };
+}
+
 impl Control {
     /// Plans the line that follows a line of the slope `old`. The planned bounds hold for `over_ns`
     /// or for the interval, whichever is shorter.
@@ -57,21 +68,16 @@ impl Control {
                 Target { ticks, ns, slope }
             }
         };
-        let allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
-        self.plan = Some(Plan {
-            target,
-            allowance,
-            bounds: Bounds::default(),
-            interval_ns,
-            slope_is_proven: fit.is_some(),
-        });
+        let plan = &mut self.plan;
+        plan.allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
+        (plan.target, plan.interval_ns, plan.slope_is_proven) = (target, interval_ns, fit.is_some());
         Some(())
     }
 
     /// Plans the bounds around the target's slope, widened by the planned allowance.
     #[inline(never)]
     fn plan_bounds(&mut self) -> Option<()> {
-        let plan = self.plan.as_mut()?;
+        let plan = &mut self.plan;
         let Allowance { max_drift_ppb, dither } = plan.allowance;
         // A reading shows the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
@@ -156,7 +162,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Result<(Outcome, u64), NotPublished> {
-        let plan = self.plan.as_ref().ok_or(NotPublished::SamplesTooOld)?;
+        let plan = &self.plan;
         let before_ticks = counter.now_ordered();
         if shared.no_longer_counts(old, before_ticks, reference) {
             shared.expire(old, before_ticks, self.newest_lower_point(), reference);
@@ -195,8 +201,7 @@ impl Control {
         if steering.step_to.is_some() {
             shared.events.count(Event::StepForward);
         }
-        let slope = self.plan.as_ref().map_or(UNKNOWN_SLOPE, |plan| plan.target.slope);
-        let is_back = steering.step_to.is_some() || self.is_usual(offset, slope);
+        let is_back = steering.step_to.is_some() || self.is_usual(offset, self.plan.target.slope);
         self.disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
         self.disrupted &= !is_back;
         self.record(steering.offset, shared, interval_ns);
@@ -289,7 +294,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Result<(Outcome, u64), NotPublished> {
-        let plan = self.plan.as_ref().ok_or(NotPublished::SamplesTooOld)?;
+        let plan = &self.plan;
         let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
         // A warm-up, as before a replacement. It also finds out whether the line can be built
         // before it is announced.
@@ -348,7 +353,7 @@ impl Control {
     /// Records a line that was published `offset` away from its target, and shows its figures.
     #[inline(never)]
     fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
-        let Some(plan) = &self.plan else { return }; // it was just published
+        let plan = &self.plan;
         let slope = plan.target.slope;
         self.stability.note_publication(plan.bounds, plan.target);
         self.slope = Some(slope);
