@@ -337,12 +337,12 @@ const UNIX_SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct UnixTrack {
     /// Its lower and its upper end, ns.
-    limits_ns: Option<(i64, i64)>,
+    bounds_ns: Option<(i64, i64)>,
 }
 
 impl UnixTrack {
     pub(crate) const fn new() -> Self {
-        Self { limits_ns: None }
+        Self { bounds_ns: None }
     }
 
     /// Takes samples. Returns whether Unix time was stepped since the last ones.
@@ -354,24 +354,24 @@ impl UnixTrack {
             let unix_ns = reference.realtime_ns();
             let after_ns = reference.monotonic_ns();
             // Both clocks round down to a nanosecond.
-            let limits = (
+            let bounds = (
                 unix_ns.saturating_sub(after_ns).saturating_sub(1),
                 unix_ns.saturating_sub(before_ns).saturating_add(1),
             );
-            if narrowest.is_none_or(|narrowest| width(limits) < width(narrowest)) {
-                narrowest = Some(limits);
+            if narrowest.is_none_or(|narrowest| width(bounds) < width(narrowest)) {
+                narrowest = Some(bounds);
             }
         }
-        let known = self.limits_ns;
+        let known = self.bounds_ns;
         let both = narrowest.zip(known).map(|(new, known)| (new.0.max(known.0), new.1.min(known.1)));
         let agree = both.filter(|(lower, upper)| lower <= upper);
-        self.limits_ns = agree.or(narrowest);
+        self.bounds_ns = agree.or(narrowest);
         known.is_some() && agree.is_none()
     }
 
     /// The difference, ns, and the half-width of the interval that contains it, ns.
     pub(crate) fn offset(&self) -> (i64, u64) {
-        let (lower, upper) = self.limits_ns.unwrap_or((0, 0));
+        let (lower, upper) = self.bounds_ns.unwrap_or((0, 0));
         let half = upper.abs_diff(lower) >> 1;
         let middle = lower.saturating_add(i64::try_from(half).unwrap_or(i64::MAX));
         (middle, upper.abs_diff(middle).max(half))

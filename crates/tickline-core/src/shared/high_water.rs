@@ -88,14 +88,14 @@ fn margin_ticks(line: &WindowedLine) -> u64 {
 
 /// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
 /// the state that ended it.
-fn unlimited_delta(line: &WindowedLine, ticks: u64) -> u64 {
+fn last_used_delta(line: &WindowedLine, ticks: u64) -> u64 {
     let (delta, valid_ticks) = (ticks.wrapping_sub(line.start_ticks), line.valid_ticks());
     if delta < valid_ticks { delta.saturating_add(margin_ticks(line)).min(valid_ticks) } else { valid_ticks }
 }
 
 /// Ticks from the line's start that the counter can have reached by `reference_ns`, if no suspend
 /// has passed since the point `since`.
-fn reached_delta(line: &WindowedLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+fn reachable_delta(line: &WindowedLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
     // A reference that returns an old value is late by microseconds.
     let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
@@ -168,7 +168,7 @@ impl<S: StateCell> SharedClock<S> {
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> i64 {
-        let mut last = unlimited_delta(line, ticks);
+        let mut last = last_used_delta(line, ticks);
         if last > line.window_ticks {
             let (evidence, slowest) = self.evidence(line);
             let unsuspended =
@@ -180,7 +180,7 @@ impl<S: StateCell> SharedClock<S> {
             if unsuspended {
                 // The newest point, unless it is from before the reset.
                 let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);
-                last = last.min(reached_delta(line, since, slowest, reference_ns));
+                last = last.min(reachable_delta(line, since, slowest, reference_ns));
             }
         }
         line.at(line.start_ticks.wrapping_add(last))
