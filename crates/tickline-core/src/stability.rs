@@ -121,7 +121,7 @@ impl StabilityMonitor {
     }
 
     /// Remembers the bounds that were published, and the target of the published line.
-    pub(crate) fn note_publication(&mut self, bounds: Bounds, target: Target) {
+    pub(crate) fn record_publication(&mut self, bounds: Bounds, target: Target) {
         self.bounds = Some(bounds);
         self.target = Some(target);
     }
@@ -169,7 +169,7 @@ impl StabilityMonitor {
         };
         let gap_ticks = ticks_between(last.lower.ticks, sample.lower.ticks);
         if gap_ticks < 0 {
-            self.note_disruption(sample, events);
+            self.disrupt(sample, events);
             return false;
         }
         let broken = gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
@@ -178,7 +178,7 @@ impl StabilityMonitor {
             let rate_ppb =
                 excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
             if rate_ppb > MIN_JUMP_PPB && excess_ns > MIN_JUMP_NS {
-                self.note_disruption(sample, events);
+                self.disrupt(sample, events);
                 return false;
             }
             let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
@@ -272,7 +272,7 @@ impl StabilityMonitor {
         (excess > FixedNs::ZERO).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
     }
 
-    fn note_disruption(&mut self, sample: &Sample, events: &Events) {
+    fn disrupt(&mut self, sample: &Sample, events: &Events) {
         events.count(Event::Disruption);
         self.forget(sample.lower.ticks);
     }

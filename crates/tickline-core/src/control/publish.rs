@@ -183,14 +183,14 @@ impl Control {
         self.warm_up(target, old, before_ticks, window_ticks)?;
         let steering = self.swap_lines(plan, old, shared, counter, reference, window_ticks)?;
         self.slope_is_proven = plan.slope_is_proven;
-        self.note_replacement(&steering, shared, offset, interval_ns);
+        self.record_replacement(&steering, shared, offset, interval_ns);
         Ok((Outcome::Published, interval_ns))
     }
 
     /// Records the replacement of a line that was off by `offset`, and shows the new line's
     /// figures.
     #[inline(never)]
-    fn note_replacement<S>(
+    fn record_replacement<S>(
         &mut self,
         steering: &Steering,
         shared: &SharedClock<S>,
@@ -355,7 +355,7 @@ impl Control {
     fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
         let plan = &self.plan;
         let slope = plan.target.slope;
-        self.stability.note_publication(plan.bounds, plan.target);
+        self.stability.record_publication(plan.bounds, plan.target);
         self.slope = Some(slope);
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),
