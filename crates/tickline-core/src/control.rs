@@ -24,7 +24,7 @@
 use crate::cell::{StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::sample::{BurstSize, Reference, Resolutions, UnixTrack, burst};
+use crate::sample::{BurstSize, Reference, Resolutions, Sample, UnixTrack, burst};
 use crate::shared::{Event, SharedClock};
 use crate::stability::StabilityMonitor;
 use crate::state::{Phase, is_supported};
@@ -253,9 +253,8 @@ impl Control {
     #[doc(hidden)]
     #[must_use]
     pub fn oldest_sample_ticks(&self) -> Option<u64> {
-        let newest = self.stability.history.newest()?.lower.ticks;
-        let points = self.stability.history.samples().iter().flat_map(|sample| [sample.upper, sample.lower]);
-        points.map(|point| point.ticks).max_by_key(|ticks| ticks_between(*ticks, newest))
+        let Sample { upper, lower } = self.stability.history.samples().first()?;
+        Some(if ticks_between(upper.ticks, lower.ticks) > 0 { upper.ticks } else { lower.ticks })
     }
 
     /// One iteration. Never panics, allocates or waits.
