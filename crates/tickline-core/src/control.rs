@@ -196,7 +196,7 @@ pub struct Control {
     /// Whether the reference or the counter jumped, and the line has not reached its target
     /// since.
     disrupted: bool,
-    /// What the next line is made of. Each publication makes it first, so `begin_anew` leaves it.
+    /// What the next line is made of. Each publication makes it first.
     plan: Plan,
 }
 
@@ -242,11 +242,11 @@ impl Control {
         // Not an assignment: without optimisation that makes a copy on the stack.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
         self.unix = UnixTrack::new();
-        self.slope = None;
+        (self.slope, self.suspended_ns) = (None, None);
         self.sampling = RecentTimes::NONE;
         (self.slope_is_proven, self.disrupted) = (false, false);
         (self.iterations_without_line, self.burst_count) = (0, 0);
-        self.suspended_ns = None;
+        self.plan = Plan::EMPTY;
     }
 
     /// The tick of the oldest sample that the next bounds would rest on.

@@ -149,10 +149,11 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     assert!(clock.cell.snapshot().slope().to_hz() > 1_100_000_000, "it removes no offset");
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");
-    let mut anew = Control::new(CONFIG);
-    assert_eq!(anew.maintain(clock, machine, machine).outcome, Outcome::Calibrating);
+    control.begin_anew(CONFIG);
+    assert_eq!(format!("{control:?}"), format!("{:?}", Control::new(CONFIG)), "it forgets everything");
+    assert_eq!(control.maintain(clock, machine, machine).outcome, Outcome::Calibrating);
     assert_eq!(clock.cell.load().phase(), Phase::NoLine);
-    clock.settle(&mut anew);
+    clock.settle(&mut control);
     assert!(bounds_hold(clock, machine, machine), "no line again");
     assert!(clock.by_line() >= Some(before));
 }
