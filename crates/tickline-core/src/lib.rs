@@ -11,7 +11,7 @@
 //!
 //! One 16-byte load gives a reading `m` and `b`. Every change, by the writer, a helper or a gate,
 //! is one 128-bit compare-and-swap. There is no sequence lock, and no thread waits for a stopped
-//! writer: see [`state`].
+//! writer: see `DESIGN.md`, section "The state".
 //!
 //! # A clock on bare metal
 //!
@@ -57,7 +57,7 @@
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](sample::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
 //! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that returns `None`, [`read_slow`](shared::SharedClock::read_slow) |
-//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Iteration`](control::Iteration) said. Several callers share it through a [`TryLock`](try_lock::TryLock) |
+//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Iteration`](control::Iteration) said. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] for each gate, over the facts that are known. No other code checks whether the counter keeps its rate |
 //!
 //! On targets without 64-bit atomics (thumbv7em), a clock is not [`Sync`]. Only one context of
@@ -94,9 +94,9 @@
 //!
 //! # Stability
 //!
-//! The documented items follow semantic versioning. The hidden items may change with every
-//! release. They are public for two crates: `tickline` drives its clocks through them, and the
-//! simulator has its own cell. `cargo doc --document-hidden-items` shows them.
+//! The documented items follow semantic versioning. The hidden items may change with every release.
+//! They are public for two crates: `tickline` drives its clocks through them, and the simulator has
+//! its own cell. `cargo doc --document-hidden-items` shows them.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(
