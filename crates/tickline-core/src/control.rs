@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! a line:  published -> replacing; read the counter; compute the line -> published   (rule 2)
-//! no line: no line -> first publication; ask the reference -> published, valid for 150 us   (rule 7)
+//! no line: no line -> first publication; ask the reference -> published, valid for some 150 us   (rule 7)
 //! ```
 //!
 //! After a recovery the caller runs a second iteration at once. Its line has a slope that is proven

@@ -155,8 +155,8 @@ impl CpuControl {
     /// the last one; `None` if the thread was not on the CPU.
     ///
     /// The driver of `config` does not matter. `iterate` puts the thread on the CPU, and calls
-    /// [`maintain`]. `wait` waits there for a time,
-    /// ns; if it returns `false`, something else is to be done first.
+    /// [`maintain`]. `wait` waits there for a time, ns; if it returns `false`, something else is to
+    /// be done first.
     pub fn run(
         &mut self,
         config: &Config,

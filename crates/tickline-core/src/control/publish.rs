@@ -264,7 +264,8 @@ impl Control {
         at_ticks: u64,
         from: FixedNs,
     ) -> Result<WindowedLine, NotPublished> {
-        // A window of 75 us is enough, because the second iteration follows at once.
+        // The window is 75 us and the lead-in, and longer where sampling is slow. That is enough,
+        // because the second iteration follows at once.
         let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
         let window_ticks = min_ticks
             .saturating_add(min_ticks >> 1)

@@ -119,7 +119,7 @@ fn a_gate_that_is_closed_late_is_judged_again() {
     assert_eq!(process.judgements.get(), 2);
 }
 
-/// The line of a recovery lasts for 150 us.
+/// The line of a recovery is short.
 #[test]
 fn a_recovery_is_followed_by_another_iteration_at_once() {
     let process = Process::new();
