@@ -57,10 +57,10 @@
 //!
 //! - x86_64 loads the `b` of the second look between the two loads of `m`. So this `b` belongs to
 //!   that `m`, whichever half the first look loaded first.
-//! - aarch64 without LSE2 may load the halves in any order. One of the looks has still loaded `b`
-//!   during that life of the state, with one exception. In that exception a publication falls
-//!   between the two loads of each look. The looks load their halves in opposite orders. And the
-//!   lines before and after that of `m` have the same `b`.
+//! - aarch64 without LSE2 may load the halves in any order. Unless all three of the following hold,
+//!   one of the looks has loaded `b` in that life of the state: (1) a publication falls between the
+//!   two loads of each look; (2) the looks load their halves in opposite orders; (3) the lines
+//!   before and after that of `m` have the same `b`.
 //!
 //! A swap fails if it expects a mixture.
 //!
