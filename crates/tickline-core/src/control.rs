@@ -264,12 +264,12 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        let (outcome, next_in_ns) = self.iterate(shared, counter, reference);
-        self.iterations_without_line = match outcome {
+        let iteration = self.iterate(shared, counter, reference);
+        self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::Recovered | Outcome::GateClosed => 0,
             _ => self.iterations_without_line.saturating_add(1),
         };
-        Iteration { outcome, next_in_ns }
+        iteration
     }
 
     fn iterate<S: StateCell>(
@@ -277,7 +277,9 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> (Outcome, u64) {
+    ) -> Iteration {
+        let iteration = |outcome, next_in_ns| Iteration { outcome, next_in_ns };
+        let interval_ns = self.config.interval_ns;
         let mut samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
@@ -294,13 +296,13 @@ impl Control {
                     shared.help(&seen, counter, reference);
                     continue;
                 }
-                _ if !is_supported() => return (Outcome::Unsupported, self.config.interval_ns),
-                _ if seen.state.is_gate_closed() => return (Outcome::GateClosed, self.config.interval_ns),
+                _ if !is_supported() => return iteration(Outcome::Unsupported, interval_ns),
+                _ if seen.state.is_gate_closed() => return iteration(Outcome::GateClosed, interval_ns),
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
                     end_line(&seen, shared, counter, reference);
-                    return (Outcome::Calibrating, MIN_INTERVAL_NS);
+                    return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self
                     .make_plan(seen.slope(), fit.as_ref(), u64::MAX)
@@ -309,7 +311,7 @@ impl Control {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
                         .and_then(|()| self.recover_line(&seen, shared, counter, reference)),
-                    _ => return (Outcome::Calibrating, self.retry_interval_ns()),
+                    _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
             samples_too_old = matches!(result, Err(NotPublished::SamplesTooOld));
@@ -317,22 +319,22 @@ impl Control {
                 Ok(done) => return done,
                 Err(NotPublished::SamplesTooOld) => {}
                 Err(NotPublished::Lost) if shared.cell.load().phase() == Phase::NoLine => {}
-                Err(NotPublished::Lost) => return (Outcome::RetrySoon, MIN_INTERVAL_NS),
+                Err(NotPublished::Lost) => return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS),
                 Err(NotPublished::Early) => {
                     // The samples are good enough, so the next iterations need not come less often.
                     self.iterations_without_line = 0;
-                    return (Outcome::RetrySoon, MIN_INTERVAL_NS);
+                    return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS);
                 }
                 Err(NotPublished::CounterTooSlow) => {
                     shared.figures.store_counter_too_slow();
-                    return (Outcome::Unsupported, self.config.interval_ns);
+                    return iteration(Outcome::Unsupported, interval_ns);
                 }
             }
         }
         if samples_too_old {
             shared.figures.count_samples_too_old();
         }
-        (Outcome::RetrySoon, self.retry_interval_ns())
+        iteration(Outcome::RetrySoon, self.retry_interval_ns())
     }
 
     /// Takes a burst, and adds its sample to what is known. Returns whether the sample is

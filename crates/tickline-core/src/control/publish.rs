@@ -6,7 +6,7 @@
 //! `Option<()>`: `None` without a sample.
 
 use super::{
-    Control, DrivenBy, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE,
+    Control, DrivenBy, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE,
     WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{Bounds, StateCell, WindowedLine};
@@ -161,30 +161,29 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Result<(Outcome, u64), NotPublished> {
+    ) -> Result<Iteration, NotPublished> {
         let plan = &self.plan;
         let before_ticks = counter.now_ordered();
         if shared.no_longer_counts(old, before_ticks, reference) {
             shared.expire(old, before_ticks, self.newest_lower_point(), reference);
             return Err(NotPublished::Lost);
         }
-        let target = &plan.target;
-        if self.samples_are_too_old(before_ticks, target.slope) {
+        if self.samples_are_too_old(before_ticks, plan.target.slope) {
             return Err(NotPublished::SamplesTooOld);
         }
-        let offset = old.fixed_at(before_ticks).minus(target.fixed_at(before_ticks));
-        let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, target.slope);
+        let offset = old.fixed_at(before_ticks).minus(plan.target.fixed_at(before_ticks));
+        let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, plan.target.slope);
         let old_slope = old.slope();
         let window_ticks = self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
         // A warm-up. A thread that has just woken has none of this in its caches, and would keep
         // the readers waiting for microseconds. Without the warm-up, a reader helped in one
         // replacement of 25. It also finds out whether the next line can be built before the old
         // one is withdrawn.
-        self.warm_up(target, old, before_ticks, window_ticks)?;
+        self.warm_up(&plan.target, old, before_ticks, window_ticks)?;
         let steering = self.swap_lines(plan, old, shared, counter, reference, window_ticks)?;
         self.slope_is_proven = plan.slope_is_proven;
         self.record_replacement(&steering, shared, offset, interval_ns);
-        Ok((Outcome::Published, interval_ns))
+        Ok(Iteration { outcome: Outcome::Published, next_in_ns: interval_ns })
     }
 
     /// Records the replacement of a line that was off by `offset`, and shows the new line's
@@ -294,7 +293,7 @@ impl Control {
         shared: &SharedClock<S>,
         counter: &impl Counter,
         reference: &impl Reference,
-    ) -> Result<(Outcome, u64), NotPublished> {
+    ) -> Result<Iteration, NotPublished> {
         let plan = &self.plan;
         let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
         // A warm-up, as before a replacement. It also finds out whether the line can be built
@@ -311,7 +310,7 @@ impl Control {
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.disrupted = !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.record(offset, shared, interval_ns);
-        Ok((Outcome::Recovered, MIN_INTERVAL_NS))
+        Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: MIN_INTERVAL_NS })
     }
 
     /// The steps of rule 7. Returns how far the line is off its target.
@@ -354,13 +353,12 @@ impl Control {
     /// Records a line that was published `offset` away from its target, and shows its figures.
     #[inline(never)]
     fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
-        let plan = &self.plan;
-        let slope = plan.target.slope;
-        self.stability.record_publication(plan.bounds, plan.target);
+        let slope = self.plan.target.slope;
+        self.stability.record_publication(self.plan.bounds, self.plan.target);
         self.slope = Some(slope);
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),
-            max_drift_ppb: u64::from(plan.allowance.max_drift_ppb),
+            max_drift_ppb: u64::from(self.plan.allowance.max_drift_ppb),
             interval_ns,
             offset_ns: offset.round_ns(),
             samples_too_old: false,
