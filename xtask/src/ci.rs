@@ -16,9 +16,10 @@ pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
     }
     let starts: Vec<String> = steps.iter().map(|step| format!("| {} |", step.name)).collect();
     steps.retain(|step| names.is_empty() || names.contains(&step.name.as_str()));
+    // Before the steps: a step reads the tree when it begins.
+    let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
     let (code, results) = step::run_all(&steps);
     if lanes == ["nightly"] {
-        let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
         let end = format!(" {} | {} |\n", commit?, date?);
         let new: String = results.lines().map(|row| format!("{row}{end}")).collect();
         let none: String = starts.iter().map(|start| format!("{start} not run | | | |\n")).collect();

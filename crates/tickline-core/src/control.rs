@@ -239,7 +239,8 @@ impl Control {
     pub fn begin_anew(&mut self, config: Config) {
         static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
         (self.config, self.serves_unix) = (config, true);
-        // Not an assignment: without optimisation that makes a copy on the stack.
+        // Not an assignment, which makes a copy on the stack without optimisation: the monitor is
+        // too large for that.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
         self.unix = UnixTrack::new();
         (self.slope, self.suspended_ns) = (None, None);

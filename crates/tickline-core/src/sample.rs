@@ -219,8 +219,7 @@ pub(crate) fn burst(
     slope: Option<Slope>,
 ) -> Option<Sample> {
     let (mut best, mut start_ticks, mut left) = (None, None, size.min_brackets);
-    let mut read = ReadTime::new(resolutions.same_counter_ticks);
-    let again = size.min_brackets.div_ceil(4);
+    let (mut read, again) = (ReadTime::new(resolutions.same_counter_ticks), size.min_brackets.div_ceil(4));
     for bracket in 1..=size.max_brackets.saturating_add(again) {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();

@@ -148,9 +148,10 @@ fn more_work_is_found_and_equal_work_is_about_equal(programs: &Programs) {
     let (_, out, json) = compared(130, 130);
     let ratio = json["difference_ns"].as_f64().expect("ns") / json["median_a_ns"].as_f64().expect("ns");
     assert!(ratio.abs() < 0.5, "{ratio}: {out}");
-    let page = fs::read_to_string(programs.0.join("work/spin/report/index.html")).expect("criterion's page");
+    let report =
+        fs::read_to_string(programs.0.join("work/spin/report/index.html")).expect("criterion's report");
     for plot in ["pairs.svg", "comparison.svg"] {
-        assert_eq!(page.matches(&format!("<img src=\"{plot}\"")).count(), 1, "{plot}");
+        assert_eq!(report.matches(&format!("<img src=\"{plot}\"")).count(), 1, "{plot}");
     }
     let plot = fs::read_to_string(programs.0.join("work/spin/report/comparison.svg")).expect("the plot");
     assert!(plot.contains("the other build") && plot.contains("this build"), "{plot}");

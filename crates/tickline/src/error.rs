@@ -46,7 +46,8 @@ pub enum ErrorKind {
     AlreadyRunning,
     /// There cannot be a line for each CPU here.
     PerCpu,
-    /// A page cannot be served, or is there and cannot be read: it is not trusted, for example.
+    /// A page cannot be served, or cannot be read for another reason than that it is missing: it is
+    /// not trusted, for example. On systems other than Linux, always.
     #[cfg(feature = "page")]
     Page,
     /// There is no page to read: its file is missing.

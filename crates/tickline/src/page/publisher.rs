@@ -123,7 +123,7 @@ impl Publisher {
         let next_in = Duration::from_nanos(step.next_in_ns);
         Ok(match (step.action, &estimate, state) {
             (WriterAction::Waited, None, State::Fallback(_)) => next_in.min(LATER),
-            (WriterAction::Waited, None, _) => next_in.min(SOON),
+            (WriterAction::Waited, estimate, _) if estimate.is_none() || self.is_ending => next_in.min(SOON),
             _ => next_in,
         })
     }

@@ -153,7 +153,7 @@ impl Clock {
     /// let clock = match Clock::open_page("/run/tickline/page.v1", Probes::Full) {
     ///     // Nobody serves it.
     ///     Err(error) if error.kind() == ErrorKind::NoPage => Clock::default(),
-    ///     // Somebody else may have put it there, for example.
+    ///     // Somebody else may have put it there, for example; or this is not Linux.
     ///     opened => opened?,
     /// };
     /// println!("{:?}", clock.now());
