@@ -22,10 +22,10 @@
 //!
 //! To convert existing benchmarks, change `config`, and write `&mut Criterion<CounterTime>` in
 //! place of `&mut Criterion`. The crate prints on the standard error stream, here for
-//! `known_delays` on an AMD EPYC, family 25, model 17, 2026-11-21:
+//! `known_delays` on an AMD EPYC, family 25, model 17, 2026-11-26:
 //!
 //! ```text
-//! tickline: counter at 2596.144 MHz +-972 ppb, resolution 10.0 ns; a start and an end cost 22.8 ns, taken off
+//! tickline: counter at 2596.134 MHz +-963 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, taken off
 //! ```
 //!
 //! # What it is for
@@ -39,7 +39,7 @@
 //!
 //! The [table of known delays](#known-delays) has both clocks. If a single run is long and both
 //! clocks measure the very same run, they agree within 40 ppm. Under criterion one clock measures
-//! seconds after the other, and changes of the core's frequency make a difference of up to 0.8 %.
+//! seconds after the other, so changes of the core's frequency come in.
 //!
 //! # Distributions
 //!
@@ -95,8 +95,8 @@
 //!
 //! The table compares a routine of 50 ns (A) with itself, and with a routine that takes 4 cycles
 //! longer (B). "found different" needs an interval without 0 and a difference of at least 0.5 %
-//! ([`Comparison::is_different`]). The runs are those that `known_delays` prints, on the busy CPUs
-//! above:
+//! ([`Comparison::is_different`]). The runs are those that `known_delays` prints, without other
+//! load:
 //!
 #![doc = include_str!("../docs/compare.md")]
 //!
