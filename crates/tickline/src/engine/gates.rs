@@ -80,12 +80,12 @@ impl Engine {
     #[inline(never)]
     fn add_clock_facts(&self, facts: &mut Facts, lines: Lines) {
         // ORDERING: Relaxed for both, a setting.
+        facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         facts.trust = match self.trust.load(Ordering::Relaxed) {
             stored if stored == Trust::Kernel as u8 => Trust::Kernel,
             stored if stored == Trust::Measured as u8 => Trust::Measured,
             _ => Trust::Auto,
         };
-        facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
         facts.comparison = compare::result().unwrap_or(CounterComparison::Pending);
         facts.has_line_per_cpu = lines == Lines::PerCpu;
