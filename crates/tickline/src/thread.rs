@@ -41,7 +41,7 @@
 use core::ops::Deref;
 use core::time::Duration;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, ThreadId};
 
 use tickline_core::control::{DrivenBy, MIN_INTERVAL_NS};
 use tickline_core::gate::CounterComparison;
@@ -96,6 +96,12 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
         Ok(Self { engine, notifier, thread: Some(thread), token: sys::token() })
+    }
+}
+
+impl<E: Deref<Target = Engine>> ClockThread<E> {
+    pub(crate) fn id(&self) -> Option<ThreadId> {
+        self.thread.as_ref().map(|thread| thread.thread().id())
     }
 }
 

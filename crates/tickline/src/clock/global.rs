@@ -1,10 +1,11 @@
 //! The global clock's thread, and the guards that keep it running.
 
+use std::thread::ThreadId;
+
 use crate::engine::{Engine, GLOBAL};
 use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, Settings};
 use crate::process_lock::ProcessLock;
-use crate::sys;
 use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 
@@ -51,16 +52,17 @@ pub fn start() -> Result<ClockGuard, Error> {
 #[derive(Debug)]
 #[must_use = "the thread stops when the guard is dropped"]
 pub struct ClockGuard {
-    /// The process that made the guard.
-    token: u64,
+    /// The thread that the guard keeps running. No later thread has the same id, whether a filter
+    /// has killed this one or the process was forked.
+    thread: Option<ThreadId>,
 }
 
 #[derive(Debug)]
 struct GlobalThread {
     guards: usize,
     settings: Settings,
-    /// Held for its drop, which stops the thread.
-    _thread: ClockThread<&'static Engine>,
+    /// Its drop stops the thread.
+    thread: ClockThread<&'static Engine>,
 }
 
 static GLOBAL_THREAD: ProcessLock<Option<GlobalThread>> = ProcessLock::new(None);
@@ -87,19 +89,20 @@ impl ClockGuard {
             GLOBAL.request_judgement();
         }
         with_global_thread(|slot| {
-            if let Some(running) = slot {
+            let running = if let Some(running) = slot {
                 if let Some(difference) = chosen.and_then(|wanted| running.settings.difference(&wanted)) {
                     let text = format!("the global clock's thread already runs, and its {difference}");
                     return Err(Error::new(ErrorKind::AlreadyRunning, text));
                 }
                 running.guards = running.guards.saturating_add(1);
+                running
             } else {
                 GLOBAL.apply(&settings);
                 let thread = ClockThread::start(&GLOBAL, settings)
                     .inspect_err(|_| GLOBAL.apply(&Settings::DEFAULT))?;
-                *slot = Some(GlobalThread { guards: 1, settings, _thread: thread });
-            }
-            Ok(Self { token: sys::token() })
+                slot.insert(GlobalThread { guards: 1, settings, thread })
+            };
+            Ok(Self { thread: running.thread.id() })
         })
     }
 }
@@ -107,8 +110,8 @@ impl ClockGuard {
 impl Drop for ClockGuard {
     fn drop(&mut self) {
         with_global_thread(|slot| {
-            // In a forked child the slot has nothing of the parent's any more.
-            let Some(running) = slot.as_mut().filter(|_| self.token == sys::token()) else { return };
+            let running = slot.as_mut().filter(|running| running.thread.id() == self.thread);
+            let Some(running) = running else { return };
             running.guards = running.guards.saturating_sub(1);
             if running.guards == 0 {
                 let last = slot.take();

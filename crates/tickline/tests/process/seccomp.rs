@@ -18,6 +18,7 @@ in_processes! { in_child_of_a_kernel:
     minimal_probes_live_under_a_filter_that_kills,
     without_a_thread_the_list_is_two_calls,
     the_global_clock_may_be_calibrated_before_the_filter,
+    a_guard_of_a_killed_thread_does_not_stop_the_next_one,
 }
 
 /// What tickline calls itself with minimal probes, where libc has to ask the kernel for the time,
@@ -76,8 +77,17 @@ fn allow_only(lists: &[&[libc::c_long]]) -> bool {
         let rule = |advice| SeccompRule::new(vec![is(advice).unwrap()]).unwrap();
         rules.insert(libc::SYS_madvise, STACK_ADVICE.map(rule).to_vec());
     }
-    let (kill, architecture) = (SeccompAction::KillProcess, env::consts::ARCH.try_into().unwrap());
-    let filter = SeccompFilter::new(rules, kill, SeccompAction::Allow, architecture).unwrap();
+    install(rules, SeccompAction::KillProcess, SeccompAction::Allow)
+}
+
+/// Installs a filter in all threads of this process. Returns whether this machine has filters.
+fn install(
+    rules: BTreeMap<libc::c_long, Vec<SeccompRule>>,
+    others: SeccompAction,
+    listed: SeccompAction,
+) -> bool {
+    let architecture = env::consts::ARCH.try_into().unwrap();
+    let filter = SeccompFilter::new(rules, others, listed, architecture).unwrap();
     let program = BpfProgram::try_from(filter).unwrap();
     let installed = apply_filter_all_threads(&program);
     // Freeing it may be a system call.
@@ -191,5 +201,27 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
             black_box(tickline::now_ns());
         }
         i32::from(clock.status().driver != Driver::Reader) * 4
+    });
+}
+
+/// Symptom: the drop of the first guard stopped the second one's thread.
+fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
+    under_a_filter(None, || {
+        let Ok(first) = tickline::start() else { return 1 };
+        let rules = BTreeMap::from([(libc::SYS_ppoll, vec![])]);
+        if !install(rules, SeccompAction::Allow, SeccompAction::KillThread) {
+            return CANNOT;
+        }
+        let driver = || Clock::global().status().driver;
+        // The kernel kills the first thread when that thread sleeps again. This sleep calls no `ppoll`.
+        while driver() == Driver::Thread {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // With minimal probes a thread sleeps on a futex.
+        let Ok(second) = Clock::builder().probes(Probes::Minimal).start_global() else { return 2 };
+        drop(first);
+        let after_first = driver();
+        drop(second);
+        if (after_first, driver()) == (Driver::Thread, Driver::Reader) { 0 } else { 3 }
     });
 }
