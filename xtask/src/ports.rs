@@ -37,7 +37,7 @@ const PORTS: [Port; 6] = [
             ("Standard { origin: StdInstant }", "Standard { origin: tickline::Instant }"),
             (" origin: StdInstant::now()", " origin: tickline::Instant::now_ordered()"),
             ("start(origin.elapsed())", "start(tickline::Instant::now_ordered() - *origin)"),
-            (" *origin + duration", " (*origin + duration).into()"),
+            (" *origin + duration", " tickline::Anchor::std().to_std(*origin + duration)"),
         ],
     ),
 ];
