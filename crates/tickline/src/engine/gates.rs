@@ -181,7 +181,7 @@ impl Engine {
         Err(Closed { retry_at_ns: wait_ns.map(|wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns)) })
     }
 
-    fn record(&self, verdict: Verdict) {
+    pub(crate) fn record(&self, verdict: Verdict) {
         let code = |reason: Option<Reason>| reason.map_or(0, |reason| reason as u8 + 1);
         let code = match verdict.warning {
             None => code(verdict.closed_by),

@@ -206,19 +206,27 @@ impl PageReader {
 
     /// `CLOCK_MONOTONIC`, ns, in order with every process that reads this page.
     #[inline]
-    fn monotonic_ns(&self) -> i64 {
-        self.by_page().map_or_else(|| self.by_os(), |reading| reading.ns)
+    fn monotonic(&self) -> PageReading {
+        self.by_page().unwrap_or_else(|| by_os(self.os_monotonic_ns()))
     }
 
     /// `CLOCK_REALTIME`, ns.
     #[inline]
-    fn unix_ns(&self) -> i64 {
-        let Some(counter) = COUNTER.filter(|_| self.is_enabled()) else { return OsClock.realtime_ns() };
-        match self.shift_ns() {
-            None => OsClock.realtime_ns(),
-            Some(shift_ns) => {
-                self.file.attached(shift_ns).unix(&counter, &self.os, &self.process_high_water).ns
+    fn unix(&self) -> PageReading {
+        let counter = COUNTER.filter(|_| self.is_enabled());
+        match counter.zip(self.shift_ns()) {
+            None => by_os(OsClock.realtime_ns()),
+            Some((counter, shift_ns)) => {
+                self.file.attached(shift_ns).unix(&counter, &self.os, &self.process_high_water)
             }
+        }
+    }
+
+    #[inline]
+    fn read(&self, timescale: Timescale) -> PageReading {
+        match timescale {
+            Timescale::Monotonic => self.monotonic(),
+            Timescale::Unix => self.unix(),
         }
     }
 
@@ -249,7 +257,7 @@ impl PageReader {
 
     /// The OS clock, above what this process has had.
     #[cold]
-    fn by_os(&self) -> i64 {
+    fn os_monotonic_ns(&self) -> i64 {
         // Without the page: another timescale than the high-water mark's.
         let Some(shift_ns) = self.shift_ns() else { return OsClock.monotonic_ns() };
         let ns = OsClock.monotonic_ns().wrapping_sub(shift_ns).max(self.process_high_water.ns());
@@ -300,18 +308,19 @@ impl PageReader {
     }
 }
 
+const fn by_os(ns: i64) -> PageReading {
+    PageReading { ns, source: PageSource::Os }
+}
+
 impl Substitute for PageReader {
     fn now_ns(&self, timescale: Timescale) -> u64 {
-        saturating_unsigned(match timescale {
-            Timescale::Monotonic => self.monotonic_ns(),
-            Timescale::Unix => self.unix_ns(),
-        })
+        saturating_unsigned(self.read(timescale).ns)
     }
 
     fn reading(&self, timescale: Timescale) -> Reading<u64> {
         let os_ns = || saturating_unsigned(timescale.now_ns(&OsClock));
-        let (before_ns, ns) = (os_ns(), self.now_ns(timescale));
-        Reading::beside_os(ns, [before_ns, os_ns()], self.state() == State::Fast)
+        let (before_ns, PageReading { ns, source }) = (os_ns(), self.read(timescale));
+        Reading::beside_os(saturating_unsigned(ns), [before_ns, os_ns()], source == PageSource::Line)
     }
 
     fn state(&self) -> State {
@@ -361,31 +370,54 @@ mod tests {
     use std::os::unix::fs::DirBuilderExt as _;
 
     use super::*;
-    use crate::Clock;
     use crate::page::Publisher;
+    use crate::{Clock, Gate, Verdict};
 
-    #[test]
-    fn rule_r8_a_forked_child_raises_its_high_water() {
-        let folder = std::env::temp_dir().join(format!("tickline-r8-{}", std::process::id()));
+    /// Runs `test` with the path of a page on which this process publishes the clock.
+    fn with_page(name: &str, clock: Clock, test: impl FnOnce(&Path, &Publisher)) {
+        let folder = std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
         let path = folder.join("page");
-        let mut publisher = Publisher::start(Clock::builder().start().unwrap(), &path).unwrap();
+        let mut publisher = Publisher::start(clock, &path).unwrap();
         for _ in 0..1_000 {
             if publisher.phase() != LeasePhase::Published {
                 std::thread::sleep(publisher.step().unwrap().min(core::time::Duration::from_millis(1)));
             }
         }
-        let reader = PageReader::open(&path, Probes::Full).unwrap();
-        let os_ns = OsClock.monotonic_ns();
-        // ORDERING: Relaxed for all: one thread.
-        assert!(reader.process_high_water.ns() < os_ns - reader.shift_ns.load(Ordering::Relaxed));
-        // As a child of a fork finds it. A reading by a line leaves the process's high-water mark
-        // as it is.
-        reader.token.store(0, Ordering::Relaxed);
-        reader.monotonic_ns();
-        // ORDERING: Relaxed: one thread.
-        let high_water_ns = reader.process_high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);
+        test(&path, &publisher);
         std::fs::remove_dir_all(&folder).unwrap();
-        assert!(high_water_ns >= os_ns, "{high_water_ns} after {os_ns}, {:?}", publisher.phase());
+    }
+
+    #[test]
+    fn rule_r8_a_forked_child_raises_its_high_water() {
+        with_page("r8", Clock::builder().start().unwrap(), |path, publisher| {
+            let reader = PageReader::open(path, Probes::Full).unwrap();
+            let os_ns = OsClock.monotonic_ns();
+            // ORDERING: Relaxed for all: one thread.
+            let high_water_ns = || reader.process_high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);
+            assert!(high_water_ns() < os_ns);
+            // As a child of a fork finds it. A reading by a line leaves the process's high-water
+            // mark as it is.
+            reader.token.store(0, Ordering::Relaxed);
+            let reading = reader.monotonic();
+            assert!(high_water_ns() >= os_ns, "{reading:?} after {os_ns}, {:?}", publisher.phase());
+        });
+    }
+
+    /// Symptom: a reading of Unix time said that the counter had served it, because the page has a
+    /// line for monotonic time.
+    #[test]
+    fn a_reading_says_whether_the_counter_served_it() {
+        let clock = Clock::builder().start().unwrap();
+        while !clock.status().is_judged {
+            clock.maintain();
+        }
+        clock.engine().record(Verdict::of(Gate::UnixCost, Some(Reason::Slow)));
+        with_page("source", clock, |path, publisher| {
+            let clock = Clock::open_page(path, Probes::Full).unwrap();
+            let by_counter = (clock.reading().is_by_counter(), clock.unix_reading().is_by_counter());
+            // Without a usable counter there is no line at all.
+            assert_eq!(by_counter, (publisher.phase() == LeasePhase::Published, false));
+        });
     }
 }
