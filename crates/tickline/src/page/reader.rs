@@ -137,8 +137,9 @@ impl Clock {
     /// from the OS clock, in order. While the server publishes its first line, a reading may wait
     /// for up to 1 ms. Unix time is that of the page, too.
     ///
-    /// A forked child attaches to the page again, because it may be in another time namespace; with
-    /// [`Probes::Minimal`] the OS clock serves it. If the owner of the page truncates its file, the
+    /// This call reads files and maps memory, also with [`Probes::Minimal`]: make it before the
+    /// process installs a seccomp filter. A forked child attaches to the page again, because it may
+    /// be in another time namespace; with minimal probes the OS clock serves it. If the owner of the page truncates its file, the
     /// next reading is a SIGBUS.
     ///
     /// # Errors
@@ -160,10 +161,13 @@ impl Clock {
     /// # Ok::<(), tickline::Error>(())
     /// ```
     pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
+        // Maps the memory that tells a forked child, whatever the probes: each reading asks for the
+        // token, which would be a system call without it.
+        let token = sys::token();
         learn_environment(probes);
         let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
         engine.restrict_probes(probes);
-        engine.leave_to(Arc::new(PageReader::open(path.as_ref(), probes)?));
+        engine.leave_to(Arc::new(PageReader::open(path.as_ref(), probes, token)?));
         Ok(Self::of(None, Arc::new(engine)))
     }
 
@@ -177,7 +181,7 @@ impl Clock {
 
 impl PageReader {
     /// Opens a page, and attaches to it.
-    fn open(path: &Path, probes: Probes) -> Result<Self, Error> {
+    fn open(path: &Path, probes: Probes, token: u64) -> Result<Self, Error> {
         let (file, shift_ns) = PageFile::attach(path).map_err(|error| {
             let kind = if error.is_not_found() { ErrorKind::NoPage } else { ErrorKind::Page };
             Error::new(kind, error)
@@ -192,7 +196,7 @@ impl PageReader {
             path: path.to_owned(),
             os: PageOs::find(),
             probes,
-            token: AtomicU64::new(sys::token()),
+            token: AtomicU64::new(token),
             shift_ns: AtomicI64::new(shift_ns),
             process_high_water: ProcessHighWater::new(),
             switch: AtomicU8::new(ENABLED),
@@ -391,7 +395,7 @@ mod tests {
     #[test]
     fn rule_r8_a_forked_child_raises_its_high_water() {
         with_page("r8", Clock::builder().start().unwrap(), |path, publisher| {
-            let reader = PageReader::open(path, Probes::Full).unwrap();
+            let reader = PageReader::open(path, Probes::Full, sys::token()).unwrap();
             let os_ns = OsClock.monotonic_ns();
             // ORDERING: Relaxed for all: one thread.
             let high_water_ns = || reader.process_high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);

@@ -29,7 +29,7 @@ pub(crate) fn token() -> u64 {
             if known != 0 {
                 return known;
             }
-            let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 1;
+            let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 3;
             token.compare_exchange(0, fresh, order, order).map_or_else(|theirs| theirs, |_| fresh)
         }
         // For kernels before 4.14 and minimal probes. The token is wrong for a child that has the
@@ -50,7 +50,7 @@ pub(crate) fn lock_token() -> u64 {
     if wiped_on_fork().is_some() { token() } else { NEVER_TAKEN_OVER }
 }
 
-/// Not a [`token`] in memory that is wiped, whose higher half is not empty.
+/// Not a [`token`] in memory that is wiped, which is at least 3.
 const NEVER_TAKEN_OVER: u64 = 1;
 
 fn process_id() -> u64 {
