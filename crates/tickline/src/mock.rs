@@ -26,7 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant as StdInstant;
 
-use tickline_core::gate::Reason;
 use tickline_core::sample::Timescale;
 
 use crate::clock::Clock;
@@ -113,7 +112,7 @@ impl Substitute for MockTime {
     }
 
     fn state(&self) -> State {
-        State::Fallback(Reason::DisabledByProgram)
+        State::Mock
     }
 
     #[cfg(feature = "utc")]
@@ -183,8 +182,7 @@ impl MockClock {
     /// A [`Clock`] that shows this mock's time, on every thread, for code that is given its clock
     /// ([A clock to inject](Clock#a-clock-to-inject)).
     ///
-    /// Bounds of its readings are as narrow as they can be. Its state is
-    /// [`Fallback`](State::Fallback), for no counter serves.
+    /// Bounds of its readings are as narrow as they can be. Its state is [`Mock`](State::Mock).
     ///
     /// ```
     /// use std::time::Duration;

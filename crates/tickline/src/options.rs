@@ -39,7 +39,9 @@ pub enum Driver {
     Reader,
     /// A background thread. No reader recalibrates.
     Thread,
-    /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain).
+    /// The program, by calls of [`Clock::maintain`](crate::Clock::maintain). A clock that reads a
+    /// page, or that is a mock, has this driver, too. It has no control loop, so these calls do
+    /// nothing.
     Manual,
 }
 

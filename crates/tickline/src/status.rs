@@ -37,10 +37,12 @@ pub enum State {
     /// Not at all. This system has no clock that a program can read, and every reading is 0.
     /// `wasm32-unknown-unknown` is one, where `std::time::Instant::now` panics.
     Unavailable,
+    /// By a test, which moves a mock clock (feature `mock`).
+    Mock,
 }
 
 impl State {
-    /// A stable code: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`.
+    /// A stable code: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`, `mock`.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -49,6 +51,7 @@ impl State {
             Self::Disrupted => "disrupted",
             Self::Fallback(_) => "fallback",
             Self::Unavailable => "unavailable",
+            Self::Mock => "mock",
         }
     }
 }
@@ -63,6 +66,7 @@ impl fmt::Display for State {
             }
             Self::Fallback(reason) => write!(f, "fallback: the OS clock serves, because {reason}"),
             Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
+            Self::Mock => f.write_str("mock: a test moves the clock"),
         }
     }
 }
