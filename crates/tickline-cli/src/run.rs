@@ -27,15 +27,17 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use tickline::page::LeasePhase;
-use tickline_page::HardwareCounter;
 use tickline_page::host::PageFile;
 use tickline_page::program::{
     ALWAYS, FinishFlag, LIBRARY, OFF, PAGE_VARIABLE, SERVE_VARIABLE, SWITCH_VARIABLE, kernels_clock_is_fast,
 };
+use tickline_page::{Counter as _, HardwareCounter};
 
 use crate::args;
 use crate::exit::Exit;
 use crate::machine;
+use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
+use crate::measure::narrowest;
 use crate::serve;
 use crate::signal::is_ignored;
 use crate::words;
@@ -152,9 +154,11 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
         return plainly(format!("{SWITCH_VARIABLE}={OFF}"));
     }
-    let is_always = args.always || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS);
+    let clocksource = machine::clocksource().unwrap_or_default();
+    let is_always = args.always
+        || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS)
+        || is_kvm_clock_slow(&clocksource);
     if !is_always && kernels_clock_is_fast() {
-        let clocksource = machine::clocksource().unwrap_or_default();
         return plainly(format!("it needs no system call here (clocksource {clocksource})"));
     }
     if let Kind::Plain(why) = &reporter.kind {
@@ -196,6 +200,29 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, missing))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
+}
+
+/// Whether this is kvm-clock, and the vDSO does not read it: the host guarantees no stable TSC
+/// (`PVCLOCK_TSC_STABLE_BIT`), or the kernel's command line has `no-kvmclock-vsyscall`.
+fn is_kvm_clock_slow(clocksource: &str) -> bool {
+    clocksource == "kvm-clock"
+        && machine::counter_readable() != Some(false)
+        && !is_cheaper(MONOTONIC, SYSTEM_CALL)
+}
+
+/// Whether a call takes at most three quarters of the other one's time. The vDSO takes a third of a
+/// system call, or less. Where the vDSO has to make the system call, it takes longer than that.
+fn is_cheaper(call: &str, other: &str) -> bool {
+    const BRACKETS: u32 = 64;
+    let Some(counter) = HardwareCounter::if_present() else { return true };
+    let calls = calls::all(true);
+    let ticks = |name| {
+        let call = calls.iter().find(|call| call.name == name)?.run.as_ref()?;
+        let (start, (), end) = narrowest(BRACKETS, || counter.now_ordered(), || call(1));
+        Some(end.wrapping_sub(start))
+    };
+    let ticks = ticks(call).zip(ticks(other));
+    ticks.is_none_or(|(ticks, other)| ticks.saturating_mul(4) < other.saturating_mul(3))
 }
 
 /// What the helper's breakpoints and its end would change in the program.
@@ -380,6 +407,15 @@ fn missing(file: &PageFile) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `run` said of each guest with kvm-clock that its clock needs no system call.
+    #[test]
+    fn a_call_without_the_vdso_is_not_cheaper_than_a_system_call() {
+        assert!(!is_cheaper(SYSTEM_CALL, SYSTEM_CALL));
+        // With any clocksource the vDSO answers this one.
+        let is_mapped = fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("[vdso]"));
+        assert!(!is_mapped || is_cheaper("clock_gettime MONOTONIC_COARSE", SYSTEM_CALL));
+    }
 
     #[test]
     fn the_library_is_preloaded_once_and_behind_others() {
