@@ -64,6 +64,9 @@ fn main() -> Result<(), tickline::Error> {
         Some(error_ns) => println!("the time daemon claims that UTC is within {error_ns} ns of it"),
         None => println!("there is no claim how far that is from UTC"),
     }
-    println!("the maximum drift is {} ppb; {}", status.max_drift_ppb, status.state);
+    if let Some(drift_ppb) = status.max_drift_ppb {
+        println!("the maximum drift is {drift_ppb} ppb");
+    }
+    println!("{}", status.state);
     Ok(())
 }

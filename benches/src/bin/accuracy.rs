@@ -29,7 +29,7 @@ struct Report {
     settled_s: u64,
     /// The clock's state at the end.
     state: String,
-    max_drift_ppb: u64,
+    max_drift_ppb: Option<u64>,
     /// The share of a core that tickline's thread used; none without a thread.
     thread_cpu_percent: Option<f64>,
     #[serde(flatten)]

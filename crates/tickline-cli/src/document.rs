@@ -115,9 +115,9 @@ pub(crate) struct ClockStatus {
     pub(crate) bound_ns: Option<u64>,
     /// Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within this of the measured
     /// one, ppb.
-    pub(crate) max_drift_ppb: u64,
-    /// Time between two recalibrations, ns.
-    pub(crate) interval_ns: u64,
+    pub(crate) max_drift_ppb: Option<u64>,
+    /// Time between two recalibrations, ns; null before the first one.
+    pub(crate) interval_ns: Option<u64>,
     /// The bound of Unix time's distance from UTC, ns; null where nobody claims one.
     pub(crate) utc_error_ns: Option<u64>,
     /// The time between the earliest and the latest UTC of a reading, ns.
@@ -148,8 +148,9 @@ pub(crate) struct CpuRow {
     pub(crate) state: &'static str,
     /// The frequency of its counter as measured, Hz.
     pub(crate) frequency_hz: Option<u64>,
-    /// Line minus CLOCK_MONOTONIC at its last recalibration, before it was corrected, ns.
-    pub(crate) offset_ns: i64,
+    /// Line minus CLOCK_MONOTONIC at its last recalibration, before it was corrected, ns; null before
+    /// the first one.
+    pub(crate) offset_ns: Option<i64>,
     /// Time since its last recalibration, ns; null before the first one.
     pub(crate) age_ns: Option<u64>,
     /// Calibrations that failed.

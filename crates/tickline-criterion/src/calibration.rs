@@ -28,7 +28,7 @@ impl Scale {
         let frequency_hz = as_f64(status.frequency_hz?);
         // The status rounds to whole Hz.
         let rounding_ppb = 0.5 / frequency_hz * 1e9;
-        let uncertainty_ppb = as_f64(status.max_drift_ppb) + rounding_ppb;
+        let uncertainty_ppb = as_f64(status.max_drift_ppb?) + rounding_ppb;
         Some(Self { ns_per_tick: 1e9 / frequency_hz, uncertainty_ppb, ..self })
     }
 

@@ -153,7 +153,8 @@ mod tests {
     fn status() -> Status {
         let clock = Clock::builder().driver(Driver::Manual).start().expect("a clock");
         let mut status = clock.status();
-        (status.state, status.frequency_hz, status.max_drift_ppb) = (State::Fast, Some(2_500_000_000), 500);
+        (status.state, status.frequency_hz, status.max_drift_ppb) =
+            (State::Fast, Some(2_500_000_000), Some(500));
         status
     }
 
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn every_sample_counts_while_the_clock_does_not_trust_the_counter() {
         let open = status();
-        let vague = with(&open, |status| status.max_drift_ppb = 800_000);
+        let vague = with(&open, |status| status.max_drift_ppb = Some(800_000));
         let closed = with(&open, |status| status.state = CLOSED);
         let mut observations = observations(&open);
         // The sample after `closed` began with a closed gate.

@@ -195,13 +195,14 @@ pub struct Status {
     /// The maximum drift, ppb. The bound holds on two conditions. The rate of `CLOCK_MONOTONIC`
     /// against the counter differs from the measured rate by at most this. Neither clock has jumped
     /// since the last recalibration. `events` counts violations. The control loop lowers the figure
-    /// while the rate is steady.
-    pub max_drift_ppb: u64,
+    /// while the rate is steady. `None` before the first line.
+    pub max_drift_ppb: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
-    /// correction. While it is large and positive, the control loop slews the clock down.
-    pub offset_ns: i64,
-    /// The present interval between recalibrations, ns.
-    pub interval_ns: u64,
+    /// correction. While it is large and positive, the control loop slews the clock down. `None`
+    /// before the first line.
+    pub offset_ns: Option<i64>,
+    /// The present interval between recalibrations, ns; `None` before the first line.
+    pub interval_ns: Option<u64>,
     /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. Not a
     /// bound, since some daemons claim 0: use `Clock::utc` (feature `utc`). `None` while the kernel
     /// says that its clock is not synchronised, and with
@@ -254,7 +255,7 @@ impl Status {
 ///
 /// ```
 /// for cpu in tickline::Clock::global().status().per_cpu {
-///     println!("CPU {}: {:?}, {:?} Hz, off by {} ns", cpu.cpu, cpu.state, cpu.frequency_hz, cpu.offset_ns);
+///     println!("CPU {}: {:?}, {:?} Hz, off by {:?} ns", cpu.cpu, cpu.state, cpu.frequency_hz, cpu.offset_ns);
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -268,8 +269,8 @@ pub struct CpuStatus {
     /// The measured frequency of its counter, Hz; `None` before its first line.
     pub frequency_hz: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of its last recalibration, before the
-    /// correction.
-    pub offset_ns: i64,
+    /// correction; `None` before the first line.
+    pub offset_ns: Option<i64>,
     /// Time since its last recalibration, ns; `None` before the first one.
     pub age_ns: Option<u64>,
     /// Failed calibrations: the CPU was offline or forbidden, or the kernel moved the thread away.

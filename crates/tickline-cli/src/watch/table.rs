@@ -31,12 +31,12 @@ fn row(point: &Point, sample: Option<&Sample>) -> Vec<(String, String)> {
         ("inside_bracket", point.inside_bracket.to_string()),
         ("bound_violated", point.bound_violated.to_string()),
         ("skew_ppb", own(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
-        ("max_drift_ppb", own(|sample| Some(sample.status.max_drift_ppb.to_string()))),
+        ("max_drift_ppb", own(|sample| Some(sample.status.max_drift_ppb?.to_string()))),
         ("frequency_hz", own(|sample| Some(sample.status.frequency_hz?.to_string()))),
         ("utc_width_ns", own(|sample| Some(utc_width_ns(sample.utc.as_ref().ok()?).to_string()))),
         ("utc_source", own(|sample| Some(sample.utc.ok()?.source().code().to_owned()))),
         ("utc_unknown", own(|sample| Some(sample.utc.err()?.code().to_owned()))),
-        ("interval_ns", own(|sample| Some(sample.status.interval_ns.to_string()))),
+        ("interval_ns", own(|sample| Some(sample.status.interval_ns?.to_string()))),
     ];
     let events = Event::ALL.iter().map(|event| {
         let count = sample.and_then(|sample| sample.events.get(event.code()));

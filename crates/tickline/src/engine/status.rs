@@ -20,6 +20,7 @@ impl Engine {
     pub(crate) fn status(&self) -> Status {
         let table = self.cpu_lines();
         let figures = self.figures();
+        let has_figures = figures.frequency_hz.is_some();
         Status {
             state: self.state(),
             is_judged: self.is_judged(),
@@ -31,9 +32,9 @@ impl Engine {
             nominal_hz: facts::nominal_hz(self.probes()),
             frequency_hz: figures.frequency_hz,
             bound_ns: self.bound_ns(),
-            max_drift_ppb: figures.max_drift_ppb,
-            offset_ns: figures.offset_ns,
-            interval_ns: figures.interval_ns,
+            max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),
+            offset_ns: has_figures.then_some(figures.offset_ns),
+            interval_ns: has_figures.then_some(figures.interval_ns),
             utc_error_ns: if self.probes() == Probes::Full { reference::utc_error_ns() } else { None },
             events: Events::of(|event| {
                 let by_cpu = table.map_or(0, |table| table.events(event));

@@ -290,7 +290,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
         sleep_s = interval.as_secs();
         // While the maximum drift is large, the interval is shorter.
         let nearly_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX) / 4 * 3;
-        lab.phase("grown", || wait_for(6 * PATIENCE, || lab.clock.status().interval_ns >= nearly_ns));
+        lab.phase("grown", || wait_for(6 * PATIENCE, || lab.clock.status().interval_ns >= Some(nearly_ns)));
     }
     lab.phase("suspend", || {
         let slept = suspend_for(sleep_s);
