@@ -54,7 +54,7 @@ pub(crate) struct Engine {
     is_manual: bool,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
-    /// Whether the thread was killed.
+    /// A word that the kernel marks if the thread is killed.
     pub(crate) thread_futex: sys::RobustFutex,
     /// What the thread last stored, ns.
     recent_ns: AtomicI64,
