@@ -265,7 +265,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        let iteration = self.iterate(shared, counter, reference);
+        let iteration = self.iterate(&Io { shared, counter, reference });
         self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::Recovered | Outcome::GateClosed => 0,
             _ => self.iterations_without_line.saturating_add(1),
@@ -273,18 +273,14 @@ impl Control {
         iteration
     }
 
-    fn iterate<S: StateCell>(
-        &mut self,
-        shared: &SharedClock<S>,
-        counter: &impl Counter,
-        reference: &impl Reference,
-    ) -> Iteration {
+    fn iterate(&mut self, io: &Io<'_, impl StateCell, impl Counter, impl Reference>) -> Iteration {
+        let Io { shared, counter, .. } = io;
         let iteration = |outcome, next_in_ns| Iteration { outcome, next_in_ns };
         let interval_ns = self.config.interval_ns;
         let mut samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
-            let Some(is_consistent) = self.take_sample(shared, counter, reference) else { continue };
+            let Some(is_consistent) = self.take_sample(io) else { continue };
             let fit = self.stability.refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
 
@@ -294,7 +290,7 @@ impl Control {
                 // publication's writer is in this process's parent. Or a thread is closing the
                 // gate.
                 Phase::Replacing | Phase::FirstPublication => {
-                    shared.help(&seen, counter, reference);
+                    io.help(&seen);
                     continue;
                 }
                 _ if !is_supported() => return iteration(Outcome::Unsupported, interval_ns),
@@ -302,16 +298,16 @@ impl Control {
                 // A control loop that starts anew knows nothing about the line that it finds,
                 // whose slope may be bent.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
-                    end_line(&seen, shared, counter, reference);
+                    io.end_line(&seen);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self
                     .make_plan(seen.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&seen, shared, counter, reference)),
+                    .and_then(|()| self.replace(&seen, io)),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.recover_line(&seen, shared, counter, reference)),
+                        .and_then(|()| self.recover_line(&seen, io)),
                     _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
@@ -341,12 +337,8 @@ impl Control {
     /// Takes a burst, and adds its sample to what is known. Returns whether the sample is
     /// consistent with that; `None` if the counter ran backwards in all brackets.
     #[inline(never)]
-    fn take_sample<S>(
-        &mut self,
-        shared: &SharedClock<S>,
-        counter: &impl Counter,
-        reference: &impl Reference,
-    ) -> Option<bool> {
+    fn take_sample(&mut self, io: &Io<'_, impl StateCell, impl Counter, impl Reference>) -> Option<bool> {
+        let Io { shared, counter, reference } = *io;
         // Asked before the sample is taken. The thread that ends the line asks again, and so
         // notices each suspend since.
         self.suspended_ns = reference.suspended_ns();
@@ -383,16 +375,25 @@ impl Control {
     }
 }
 
-/// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
-#[inline(never)]
-fn end_line<S: StateCell>(
-    line: &WindowedLine,
-    shared: &SharedClock<S>,
-    counter: &impl Counter,
-    reference: &impl Reference,
-) {
-    if let Some(replacing) = shared.announce(line) {
-        shared.help(&replacing, counter, reference);
+/// What an iteration works with.
+struct Io<'a, S, C, R> {
+    shared: &'a SharedClock<S>,
+    counter: &'a C,
+    reference: &'a R,
+}
+
+impl<S: StateCell, C: Counter, R: Reference> Io<'_, S, C, R> {
+    /// See [`SharedClock::help`].
+    fn help(&self, seen: &WindowedLine) {
+        self.shared.help(seen, self.counter, self.reference);
+    }
+
+    /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
+    #[inline(never)]
+    fn end_line(&self, line: &WindowedLine) {
+        if let Some(replacing) = self.shared.announce(line) {
+            self.help(&replacing);
+        }
     }
 }
 

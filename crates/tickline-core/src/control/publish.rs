@@ -6,8 +6,8 @@
 //! `Option<()>`: `None` without a sample.
 
 use super::{
-    Control, DrivenBy, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE,
-    WAIT_FOR_HIGH_WATER_NS,
+    Control, DrivenBy, Io, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome,
+    UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{Bounds, StateCell, WindowedLine};
 use crate::counter::Counter;
@@ -137,14 +137,8 @@ impl Control {
 
     /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and drops it.
     #[inline(never)]
-    fn warm_up(
-        &self,
-        target: &Target,
-        old: &WindowedLine,
-        at_ticks: u64,
-        window: u64,
-    ) -> Result<(), NotPublished> {
-        self.next_line(old, &steer(old, at_ticks, target, window), at_ticks, window).map(|_| ())
+    fn warm_up(&self, old: &WindowedLine, at_ticks: u64, window: u64) -> Result<(), NotPublished> {
+        self.next_line(old, &steer(old, at_ticks, &self.plan.target, window), at_ticks, window).map(|_| ())
     }
 
     /// The newest sample's point below what the reference shows.
@@ -155,13 +149,12 @@ impl Control {
 
     /// Rule 2: replaces a line by the planned one.
     #[inline(never)]
-    pub(super) fn replace<S: StateCell>(
+    pub(super) fn replace(
         &mut self,
         old: &WindowedLine,
-        shared: &SharedClock<S>,
-        counter: &impl Counter,
-        reference: &impl Reference,
+        io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
+        let Io { shared, counter, reference } = *io;
         let plan = &self.plan;
         let before_ticks = counter.now_ordered();
         if shared.no_longer_counts(old, before_ticks, reference) {
@@ -179,8 +172,8 @@ impl Control {
         // the readers waiting for microseconds. Without the warm-up, a reader helped in one
         // replacement of 25. It also finds out whether the next line can be built before the old
         // one is withdrawn.
-        self.warm_up(&plan.target, old, before_ticks, window_ticks)?;
-        let steering = self.swap_lines(plan, old, shared, counter, reference, window_ticks)?;
+        self.warm_up(old, before_ticks, window_ticks)?;
+        let steering = self.swap_lines(old, io, window_ticks)?;
         self.slope_is_proven = plan.slope_is_proven;
         self.record_replacement(&steering, shared, offset, interval_ns);
         Ok(Iteration { outcome: Outcome::Published, next_in_ns: interval_ns })
@@ -208,24 +201,23 @@ impl Control {
 
     /// The three steps of rule 2: announce, read the counter, publish.
     #[inline(never)]
-    fn swap_lines<S: StateCell>(
+    fn swap_lines(
         &self,
-        plan: &Plan,
         old: &WindowedLine,
-        shared: &SharedClock<S>,
-        counter: &impl Counter,
-        reference: &impl Reference,
+        io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
     ) -> Result<Steering, NotPublished> {
+        let Io { shared, counter, reference } = *io;
         let Some(replacing) = shared.announce(old) else { return Err(NotPublished::Lost) };
         let at_ticks = counter.now_ordered();
         // The offset is gone at the end of the window, not at the end of the interval. A line may
         // be in use until its validity ends. If the line's bend removed the offset within the
         // interval, the line would have made several times that offset by the end of its validity.
-        let steering = steer(old, at_ticks, &plan.target, window_ticks);
+        let steering = steer(old, at_ticks, &self.plan.target, window_ticks);
         match self.next_line(old, &steering, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
-                let published = shared.cell.publish(replacing.state, &line, &plan.bounds, self.suspended_ns);
+                let bounds = &self.plan.bounds;
+                let published = shared.cell.publish(replacing.state, &line, bounds, self.suspended_ns);
                 if published { Ok(steering) } else { Err(NotPublished::Lost) }
             }
             _ => {
@@ -243,8 +235,8 @@ impl Control {
     /// thread's next plain read early, and so use this line at a tick before `at_ticks`. There,
     /// too, the line is not below what the reference was.
     #[inline(never)]
-    fn first_ns(&self, plan: &Plan, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
-        let resolutions = &self.config.resolutions;
+    fn first_ns(&self, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
+        let (plan, resolutions) = (&self.plan, &self.config.resolutions);
         let since_ticks =
             ticks_between(before_ticks, at_ticks).saturating_add(resolutions.counter_ticks.cast_signed());
         let latest = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
@@ -258,11 +250,11 @@ impl Control {
     #[inline(never)]
     fn first_line(
         &self,
-        slope: Slope,
         before: &WindowedLine,
         at_ticks: u64,
         from: FixedNs,
     ) -> Result<WindowedLine, NotPublished> {
+        let slope = self.plan.target.slope;
         // The window is 75 us and the lead-in, and longer where sampling is slow. That is enough,
         // because the second iteration follows at once.
         let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
@@ -287,42 +279,37 @@ impl Control {
     /// more, between two reads of the counter. It starts the line no lower than the reference may
     /// be at the second read. No reading of the reference that comes later counts.
     #[inline(never)]
-    pub(super) fn recover_line<S: StateCell>(
+    pub(super) fn recover_line(
         &mut self,
         before: &WindowedLine,
-        shared: &SharedClock<S>,
-        counter: &impl Counter,
-        reference: &impl Reference,
+        io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
-        let plan = &self.plan;
-        let (slope, interval_ns) = (plan.target.slope, plan.interval_ns);
+        let (slope, interval_ns) = (self.plan.target.slope, self.plan.interval_ns);
         // A warm-up, as before a replacement. It also finds out whether the line can be built
         // before it is announced.
-        let now_ticks = counter.now_ordered();
+        let now_ticks = io.counter.now_ordered();
         if self.samples_are_too_old(now_ticks, slope) {
             return Err(NotPublished::SamplesTooOld);
         }
-        let from = self.first_ns(plan, now_ticks, now_ticks, i64::MIN);
-        self.first_line(slope, before, now_ticks, from)?;
-        let offset = self.publish_first(plan, before, shared, counter, reference)?;
-        shared.events.count(Event::Recovery);
+        let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
+        self.first_line(before, now_ticks, from)?;
+        let offset = self.publish_first(before, io)?;
+        io.shared.events.count(Event::Recovery);
         self.slope_is_proven = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.disrupted = !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
-        self.record(offset, shared, interval_ns);
+        self.record(offset, io.shared, interval_ns);
         Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: MIN_INTERVAL_NS })
     }
 
     /// The steps of rule 7. Returns how far the line is off its target.
     #[inline(never)]
-    fn publish_first<S: StateCell>(
+    fn publish_first(
         &self,
-        plan: &Plan,
         before: &WindowedLine,
-        shared: &SharedClock<S>,
-        counter: &impl Counter,
-        reference: &impl Reference,
+        io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<FixedNs, NotPublished> {
+        let Io { shared, counter, reference } = *io;
         let first = WindowedLine { state: before.state.first_publication(), ..*before };
         if !shared.cell.swap(before.state, first.state) {
             return Err(NotPublished::Lost);
@@ -330,21 +317,21 @@ impl Control {
         let before_ticks = counter.now_ordered();
         let reference_ns = reference.monotonic_ns();
         let at_ticks = counter.now_ordered();
-        let slope = plan.target.slope;
-        let line = if self.samples_are_too_old(at_ticks, slope) {
+        let Plan { target, bounds, .. } = &self.plan;
+        let line = if self.samples_are_too_old(at_ticks, target.slope) {
             Err(NotPublished::SamplesTooOld)
         } else {
-            let from = self.first_ns(plan, at_ticks, before_ticks, reference_ns);
-            self.first_line(slope, before, at_ticks, from)
+            let from = self.first_ns(at_ticks, before_ticks, reference_ns);
+            self.first_line(before, at_ticks, from)
         };
         match line {
             Ok(line) => {
-                let published = shared.cell.publish(first.state, &line, &plan.bounds, self.suspended_ns);
-                let offset = line.fixed_at(at_ticks).minus(plan.target.fixed_at(at_ticks));
+                let published = shared.cell.publish(first.state, &line, bounds, self.suspended_ns);
+                let offset = line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks));
                 if published { Ok(offset) } else { Err(NotPublished::Lost) }
             }
             Err(refusal) => {
-                shared.help(&first, counter, reference);
+                io.help(&first);
                 Err(refusal)
             }
         }
