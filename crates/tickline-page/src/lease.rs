@@ -37,7 +37,7 @@
 //! - [`LeaseMemory`] and [`LeaseStore`]: how a reader loads, and how the writer stores;
 //!   [`LeaseWords`] is the memory itself;
 //! - [`read`]: a reading, the same code for programs, the simulator, models, and the page;
-//! - [`Writer`]: the writer's side, driven by an [`Estimate`] for each step;
+//! - [`Writer`]: the writer's side, driven by a [`Basis`] for each step;
 //! - [`Line`]: from ticks to nanoseconds, in integers. Layout version 1 fixes its arithmetic.
 
 mod cell;
@@ -57,7 +57,7 @@ pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 pub use slot::{Field, HighWater, LeaseLine, LowerLimit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Closing, FAST_SLEW_PPB, PageTaken, Writer, WriterAction, WriterConfig, WriterStep};
+pub use writer::{Basis, FAST_SLEW_PPB, PageTaken, Writer, WriterAction, WriterConfig, WriterStep};
 
 pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};

@@ -22,7 +22,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_page::protocol::{
-    Closing, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, PageReading,
+    Basis, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, PageReading,
     PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult, Timescale, Writer,
     WriterAction, WriterConfig, read,
 };
@@ -117,7 +117,8 @@ struct World {
     /// The largest complete readings by a line and by the OS clock, ns.
     line_ns: Cell<i64>,
     os_ns: Cell<i64>,
-    closing: Cell<Option<Closing>>,
+    /// What the writer's steps rest on instead of an estimate.
+    closing: Cell<Option<Basis>>,
     stops: Stops,
     pending: [Cell<Pending>; ACTORS],
     observed: [Cell<u64>; ACTORS],
@@ -276,12 +277,12 @@ impl World {
             let access = Access::new(self, yielder, WRITER);
             let Ok(mut writer) = Writer::start(&access, config) else { return };
             for _ in 0..steps {
-                writer.set_closing(self.closing.get());
+                let closing = self.closing.get();
                 access.step(Pending::Counter);
-                writer.set_slew_ppb(self.rate_ppb.get());
-                let estimate = self.estimate();
+                let slew_ppb = self.rate_ppb.get();
+                let basis = closing.unwrap_or(Basis::Estimate(self.estimate()));
                 access.observe(self.ticks.get());
-                let Ok(step) = writer.step(&access, &access, &access, Some(&estimate)) else { return };
+                let Ok(step) = writer.step(&access, &access, &access, basis, slew_ppb) else { return };
                 match step.action {
                     WriterAction::PublishedFirst => self.counts.borrow_mut().published_first += 1,
                     WriterAction::PublishedNext => self.counts.borrow_mut().published_next += 1,

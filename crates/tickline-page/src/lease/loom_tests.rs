@@ -22,9 +22,9 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
 use super::{
-    Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, PageReading,
-    PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer, WriterAction,
-    WriterConfig, read,
+    Basis, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    PageReading, PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer,
+    WriterAction, WriterConfig, read,
 };
 use harness::{Seen, Time, View, check, made, spawn};
 
@@ -105,16 +105,16 @@ fn rule_w1_two_writers_at_once() {
         let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
-        let step = first.step(&*memory, &view, &view, Some(&estimate(&time))).unwrap();
+        let step = first.step(&*memory, &view, &view, estimate(&time), 0).unwrap();
         assert_eq!(step.action, WriterAction::PublishedFirst);
         time.pass(100);
         let estimate = estimate(&time);
         let other = spawn(&(memory.clone(), time.clone()), move |(memory, time)| {
             let view = time.view(1);
             let Ok(mut second) = Writer::start(&**memory, CONFIG) else { return };
-            second.step(&**memory, &view, &view, Some(&estimate)).ok();
+            second.step(&**memory, &view, &view, estimate, 0).ok();
         });
-        let ended = first.step(&*memory, &view, &view, Some(&estimate));
+        let ended = first.step(&*memory, &view, &view, estimate, 0);
         other.join().unwrap();
         seen.note(if ended.is_err() { "lost" } else { "won" });
         let word = memory.word();
@@ -137,7 +137,7 @@ const CONFIG: WriterConfig = WriterConfig {
 
 const WIDTH_NS: i64 = 20;
 
-fn estimate(time: &Time) -> Estimate {
+fn estimate(time: &Time) -> Basis {
     // ORDERING: Relaxed: threads that change it have not started, or wait.
     let ticks = time.ticks.load(Ordering::Relaxed);
     let line = |ns: i64| Line {
@@ -145,7 +145,7 @@ fn estimate(time: &Time) -> Estimate {
         base_ns: i64::try_from(ticks).unwrap() + ns,
         slope: Slope::from_hz(1_000_000_000).unwrap(),
     };
-    Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: None }
+    Basis::Estimate(Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: None })
 }
 
 /// What the threads of a model of the order share.
@@ -196,9 +196,9 @@ impl Scene {
         self.note(reading.ns);
     }
 
-    fn step(&self, writer: &mut Writer, estimate: &Estimate, ticks: u64) -> WriterAction {
+    fn step(&self, writer: &mut Writer, basis: Basis, ticks: u64) -> WriterAction {
         let view = self.time.view(ticks);
-        let action = writer.step(&*self.memory, &view, &view, Some(estimate)).unwrap().action;
+        let action = writer.step(&*self.memory, &view, &view, basis, 0).unwrap().action;
         self.seen.note(format!("{action:?}"));
         action
     }
@@ -225,7 +225,7 @@ impl Order {
                 spawn(&scene, move |scene| (0..readings).for_each(|_| scene.process(reader_ticks)))
             };
             let threads: Vec<_> = readings.iter().map(|readings| read(*readings)).collect();
-            scene.step(&mut writer, &estimate, writer_ticks);
+            scene.step(&mut writer, estimate, writer_ticks);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             scene.process(10);
         });
@@ -233,7 +233,7 @@ impl Order {
 }
 
 fn begin_line(scene: &Scene, writer: &mut Writer) {
-    assert_eq!(scene.step(writer, &estimate(&scene.time), 10), WriterAction::PublishedFirst);
+    assert_eq!(scene.step(writer, estimate(&scene.time), 10), WriterAction::PublishedFirst);
     scene.time.pass(20);
 }
 
@@ -278,7 +278,7 @@ fn rule_r8_a_process_high_water_among_threads() {
             });
         let view = scene.time.view(10);
         process_high_water.raise(view.now_ordered().try_into().unwrap());
-        scene.step(&mut writer, &estimate, 10);
+        scene.step(&mut writer, estimate, 10);
         let before_ns = scene.before_ns() - 1;
         let reading = scene.read(&view, &process_high_water);
         scene.is_ordered(reading, before_ns);

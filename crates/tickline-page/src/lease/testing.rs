@@ -6,7 +6,7 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
 use super::{
-    Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    Basis, Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
     PageReading, PageSource, PageTaken, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, Timescale,
     Writer, WriterAction, WriterConfig, WriterStep, read,
 };
@@ -49,6 +49,9 @@ pub(crate) struct Scene {
     pub(crate) has_coarse: Cell<bool>,
     pub(crate) counter_reads: Cell<u32>,
     pub(crate) pauses: Cell<u32>,
+    /// What the writer's steps rest on instead of an estimate.
+    pub(crate) closing: Cell<Option<Basis>>,
+    pub(crate) slew_ppb: Cell<i64>,
     hook: RefCell<Option<Hook>>,
     writer: RefCell<Option<Writer>>,
 }
@@ -72,6 +75,8 @@ impl Scene {
             has_coarse: Cell::new(false),
             counter_reads: Cell::new(0),
             pauses: Cell::new(0),
+            closing: Cell::new(None),
+            slew_ppb: Cell::new(0),
             hook: RefCell::new(None),
             writer: RefCell::new(None),
         })
@@ -131,7 +136,8 @@ impl Scene {
         writer: &mut Writer,
         estimate: &Estimate,
     ) -> Result<WriterStep, PageTaken> {
-        writer.step(self, &self, &self, Some(estimate))
+        let basis = self.closing.get().unwrap_or(Basis::Estimate(*estimate));
+        writer.step(self, &self, &self, basis, self.slew_ppb.get())
     }
 
     /// A step of the scene's writer that does this.

@@ -82,13 +82,16 @@ impl core::fmt::Display for PageTaken {
 
 impl core::error::Error for PageTaken {}
 
-/// How a gate is closed.
+/// What the next lines rest on. Without an estimate the gate is closed (rule W6): no line is
+/// published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Closing {
-    /// The leases that are published run out.
-    AfterLeases,
-    /// They run out too, but may be below the OS clock: readers ask it from now on.
-    InDoubt,
+pub enum Basis {
+    /// What the writer's process knows of the OS clock.
+    Estimate(Estimate),
+    /// Nothing: the leases that are published run out.
+    Nothing,
+    /// Nothing. They run out too, but may be below the OS clock: readers ask it from now on.
+    Doubt,
 }
 
 /// What a step did.
@@ -134,9 +137,7 @@ pub struct Writer {
     config: WriterConfig,
     /// The word last seen.
     word: LeaseWord,
-    closing: Option<Closing>,
-    /// Rule W10: what the kernel says, ppb, and whether a fast slew is not over.
-    slew_ppb: u64,
+    /// Rule W10: whether a fast slew is not over.
     waits_for_slew: bool,
     /// First publications in a row that came to nothing.
     doublings: u32,
@@ -154,15 +155,8 @@ impl Writer {
     /// [`PageTaken`] if somebody else writes to the page.
     pub fn start(memory: &impl LeaseStore, config: WriterConfig) -> Result<Self, PageTaken> {
         let found = memory.word();
-        let mut writer = Self {
-            config,
-            word: found,
-            closing: None,
-            slew_ppb: 0,
-            waits_for_slew: false,
-            doublings: 0,
-            not_before_ns: i64::MIN,
-        };
+        let mut writer =
+            Self { config, word: found, waits_for_slew: false, doublings: 0, not_before_ns: i64::MIN };
         // Before the first slot is filled: of two that start from one word, one fills none.
         writer.swap(memory, found.taken_over())?;
         let word = writer.word;
@@ -172,18 +166,6 @@ impl Writer {
             LeasePhase::Off | LeasePhase::NoLine | LeasePhase::Published | LeasePhase::Doubted => {}
         }
         Ok(writer)
-    }
-
-    /// Closes the gate (rule W6): no line is published from now on. `None` opens it.
-    pub fn set_closing(&mut self, closing: Option<Closing>) {
-        self.closing = closing;
-    }
-
-    /// Takes note of the kernel's correction of its clock's rate, ppb. Beyond [`FAST_SLEW_PPB`] no
-    /// line is published until an estimate knows the rate again (rule W10). To be called before
-    /// each step, where it is known.
-    pub fn set_slew_ppb(&mut self, slew_ppb: i64) {
-        self.slew_ppb = slew_ppb.unsigned_abs();
     }
 
     /// Whether no line is published because the kernel slews its clock fast.
@@ -205,7 +187,9 @@ impl Writer {
     }
 
     /// Does what is due: at most one change of the page, or one first publication. Never panics or
-    /// waits.
+    /// waits. `slew_ppb` is the kernel's correction of its clock's rate, ppb; 0 where that is not
+    /// known. Beyond [`FAST_SLEW_PPB`] no line is published until an estimate knows the rate again
+    /// (rule W10).
     ///
     /// # Errors
     ///
@@ -215,26 +199,32 @@ impl Writer {
         memory: &impl LeaseStore,
         counter: &impl Counter,
         os: &impl Reference,
-        estimate: Option<&Estimate>,
+        basis: Basis,
+        slew_ppb: i64,
     ) -> Result<WriterStep, PageTaken> {
         if memory.word() != self.word {
             return Err(PageTaken);
         }
-        if self.slew_ppb > FAST_SLEW_PPB {
+        if slew_ppb.unsigned_abs() > FAST_SLEW_PPB {
             self.waits_for_slew = true;
-        } else if estimate.is_some_and(|estimate| estimate.rate_uncertainty_ppb() <= FAST_SLEW_PPB) {
+        } else if let Basis::Estimate(estimate) = basis
+            && estimate.rate_uncertainty_ppb() <= FAST_SLEW_PPB
+        {
             self.waits_for_slew = false;
         }
-        let estimate = estimate.filter(|_| self.closing.is_none() && !self.waits_for_slew);
-        let shown = estimate.map(|estimate| estimate.as_shown(self.config.resolution_ns));
-        let estimate = shown.as_ref();
-        match self.word.phase() {
-            LeasePhase::Off | LeasePhase::FirstPublication => Ok(self.waited(self.config.lease_ns)),
-            LeasePhase::NoLine => match estimate {
-                Some(estimate) => self.publish_first(memory, counter, os, estimate),
-                None => Ok(self.waited(self.config.lease_ns)),
-            },
-            LeasePhase::Published | LeasePhase::Doubted => self.maintain_lines(memory, counter, os, estimate),
+        let basis = match basis {
+            _ if self.waits_for_slew => Basis::Doubt,
+            Basis::Estimate(estimate) => Basis::Estimate(estimate.as_shown(self.config.resolution_ns)),
+            Basis::Nothing | Basis::Doubt => basis,
+        };
+        match (self.word.phase(), &basis) {
+            (LeasePhase::Published | LeasePhase::Doubted, basis) => {
+                self.maintain_lines(memory, counter, os, basis)
+            }
+            (LeasePhase::NoLine, Basis::Estimate(estimate)) => {
+                self.publish_first(memory, counter, os, estimate)
+            }
+            _ => Ok(self.waited(self.config.lease_ns)),
         }
     }
 
@@ -280,7 +270,7 @@ impl Writer {
         memory: &impl LeaseStore,
         counter: &impl Counter,
         os: &impl Reference,
-        estimate: Option<&Estimate>,
+        basis: &Basis,
     ) -> Result<WriterStep, PageTaken> {
         let (first_slot, second_slot) = (self.word.first(), self.word.second());
         let first = LeaseLine::load(memory, first_slot);
@@ -309,10 +299,10 @@ impl Writer {
         let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
         // W9, with an estimate or without.
         let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > LEFT_BEHIND_NS;
-        if self.closing == Some(Closing::InDoubt) || self.waits_for_slew || is_left_behind {
+        if *basis == Basis::Doubt || is_left_behind {
             return self.doubt(memory);
         }
-        let Some(estimate) = estimate else { return Ok(self.waited(in_ns(last.end_ticks))) };
+        let Basis::Estimate(estimate) = basis else { return Ok(self.waited(in_ns(last.end_ticks))) };
         if estimate.above_upper_ns(&last) > FAR_AHEAD_NS {
             // Even before Unix time gets another offset, which contains the sleep.
             return self.doubt(memory);

@@ -1,7 +1,7 @@
 //! Runs with leases of the real length. In an attack, chance delays the actors. In the other runs
 //! the kernel slews its clock, and no actor is late.
 
-use tickline_page::protocol::{Closing, ProcessHighWater, WriterConfig};
+use tickline_page::protocol::{Basis, ProcessHighWater, WriterConfig};
 
 use super::{ACTORS, LeaseCounts, Pending, Script, Stops, WRITER, World};
 
@@ -124,8 +124,8 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
                 world.counts.borrow_mut().killed += 1;
                 run.scripts[WRITER] = None;
             }
-            4..=6 => world.closing.set(Some(Closing::AfterLeases)),
-            7..=8 => world.closing.set(Some(Closing::InDoubt)),
+            4..=6 => world.closing.set(Some(Basis::Nothing)),
+            7..=8 => world.closing.set(Some(Basis::Doubt)),
             9..=40 => world.closing.set(None),
             41..=46 if attack.faults == Faults::Suspends => {
                 let asleep = rng.u64(1..2_000_000_000);

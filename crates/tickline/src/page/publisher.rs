@@ -8,7 +8,7 @@ use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{
-    Closing, Estimate, LeaseMemory as _, PageTaken, Writer, WriterAction, WriterConfig,
+    Basis, Estimate, LeaseMemory as _, PageTaken, Writer, WriterAction, WriterConfig,
 };
 
 use crate::clock::Clock;
@@ -109,21 +109,18 @@ impl Publisher {
     }
 
     fn try_step(&mut self) -> Result<Duration, PageTaken> {
-        let state = self.clock.engine().state();
-        self.writer.set_closing(closing(state, self.is_ending));
-        let estimate = self.clock.engine().lease_estimate();
-        if self.writer.word().phase() == LeasePhase::NoLine && estimate.is_some() {
+        let engine = self.clock.engine();
+        let basis = basis(engine.state(), self.is_ending, || engine.lease_estimate());
+        if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Estimate(_)) {
             // The kernel may keep time with something else since the last line.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
-        if let Some(rate_ppb) = kernel_rate_ppb() {
-            self.writer.set_slew_ppb(rate_ppb);
-        }
-        let step = self.writer.step(&self.page, &self.counter, &OsClock, estimate.as_ref())?;
+        let slew_ppb = kernel_rate_ppb().unwrap_or(0);
+        let step = self.writer.step(&self.page, &self.counter, &OsClock, basis, slew_ppb)?;
         let next_in = Duration::from_nanos(step.next_in_ns);
-        Ok(match (step.action, &estimate, state) {
-            (WriterAction::Waited, None, State::Fallback(_)) => next_in.min(LATER),
-            (WriterAction::Waited, estimate, _) if estimate.is_none() || self.is_ending => next_in.min(SOON),
+        Ok(match (step.action, basis) {
+            (WriterAction::Waited, Basis::Doubt) => next_in.min(LATER),
+            (WriterAction::Waited, Basis::Nothing) => next_in.min(SOON),
             _ => next_in,
         })
     }
@@ -212,29 +209,34 @@ fn rate_ppb(timex: &Timex) -> i64 {
     timex.steering_ppb.saturating_add(timex.offset_ns.checked_div(parts).unwrap_or(0))
 }
 
-/// How the clock's state closes the page's gate, if it does. Why it fell back may be that the line
-/// is wrong, also while the publisher ends.
-const fn closing(state: State, is_ending: bool) -> Option<Closing> {
+/// What the page's next lines rest on. Why the clock fell back may be that the line is wrong, also
+/// while the publisher ends.
+fn basis(state: State, is_ending: bool, estimate: impl FnOnce() -> Option<Estimate>) -> Basis {
     match state {
-        State::Fallback(_) => Some(Closing::InDoubt),
-        _ if is_ending => Some(Closing::AfterLeases),
-        _ => None,
+        State::Fallback(_) => Basis::Doubt,
+        _ if is_ending => Basis::Nothing,
+        _ => estimate().map_or(Basis::Nothing, Basis::Estimate),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tickline_page::protocol::Line;
+
     use super::*;
     use crate::Reason;
 
     /// Rule W6. Leases stayed trusted if the clock fell back after the publisher had begun to end.
     #[test]
     fn a_fallback_puts_leases_in_doubt_whether_or_not_the_publisher_ends() {
+        let line = Line::default();
+        let estimate = Estimate { lower: line, upper: line, unix_ns: None };
+        let basis = |state, is_ending| basis(state, is_ending, || Some(estimate));
         for is_ending in [false, true] {
-            assert_eq!(closing(State::Fallback(Reason::Unsynchronised), is_ending), Some(Closing::InDoubt));
+            assert_eq!(basis(State::Fallback(Reason::Unsynchronised), is_ending), Basis::Doubt);
         }
-        assert_eq!(closing(State::Fast, true), Some(Closing::AfterLeases));
-        assert_eq!(closing(State::Fast, false), None);
+        assert_eq!(basis(State::Fast, true), Basis::Nothing);
+        assert_eq!(basis(State::Fast, false), Basis::Estimate(estimate));
     }
 
     /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.

@@ -3,7 +3,7 @@
 
 use super::super::WriterAction::{Doubted, Ended, PublishedFirst, SetUnix, Waited};
 use super::super::testing::{AHEAD_NS, At, Scene, UNIX_NS};
-use super::super::{Closing, Estimate};
+use super::super::{Basis, Estimate};
 use super::*;
 
 /// Lines count until the word has changed 64 times, and a later try keeps the rules of the first.
@@ -114,10 +114,10 @@ fn rule_r4_after_a_reset_readings_go_on_from_where_they_were() {
 #[test]
 fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     let scene = Scene::published_twice();
-    scene.writer().set_closing(Some(Closing::InDoubt));
+    scene.closing.set(Some(Basis::Doubt));
     scene.does(Doubted);
     // W6: a doubt stays.
-    scene.writer().set_closing(Some(Closing::AfterLeases));
+    scene.closing.set(Some(Basis::Nothing));
     scene.does(Waited);
     assert_eq!(at_once(scene, &ProcessHighWater::new()), None);
     assert!(scene.ahead_ns() >= 0, "the line is above the OS clock");

@@ -141,7 +141,7 @@ fn rule_w4_the_high_water_after_a_reset_is_that_of_its_readers() {
 fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     let scene = Scene::published_twice();
     let (word, last) = (scene.word(), scene.last());
-    scene.writer().set_closing(Some(Closing::AfterLeases));
+    scene.closing.set(Some(Basis::Nothing));
     scene.ticks.set(last.line.start_ticks + 10_000);
     scene.does(Waited);
     assert_eq!((scene.word(), scene.source()), (word, PageSource::Line));
@@ -150,7 +150,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     scene.does(Waited);
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
     scene.pass(WriterConfig::DEFAULT.pause_ns);
-    scene.writer().set_closing(None);
+    scene.closing.set(None);
     scene.does(PublishedFirst);
 }
 
@@ -261,7 +261,7 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
 fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::without_line();
     let step = |rate_ppb, open_ppm: u64| {
-        scene.writer().set_slew_ppb(rate_ppb);
+        scene.slew_ppb.set(rate_ppb);
         let Estimate { lower, upper, unix_ns } = scene.estimate();
         let bits = upper.slope.bits;
         let upper = Line { slope: Slope { bits: bits + bits / 1_000_000 * 2 * open_ppm }, ..upper };
