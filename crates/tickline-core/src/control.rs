@@ -7,8 +7,8 @@
 //! steps:
 //!
 //! ```text
-//! a line:  published -> replacing; read the counter; compute the line -> published   (rule 2)
-//! no line: no line -> first publication; ask the reference -> published, valid for some 150 us   (rule 7)
+//! a line (rule 2):  published -> replacing; read the counter; compute the line -> published
+//! no line (rule 7): no line -> first publication; ask the reference -> published for some 150 us
 //! ```
 //!
 //! After a recovery the caller runs a second iteration at once. Its line has a slope that is proven

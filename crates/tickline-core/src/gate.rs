@@ -12,8 +12,8 @@
 //! | not known | | `kernel_unknown` | if compared | if compared |
 //!
 //! *If compared*: the counters of all CPUs that the process may use have been
-//! [compared](CounterComparison), and are synchronised. A comparison takes a thread, so a clock that
-//! readers drive never compares. Trust does not change the verdict of any other gate.
+//! [compared](CounterComparison), and are synchronised. A comparison takes a thread, so a clock
+//! that readers drive never compares. Trust does not change the verdict of any other gate.
 //!
 //! The counter is used if every gate is open, except [`Gate::UnixCost`], which is only about Unix
 //! time. A closed gate names its [`Reason`], whose code is stable. A status shows the first closed

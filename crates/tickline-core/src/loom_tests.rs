@@ -31,9 +31,9 @@
 //! - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The cell's
 //!   model of a high-water mark, the lock's, and that of a portable swap have no bound;
 //! - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
-//!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Two fences of
-//!   this code and the leases have it. The one in `counter/extended.rs` binds only the compiler. The
-//!   one in `lease/cell.rs` is for reads of the counter and the OS clock, see above;
+//!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Two fences of this
+//!   code and the leases have it. The one in `counter/extended.rs` binds only the compiler. The one
+//!   in `lease/cell.rs` is for reads of the counter and the OS clock, see above;
 //! - that no plain store comes between an exchange and the value that it has read: loom allows one;
 //! - every place at which a thread could be stopped between a load of an atomic and a swap of the
 //!   same atomic. loom 0.7 compares a step only with the last step on its object. Here the last

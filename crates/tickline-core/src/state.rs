@@ -49,11 +49,11 @@
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2, and
 //! emulators, may load two halves. On x86_64 the second look always loads two halves. A mixture of
-//! two states is not used. A state's life begins with the swap that makes it, and ends with the next
-//! one. Each swap changes `m`, whose count rises with each line. So two looks that found one `m` were
-//! made in one life of a state, or 1,024 lines apart (rule 10). They may also lie in different first
-//! publications that were given up, which leave `b` as it was. A reading counts only if both looks
-//! also found one `b`.
+//! two states is not used. A state's life begins with the swap that makes it, and ends with the
+//! next one. Each swap changes `m`, whose count rises with each line. So two looks that found one
+//! `m` were made in one life of a state, or 1,024 lines apart (rule 10). They may also lie in
+//! different first publications that were given up, which leave `b` as it was. A reading counts
+//! only if both looks also found one `b`.
 //!
 //! - x86_64 loads the `b` of the second look between the two loads of `m`. So this `b` belongs to
 //!   that `m`, whichever half the first look loaded first.

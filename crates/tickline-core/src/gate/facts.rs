@@ -182,7 +182,8 @@ pub struct Facts {
     pub assume_invariant: bool,
     /// Whether the target has a counter.
     pub has_counter: bool,
-    /// Whether the processor can swap the state of a clock: [`is_supported`](crate::cell::is_supported).
+    /// Whether the processor can swap the state of a clock:
+    /// [`is_supported`](crate::cell::is_supported).
     pub has_atomics: bool,
     /// Whether the process may read the counter.
     pub may_read_counter: bool,

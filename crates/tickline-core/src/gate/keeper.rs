@@ -45,9 +45,9 @@
 //! the next judgement brings the gate in line with the switch and the facts.
 //!
 //! **A judge who judges again ([`rejudge`](GateKeeper::rejudge)), or judges for the CPUs' lines,
-//! closes the gate first.** That ends the line of the earlier judgement. If the word said `Open` and
-//! the judge finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not void
-//! the judgement: both want the gate open.
+//! closes the gate first.** That ends the line of the earlier judgement. If the word said `Open`
+//! and the judge finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not
+//! void the judgement: both want the gate open.
 //!
 //! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
 //! line for each CPU ([`lines`](GateKeeper::lines)). A call that changes the kind of lines

@@ -21,8 +21,8 @@ fn swap(state: &AtomicState, from: u64, to: u64) -> bool {
 }
 
 /// A reader is stopped for two swaps, so that the pair that it loads is filled again: no load sees
-/// halves of two states. Where each state is followed by a larger one, no look at the state finds an
-/// older one than the look before it.
+/// halves of two states. Where each state is followed by a larger one, no look at the state finds
+/// an older one than the look before it.
 #[test]
 fn a_portable_state_is_never_an_older_one() {
     check(Some(3), &["0, still", "0, changed", "1, still", "1, changed", "2, still"], |seen| {

@@ -24,9 +24,9 @@ const CALLS_PER_INTERVAL: u64 = 256;
 /// or renews a line that nobody has read for a while.
 const STREAK: u64 = 8;
 
-/// Iterations between two reviews of the facts, where no thread drives the clock: four seconds at the
-/// default interval. A review takes some 10 us, too long for each iteration of a reader. A thread
-/// reviews the facts at each interval.
+/// Iterations between two reviews of the facts, where no thread drives the clock: four seconds at
+/// the default interval. A review takes some 10 us, too long for each iteration of a reader. A
+/// thread reviews the facts at each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
 
 impl GateKeeper {
