@@ -39,7 +39,7 @@
     not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")),
     path = "counter/other.rs"
 )]
-mod arch;
+pub(crate) mod arch;
 #[cfg(not(target_arch = "x86_64"))]
 mod cpu_other;
 mod extended;
@@ -50,8 +50,6 @@ pub use arch::HardwareCounter;
 #[cfg(target_arch = "x86_64")]
 pub use arch::HardwareCpuCounter;
 pub(crate) use arch::SHIFT;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
-pub(crate) use arch::cpuid;
 #[cfg(not(target_arch = "x86_64"))]
 pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;

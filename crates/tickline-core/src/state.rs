@@ -91,28 +91,23 @@
 use crate::line::Slope;
 use crate::units::{FRACTION_BITS, FixedNs};
 
-// The machine's own atomic; the portable one elsewhere; and for loom an exact model of one.
-#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
-#[path = "state/aarch64.rs"]
+// The machine's own atomic; for loom an exact model of one; the portable one elsewhere.
+#[cfg_attr(loom, path = "state/modelled.rs")]
+#[cfg_attr(all(not(any(loom, miri)), target_arch = "aarch64"), path = "state/aarch64.rs")]
+#[cfg_attr(
+    all(not(any(loom, miri)), target_arch = "x86_64", target_feature = "sse2"),
+    path = "state/x86_64.rs"
+)]
+#[cfg_attr(
+    all(
+        not(loom),
+        any(miri, not(any(target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2"))))
+    ),
+    path = "state/portable.rs"
+)]
 mod native;
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
-#[path = "state/x86_64.rs"]
-mod native;
-#[cfg(loom)]
-#[path = "state/modelled.rs"]
-mod native;
-#[cfg(any(
-    miri,
-    not(any(loom, target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")))
-))]
-use portable as native;
-
-#[cfg(any(
-    test,
-    miri,
-    not(any(loom, target_arch = "aarch64", all(target_arch = "x86_64", target_feature = "sse2")))
-))]
-#[cfg_attr(test, allow(dead_code, unreachable_pub, reason = "for its own tests, besides the machine's"))]
+#[cfg(all(test, loom))]
+#[allow(dead_code, unreachable_pub, reason = "for its own models, besides the exact one")]
 pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;

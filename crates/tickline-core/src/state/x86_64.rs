@@ -3,7 +3,7 @@
 use core::cell::UnsafeCell;
 
 use super::LineState;
-use crate::counter::cpuid;
+use crate::counter::arch::cpuid;
 use crate::primitive::{AtomicU64, Ordering};
 
 /// 16 bytes, loaded and swapped by one instruction. See the [module](super).
