@@ -193,7 +193,7 @@ impl Fact {
 /// this program, whichever version wrote the document.
 fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     let findings = diagnose(document);
-    let mut facts = vec![Fact::exact("health", Health::of(document, &findings).level)];
+    let mut facts = vec![Fact::exact("health", Health::new(document, &findings).level)];
     let exact = |found: &Finding| Fact::exact(format!("finding {}", found.code), found.severity);
     facts.extend(findings.iter().map(exact));
     add_facts("", &json!(document.machine), &mut facts);

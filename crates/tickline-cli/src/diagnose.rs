@@ -1,29 +1,29 @@
-//! Diagnosis: facts and measurements -> findings. The rules are pure functions, which collect and
-//! measure nothing. They therefore diagnose recorded machines as well as the present one.
+//! The diagnosis: rules make findings from facts and measurements. The rules are pure functions
+//! that collect and measure nothing, so they diagnose recorded machines as well as this machine.
 //!
-//! A rule reads the facts and returns a finding with its evidence, or `None`. An unknown fact is
+//! A rule reads the facts, and returns a finding with its evidence, or `None`. An unknown fact is
 //! no evidence: a rule that needs it returns `None`.
 //!
 //! # A new finding
 //!
-//! 1. The fact: add a field with its unit in its name to `Machine` (`machine.rs`), and collect
-//!    it there. Its comment is the schema's description, and says when the field is null. Rules
-//!    read it from the [`Document`].
-//! 2. The rule: add a function to `counter_and_process.rs`. A rule about Unix time goes to
-//!    `unix_time.rs`. A rule that explains a slow clock is an arm of `slow` in `clocksource.rs`. It
-//!    returns `None` if a fact that it needs is unknown. Add the function to `RULES`.
-//! 3. The text: `texts.json` has the words by a stable code. They are the severity, one sentence
+//! 1. The fact: add a field, with the unit in its name, to `Machine` (`machine.rs`), and collect
+//!    it there. The field's comment is the schema's description, and says when the field is null.
+//!    Rules read the field from the [`Document`].
+//! 2. The rule: add a function to `counter_and_process.rs`, or to `unix_time.rs` if the rule is
+//!    about Unix time, and add the function to `RULES`. A rule that explains a slow clock is an arm
+//!    of `slow` in `clocksource.rs`.
+//! 3. The text: add an entry to `texts.json` under a stable code. It has the severity, one sentence
 //!    without a full stop, the evidence, and the command or setting that mends the fault.
-//!    `Finding::new` puts figures and names in; `with_evidence` and `fix` add what only the rule
-//!    can say. The words that several fixes share are in `fix.rs`. A fix must not recommend the TSC
-//!    where the counters are unsynchronised or the TSC is not invariant. `explain.md`, beside
-//!    `src/`, says at more length what the code means.
+//!    `Finding::new` inserts figures and names; `with_evidence` and `with_fix` add parts that
+//!    depend on the facts. `fix.rs` has the texts that several fixes share. A fix must not
+//!    recommend the TSC if the counters are unsynchronised or the TSC is not invariant.
+//!    `explain.md`, beside `src/`, explains the code at more length.
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
-//!    changes its meaning or goes away, raise the version (`document.rs`).
-//! 5. The test: add a row to `rule_cases.json`, which starts from a machine without faults. The
-//!    facts of a real machine go into `tests/facts/`, with their source, and the expected finding
-//!    into `tests/it/recorded.json`. A guest goes into `tests/vm/guests.toml`;
-//!    `cargo xtask vm NAME --write` puts its finding into `docs/findings.md`.
+//!    changes its meaning or is removed, raise the version (`document.rs`).
+//! 5. The test: add a row to `rule_cases.json`, which starts from a machine without faults. Put the
+//!    facts of a real machine into `tests/facts/`, with their source, and the expected finding into
+//!    `tests/it/recorded.json`. Put a guest into `tests/vm/guests.toml`; `cargo xtask vm NAME
+//!    --write` puts its finding into `docs/findings.md`.
 
 mod clocksource;
 mod counter_and_process;
@@ -45,7 +45,7 @@ pub(crate) use finding::{Detail, Finding, Severity};
 pub(crate) use health::{Health, Level};
 pub(crate) use steps::Steps;
 
-/// All rules. Findings of one severity are listed in this order.
+/// All rules. Findings of the same severity have this order.
 const RULES: [fn(&Document) -> Option<Finding>; 17] = [
     counter_and_process::counter_denied,
     counter_and_process::counters_unsynchronised,

@@ -201,7 +201,7 @@ impl Document {
     /// Adds the findings. Must be called last, since the rules use all that was measured.
     pub(crate) fn diagnose(&mut self) {
         let findings = diagnose::diagnose(self);
-        self.health = Some(Health::of(self, &findings));
+        self.health = Some(Health::new(self, &findings));
         self.findings = Some(findings);
     }
 

@@ -1,4 +1,4 @@
-//! Why the clocks are slow: the kernel's clocksource, and whether the vDSO can read it.
+//! Explains a slow clock by the kernel's clocksource, and by whether the vDSO can read it.
 
 use super::finding::Finding;
 use super::fix::Fix;
@@ -7,24 +7,24 @@ use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
 use crate::measure::served_by::ServedBy;
 
-/// Clocksources that are slow or coarse, even if the vDSO answers: hardware behind a bus, or the
+/// Clocksources that are slow or coarse, even if the vDSO answers: timers behind a bus, or the
 /// timer tick.
 const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "pmtmr"];
 
-/// At most one finding: the deepest cause with evidence. A clocksource in `SLOW` is a finding
-/// whoever answers. Any other is one only if a system call answers, or if its name is unreadable.
+/// At most one finding: the deepest cause with evidence. A clocksource in `SLOW` is always a
+/// finding. Any other is a finding only if a system call answers, or if its name is unreadable.
 pub(super) fn slow(facts: &Document) -> Option<Finding> {
     let current = facts.clocksource();
     let served = facts.precise_served_by();
     let is_slow = current.is_some_and(|name| SLOW.contains(&name));
     let by_call = matches!(served, Some((_, ServedBy::SystemCall)));
     if !is_slow && !by_call {
-        return unknown(facts);
+        return unknown_clocksource(facts);
     }
-    let bypassed = if is_slow { None } else { bypassed(facts) };
+    let bypassed = if is_slow { None } else { vdso_bypassed(facts) };
     let finding = match (bypassed, current) {
         (Some(finding), _) => finding,
-        (None, current) => by_clocksource(current, facts),
+        (None, current) => slow_clocksource(current, facts),
     };
     let asked =
         served.filter(|_| by_call).map(|(clock, _)| format!("a system call answers {clock}, not the vDSO"));
@@ -38,44 +38,45 @@ pub(super) fn slow(facts: &Document) -> Option<Finding> {
     )
 }
 
-/// The vDSO reads the hypervisor's clock, which takes longer than the TSC would. The vDSO must also
-/// check whether the hypervisor has changed the parameters meanwhile (`vread_pvclock`).
+/// The vDSO reads the hypervisor's clock, which takes longer than a read of the TSC, because the
+/// vDSO must also check whether the hypervisor has changed the parameters (`vread_pvclock`).
 pub(super) fn paravirtual_dearer(facts: &Document) -> Option<Finding> {
     let name = facts.paravirtual_clock().filter(|_| facts.is_answered_by_vdso())?;
     if facts.avoidable_cost_ns().is_none() || !may_use_tsc(facts) {
         return None;
     }
-    let finding = by_name("paravirtual_clock_dearer", name).fix(fix::use_tsc(facts));
+    let finding = named("paravirtual_clock_dearer", name).with_fix(fix::use_tsc(facts));
     Some(finding.with_gain(facts).with_evidence(fix::provider(facts)))
 }
 
-/// Whether the kernel accepts the TSC, and no comparison speaks against it.
+/// Whether the kernel accepts the TSC, and no comparison has found unsynchronised counters.
 fn may_use_tsc(facts: &Document) -> bool {
     facts.accepts_tsc() == Some(true) && !facts.are_unsynchronised()
 }
 
-/// A finding that a switch to another clocksource mends, which the vDSO reads.
+/// The finding that the vDSO could read another clocksource on offer. A switch to it is the fix.
 fn not_chosen(name: &str, facts: &Document) -> Option<Finding> {
     let other = facts.other_for_vdso()?;
     let finding = Finding::new("clocksource_not_chosen", &[("clocksource", &name), ("other", &other)]);
-    Some(finding.fix(fix::switch_to(other, facts)))
+    Some(finding.with_fix(fix::switch_to(other, facts)))
 }
 
-/// A finding whose words name the clocksource.
-fn by_name(key: &'static str, name: &str) -> Finding {
+/// A finding whose text names the clocksource.
+fn named(key: &'static str, name: &str) -> Finding {
     Finding::new(key, &[("clocksource", &name)])
 }
 
-/// Where the vDSO could read the clocksource.
-fn by_vdso(key: &'static str, name: &str, facts: &Document) -> Finding {
+/// The finding that the vDSO could read the clocksource, but does not answer.
+fn readable(key: &'static str, name: &str, facts: &Document) -> Finding {
     let arm =
         if facts.is_x86() { "" } else { ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)" };
     Finding::new(key, &[("clocksource", &name), ("arm", &arm)])
 }
 
-fn by_clocksource(current: Option<&str>, facts: &Document) -> Finding {
+/// The finding about a clocksource that is slow, or that the vDSO does not read.
+fn slow_clocksource(current: Option<&str>, facts: &Document) -> Finding {
     match current {
-        Some(name) if facts.is_counter(name) => unused(name, facts),
+        Some(name) if facts.is_counter(name) => vdso_unused(name, facts),
         Some("kvm-clock") => kvm_clock(facts),
         Some("xen") => xen(facts),
         Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),
@@ -86,20 +87,20 @@ fn by_clocksource(current: Option<&str>, facts: &Document) -> Finding {
     }
 }
 
-/// A slow clocksource on a machine that is not x86, with no better one on offer.
+/// A slow clocksource on a machine that is not x86 and offers no better clocksource.
 fn slow_elsewhere(name: &str, facts: &Document) -> Finding {
-    // No processor before ARMv7 has a counter that Linux lets programs read.
+    // Before ARMv7, Linux lets programs read no processor's counter.
     let is_armv6 = facts.machine.cpu.as_deref().is_some_and(|cpu| cpu.contains("ARMv6"));
-    by_name(if is_armv6 { "clocksource_slow/no_counter" } else { "clocksource_slow" }, name)
+    named(if is_armv6 { "clocksource_slow/no_counter" } else { "clocksource_slow" }, name)
 }
 
 fn unreadable(key: &'static str) -> Finding {
-    Finding::new(key, &[("place", &CLOCKSOURCE)])
+    Finding::new(key, &[("folder", &CLOCKSOURCE)])
 }
 
-/// The name of the clocksource is unreadable. While nothing is slow, that is only worth knowing.
-fn unknown(facts: &Document) -> Option<Finding> {
-    // Without a kernel's release nothing is known, or the system is not Linux.
+/// The finding that the clocksource's name is unreadable, a note if no clock is slow.
+fn unknown_clocksource(facts: &Document) -> Option<Finding> {
+    // Without a kernel release, no facts were collected, or the system is not Linux.
     if facts.clocksource().is_some() || facts.machine.kernel.is_none() {
         return None;
     }
@@ -110,41 +111,40 @@ fn unknown(facts: &Document) -> Option<Finding> {
     Some(unreadable("clocksource_unknown").with_evidence(served))
 }
 
-/// The process does not use the vDSO. That can't be the cause where the vDSO answers the coarse
-/// clock.
-fn bypassed(facts: &Document) -> Option<Finding> {
+/// The finding that the process does not use the vDSO. `None` if the vDSO answers the coarse clock.
+fn vdso_bypassed(facts: &Document) -> Option<Finding> {
     let coarse = facts.coarse_served_by();
     if coarse == Some(ServedBy::Vdso) {
         return None;
     }
     // `Documentation/admin-guide/kernel-parameters.txt`: `vdso32=0` applies to 32-bit processes.
     let words = ["vdso=0", "vdso32=0"].into_iter().filter(|word| *word == "vdso=0" || facts.is_x86_32());
-    // A vDSO that is mapped all the same is not off.
+    // If the vDSO is mapped in spite of the parameter, it is not off.
     let word = words.into_iter().find(|word| facts.has_parameter(word));
     if let Some(word) = word.filter(|_| facts.machine.vdso_mapped != Some(true)) {
-        return Some(by_parameter("vdso_off", word));
+        return Some(parameter_finding("vdso_off", word));
     }
-    // An unknown clocksource may be slow by itself. Where the vDSO cannot read a counter, a kernel
-    // for 32-bit Arm takes every clock out of the vDSO (PLATFORM.md).
+    // An unknown clocksource may be slow by itself. On 32-bit Arm, the kernel removes every clock
+    // from the vDSO if the vDSO cannot read a counter (PLATFORM.md).
     let name = facts.clocksource().filter(|_| facts.machine.architecture.as_deref() != Some("arm"))?;
-    (coarse == Some(ServedBy::SystemCall)).then(|| by_name("vdso_unused", name).with_evidence(mapped(facts)))
+    (coarse == Some(ServedBy::SystemCall)).then(|| named("vdso_unused", name).with_evidence(mapping(facts)))
 }
 
-/// A word of the kernel's command line, which is to be taken off, keeps the process from the vDSO.
-fn by_parameter(key: &'static str, word: &'static str) -> Finding {
-    Finding::new(key, &[("word", &word)]).steps(steps::remove_parameter(word))
+/// The finding that a parameter of the kernel's command line, to be removed, disables the vDSO.
+fn parameter_finding(key: &'static str, word: &'static str) -> Finding {
+    Finding::new(key, &[("word", &word)]).with_steps(steps::remove_parameter(word))
 }
 
-/// The vDSO can read the clocksource, but does not answer.
-fn unused(name: &str, facts: &Document) -> Finding {
+/// The finding that the vDSO can read the clocksource, but does not answer.
+fn vdso_unused(name: &str, facts: &Document) -> Finding {
     match facts.coarse_served_by() {
-        // The vDSO is in use, so nothing stands between it and the process.
-        Some(ServedBy::Vdso) => by_vdso("vdso_unused/in_use", name, facts),
-        _ => by_vdso("vdso_unused/readable", name, facts).with_evidence(mapped(facts)),
+        // The vDSO answers the coarse clock, so the process uses the vDSO.
+        Some(ServedBy::Vdso) => readable("vdso_unused/in_use", name, facts),
+        _ => readable("vdso_unused/readable", name, facts).with_evidence(mapping(facts)),
     }
 }
 
-fn mapped(facts: &Document) -> Option<String> {
+fn mapping(facts: &Document) -> Option<String> {
     Some(match facts.machine.vdso_mapped? {
         false => "/proc/self/maps has no [vdso]".to_owned(),
         true => "/proc/self/maps has a [vdso], so the callers bypass it".to_owned(),
@@ -154,42 +154,41 @@ fn mapped(facts: &Document) -> Option<String> {
 fn kvm_clock(facts: &Document) -> Finding {
     const NO_VSYSCALL: &str = "no-kvmclock-vsyscall";
     if facts.has_parameter(NO_VSYSCALL) {
-        return by_parameter("vdso_off/kvm_clock", NO_VSYSCALL);
+        return parameter_finding("vdso_off/kvm_clock", NO_VSYSCALL);
     }
-    // A 64-bit vDSO that is in use reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT
-    // (PLATFORM.md).
+    // A 64-bit vDSO reads kvm-clock if the host sets PVCLOCK_TSC_STABLE_BIT (PLATFORM.md).
     let in_use = facts.coarse_served_by() == Some(ServedBy::Vdso) && !facts.is_x86_32();
     let key = if in_use { "kvm_clock_unstable/in_use" } else { "kvm_clock_unstable" };
-    let finding = Finding::new(key, &[]).with_evidence(rejection_seen(facts));
+    let finding = Finding::new(key, &[]).with_evidence(rejection_evidence(facts));
     if may_use_tsc(facts) {
-        return accepted(finding, facts);
+        return switch_to_tsc(finding, facts);
     }
-    let host = fix::on_the_host(facts).or_else(|| fix::on_host_named("kvm", facts)).unwrap_or_default();
-    finding.fix(host.reworded(|host| {
+    let host = fix::host_fix(facts).or_else(|| fix::fix_for_hypervisor("kvm", facts)).unwrap_or_default();
+    finding.with_fix(host.reworded(|host| {
         format!("{host}; the host's kernel must not have marked its TSC unstable; after that the guest may use tsc itself")
     }))
 }
 
-/// Adds the switch to a TSC that the kernel accepts.
-fn accepted(finding: Finding, facts: &Document) -> Finding {
+/// Adds the switch to the TSC, which the kernel accepts, as the fix.
+fn switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
     let seen = "available_clocksource has tsc".to_owned();
-    finding.with_evidence([seen]).fix(fix::use_tsc(facts))
+    finding.with_evidence([seen]).with_fix(fix::use_tsc(facts))
 }
 
 fn xen(facts: &Document) -> Finding {
     let finding = Finding::new("xen_clocksource", &[]);
     if facts.are_unsynchronised() {
-        return finding.fix(Fix::none("the counters are unsynchronised; use another type of instance"));
+        return finding.with_fix(Fix::none("the counters are unsynchronised; use another type of instance"));
     }
-    let finding = finding.with_evidence(rejection_seen(facts));
+    let finding = finding.with_evidence(rejection_evidence(facts));
     if facts.accepts_tsc() == Some(true) {
-        return accepted(finding, facts);
+        return switch_to_tsc(finding, facts);
     }
     if facts.rejection().is_some() || facts.lists("tsc") {
-        return finding.fix(given_up(facts));
+        return finding.with_fix(tsc_fix(facts));
     }
-    finding.fix(match (facts.accepts_tsc(), facts.invariant()) {
-        (_, Some(false)) => fix::on_the_host_or(fix::trust_tsc, facts),
+    finding.with_fix(match (facts.accepts_tsc(), facts.invariant()) {
+        (_, Some(false)) => fix::host_fix_or(fix::trust_tsc, facts),
         (None, _) => {
             let then = fix::use_tsc(facts).text;
             format!(
@@ -202,28 +201,28 @@ fn xen(facts: &Document) -> Finding {
 }
 
 fn hyperv(name: &str, facts: &Document) -> Finding {
-    let finding = by_name("hyperv_without_page", name).with_evidence(rejection_seen(facts));
+    let finding = named("hyperv_without_page", name).with_evidence(rejection_evidence(facts));
     if may_use_tsc(facts) {
-        return accepted(finding, facts);
+        return switch_to_tsc(finding, facts);
     }
     not_chosen(name, facts).unwrap_or(finding)
 }
 
-/// An x86 machine whose clocksource is not the TSC.
+/// The finding for an x86 machine whose clocksource is not the TSC.
 fn without_tsc(name: &str, facts: &Document) -> Finding {
     if facts.accepts_tsc() == Some(true) {
         let fix = match facts.are_unsynchronised() {
             true => Fix::none("the counters are unsynchronised"),
             false => fix::use_tsc(facts),
         };
-        return by_name("tsc_not_chosen", name).fix(fix);
+        return named("tsc_not_chosen", name).with_fix(fix);
     }
     if let Some(finding) = not_chosen(name, facts) {
         return finding;
     }
     if let Some(word) = ["notsc", "tsc=unstable"].into_iter().find(|word| facts.has_parameter(word)) {
         return Finding::new("tsc_switched_off", &[("clocksource", &name), ("word", &word)])
-            .fix(remove_parameter(word, facts));
+            .with_fix(remove_parameter(word, facts));
     }
     let offered = facts.machine.available_clocksources.as_deref();
     let missing = offered.map(|list| match facts.lists("tsc") {
@@ -232,24 +231,24 @@ fn without_tsc(name: &str, facts: &Document) -> Finding {
     });
     let Some(rejection) = facts.rejection() else { return unexplained(name, missing, facts) };
     let finding = Finding::new(rejection.key, &[("clocksource", &name), ("reason", &rejection.reason)]);
-    // The kernel's verdict is as old as its message.
+    // The kernel's verdict may be old, so also show the present comparison.
     let today = facts.counters();
     let today = (!today.is_empty()).then(|| format!("the counters today: {today}"));
-    finding.with_evidence(missing).with_evidence(rejection.messages).with_evidence(today).fix(given_up(facts))
+    finding.with_evidence(missing.into_iter().chain(rejection.messages).chain(today)).with_fix(tsc_fix(facts))
 }
 
-/// The log does not say why the kernel does without the TSC. `missing` says what the kernel offers.
+/// The finding if the log does not say why the kernel does not use the TSC.
 fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding {
     let then = match facts.lists("tsc") {
-        true => given_up(facts),
-        false => not_offered(facts),
+        true => tsc_fix(facts),
+        false => missing_tsc_fix(facts),
     };
     let has_log = facts.machine.kernel_log.is_some();
     let why = match has_log {
         true => "the kernel's log does not say why, or no longer does",
         false => "the kernel's log, which says why, may not be read by this user",
     };
-    // Where there is no fix, there is none whatever the log says.
+    // If there is no fix, the log cannot change that.
     let then = if has_log || then.is_none() {
         then
     } else {
@@ -259,12 +258,12 @@ fn unexplained(name: &str, missing: Option<String>, facts: &Document) -> Finding
         return offer_unknown(name, facts, then);
     }
     let key = if facts.lists("tsc") { "tsc_unstable" } else { "tsc_missing" };
-    by_name(key, name).with_evidence(missing).with_evidence([why.to_owned()]).fix(then)
+    named(key, name).with_evidence(missing).with_evidence([why.to_owned()]).with_fix(then)
 }
 
-/// The kernel's messages about its rejection of the TSC. If there is none, the place of the TSC on
-/// the list of clocksources may show the rejection.
-fn rejection_seen(facts: &Document) -> Vec<String> {
+/// The kernel's messages about its rejection of the TSC. Without a message, the position of the TSC
+/// at the end of the list of clocksources may show the rejection.
+fn rejection_evidence(facts: &Document) -> Vec<String> {
     match facts.rejection() {
         Some(rejection) => rejection.messages,
         None if facts.lists("tsc") && facts.accepts_tsc() == Some(false) => {
@@ -274,50 +273,50 @@ fn rejection_seen(facts: &Document) -> Vec<String> {
     }
 }
 
-/// What to do about a TSC that the kernel does not offer, for an unknown reason.
-fn not_offered(facts: &Document) -> Fix {
-    match fix::on_the_host(facts) {
+/// The fix for a TSC that the kernel does not offer, for an unknown reason.
+fn missing_tsc_fix(facts: &Document) -> Fix {
+    match fix::host_fix(facts) {
         Some(host) => host,
         None if facts.are_unsynchronised() => texts::phrase("firmware").into(),
         None => fix::trust_tsc(facts),
     }
 }
 
-/// The clocksource is slow, and it is unknown which others the kernel accepts. `then` is the fix if
-/// the kernel rejects the TSC.
+/// The finding that the clocksource is slow, if it is unknown which others the kernel accepts.
+/// `then` is the fix if the kernel does not accept the TSC.
 fn offer_unknown(name: &str, facts: &Document, then: Fix) -> Finding {
-    let finding = by_name("clocksource_slow/offer_unknown", name);
+    let finding = named("clocksource_slow/offer_unknown", name);
     if !facts.may_have_good_tsc() {
-        return finding.fix(then);
+        return finding.with_fix(then);
     }
     let (switch, then) = (fix::use_tsc(facts).text, then.text);
-    finding.fix(format!(
+    finding.with_fix(format!(
         "see what it would accept: cat {CLOCKSOURCE}/available_clocksource; if tsc is there, {switch}; if not, {then}"
     ))
 }
 
-/// What to do about a TSC that the kernel has rejected. Without a message it was probably the
-/// watchdog, since the kernel had registered the TSC before it rejected it.
-fn given_up(facts: &Document) -> Fix {
+/// The fix for a TSC that the kernel has rejected. Without a message, the watchdog has probably
+/// rejected it, because the kernel had registered the TSC before.
+fn tsc_fix(facts: &Document) -> Fix {
     match facts.rejection().map_or("tsc_watchdog", |rejection| rejection.key) {
-        // The kernel is probably right.
-        _ if facts.are_unsynchronised() => fix::on_the_host_or_firmware(facts),
-        "tsc_warp" if fix::on_the_host(facts).is_none() => texts::phrase("firmware").into(),
+        // A comparison agrees with the kernel, so do not override the kernel's verdict.
+        _ if facts.are_unsynchronised() => fix::host_or_firmware_fix(facts),
+        "tsc_warp" if fix::host_fix(facts).is_none() => texts::phrase("firmware").into(),
         "tsc_skew" | "tsc_watchdog" => fix::check_tsc(facts),
-        // Only the watchdog's own measurement has failed.
-        "tsc_watchdog_delay" => fix::on_the_host_or(fix::no_watchdog, facts),
-        // Only one of the two idle drivers is in use. Each has its own parameter.
+        // Only the watchdog's measurement has failed, so the TSC may be good.
+        "tsc_watchdog_delay" => fix::host_fix_or(fix::no_watchdog, facts),
+        // The text names a parameter for each of the two idle drivers, one of which is in use.
         "tsc_halts" => texts::phrase("halts").into(),
         "tsc_switched_off/by_log" => remove_parameter("tsc=unstable", facts),
-        _ => fix::on_the_host_or(fix::trust_tsc, facts),
+        _ => fix::host_fix_or(fix::trust_tsc, facts),
     }
 }
 
-/// What to do about a parameter that keeps the kernel from the TSC. Where the TSC is bad, the
-/// parameter stays.
+/// The fix for a parameter that keeps the kernel from the TSC. If the TSC is bad, the parameter
+/// stays.
 fn remove_parameter(word: &str, facts: &Document) -> Fix {
     if facts.are_unsynchronised() {
-        return fix::on_the_host_or_firmware(facts);
+        return fix::host_or_firmware_fix(facts);
     }
     if !facts.may_have_good_tsc() {
         return fix::invariant_tsc(facts);

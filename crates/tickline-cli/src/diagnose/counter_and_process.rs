@@ -1,5 +1,6 @@
-//! Findings about the counters and the settings, and about the process that runs the program: its
-//! rights, and what stands between it and its clocks. The latter say nothing about other processes.
+//! Findings about the counters, about settings, and about the program's own process: its rights,
+//! its tracer, and a library that replaces its clocks. The latter say nothing about other
+//! processes.
 
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::measure::calls::GETPPID;
 use crate::measure::served_by::ServedBy;
 use crate::words::with_unit;
 
-/// `PR_SET_TSC`: where the vDSO reads the counter, libc's clocks end the process with SIGSEGV.
+/// `PR_SET_TSC` denies the counter. libc's clocks then raise SIGSEGV where the vDSO reads it.
 pub(super) fn counter_denied(facts: &Document) -> Option<Finding> {
     if facts.machine.counter_readable != Some(false) {
         return None;
@@ -27,13 +28,14 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     if !facts.are_unsynchronised() {
         return None;
     }
-    // The vDSO computes a hypervisor's clock from the counter. It uses one CPU's parameters, where
-    // the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and `vread_pvclock`
-    // in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses each CPU's own parameters.
+    // The vDSO computes a hypervisor's clock from the counter. It uses one CPU's parameters,
+    // because the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and
+    // `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses its own
+    // CPU's parameters.
     let used = facts.clocksource().is_some_and(|name| facts.is_counter(name))
         || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
     let key = if used { "counters_unsynchronised/used" } else { "counters_unsynchronised" };
-    let host = fix::on_the_host_or_firmware(facts);
+    let host = fix::host_or_firmware_fix(facts);
     let others = facts.machine.available_clocksources.as_deref().unwrap_or_default();
     let is_other = |name: &&str| !facts.is_counter(name) && facts.clocksource() != Some(name);
     let other = others.split_whitespace().find(is_other).filter(|_| used);
@@ -44,7 +46,7 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         None => host,
     };
     let seen = facts.are_unsynchronised_by_clock().then(|| match facts.machine.counters.as_str() {
-        // Facts that were written by hand may lack the words.
+        // Facts that a person has written may lack this text.
         "" => "a comparison of the CPUs' counters".to_owned(),
         words => words.to_owned(),
     });
@@ -52,17 +54,17 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
         "the kernel's command line has tsc=reliable, so the kernel has not compared the counters".to_owned()
     });
     let seen = seen.into_iter().chain(facts.unsynchronised_pairs()).chain(forced);
-    Some(Finding::new(key, &[]).with_evidence(seen).fix(fix))
+    Some(Finding::new(key, &[]).with_evidence(seen).with_fix(fix))
 }
 
-/// Reading the counter takes longer than a system call that reads no clock. Only an emulated
+/// A read of the counter takes longer than a system call that reads no clock. Only a trapped
 /// instruction is that slow.
 pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
     let ((name, counter), call) = (facts.counter()?, facts.cost_ns(GETPPID)?);
     if counter <= call {
         return None;
     }
-    // On Arm, Linux itself may trap the instruction, to work around an erratum
+    // On Arm, Linux itself may trap the instruction as a workaround for an erratum
     // (`drivers/clocksource/arm_arch_timer.c`).
     let key = match name {
         "cntvct_el0" => "counter_trapped/arm",
@@ -76,22 +78,23 @@ pub(super) fn counter_trapped(facts: &Document) -> Option<Finding> {
         format!("{name} takes {counter:.0} ns, a system call that reads no clock (getppid) {call:.0} ns");
     let clock = facts.precise_ns().zip(facts.precise_served_by());
     let clock = clock.map(|(ns, (clock, _))| format!("{clock}, which reads the counter, takes {ns:.0} ns"));
-    Some(finding.with_evidence([seen]).with_evidence(clock).fix(fix))
+    Some(finding.with_evidence([seen]).with_evidence(clock).with_fix(fix))
 }
 
-/// CPUID does not say that the counter runs at one rate.
+/// CPUID does not state that the counter runs at a constant rate.
 pub(super) fn not_invariant(facts: &Document) -> Option<Finding> {
-    (!facts.invariant()?).then(|| Finding::new("counter_not_invariant", &[]).fix(fix::invariant_tsc(facts)))
+    (!facts.invariant()?)
+        .then(|| Finding::new("counter_not_invariant", &[]).with_fix(fix::invariant_tsc(facts)))
 }
 
-/// Largest plausible difference between the measured and the nominal frequency, ppm. Crystals are
-/// off by at most 100; hypervisors and firmware round to MHz.
+/// The largest plausible difference between the measured and the nominal frequency, ppm. Crystals
+/// are off by at most 100 ppm, and hypervisors and firmware round to MHz.
 const PLAUSIBLE_PPM: u64 = 5_000;
 
 /// The measured frequency differs from the nominal one.
 pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
     let (nominal, measured) = (facts.clock.nominal_frequency_hz?, facts.clock.frequency_hz?);
-    // A slew of CLOCK_MONOTONIC is in the measurement, and a finding of its own.
+    // A fast slew of CLOCK_MONOTONIC changes the measured frequency. It is a finding of its own.
     let rate_ppb = facts.machine.ntp.as_ref().map_or(0, Ntp::rate_ppb);
     if rate_ppb.unsigned_abs() / 1_000 > PLAUSIBLE_PPM {
         return None;
@@ -106,10 +109,10 @@ pub(super) fn frequency_implausible(facts: &Document) -> Option<Finding> {
 pub(super) fn firmware_writes_tsc(facts: &Document) -> Option<Finding> {
     let lines = log::firmware_writes_tsc(facts.machine.kernel_log.as_deref()?);
     let values: texts::Values<'_> = &[("times", &lines.len()), ("first", lines.first()?)];
-    Some(Finding::new("firmware_writes_tsc", values).fix(texts::phrase("firmware")))
+    Some(Finding::new("firmware_writes_tsc", values).with_fix(texts::phrase("firmware")))
 }
 
-/// `TICKLINE=off`.
+/// `TICKLINE=off` switches the counter off.
 pub(super) fn switched_off(facts: &Document) -> Option<Finding> {
     (facts.reason.as_deref() == Some("disabled_by_environment")).then(|| Finding::new("switched_off", &[]))
 }
@@ -119,15 +122,15 @@ pub(super) fn environment_unrecognised(facts: &Document) -> Option<Finding> {
     facts.clock.environment_unrecognised.then(|| Finding::new("environment_unrecognised", &[]))
 }
 
-/// The libraries that contain `clock_gettime`, by the beginnings of their file names: glibc (up to
-/// 2.16 in librt), musl, and Android's.
+/// The beginnings of the file names of libraries that provide `clock_gettime`: glibc (up to 2.16 in
+/// librt), musl, and Android's libc.
 const LIBRARIES: [&str; 6] = ["libc.so", "libc-", "libc.musl", "ld-musl", "librt.so", "librt-"];
 
-/// The least difference that shows a faked time, ns. An interruption between the two calls is
-/// shorter.
+/// The least difference that shows a faked time, ns. It is longer than an interruption between the
+/// two calls.
 const FAKED_NS: u64 = 1_000_000_000;
 
-/// A library stands in front of libc, such as libfaketime.
+/// A library such as libfaketime replaces libc's `clock_gettime`.
 pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
     let file = facts.machine.clock_gettime_file.as_deref()?;
     let name = file.rsplit('/').next().unwrap_or(file);
@@ -141,7 +144,7 @@ pub(super) fn clock_interposed(facts: &Document) -> Option<Finding> {
     Some(Finding::new(key, &[("name", &name), ("file", &file), ("difference_s", &difference_s)]))
 }
 
-/// A debugger or recorder stops the process at system calls or signals.
+/// A tracer, such as a debugger, stops the process at system calls or signals.
 pub(super) fn traced(facts: &Document) -> Option<Finding> {
     let pid = facts.machine.tracer_pid.filter(|pid| *pid != 0)?;
     Some(Finding::new("traced", &[("pid", &pid)]))

@@ -1,5 +1,5 @@
-//! What the rules ask a document, be it of this machine or of a recorded one. A missing fact is
-//! unknown.
+//! The questions that the rules ask about a document of this machine or of a recorded machine. A
+//! missing fact is unknown.
 
 use tickline_core::gate::Clocksource;
 
@@ -11,13 +11,13 @@ use crate::measure::costs::CostRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
 
-/// The clocks from which programs read the precise time, the most usual first.
+/// The clocks from which programs read the precise time, the most frequent first.
 const PRECISE: [&str; 3] = [MONOTONIC, "clock_gettime REALTIME", "gettimeofday"];
 
 /// A clock that does not read the counter.
 const COARSE: &str = "clock_gettime MONOTONIC_COARSE";
 
-/// The ordered counter read of the vDSO: the least cost of a clock that reads the counter.
+/// The vDSO's ordered counter read: the least cost of a clock that reads the counter.
 const ORDERED: [&str; 3] = ["lfence; rdtsc", "isb; cntvct_el0", "fence; rdtime"];
 
 /// The bare counter read. A recorded machine may have another architecture than this program.
@@ -32,12 +32,12 @@ impl Document {
         self.row(clock)?.cost_ns
     }
 
-    /// The name of the bare counter read, and its cost, ns.
+    /// The name and the cost, ns, of the bare read of the counter.
     pub(super) fn counter(&self) -> Option<(&'static str, f64)> {
         BARE.into_iter().find_map(|name| Some((name, self.cost_ns(name)?)))
     }
 
-    /// The first precise clock with a known answerer: its name, and who answers.
+    /// The first precise clock with a known answerer, and the answerer.
     pub(crate) fn precise_served_by(&self) -> Option<(&str, ServedBy)> {
         PRECISE.into_iter().find_map(|clock| Some((clock, self.row(clock)?.served_by?)))
     }
@@ -47,14 +47,14 @@ impl Document {
         self.precise_served_by().is_some_and(|(_, served_by)| served_by == ServedBy::Vdso)
     }
 
-    /// Who answers the coarse clock. A vDSO in use answers it, whatever the clocksource.
+    /// The answerer of the coarse clock: the vDSO if the process uses it, whatever the clocksource.
     pub(super) fn coarse_served_by(&self) -> Option<ServedBy> {
         self.row(COARSE)?.served_by
     }
 
-    /// The cost of a precise clock if the vDSO read the counter, ns: the cost of the coarse clock
-    /// plus that of an ordered counter read. The coarse clock does all the work of a precise one
-    /// except the read of the counter. Both costs were measured on this machine.
+    /// The cost of a precise clock if the vDSO read the counter, ns. It is the cost of the coarse
+    /// clock plus the cost of an ordered counter read, because the coarse clock does all the work
+    /// of a precise clock except the read of the counter. Both costs were measured on the machine.
     pub(crate) fn attainable_ns(&self) -> Option<f64> {
         let coarse = self.row(COARSE).filter(|row| row.served_by == Some(ServedBy::Vdso))?;
         let counter = ORDERED.into_iter().find_map(|counter| self.cost_ns(counter))?;
@@ -66,16 +66,16 @@ impl Document {
         PRECISE.into_iter().find_map(|clock| self.cost_ns(clock))
     }
 
-    /// What a call costs now, and what it could cost, ns; `None` unless it is slower by more than
-    /// an error of the measurement.
+    /// The present cost of a call, and its attainable cost, ns; `None` if a measurement error may
+    /// explain the difference.
     pub(super) fn avoidable_cost_ns(&self) -> Option<(f64, f64)> {
         /// The least ratio of two costs that counts.
         const DEARER: f64 = 1.5;
         self.precise_ns().zip(self.attainable_ns()).filter(|(now_ns, then_ns)| *now_ns > DEARER * then_ns)
     }
 
-    /// Whether this clocksource is the counter itself, which every vDSO of its architecture can
-    /// read, and which shares the counter's differences between CPUs.
+    /// Whether this clocksource is the counter itself. Every vDSO of the architecture can read it,
+    /// and it has the counter's differences between CPUs.
     pub(super) fn is_counter(&self, clocksource: &str) -> bool {
         ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"]
             .contains(&clocksource)
@@ -85,7 +85,7 @@ impl Document {
         self.machine.clocksource.as_deref()
     }
 
-    /// The hypervisor's clock, if the kernel keeps time with it.
+    /// The clocksource, if it is the hypervisor's clock.
     pub(super) fn paravirtual_clock(&self) -> Option<&str> {
         self.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))
     }
@@ -97,14 +97,14 @@ impl Document {
         Some(Clocksource::Tsc.is_accepted(list.as_bytes()) == Some(true) && self.rejection().is_none())
     }
 
-    /// Whether the list of available clocksources names this one, accepted or not.
+    /// Whether the list of available clocksources names this clocksource, accepted or not.
     pub(super) fn lists(&self, clocksource: &str) -> bool {
         let list = self.machine.available_clocksources.as_deref().unwrap_or_default();
         list.split_whitespace().any(|name| name == clocksource)
     }
 
-    /// A clocksource on offer that the vDSO reads, other than the TSC and the present one; the best
-    /// one first.
+    /// The best clocksource on offer that the vDSO reads, except the TSC and the present
+    /// clocksource.
     pub(super) fn other_for_vdso(&self) -> Option<&'static str> {
         const READ: [&str; 4] =
             ["arch_sys_counter", "riscv_clocksource", "hyperv_clocksource_tsc_page", "kvm-clock"];
@@ -117,7 +117,7 @@ impl Document {
         self.machine.kernel_command_line.as_deref().unwrap_or_default().split_whitespace()
     }
 
-    /// Those that keep the kernel from another clocksource.
+    /// The words of the kernel's command line that keep the kernel from another clocksource.
     pub(super) fn clocksource_parameters(&self) -> impl Iterator<Item = &str> {
         let chosen = |word: &str| {
             word.strip_prefix("clocksource=").is_some_and(|name| self.clocksource() == Some(name))
@@ -130,7 +130,7 @@ impl Document {
         log::rejection(self.machine.kernel_log.as_deref()?)
     }
 
-    /// Whether the kernel's release is at least this one; `None` where it is unknown.
+    /// Whether the kernel's release is at least this version; `None` if the release is unknown.
     pub(crate) fn is_kernel_at_least(&self, major: u32, minor: u32) -> Option<bool> {
         let release = self.machine.kernel.as_deref()?;
         let mut numbers = release.split(|character: char| !character.is_ascii_digit()).map(str::parse::<u32>);
@@ -145,7 +145,7 @@ impl Document {
     }
 
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
-    /// these four exist only on x86.
+    /// the four clocksources below exist only on x86.
     pub(super) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
@@ -168,12 +168,12 @@ impl Document {
         self.parameters().find(|word| word.starts_with(name))
     }
 
-    /// Whether CPUID says that the TSC runs at one rate in all power states.
+    /// Whether CPUID states that the TSC runs at one rate in all power states.
     pub(super) fn invariant(&self) -> Option<bool> {
         self.machine.cpuid.as_ref()?.invariant_tsc
     }
 
-    /// Whether nothing speaks against the TSC: neither CPUID nor a comparison of the CPUs.
+    /// Whether the TSC may be good: neither CPUID nor a comparison of the CPUs says otherwise.
     pub(super) fn may_have_good_tsc(&self) -> bool {
         self.invariant() != Some(false) && !self.are_unsynchronised()
     }
@@ -183,7 +183,7 @@ impl Document {
         let online = self.machine.online_cpus.as_deref();
         let all =
             |warp: &WarpTest| warp.synchronised == Some(true) && online == Some(ranges(&warp.cpus).as_str());
-        // tickline's clock compares only the CPUs that this process may use.
+        // tickline's clock compares only the CPUs that its process may use.
         let online = online.and_then(|list| u32::try_from(cpu_list::parse(list).ok()?.len()).ok());
         let clock = online.is_some() && online == self.machine.synchronised_cpus;
         (clock || self.warp.as_ref().is_some_and(all)) && !self.are_unsynchronised()
@@ -199,7 +199,7 @@ impl Document {
         self.machine.counter_difference_ticks.is_some() || self.reason.as_deref() == Some("unsynchronised")
     }
 
-    /// The worst pair that `warp` or `report` has found unsynchronised, in words.
+    /// The worst unsynchronised pair of CPUs that `warp` or `report` has found, in words.
     pub(super) fn unsynchronised_pairs(&self) -> Option<String> {
         let warp = self.unsynchronised()?;
         let found: Vec<_> = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).collect();

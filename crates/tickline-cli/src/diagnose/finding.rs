@@ -7,7 +7,7 @@ use super::steps::{Place, Steps};
 use super::texts::{self, Values};
 use crate::document::Document;
 
-/// How severe a finding is. The order is that of the list.
+/// The severity of a finding, the most severe first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -26,34 +26,34 @@ pub(crate) enum Severity {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Finding {
-    /// The finding's name, as a stable code.
+    /// The finding's stable code.
     pub(crate) code: &'static str,
-    /// How severe the finding is.
+    /// The finding's severity.
     pub(crate) severity: Severity,
     /// The finding in one sentence, without a full stop.
     pub(crate) what: String,
-    /// The facts and measurements that show it. Never empty.
+    /// The facts and measurements that show the finding. Never empty.
     pub(crate) evidence: Vec<String>,
     #[serde(flatten)]
     pub(crate) fix: Fix,
-    /// The cost of a clock now, as a multiple of its cost after the fix, by measurements on the
-    /// machine; null where unknown.
+    /// The present cost of a clock as a multiple of its cost after the fix, by measurements on the
+    /// machine; null if unknown.
     pub(crate) gain_ratio: Option<f64>,
-    /// The command that counts which programs make such calls; null where the finding is not about
-    /// the cost of calls.
+    /// The command that counts which programs make such calls; null if the finding is not about the
+    /// cost of calls.
     pub(crate) who: Option<&'static str>,
 }
 
-/// A part of a finding for people.
+/// A part of a finding, as text and HTML show it.
 #[derive(Debug)]
 pub(crate) enum Detail {
     Text(String),
-    /// To be copied, so it is not wrapped.
+    /// A command, which is not wrapped so that users can copy it.
     Command(String),
 }
 
 impl Finding {
-    /// A finding by its key in `texts.json`, with the values of its words.
+    /// The finding with this key in `texts.json`. `values` replace the names in braces.
     pub(super) fn new(key: &'static str, values: Values<'_>) -> Self {
         let words = texts::words(key, values);
         let severity = words.severity.unwrap_or(Severity::Note);
@@ -68,7 +68,7 @@ impl Finding {
         }
     }
 
-    /// What stands below its sentence, in text and HTML: names, and their texts.
+    /// The labels and texts below the finding's sentence, in text and HTML.
     pub(crate) fn details(&self) -> Vec<(&'static str, Detail)> {
         let gain = self.gain_ratio.map(|ratio| format!("{ratio:.1} times as fast, by the measured costs"));
         let who = self.who.map(|command| format!("{command} (counts the calls of each program)"));
@@ -83,14 +83,14 @@ impl Finding {
         texts.map(text).chain(commands).chain(last.map(text)).collect()
     }
 
-    /// Adds evidence: a list, or what is known of it.
+    /// Adds evidence: any number of texts, such as an `Option`.
     pub(super) fn with_evidence(mut self, evidence: impl IntoIterator<Item = String>) -> Self {
         self.evidence.extend(evidence);
         self
     }
 
-    /// Adds what a call costs, and what it could cost; and the gain, unless there is no fix. What
-    /// another clocksource than the counter would cost was not measured.
+    /// Adds the present and the attainable cost of a call, and the gain if there is a fix. Adds
+    /// nothing for a fix to a clocksource other than the counter, whose cost was not measured.
     pub(super) fn with_gain(self, facts: &Document) -> Self {
         let target = self.fix.steps.as_ref().and_then(|steps| steps.clocksource.as_deref());
         let is_counters = match target.or(facts.clocksource()) {
@@ -106,13 +106,13 @@ impl Finding {
         Self { gain_ratio, ..self.with_evidence([seen]) }
     }
 
-    pub(super) fn fix(mut self, fix: impl Into<Fix>) -> Self {
+    pub(super) fn with_fix(mut self, fix: impl Into<Fix>) -> Self {
         self.fix = fix.into();
         self
     }
 
-    /// Adds the commands to the fix, whose words it has.
-    pub(super) fn steps(mut self, steps: Steps) -> Self {
+    /// Adds commands to the fix, and keeps its text.
+    pub(super) fn with_steps(mut self, steps: Steps) -> Self {
         self.fix.steps = Some(steps);
         self
     }

@@ -1,6 +1,6 @@
-//! The machine's clocks in one sentence, which stands first in each output: what the time costs,
-//! and whether it is known to be right. It is about the machine, not about tickline's use of the
-//! counter.
+//! The state of the machine's clocks in one sentence, the first of each output: the cost of the
+//! time, and whether the time is known to be right. The sentence is about the machine, not about
+//! tickline's use of the counter.
 
 use serde::Serialize;
 
@@ -9,7 +9,7 @@ use crate::document::Document;
 use crate::measure::served_by::ServedBy;
 use crate::words::code;
 
-/// How the machine's clocks are.
+/// The state of the machine's clocks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -23,26 +23,26 @@ pub(crate) enum Level {
     Slow,
     /// Times are wrong, or a call for the time ends the process.
     Wrong,
-    /// It is unknown who answers the clocks, or what the kernel's NTP state is.
+    /// The answerer of the clocks, or the kernel's NTP state, is unknown.
     Unknown,
 }
 
-/// How the machine's clocks are, in one sentence.
+/// The state of the machine's clocks, in one sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Health {
     /// `ok`, `unsure` (fast, but not known to be right), `slow`, `wrong` or `unknown`.
     pub(crate) level: Level,
-    /// What the time costs, and whether it is known to be right, in one sentence without a full
-    /// stop.
+    /// The cost of the time, and whether the time is known to be right, in one sentence without a
+    /// full stop.
     pub(crate) text: String,
 }
 
 impl Health {
     /// The health that these findings show. They must be sorted by severity.
-    pub(crate) fn of(facts: &Document, findings: &[Finding]) -> Self {
-        let of = |severity| findings.iter().find(|finding| finding.severity == severity);
-        let (wrong, slow, unsure) = (of(Severity::Wrong), of(Severity::Slow), of(Severity::Unsure));
+    pub(crate) fn new(facts: &Document, findings: &[Finding]) -> Self {
+        let first = |severity| findings.iter().find(|finding| finding.severity == severity);
+        let (wrong, slow, unsure) = (first(Severity::Wrong), first(Severity::Slow), first(Severity::Unsure));
         let right = facts.utc();
         let level = match (wrong, slow, unsure, &right) {
             (Some(_), ..) => Level::Wrong,
@@ -59,18 +59,18 @@ impl Health {
         Self { level, text }
     }
 
-    /// Whether something was found slow or wrong. That nobody vouches for Unix time is no finding
-    /// of a fault: many a container has no NTP daemon, on a host that has one.
+    /// Whether a clock was found slow or wrong. A missing claim about Unix time does not count as a
+    /// fault, because many containers have no NTP daemon on a host that has one.
     pub(crate) fn is_bad(&self) -> bool {
         matches!(self.level, Level::Slow | Level::Wrong)
     }
 
-    /// Whether its worst finding belongs into the sentence.
+    /// Whether the sentence mentions a fix for the worst finding.
     pub(crate) fn needs_care(&self) -> bool {
         self.level == Level::Unsure || self.is_bad()
     }
 
-    /// The sentence for people, with a hint at the fix.
+    /// The sentence, with the level and a hint at the fix.
     pub(crate) fn sentence(&self, findings: &[Finding]) -> String {
         let is_unsure = findings.iter().any(|finding| finding.severity == Severity::Unsure);
         let level = match self.level {
@@ -87,7 +87,7 @@ impl Health {
     }
 }
 
-/// What a call for the time costs, and why that is slow.
+/// The cost of a call for the time, and the reason if it is slow.
 fn cost(facts: &Document, slow: Option<&Finding>) -> String {
     let clocksource = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
     match (facts.precise_served_by(), slow) {

@@ -1,16 +1,16 @@
-//! The kernel's messages about the TSC.
+//! Interprets the kernel's messages about the TSC.
 //!
-//! | message | where it comes from |
+//! | message | source file |
 //! |---|---|
 //! | `Measured N cycles TSC warp between CPUs, turning off TSC clock.` | `arch/x86/kernel/tsc_sync.c` |
 //! | `Marking TSC unstable due to REASON`; newer kernels put `tsc: ` in front, some older ones a colon before the reason | `arch/x86/kernel/tsc.c` |
 //! | `timekeeping watchdog on CPUn: Marking clocksource 'tsc' as unstable because the skew is too large:` | `kernel/time/clocksource.c` |
-//! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | the same |
-//! | `timekeeping watchdog on CPUn: ... read-back delay of ..., marking unstable`, later `marking tsc unstable` | the same |
-//! | `Clocksource tsc unstable (delta = N ns)` | the same, in kernels older than the three above |
-//! | `[Firmware Bug]: TSC ADJUST ...` | `tsc_sync.c` |
+//! | `Clocksource 'tsc' skewed N ns (M ms) over watchdog 'hpet' interval of ...` | `kernel/time/clocksource.c` |
+//! | `timekeeping watchdog on CPUn: ... read-back delay of ..., marking unstable`, later `marking tsc unstable` | `kernel/time/clocksource.c` |
+//! | `Clocksource tsc unstable (delta = N ns)` | `kernel/time/clocksource.c`, in kernels older than the three above |
+//! | `[Firmware Bug]: TSC ADJUST ...` | `arch/x86/kernel/tsc_sync.c` |
 
-/// Messages that say why, by the finding's key in `texts.json`: each has both parts.
+/// The finding's key in `texts.json`, and two parts of the message that states this reason.
 const MESSAGES: [(&str, [&str; 2]); 6] = [
     ("tsc_warp", ["cycles TSC warp", "between CPUs"]),
     ("tsc_skew", ["clocksource 'tsc", "as unstable because the skew is too large"]),
@@ -21,18 +21,18 @@ const MESSAGES: [(&str, [&str; 2]); 6] = [
     ("tsc_watchdog_delay", ["read-back delay of", "marking tsc"]),
 ];
 
-/// Why the kernel has rejected the TSC.
+/// The kernel's rejection of the TSC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rejection {
     /// The finding's key in `texts.json`.
     pub(super) key: &'static str,
-    /// The kernel's own word for it, if it has one.
+    /// The reason in the kernel's words; empty if the kernel states none.
     pub(super) reason: String,
-    /// The messages that say so.
+    /// The kernel's messages about the rejection.
     pub(super) messages: Vec<String>,
 }
 
-/// Why the kernel has rejected the TSC; `None` if the log has no such message.
+/// The kernel's rejection of the TSC; `None` if the log has no message about one.
 pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
     let messages_of = |key: &str| -> Vec<String> {
         let kinds = MESSAGES.iter().filter(|(of, _)| *of == key);
@@ -47,7 +47,7 @@ pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
     let reason = reason.map(|reason| reason.trim_matches([':', ' ', '.']));
     let key = match reason {
         Some("check_tsc_sync_source failed") => "tsc_warp",
-        // By `tsc_skew` or by `tsc_watchdog_delay`, which says nothing about the TSC.
+        // A failed measurement (`tsc_watchdog_delay`) says nothing about the TSC.
         Some("clocksource watchdog") => watchdog.unwrap_or("tsc_watchdog"),
         Some("TSCs unsynchronized") => "tsc_unsynchronised",
         Some("boot parameter") => "tsc_switched_off/by_log",
@@ -60,10 +60,10 @@ pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
     Some(Rejection { key, reason: reason.unwrap_or_default().to_owned(), messages })
 }
 
-/// A command that fails in three cases:
+/// A shell command that fails in three cases:
 ///
-/// - The log has a message of a kernel that rejects the TSC. The messages above are among these.
-/// - The log is empty, or may not be read.
+/// - The log has a message about a rejection of the TSC, such as those of [`MESSAGES`].
+/// - The log is empty, or the user may not read it.
 /// - `then` fails.
 pub(super) fn check(then: &str) -> String {
     const REJECTED: &str = "TSC warp|tsc.*(unstable|skewed)|marking (tsc )?unstable";

@@ -1,5 +1,5 @@
-//! A fix as commands, one for each step, for this machine or for its host. A fix that needs
-//! somebody's judgement, or an unknown machine, has no steps.
+//! A fix as commands, one for each step, for this machine or for its host. A fix has no steps if an
+//! administrator must decide, or if the commands for the host are unknown.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use super::log;
 use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
 
-/// Where the commands of a fix are run.
+/// The machine on which the user runs the commands of a fix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -23,27 +23,27 @@ pub(crate) enum Place {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Steps {
-    /// Where the commands are run: `here`, on the machine itself, or `host`, on the host of a
-    /// guest.
+    /// The machine on which the user runs the commands: `here`, the machine itself, or `host`, the
+    /// host of a guest.
     pub(crate) place: Place,
-    /// What must succeed before; null where nothing needs to be checked.
+    /// The command that must succeed first; null if no check is necessary.
     pub(crate) check: Option<String>,
-    /// What mends it now, until the machine restarts; null where only a restart does.
+    /// The command that mends the fault until the next restart; null if only a restart mends it.
     pub(crate) now: Option<String>,
-    /// What mends it from the next restart on; null where the kernel's command line asks for it
-    /// already.
+    /// The command that mends the fault from the next restart on; null if the kernel's command line
+    /// has the parameter already.
     pub(crate) keep: Option<String>,
-    /// What takes `now` back at once.
+    /// The command that undoes `now` at once.
     pub(crate) undo: Option<String>,
-    /// What takes `keep` back.
+    /// The command that undoes `keep`.
     pub(crate) undo_keep: Option<String>,
-    /// The clocksource that `now` switches to: what `doctor --fix` does itself.
+    /// The clocksource to which `now` switches. `doctor --fix` makes this switch itself.
     #[serde(skip)]
     pub(crate) clocksource: Option<String>,
 }
 
 impl Steps {
-    /// Each command, with the name of its step.
+    /// The name and the command of each step.
     pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let steps = [
             ("check", &self.check),
@@ -56,62 +56,63 @@ impl Steps {
     }
 }
 
-/// The command that chooses a clocksource until the machine restarts.
-pub(crate) fn choose(clocksource: &str) -> String {
+/// The command that switches to a clocksource until the machine restarts.
+pub(crate) fn switch_command(clocksource: &str) -> String {
     format!("echo {clocksource} | sudo tee {CLOCKSOURCE}/current_clocksource")
 }
 
-/// Whether this is a name as kernels have them. Any other text of a recorded file must not reach a
-/// shell.
+/// Whether this may be the name of a clocksource. Any other text from a recorded file must not
+/// reach a shell.
 fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
 }
 
-/// Switches the kernel to another clocksource that it accepts. `None` where the present one is
-/// unknown, since the switch could not be taken back.
+/// The switch of the kernel to another clocksource that it accepts. `None` if the present
+/// clocksource is unknown, because no command could undo the switch.
 pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
     let present = facts.clocksource().filter(|name| is_name(name) && is_name(clocksource))?;
     let word = format!("clocksource={clocksource}");
     let (keep, undo_keep) = match facts.parameter_of("clocksource=") {
-        // The kernel starts with it already.
+        // The command line names this clocksource already.
         Some(former) if former == word => (None, None),
         Some(former) if former.strip_prefix("clocksource=").is_some_and(is_name) => {
-            (Some(parameters(Some(former), Some(&word))), Some(parameters(Some(&word), Some(former))))
+            (Some(edit(Some(former), Some(&word))), Some(edit(Some(&word), Some(former))))
         }
-        // The word has characters that must not reach a shell.
+        // The parameter has characters that must not reach a shell.
         Some(_) => return None,
-        None => (Some(parameters(None, Some(&word))), Some(parameters(Some(&word), None))),
+        None => (Some(edit(None, Some(&word))), Some(edit(Some(&word), None))),
     };
     Some(Steps {
         place: Place::Here,
-        // The CPUs' counters must agree, and the kernel must not have rejected the TSC. Any other
-        // timer has only one counter, and needs no check.
+        // For the TSC, the CPUs' counters must agree, and the kernel must not have rejected the
+        // TSC. Any other timer has only one counter, and needs no check.
         check: (clocksource == "tsc").then(|| match facts.machine.kernel_log {
             Some(_) => "tickline warp".to_owned(),
             None => log::check("tickline warp"),
         }),
-        now: Some(choose(clocksource)),
+        now: Some(switch_command(clocksource)),
         keep,
-        undo: Some(choose(present)),
+        undo: Some(switch_command(present)),
         undo_keep,
         clocksource: Some(clocksource.to_owned()),
     })
 }
 
-/// Takes a word off the kernel's command line.
+/// The removal of a parameter from the kernel's command line.
 pub(super) fn remove_parameter(word: &str) -> Steps {
-    let (keep, undo_keep) = (parameters(Some(word), None), parameters(None, Some(word)));
+    let (keep, undo_keep) = (edit(Some(word), None), edit(None, Some(word)));
     Steps { keep: Some(keep), undo_keep: Some(undo_keep), ..Steps::default() }
 }
 
-/// A setting that one command makes, and another one takes back.
+/// A setting that the command `now` makes, and `undo` undoes.
 pub(super) fn setting(now: &str, undo: &str) -> Steps {
     Steps { now: Some(now.to_owned()), undo: Some(undo.to_owned()), ..Steps::default() }
 }
 
-/// Changes the kernel's command line, for the next start. Where grubby is installed (Fedora and its
-/// relatives), it uses grubby. Elsewhere it changes GRUB's defaults (Debian and its relatives).
-fn parameters(remove: Option<&str>, add: Option<&str>) -> String {
+/// The command that changes the kernel's command line for the next start: by grubby if it is
+/// installed (Fedora and its derivatives), otherwise in GRUB's defaults (Debian and its
+/// derivatives).
+fn edit(remove: Option<&str>, add: Option<&str>) -> String {
     let option =
         |name: &str, word: Option<&str>| word.map_or_else(String::new, |word| format!(" --{name}={word}"));
     let grubby =
@@ -133,7 +134,7 @@ mod tests {
 
     use super::*;
 
-    /// A message of each kind.
+    /// One message of each kind.
     const REJECTIONS: [&str; 7] = [
         "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock.",
         "tsc: Marking TSC unstable due to boot parameter",
@@ -154,7 +155,7 @@ mod tests {
     #[test]
     fn each_step_can_be_taken_back() {
         let steps = switch("tsc", &facts("quiet clocksource=hpet")).unwrap();
-        assert_eq!((steps.now, steps.undo), (Some(choose("tsc")), Some(choose("hpet"))));
+        assert_eq!((steps.now, steps.undo), (Some(switch_command("tsc")), Some(switch_command("hpet"))));
         let (keep, undo) = (steps.keep.unwrap(), steps.undo_keep.unwrap());
         assert!(keep.contains("--remove-args=clocksource=hpet --args=clocksource=tsc"), "{keep}");
         assert!(undo.contains("--remove-args=clocksource=tsc --args=clocksource=hpet"), "{undo}");
@@ -164,7 +165,7 @@ mod tests {
         assert_eq!((kept.keep, kept.undo_keep), (None, None));
     }
 
-    /// A recorded file is no source of commands.
+    /// A recorded file must not be able to inject commands.
     #[test]
     fn a_name_with_other_characters_reaches_no_shell() {
         assert!(switch("x; rm -rf ~", &facts("")).is_none());
@@ -176,7 +177,7 @@ mod tests {
         assert!(switch("tsc", &hostile).is_none(), "nothing could be taken back");
     }
 
-    /// The check passed where the log says "Clocksource tsc unstable", and where it was refused.
+    /// Symptom: the check passed after "Clocksource tsc unstable", and for an unreadable log.
     #[test]
     fn the_check_fails_where_the_kernel_has_rejected_the_tsc_or_nothing_tells() {
         const GOOD: &str = "clocksource: Switched to clocksource tsc";
@@ -205,7 +206,7 @@ mod tests {
         }
     }
 
-    /// The commands for Debian's defaults, run on a file.
+    /// The test runs the commands for Debian on a file of its own.
     #[test]
     fn the_kernels_command_line_is_changed_and_changed_back() {
         let folder = tempfile::tempdir().unwrap();
@@ -227,7 +228,7 @@ mod tests {
         assert_eq!(run(&steps.undo_keep.unwrap()), original);
     }
 
-    /// Without the machine's name they change nothing.
+    /// Without the guest's name, each command fails and names the command that lists the guests.
     #[test]
     fn the_commands_for_virtualbox_ask_for_the_machines_name() {
         let host = &super::super::texts::TEXTS.hosts["virtualbox"];

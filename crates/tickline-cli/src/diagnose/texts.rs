@@ -1,9 +1,9 @@
-//! The words of findings and fixes: `texts.json`, by code, hypervisor and cloud.
+//! Reads the texts of findings and fixes from `texts.json`, by code, hypervisor and cloud.
 //!
 //! A key of `findings` is a code, or a code and one of its variants (`counter_denied/deadly`). A
-//! variant has the texts of its code but for those of its own. Figures and names stand in braces.
+//! variant inherits the texts of its code that it does not replace. Braces enclose names of values.
 //!
-//! Sources for the abilities of a host:
+//! Sources for the fixes on hosts:
 //!
 //! - xen-tscmode(7). By default Xen emulates the counter after a move to a host with another
 //!   counter. It shows an invariant TSC only to a domain that is never moved.
@@ -25,13 +25,13 @@ use super::steps::Steps;
 pub(super) struct Texts {
     pub(super) findings: BTreeMap<String, Words>,
     fixes: BTreeMap<String, String>,
-    /// By the hypervisor's name: what its administrator can do.
+    /// For each hypervisor: the fixes for the host's administrator.
     pub(super) hosts: BTreeMap<String, Host>,
-    /// By the cloud's name: what its customer can do.
+    /// For each cloud: the fixes for its customer.
     pub(super) clouds: BTreeMap<String, Cloud>,
 }
 
-/// The words of a finding.
+/// The texts of a finding.
 #[derive(Debug, Default, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Words {
@@ -44,16 +44,16 @@ pub(super) struct Words {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Host {
-    /// So that a guest's kernel may trust the TSC.
+    /// The fix that lets a guest's kernel trust the TSC.
     pub(super) tsc: String,
-    /// The rest of `tsc` where the firmware does not name QEMU: CPUID names only KVM, even where
-    /// another hypervisor is built on it.
+    /// An addition to `tsc` if the firmware does not name QEMU. CPUID names KVM even if another
+    /// hypervisor uses KVM.
     #[serde(default)]
     pub(super) unless_qemu: String,
-    /// So that the guest reads the counter itself.
+    /// The fix that lets the guest read the counter without a trap.
     pub(super) untrapped: Option<String>,
-    /// `tsc` as commands, which take effect when the machine is started the next time. The variable
-    /// VM has its name (VirtualBox's manual, "VBoxManage modifyvm" and "setextradata"; a setting
+    /// `tsc` as commands, which take effect at the guest's next start. The shell variable VM has
+    /// the guest's name (VirtualBox's manual, "VBoxManage modifyvm" and "setextradata"; a setting
     /// without a value is removed).
     pub(super) steps: Option<Steps>,
 }
@@ -61,30 +61,30 @@ pub(super) struct Host {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cloud {
-    /// In place of what a host's administrator can do.
+    /// The fix for the customer, who cannot change the host.
     pub(super) tsc: String,
     /// The provider's own recommendation, with its address.
     pub(super) advice: String,
 }
 
-/// A mistake in the file, which the tests of the rules find, leaves it without words.
+/// All texts. If the file is malformed, which the tests of the rules find, all texts are empty.
 pub(super) static TEXTS: LazyLock<Texts> =
     LazyLock::new(|| serde_json::from_str(include_str!("texts.json")).unwrap_or_default());
 
-/// Names in braces, and what replaces them.
+/// Names in braces, and the values that replace them.
 pub(super) type Values<'a> = &'a [(&'a str, &'a dyn Display)];
 
-/// The words of a finding, with these values.
+/// The texts of a finding, with these values.
 pub(super) fn words(key: &str, values: Values<'_>) -> Words {
-    let of = |key: &str| TEXTS.findings.get(key).cloned().unwrap_or_default();
-    let (base, own) = (of(code(key)), of(key));
+    let stored = |key: &str| TEXTS.findings.get(key).cloned().unwrap_or_default();
+    let (base, own) = (stored(code(key)), stored(key));
     let seen = if own.seen.is_empty() { base.seen } else { own.seen };
     let fix = if own.fix.is_empty() { base.fix } else { own.fix };
     Words {
         severity: own.severity.or(base.severity),
-        what: filled(&own.what, values),
-        seen: seen.iter().map(|seen| filled(seen, values)).collect(),
-        fix: filled(&fix, values),
+        what: fill_in(&own.what, values),
+        seen: seen.iter().map(|seen| fill_in(seen, values)).collect(),
+        fix: fill_in(&fix, values),
     }
 }
 
@@ -93,12 +93,12 @@ pub(super) fn code(key: &str) -> &str {
     key.split_once('/').map_or(key, |(code, _)| code)
 }
 
-/// A part of a fix.
+/// A phrase that several fixes share.
 pub(super) fn phrase(name: &str) -> String {
     TEXTS.fixes.get(name).cloned().unwrap_or_default()
 }
 
-fn filled(text: &str, values: Values<'_>) -> String {
+fn fill_in(text: &str, values: Values<'_>) -> String {
     let fill = |text: String, (name, value): &(&str, &dyn Display)| {
         text.replace(&format!("{{{name}}}"), &value.to_string())
     };

@@ -1,5 +1,5 @@
-//! Findings about Unix time: whether it is known to be right, by the kernel's NTP state and by what
-//! an NTP daemon says of itself. What nobody claims is not known.
+//! Findings about Unix time: whether it is known to be right, by the kernel's NTP state and by the
+//! state that an NTP daemon reports. Without a claim, it is not known.
 
 use serde_json::json;
 
@@ -9,35 +9,35 @@ use crate::document::Document;
 use crate::machine::Ntp;
 use crate::words::with_unit;
 
-/// Largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A larger
-/// one comes from an NTP daemon that slews, or from a wrong frequency of the counter.
+/// The largest lasting correction of a clock's rate, ppb: crystals are off by at most 100 ppm. A
+/// larger correction is a slew by an NTP daemon, or makes up for a wrong counter frequency.
 const CRYSTAL_PPB: i64 = 100_000;
 
 /// The largest correction that NTP's loop makes (`MAXFREQ`, `include/linux/timex.h`), ppb. A larger
-/// one bends the clock on purpose, so that times measured meanwhile are wrong by it.
+/// correction is a fast slew, and durations that are measured meanwhile are wrong by it.
 const LOOP_PPB: i64 = 500_000;
 
 /// The largest error that the kernel claims for its clock, us (`NTP_PHASE_LIMIT`,
-/// `include/linux/timex.h`). The kernel starts with this claim. An NTP daemon sets a smaller one,
-/// which the kernel lets grow by 500 ppm. A smaller claim is therefore a daemon's, and at most some
-/// hours old.
+/// `include/linux/timex.h`). The kernel starts with this claim. An NTP daemon sets a smaller claim,
+/// which the kernel lets grow by 500 ppm. So a claim below this limit comes from a daemon, and is
+/// at most some hours old.
 const NTP_LIMIT_US: i64 = 16_000_000;
 
-/// The growth of the claim: `MAXFREQ` parts, which are 1 s in 2,000.
+/// The time in which the claim grows by one unit, in the same unit: `MAXFREQ` is 1 s in 2,000 s.
 const CLAIM_GROWTH: i64 = 2_000;
 
-/// The largest claim of a daemon at work, ns. systemd-timesyncd claims no error, and claims so
-/// again after at most 2,048 s (timesyncd.conf(5)). The claim has then grown to 1.024 s.
+/// The largest claim of a working daemon, ns. systemd-timesyncd sets a claim of 0 at least every
+/// 2,048 s (timesyncd.conf(5)), in which the claim grows to 1.024 s.
 const CLAIM_NS: i64 = 2_000_000_000;
 
-/// The largest offset that a daemon at work leaves, ns: ntpd steps the clock from there on (RFC
-/// 5905, `STEPT`).
+/// The largest offset that a working daemon leaves, ns. ntpd steps the clock if the offset is
+/// larger (RFC 5905, `STEPT`).
 const STEP_NS: i64 = 128_000_000;
 
 impl Document {
-    /// The bound of Unix time's distance from UTC, ns: that of clock-bound, the kernel's, or else
-    /// the NTP daemon's. `None` where nobody claims one, or a daemon answers that has no time from
-    /// elsewhere.
+    /// The bound of Unix time's offset from UTC, ns: the claim of clock-bound, of the kernel, or
+    /// else of the NTP daemon. `None` if there is no claim, or if a daemon answers that follows no
+    /// other clock.
     pub(crate) fn utc_bound_ns(&self) -> Option<i64> {
         if self.is_by_clock_bound() {
             return i64::try_from(self.clock.utc_error_ns?).ok();
@@ -51,7 +51,7 @@ impl Document {
         kernel.or_else(|| self.machine.ntp_daemon.as_ref()?.bound_ns)
     }
 
-    /// The kernel's NTP state, if a daemon's claim is in it.
+    /// The kernel's NTP state, if it has a daemon's claim.
     fn claim(&self) -> Option<&Ntp> {
         self.machine.ntp.as_ref().filter(|ntp| ntp.maximum_error_us < NTP_LIMIT_US)
     }
@@ -60,8 +60,8 @@ impl Document {
         self.clock.utc_source.as_deref() == Some("clock_bound")
     }
 
-    /// The known offset of Unix time, ns, where it is too large: what kernel or daemon have left to
-    /// remove, or what the daemon expects.
+    /// The known offset of Unix time, ns; `None` if it is acceptable or unknown. It is the offset
+    /// that the kernel or the daemon has still to remove, or the error that the daemon estimates.
     fn off_ns(&self) -> Option<i64> {
         let (ntp, daemon) = (self.machine.ntp.as_ref(), self.machine.ntp_daemon.as_ref());
         let known = [
@@ -73,7 +73,7 @@ impl Document {
         known.into_iter().flatten().map(i64::saturating_abs).max().filter(|ns| *ns > most)
     }
 
-    /// What is known of Unix time, in words; `None` where nothing is.
+    /// The claim about Unix time, in words; `None` without a claim.
     pub(super) fn utc(&self) -> Option<String> {
         let daemon = self.machine.ntp_daemon.as_ref().map_or("an NTP daemon", |daemon| &daemon.name);
         let daemon = if self.is_by_clock_bound() { "clock-bound" } else { daemon };
@@ -102,13 +102,13 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
     Some(Finding::new(key, &[("rate", &rate), ("tick_us", &ntp.tick_us), ("off", &off)]))
 }
 
-/// Unix time is known to be off, and no fast slew removes that.
+/// Unix time has a known offset, and no fast slew removes it.
 pub(super) fn time_off(facts: &Document) -> Option<Finding> {
     let off_ns = facts.off_ns().filter(|_| ntp_slewing(facts).is_none())?;
     Some(Finding::new("time_off", &[("off", &span(off_ns))]))
 }
 
-/// Nobody claims that Unix time is near UTC.
+/// Neither the kernel nor a daemon claims that Unix time is near UTC.
 ///
 /// chronyd clears STA_UNSYNC only with `rtcsync` (chrony.conf(5); `set_sync_status` in chrony's
 /// `sys_timex.c`), but it always states its error.
@@ -116,7 +116,7 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let (machine, none) = (&facts.machine, || "none".to_owned());
     let daemon = machine.ntp_daemon.as_ref().filter(|daemon| !daemon.synchronised);
     let claimed = facts.claim().is_some();
-    // Windows sets the clock of its guest.
+    // Under WSL, Windows sets the guest's clock.
     let is_wsl = machine.kernel.as_deref().is_some_and(|kernel| kernel.contains("microsoft"));
     let key = match machine.ntp.as_ref() {
         _ if daemon.is_some() => "ntp_unsynchronised/daemon",
@@ -134,12 +134,12 @@ pub(super) fn ntp_unsynchronised(facts: &Document) -> Option<Finding> {
     let finding = Finding::new(key, &[("error", &error), ("daemon", &name), ("reference", &reference)]);
     let set = |value| format!("sudo timedatectl set-ntp {value}");
     Some(match key {
-        "ntp_unsynchronised/systemd" => finding.steps(steps::setting(&set(true), &set(false))),
+        "ntp_unsynchronised/systemd" => finding.with_steps(steps::setting(&set(true), &set(false))),
         _ => finding,
     })
 }
 
-/// The claim is larger than what was asked for, or than that of any daemon at work.
+/// The claimed error is larger than `--max-error`, or larger than the claim of any working daemon.
 pub(super) fn utc_error_large(facts: &Document) -> Option<Finding> {
     let bound_ns = facts.utc_bound_ns()?;
     let most = facts.max_error_ns.unwrap_or(CLAIM_NS);
