@@ -1,10 +1,10 @@
 //! `tickline run`: gives a program and its children the clock of the machine's page.
 //!
-//! arguments -> the reasons why not (here, and `kind`) -> `LD_PRELOAD` -> if no dynamic linker looks
-//! at that, a helper that traces the program's first step (`tracer`), and maps the library into it
-//! (`inject`) -> the program in place of this process
+//! The command looks for a reason not to serve the program (here and in `kind`), and puts the
+//! library into `LD_PRELOAD`. If no dynamic linker will read that, it forks a helper that traces
+//! the exec (`tracer`) and maps the library (`inject`). At last the program replaces this process.
 
-#![allow(unsafe_code, reason = "what the standard library does before `main` is undone; one thread")]
+#![allow(unsafe_code, reason = "undoes what the standard library does before `main`; one thread")]
 
 mod image;
 mod inject;
@@ -43,8 +43,8 @@ use crate::signal::is_ignored;
 use crate::words;
 
 use image::Image;
-use inject::{Payload, Start};
-use kind::Kind;
+use inject::{Outcome, Payload};
+use kind::ProgramKind;
 use tracer::Helper;
 
 /// The exit codes of a shell and of env(1) for a program that cannot be executed, and for a program
@@ -52,36 +52,36 @@ use tracer::Helper;
 const NOT_EXECUTED: i32 = 126;
 const NOT_FOUND: i32 = 127;
 
-/// For ld.so(8).
+/// The libraries that ld.so(8) loads before all others.
 const PRELOAD_VARIABLE: &str = "LD_PRELOAD";
 
-/// Where `execvp` looks without `PATH`: glibc in the last two, musl in all.
+/// The folders that `execvp` searches without `PATH`: musl all three, glibc the last two.
 const DEFAULT_PATH: &str = "/usr/local/bin:/bin:/usr/bin";
 
-/// Replaces this process by the program. Returns only what keeps it from trying.
+/// Replaces this process by the program. If the exec fails, prints the error and exits.
 pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
-    take_signals_as_found();
+    restore_inherited_signal_actions();
     let (program, arguments) = args.command.split_first().expect("clap demands one");
-    let file = path_of(program).filter(|file| is_executable(file));
-    let kind = file.as_deref().map_or(Kind::Unknown, Kind::of);
+    let file = resolve_program(program).filter(|file| is_executable(file));
+    let kind = file.as_deref().map_or(ProgramKind::Unknown, ProgramKind::detect);
     let reporter = Reporter { name: program.to_string_lossy().into_owned(), is_quiet: args.quiet, kind };
     let mut command = Command::new(program);
     command.args(arguments);
     let mut helper = None;
-    // Without a file it will not be executed, which the error below says: it has no clock.
+    // Without an executable file the exec below fails, so no line about the clock is printed.
     if file.is_some() {
         match prepare(args, &reporter) {
-            Ok(traced_by) => helper = traced_by,
-            Err(why) => reporter.say_not(&why.to_string()),
+            Ok(forked) => helper = forked,
+            Err(why) => reporter.say_why(&why.to_string()),
         }
     }
-    leave_files_as_found(&mut command);
+    restore_inherited_files(&mut command);
     let mut error = command.exec();
     if let Some(helper) = helper {
-        helper.dismiss();
+        helper.kill();
         // SELinux and AppArmor can refuse an exec because the process is traced: EPERM or EACCES.
         if error.kind() == io::ErrorKind::PermissionDenied && file.is_some() {
-            reporter.say_not(&format!("the kernel refuses to execute it while tickline traces it: {error}"));
+            reporter.say_why(&format!("the kernel refuses to execute it while tickline traces it: {error}"));
             error = command.exec();
         }
     }
@@ -90,81 +90,80 @@ pub(crate) fn run(args: &args::Run) -> io::Result<Exit> {
     std::process::exit(if is_missing { NOT_FOUND } else { NOT_EXECUTED })
 }
 
-/// What this process found when it began. Before `main`, the standard library ignores SIGPIPE,
-/// handles SIGSEGV and SIGBUS, and opens standard files that are closed, for its own sake.
-static IGNORED_SIGPIPE: AtomicBool = AtomicBool::new(false);
-static CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
+/// The inherited state: whether SIGPIPE was ignored, and which standard files were closed. Before
+/// `main`, the standard library ignores SIGPIPE, handles SIGSEGV and SIGBUS, and opens these files.
+static INHERITED_SIGPIPE_IGNORED: AtomicBool = AtomicBool::new(false);
+static INHERITED_CLOSED: [AtomicBool; 3] = [const { AtomicBool::new(false) }; 3];
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static BEGUN: extern "C" fn() = begun;
+static RECORD_AT_START: extern "C" fn() = record_inherited_state;
 
-/// Runs before the standard library's own beginning.
-extern "C" fn begun() {
-    // ORDERING: Relaxed: one thread.
-    IGNORED_SIGPIPE.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
-    for (file, is_closed) in (0..).zip(&CLOSED) {
-        // SAFETY: the call takes no pointer, and changes nothing; a number that is no open file is
-        // an error code.
+/// Runs before the start-up code of the standard library.
+extern "C" fn record_inherited_state() {
+    // ORDERING: Relaxed, because this process has one thread: no other thread loads or stores.
+    INHERITED_SIGPIPE_IGNORED.store(is_ignored(libc::SIGPIPE), Ordering::Relaxed);
+    for (file, is_closed) in (0..).zip(&INHERITED_CLOSED) {
+        // SAFETY: the call takes no pointer, and changes nothing. For a closed descriptor it
+        // returns an error.
         let flags = unsafe { libc::fcntl(file, libc::F_GETFD) };
-        // ORDERING: Relaxed, as above.
+        // ORDERING: Relaxed, because this process has one thread.
         is_closed.store(flags == -1, Ordering::Relaxed);
     }
 }
 
-/// Signals do to this process from now on what they would do to the program.
-fn take_signals_as_found() {
-    // ORDERING: Relaxed, as above.
-    let pipe = (!IGNORED_SIGPIPE.load(Ordering::Relaxed)).then_some(libc::SIGPIPE);
-    // Those that are ignored have no handler.
+/// Restores the signal actions that this process inherited.
+fn restore_inherited_signal_actions() {
+    // ORDERING: Relaxed, because this process has one thread.
+    let pipe = (!INHERITED_SIGPIPE_IGNORED.load(Ordering::Relaxed)).then_some(libc::SIGPIPE);
+    // The standard library leaves an ignored SIGSEGV or SIGBUS alone.
     let handled = [libc::SIGSEGV, libc::SIGBUS].into_iter().filter(|signal| !is_ignored(*signal));
     for signal in handled.chain(pipe) {
-        // SAFETY: the default action runs no code of this process, so nothing has to be safe in a
-        // handler.
+        // SAFETY: the default action runs no code of this process.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 }
 
-/// Lets the program find the standard files as this process has found them.
-fn leave_files_as_found(command: &mut Command) {
-    let leave = || {
-        // ORDERING: Relaxed, as above.
-        if IGNORED_SIGPIPE.load(Ordering::Relaxed) {
+/// Restores the inherited closed files and ignored SIGPIPE, just before the exec.
+fn restore_inherited_files(command: &mut Command) {
+    let restore = || {
+        // ORDERING: Relaxed, because this process has one thread.
+        if INHERITED_SIGPIPE_IGNORED.load(Ordering::Relaxed) {
             // SAFETY: an ignored signal runs no code of this process.
             unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
         }
-        for (file, is_closed) in (0..).zip(&CLOSED) {
-            // ORDERING: Relaxed, as above.
+        for (file, is_closed) in (0..).zip(&INHERITED_CLOSED) {
+            // ORDERING: Relaxed, because this process has one thread.
             if is_closed.load(Ordering::Relaxed) {
-                // SAFETY: the file was closed at the start. So the standard library has opened
-                // `/dev/null` there, and no value of this process owns it.
+                // SAFETY: the file was closed at the start. The standard library has opened
+                // `/dev/null` there, and no value of this process owns that descriptor.
                 unsafe { libc::close(file) };
             }
         }
         Ok(())
     };
-    // SAFETY: `exec` does not fork, so `leave` runs in a whole process, where it may do anything.
-    unsafe { command.pre_exec(leave) };
+    // SAFETY: `exec` does not fork, so the rules for a forked child do not apply to `restore`.
+    unsafe { command.pre_exec(restore) };
 }
 
-/// Prepares the program: by `LD_PRELOAD`, or by the helper that is returned. The error says why the
-/// program is executed plainly.
+/// Sets `LD_PRELOAD`, and forks a helper if the program has no dynamic linker. Returns the helper.
+/// The error says why the program is not served.
 fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> {
-    let plainly = |why: String| Err(io::Error::other(why));
+    let not_served = |why: String| Err(io::Error::other(why));
     if env::var_os(SWITCH_VARIABLE).is_some_and(|value| value == OFF) {
-        return plainly(format!("{SWITCH_VARIABLE}={OFF}"));
+        return not_served(format!("{SWITCH_VARIABLE}={OFF}"));
     }
     let clocksource = machine::clocksource().unwrap_or_default();
     let is_always = args.always
         || env::var_os(SERVE_VARIABLE).is_some_and(|value| value == ALWAYS)
         || is_kvm_clock_slow(&clocksource);
     if !is_always && kernels_clock_is_fast() {
-        return plainly(format!("it needs no system call here (clocksource {clocksource})"));
+        return not_served(format!("it needs no system call here (clocksource {clocksource})"));
     }
-    if let Kind::Plain(why) = &reporter.kind {
-        return plainly(why.clone());
+    if let ProgramKind::Untraceable(why) = &reporter.kind {
+        return not_served(why.clone());
     }
-    let image = Image::read(&library(args)?)?;
+    let image = Image::read(&find_library(args)?)?;
     let named = args.page.clone().or_else(|| env::var_os(PAGE_VARIABLE).map(PathBuf::from));
     let page = match named {
         Some(page) => std::path::absolute(page)?,
@@ -173,27 +172,27 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
             found.ok_or_else(|| io::Error::other("no page is served: see `tickline serve`"))?
         }
     };
-    // The program would find the same, but could not say as much.
+    // The library would find the same faults in the page, but could not report them.
     let (file, _) = PageFile::attach(&page).map_err(io::Error::other)?;
     if machine::counter_readable() == Some(false) {
         return Err(io::Error::other("this process may not read the counter (PR_SET_TSC)"));
     }
-    // The last one, as ld.so does.
-    let present = env::vars_os().filter(|(name, _)| name == PRELOAD_VARIABLE).last().map(|(_, value)| value);
-    let libraries = preload(&image.path, present.as_deref())?;
-    // By `Command`, the others would be sorted, and some lost.
-    set(PRELOAD_VARIABLE, &libraries);
-    set(PAGE_VARIABLE, page.as_os_str());
+    // If the environment has the variable more than once, ld.so reads the last one.
+    let old = env::vars_os().filter(|(name, _)| name == PRELOAD_VARIABLE).last().map(|(_, value)| value);
+    let libraries = preload_value(&image.path, old.as_deref())?;
+    // `Command::env` would sort the environment, and would drop variables that occur twice.
+    set_variable(PRELOAD_VARIABLE, &libraries);
+    set_variable(PAGE_VARIABLE, page.as_os_str());
     if is_always {
-        set(SERVE_VARIABLE, OsStr::new(ALWAYS));
+        set_variable(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
-    let missing = missing(&file);
+    let missing = reason_not_serving(&file);
     match reporter.kind {
-        Kind::Dynamic => {
+        ProgramKind::Dynamic => {
             reporter.say_served(&page, missing);
             return Ok(None);
         }
-        Kind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
+        ProgramKind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
     let payload = Payload { image: &image, page: &page, finish: finish_flags() };
@@ -225,64 +224,64 @@ fn is_cheaper(call: &str, other: &str) -> bool {
     ticks.is_none_or(|(ticks, other)| ticks.saturating_mul(4) < other.saturating_mul(3))
 }
 
-/// What the helper's breakpoints and its end would change in the program.
+/// The changes by the helper's breakpoints and its end that the library's `finish` must undo.
 fn finish_flags() -> i32 {
     let ignore_trap = if is_ignored(libc::SIGTRAP) { FinishFlag::IgnoreTrap as i32 } else { 0 };
-    // The kernel sends it after an exec, whatever signal was agreed upon (Linux,
-    // `do_notify_parent`). One that is pending already stays the only one.
+    // After an exec of its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2)
+    // has set (Linux, `do_notify_parent`). A SIGCHLD that is pending is not queued twice.
     let is_blocked = SigSet::thread_get_mask().is_ok_and(|mask| mask.contains(Signal::SIGCHLD));
     let is_pending = pending().contains(Signal::SIGCHLD);
-    // That of another child would be lost with it.
+    // The SIGCHLD of another child would be lost with the helper's.
     let ends = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT | WaitPidFlag::__WALL;
     let has_children = waitid(Id::All, ends) != Err(Errno::ECHILD);
     let takes_child = is_blocked && !is_pending && !has_children;
     ignore_trap | if takes_child { FinishFlag::TakeChild as i32 } else { 0 }
 }
 
-/// The signals that wait for this thread.
+/// The signals that are pending for this thread.
 fn pending() -> SigSet {
     let mut set = *SigSet::empty().as_ref();
-    // SAFETY: the call writes a set of signals to `set`, which is one.
+    // SAFETY: the call writes a `sigset_t` to `set`, which has this type.
     unsafe { libc::sigpending(&raw mut set) };
-    // SAFETY: it was an empty set before, so it is a set whether or not the call has filled it.
+    // SAFETY: `set` was an empty set, so it is valid even if the call has failed.
     unsafe { SigSet::from_sigset_t_unchecked(set) }
 }
 
-/// Sets a variable of this process's environment, which the program gets. If the variable stands
-/// there more than once, ld.so and the program may read different ones, so this removes all of them
-/// first.
-fn set(variable: &str, value: &OsStr) {
-    // SAFETY: this process has one thread, so nobody reads the environment meanwhile.
+/// Sets a variable of this process's environment, which the program inherits. If the environment
+/// has the variable more than once, ld.so and the program may read different values. So this
+/// removes all of them first.
+fn set_variable(variable: &str, value: &OsStr) {
+    // SAFETY: this process has one thread, so no other thread accesses the environment.
     unsafe { env::remove_var(variable) };
-    // SAFETY: as above.
+    // SAFETY: this process has one thread, so no other thread accesses the environment.
     unsafe { env::set_var(variable, value) };
 }
 
-/// The library: as the user says, or beside this program, or where packages have it.
-fn library(args: &args::Run) -> io::Result<PathBuf> {
+/// The library: the user's choice, or the file beside this program or where packages install it.
+fn find_library(args: &args::Run) -> io::Result<PathBuf> {
     if let Some(path) = &args.library {
         return std::path::absolute(path);
     }
     let program = env::current_exe()?;
     let folder = program.parent().unwrap_or(Path::new("/"));
-    let places = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
-    let found = places.iter().find(|path| path.is_file()).ok_or_else(|| {
+    let candidates = [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)];
+    let found = candidates.iter().find(|path| path.is_file()).ok_or_else(|| {
         let folder = folder.display();
         io::Error::other(format!("no {LIBRARY} in {folder} or {folder}/../lib: name it with --library"))
     });
     fs::canonicalize(found?)
 }
 
-/// `LD_PRELOAD` with the library behind the libraries that are there already. A library that must
-/// stand before libc's functions for other reasons, such as libfaketime, still does.
-fn preload(library: &Path, present: Option<&OsStr>) -> io::Result<OsString> {
-    // ld.so(8): both separate, and the third begins a token.
+/// The value of `LD_PRELOAD` with the library behind the libraries that the variable already names.
+/// So a library such as libfaketime still replaces libc's functions.
+fn preload_value(library: &Path, old: Option<&OsStr>) -> io::Result<OsString> {
+    // ld.so(8): spaces and colons separate paths, and `$` begins a token.
     if library.as_os_str().as_encoded_bytes().iter().any(|byte| b" :$".contains(byte)) {
         let text = format!("{}: LD_PRELOAD takes no path with a space, `:` or `$`", library.display());
         return Err(io::Error::other(text));
     }
-    let mut value = present.map_or_else(OsString::new, OsStr::to_owned);
-    // From a `run` around this one.
+    let mut value = old.map_or_else(OsString::new, OsStr::to_owned);
+    // A `tickline run` that runs this one has added the library.
     if value
         .as_encoded_bytes()
         .split(|byte| b" :".contains(byte))
@@ -297,8 +296,8 @@ fn preload(library: &Path, present: Option<&OsStr>) -> io::Result<OsString> {
     Ok(value)
 }
 
-/// The file that `execvp` takes for `program`.
-fn path_of(program: &OsStr) -> Option<PathBuf> {
+/// The file that `execvp` would execute for `program`.
+fn resolve_program(program: &OsStr) -> Option<PathBuf> {
     if program.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));
     }
@@ -306,52 +305,52 @@ fn path_of(program: &OsStr) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| is_executable(file))
 }
 
-/// Whether this process may execute `file`, as far as the file tells.
+/// Whether `file` is a regular file that this process may execute.
 fn is_executable(file: &Path) -> bool {
     file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-/// Says once, on standard error, what was done, or why not.
+/// Prints one line on standard error: which clock the program has, and why.
 struct Reporter {
     name: String,
     is_quiet: bool,
-    kind: Kind,
+    kind: ProgramKind,
 }
 
 impl Reporter {
-    fn say_not(&self, why: &str) {
+    fn say_why(&self, why: &str) {
         let name = &self.name;
         let libraries = env::var_os(PRELOAD_VARIABLE).unwrap_or_default();
         let is_preloaded = libraries.to_string_lossy().contains(LIBRARY);
         self.say(&match self.kind {
             _ if !is_preloaded => format!("{name} has the kernel's clock: {why}"),
-            Kind::Static | Kind::Foreign => {
+            ProgramKind::Static | ProgramKind::Foreign => {
                 format!("{name} has the kernel's clock: {why}; {LIBRARY} is in LD_PRELOAD")
             }
             _ => format!("{name} is served by {LIBRARY} in LD_PRELOAD alone: {why}"),
         });
     }
 
-    /// Says what is known now. Whether a dynamic linker loads the library shows only later.
+    /// Prints what is known before the exec. A dynamic linker has not loaded the library yet.
     fn say_served(&self, page: &Path, missing: Option<&str>) {
         let (name, page) = (&self.name, page.display());
         if let Some(why) = missing {
             return self.say(&format!("{name} asks the kernel until {page} is served: {why}"));
         }
         let has = match self.kind {
-            Kind::Dynamic => format!("LD_PRELOAD gives {name} the clock of {page}"),
+            ProgramKind::Dynamic => format!("LD_PRELOAD gives {name} the clock of {page}"),
             _ => format!("{name} has the clock of {page}"),
         };
         self.say(&format!("{has}; dynamic programs that it starts with LD_PRELOAD have it, too"));
     }
 
-    /// What came of the helper's work.
-    fn say_start(&self, start: io::Result<Start>, page: &Path, missing: Option<&str>) {
+    /// Prints the result of the helper's work.
+    fn say_start(&self, start: io::Result<Outcome>, page: &Path, missing: Option<&str>) {
         match start {
-            Ok(Start::Served) => self.say_served(page, missing),
-            Ok(Start::Not(why)) => self.say_not(&why),
-            Ok(Start::Unrestored(why)) => Self::say_always(&format!("{} is killed: {why}", self.name)),
-            Err(error) => self.say_not(&error.to_string()),
+            Ok(Outcome::Served) => self.say_served(page, missing),
+            Ok(Outcome::NotServed(why)) => self.say_why(&why),
+            Ok(Outcome::Unrestored(why)) => Self::say_always(&format!("{} is killed: {why}", self.name)),
+            Err(error) => self.say_why(&error.to_string()),
         }
     }
 
@@ -362,9 +361,8 @@ impl Reporter {
     }
 
     fn say_always(text: &str) {
-        // The program does not wait for a reader of standard error, and does not end for want of a
-        // reader. A full pipe gets no line, nor does a pipe that nobody reads. A pipe with room
-        // takes the line at once.
+        // This line must neither block the program nor end it. A pipe that is full or has no reader
+        // gets no line. A pipe with room takes the line at once.
         let stderr = io::stderr();
         let mut room = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
         poll(&mut room, PollTimeout::ZERO).ok();
@@ -374,12 +372,13 @@ impl Reporter {
         let mut text = message(text).into_bytes();
         text.truncate(libc::PIPE_BUF - 1);
         text.push(b'\n');
-        // What a write may send: no reader, a limit of files, a terminal that stops who is in the
-        // background.
-        let noise: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU].into_iter().collect();
-        let (before, mask) = (pending(), noise.thread_swap_mask(SigmaskHow::SIG_BLOCK));
+        // A write can raise SIGPIPE (no reader), SIGXFSZ (file size limit) or SIGTTOU (background
+        // job). Block these signals, and take those that the write has raised.
+        let raised: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU].into_iter().collect();
+        let (before, mask) = (pending(), raised.thread_swap_mask(SigmaskHow::SIG_BLOCK));
         nix::unistd::write(&stderr, &text).ok();
-        for signal in noise.iter().filter(|signal| pending().contains(*signal) && !before.contains(*signal)) {
+        let is_new = |signal: &Signal| pending().contains(*signal) && !before.contains(*signal);
+        for signal in raised.iter().filter(is_new) {
             SigSet::from(signal).wait().ok();
         }
         if let Ok(mask) = mask {
@@ -388,13 +387,13 @@ impl Reporter {
     }
 }
 
-/// A message, as a line. It contains names of files, which others may have chosen.
+/// A message as a line, safe for terminals: others may have chosen the file names in it.
 fn message(text: &str) -> String {
     format!("tickline: {}", words::plain(text))
 }
 
-/// What the page lacks for now; `None` if it is served.
-fn missing(file: &PageFile) -> Option<&'static str> {
+/// Why the page has no line to serve now; `None` if it is served.
+fn reason_not_serving(file: &PageFile) -> Option<&'static str> {
     let counter = HardwareCounter::if_present()?;
     let found = file.snapshot(&counter);
     (!found.is_served).then_some(match found.phase {
@@ -420,17 +419,17 @@ mod tests {
     #[test]
     fn the_library_is_preloaded_once_and_behind_others() {
         let library = Path::new("/lib/ours.so");
-        for (present, expected) in [
+        for (old, expected) in [
             (None, "/lib/ours.so"),
             (Some(""), "/lib/ours.so"),
             (Some("/lib/other.so"), "/lib/other.so:/lib/ours.so"),
-            // Programs that start others under `run`, again and again.
+            // A program under `run` may start another program by `run`.
             (Some("/lib/ours.so"), "/lib/ours.so"),
             (Some("/lib/ours.so /lib/other.so"), "/lib/ours.so /lib/other.so"),
             (Some("/lib/ours.so.1"), "/lib/ours.so.1:/lib/ours.so"),
         ] {
-            assert_eq!(preload(library, present.map(OsStr::new)).unwrap(), expected, "{present:?}");
+            assert_eq!(preload_value(library, old.map(OsStr::new)).unwrap(), expected, "{old:?}");
         }
-        assert!(preload(Path::new("/my lib/ours.so"), None).is_err());
+        assert!(preload_value(Path::new("/my lib/ours.so"), None).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What this process does at a signal.
+//! Signal handlers of this process.
 
 #![allow(unsafe_code, reason = "sigaction(2)")]
 
@@ -6,8 +6,8 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-/// Becomes true at one of these signals. A second one ends the process at once: a blocked pipe may
-/// keep it from noticing the first.
+/// A flag that becomes true at the first of these signals. A second signal ends the process at
+/// once, because a write to a blocked pipe may keep the process from reading the flag.
 pub(crate) fn stop_flag(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in signals {
@@ -20,10 +20,10 @@ pub(crate) fn stop_flag(signals: &[i32]) -> io::Result<Arc<AtomicBool>> {
 /// Whether this process ignores a signal.
 #[cfg(unix)]
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: a `sigaction` has only numbers and a pointer, and zeros are valid values of these.
+    // SAFETY: a `sigaction` has only numbers and pointers, for which zeros are valid values.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: without a new action the kernel reads no memory of this process; it writes to
-    // `action`, which is valid for that.
+    // SAFETY: the new action is null, so the kernel reads none. It writes a `sigaction` to
+    // `action`, which has this type.
     let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
     result == 0 && action.sa_sigaction == libc::SIG_IGN
 }

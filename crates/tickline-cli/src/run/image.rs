@@ -1,5 +1,5 @@
-//! The shared object `libtickline_preload.so`, as `tickline run` maps it into a program: the few
-//! parts of an ELF file (elf(5)) that a loader needs.
+//! Reads the shared object `libtickline_preload.so`, which `tickline run` maps into a program: the
+//! parts of the ELF file (elf(5)) that a loader needs.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -16,34 +16,34 @@ use crate::output::naming;
 /// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
 
-/// The largest file that is read, bytes. The library has 40 KB; with all that a debugger wants,
-/// some MB.
+/// The largest file that is read, bytes. The library has 40 KB, and some MB with debug information.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The entry of the dynamic section that says where packed relative relocations are (ELF's gABI,
-/// "Dynamic Section").
+/// The tag of the dynamic section's entry with the address of packed relative relocations (ELF's
+/// gABI, "Dynamic Section").
 const DT_RELR: i64 = 36;
 
-/// The section that holds the addresses of the functions to call.
-const ENTRIES: &str = ".tickline";
-const ENTRIES_BYTES: u64 = 16;
+/// The section with the addresses of `start` and `finish`, and its size.
+const ENTRY_SECTION: &str = ".tickline";
+const ENTRY_SECTION_BYTES: u64 = 16;
 
-/// The library's file.
+/// The library, read from its file.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) path: PathBuf,
-    /// What is in memory, before it is relocated: whole pages.
+    /// The library's memory before relocation: whole pages.
     pub(super) bytes: Vec<u8>,
-    /// Whole pages with code, from the image's start on.
+    /// The pages with code, as offsets from the image's start.
     pub(super) code: Range<u64>,
-    /// Where its own addresses stand, and what is added to its place in memory for each.
+    /// Relative relocations: the offset of an address, and the addend to the image's base address.
     relocations: Vec<(u64, i64)>,
+    /// The offset of [`ENTRY_SECTION`].
     entries: u64,
 }
 
-/// An image for a place in memory.
+/// An image that is relocated to a base address.
 #[derive(Debug)]
-pub(super) struct Placed {
+pub(super) struct RelocatedImage {
     pub(super) bytes: Vec<u8>,
     /// The addresses of `start` and `finish` (`tickline-preload`, `entry.rs`).
     pub(super) start: u64,
@@ -55,12 +55,12 @@ type Elf<'a> = ElfBytes<'a, LittleEndian>;
 impl Image {
     /// Reads the library at `path`.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let wrong = |what: &str| naming(path, &io::Error::new(io::ErrorKind::InvalidData, what));
+        let invalid = |text: &str| naming(path, &io::Error::new(io::ErrorKind::InvalidData, text));
         let contents = contents(path).map_err(|error| naming(path, &error))?;
-        let other = || wrong("this is no libtickline_preload.so that can be mapped into a program");
+        let other = || invalid("this is no libtickline_preload.so that can be mapped into a program");
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {
-            return Err(wrong(
+            return Err(invalid(
                 "its relative relocations are packed (DT_RELR), which are not read here: link it with -z nopack-relative-relocs",
             ));
         }
@@ -79,27 +79,27 @@ impl Image {
                 code = header.p_vaddr - header.p_vaddr % MEMORY_PAGE_BYTES..end;
             }
         }
-        // Relocations of another kind name symbols of libc, which a static program does not have;
-        // what is called uses none of them.
+        // All other relocations name symbols of libc, which a static program does not have.
+        // `start` and `finish` use none of these symbols.
         let relocations = file.section_header_by_name(".rela.dyn").ok()??;
         let relocations = file.section_data_as_relas(&relocations).ok()?;
         let relocations = relocations.filter(|relocation| relocation.r_type == R_X86_64_RELATIVE);
         let relocations = relocations.map(|relocation| (relocation.r_offset, relocation.r_addend)).collect();
-        // A library of another version has fewer.
-        let entries = file.section_header_by_name(ENTRIES).ok()??;
-        let entries = (entries.sh_size == ENTRIES_BYTES).then_some(entries.sh_addr)?;
+        // A library of another version has a section of another size.
+        let entries = file.section_header_by_name(ENTRY_SECTION).ok()??;
+        let entries = (entries.sh_size == ENTRY_SECTION_BYTES).then_some(entries.sh_addr)?;
         Some(Self { path: path.to_owned(), bytes, code, relocations, entries })
     }
 
-    /// The image for memory that begins at `base`.
-    pub(super) fn at(&self, base: u64) -> Option<Placed> {
+    /// The image for memory that begins at `base`; `None` if a relocation is outside of the image.
+    pub(super) fn relocate(&self, base: u64) -> Option<RelocatedImage> {
         let mut bytes = self.bytes.clone();
         for (at, addend) in &self.relocations {
             *word(&mut bytes, *at)? = base.wrapping_add_signed(*addend).to_le_bytes();
         }
         let mut entry = |at| Some(u64::from_le_bytes(*word(&mut bytes, at)?));
         let (start, finish) = (entry(self.entries)?, entry(self.entries.checked_add(8)?)?);
-        Some(Placed { bytes, start, finish })
+        Some(RelocatedImage { bytes, start, finish })
     }
 }
 
@@ -107,7 +107,7 @@ fn word(bytes: &mut [u8], at: u64) -> Option<&mut [u8; 8]> {
     bytes.get_mut(usize::try_from(at).ok()?..)?.first_chunk_mut()
 }
 
-/// What a file has, if it is a regular one: a pipe would block, and some devices have no end.
+/// The contents of a regular file. A pipe would block, and some devices have no end.
 fn contents(path: &Path) -> io::Result<Vec<u8>> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
@@ -118,11 +118,12 @@ fn contents(path: &Path) -> io::Result<Vec<u8>> {
         return Err(io::Error::other(text));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).map_err(io::Error::other)?);
-    // Files of `/proc` say 0 and have more, and reading some of them blocks.
+    // Files of `/proc` report a length of 0 and have more. A read of some of them blocks.
     File::open(path)?.take(metadata.len()).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
+/// Whether the file's relative relocations are packed.
 fn is_packed(file: &Elf<'_>) -> bool {
     let entries = file.dynamic().ok().flatten();
     entries.is_some_and(|entries| entries.iter().any(|entry| entry.d_tag == DT_RELR))

@@ -1,4 +1,4 @@
-//! How a program can be given a clock, by what its file says.
+//! Decides from a program's file how `tickline run` can serve the program.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read as _};
@@ -11,62 +11,62 @@ use elf::endian::AnyEndian;
 use elf::file::{Class, FileHeader, parse_ident};
 use elf::segment::SegmentTable;
 
-/// As much of a script's first line as the kernel reads (Linux 5.1, `BINPRM_BUF_SIZE`).
+/// The length of a script's first line that the kernel reads (Linux 5.1, `BINPRM_BUF_SIZE`).
 const LINE_BYTES: usize = 256;
 
-/// As much of a file as is read: that line, or the headers of an ELF file.
+/// The bytes that are read of a file: a script's first line, or the headers of an ELF file.
 const HEAD_BYTES: usize = 2048;
 
-/// How many interpreters the kernel starts for one program (Linux, `exec_binprm`).
+/// The most interpreters that the kernel starts for one program (Linux, `exec_binprm`).
 const MAX_INTERPRETERS: usize = 5;
 
-/// See the module.
+/// The way in which a program can be served.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// Not at all, for this reason: it has privileges of its own, and would lose them if it were
-    /// traced (ptrace(2), execve(2)).
-    Plain(String),
-    /// A dynamic linker looks at `LD_PRELOAD`.
+pub(super) enum ProgramKind {
+    /// The program must not be traced, for this reason. It has privileges of its own, which a
+    /// traced program loses (ptrace(2), execve(2)), or its file cannot be checked for them.
+    Untraceable(String),
+    /// A dynamic linker reads `LD_PRELOAD`.
     Dynamic,
-    /// No dynamic linker does: the program is traced.
+    /// No dynamic linker reads `LD_PRELOAD`, so the program is traced.
     Static,
-    /// Of 32 bits, or for another processor.
+    /// The program has 32 bits, or is for another processor.
     Foreign,
-    /// The program is traced, as it is not known what the kernel makes of it.
+    /// The file's format is unknown. The program is traced, because the kernel may execute it.
     Unknown,
 }
 
-impl Kind {
-    /// That of a script is its interpreter's, which may be a script as well.
-    pub(super) fn of(program: &Path) -> Self {
+impl ProgramKind {
+    /// The kind of a script is the kind of its interpreter, which may be a script as well.
+    pub(super) fn detect(program: &Path) -> Self {
         let mut file = program.to_owned();
         for depth in 0..=MAX_INTERPRETERS {
             let name = || match depth {
                 0 => "the program".to_owned(),
                 _ => format!("the interpreter {}", file.display()),
             };
-            if let Some(what) = privileges(&file) {
-                return Self::Plain(format!("{} {what}", name()));
+            if let Some(reason) = privileges(&file) {
+                return Self::Untraceable(format!("{} {reason}", name()));
             }
             let mut bytes = [0; HEAD_BYTES];
-            let head = match head(&file, &mut bytes) {
+            let head = match read_head(&file, &mut bytes) {
                 Ok(head) => head,
-                // It may be a script.
+                // The file may be a script with a privileged interpreter.
                 Err(ErrorKind::PermissionDenied) => {
-                    return Self::Plain(format!("{} may be executed, but not be read", name()));
+                    return Self::Untraceable(format!("{} may be executed, but not be read", name()));
                 }
                 Err(_) => return Self::Unknown,
             };
-            match named(head) {
+            match interpreter_of(head) {
                 Some(interpreter) => file = interpreter,
-                None => return Self::of_file(head),
+                None => return Self::from_head(head),
             }
         }
         Self::Unknown
     }
 
-    /// The kind of a file other than a script, by its beginning (elf(5)).
-    fn of_file(head: &[u8]) -> Self {
+    /// The kind of a file other than a script, by its first bytes (elf(5)).
+    fn from_head(head: &[u8]) -> Self {
         let Some(header) = elf_header(head) else { return Self::Unknown };
         if (header.class, header.e_machine) != (Class::ELF64, EM_X86_64) {
             return Self::Foreign;
@@ -84,13 +84,14 @@ fn elf_header(head: &[u8]) -> Option<FileHeader<AnyEndian>> {
     FileHeader::parse_tail(parse_ident(ident).ok()?, rest).ok()
 }
 
-/// Whether a dynamic linker ignores `LD_PRELOAD`, as this process has another user's or group's
-/// rights (ld.so(8), "Secure-execution mode").
+/// Whether a dynamic linker ignores `LD_PRELOAD`, because this process has the rights of another
+/// user or group (ld.so(8), "Secure-execution mode").
 fn is_secure() -> bool {
     use rustix::process::{getegid, geteuid, getgid, getuid};
     getuid() != geteuid() || getgid() != getegid()
 }
 
+/// The file's own privileges, which a traced program would lose; `None` if it has none.
 fn privileges(file: &Path) -> Option<&'static str> {
     let metadata = fs::metadata(file).ok()?;
     let mode = metadata.permissions().mode();
@@ -105,9 +106,9 @@ fn privileges(file: &Path) -> Option<&'static str> {
         .then_some("has capabilities of its own, and would lose them")
 }
 
-/// The beginning of a file; nothing of one that is not regular.
-fn head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind> {
-    // A pipe of this name must not block.
+/// The first bytes of a file; none if the file is not regular.
+fn read_head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind> {
+    // An open of a pipe would block.
     if !fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
         return Ok(&[]);
     }
@@ -115,8 +116,8 @@ fn head<'a>(file: &Path, bytes: &'a mut [u8]) -> Result<&'a [u8], ErrorKind> {
     Ok(bytes.get(..length).unwrap_or_default())
 }
 
-/// The file that a script's first line names; `None` if this is not a script.
-fn named(head: &[u8]) -> Option<PathBuf> {
+/// The interpreter that a script's first line names; `None` if the file is not a script.
+fn interpreter_of(head: &[u8]) -> Option<PathBuf> {
     let line = head.get(..LINE_BYTES).unwrap_or(head);
     let rest = line.strip_prefix(b"#!")?;
     let line = rest.split(|byte| matches!(byte, b'\n' | 0)).next()?;
@@ -130,19 +131,20 @@ mod tests {
 
     #[test]
     fn a_file_tells_its_kind() {
-        assert_eq!(Kind::of(Path::new("/bin/sh")), Kind::Dynamic);
+        assert_eq!(ProgramKind::detect(Path::new("/bin/sh")), ProgramKind::Dynamic);
         let mut head = fs::read("/bin/sh").expect("a shell");
-        // Its first header is not that of an interpreter.
+        // One program header (`e_phnum`), which is not INTERP.
         head[56] = 1;
-        assert_eq!(Kind::of_file(&head), Kind::Static);
+        assert_eq!(ProgramKind::from_head(&head), ProgramKind::Static);
         head[4] = 1;
-        assert_eq!(Kind::of_file(&head), Kind::Foreign);
-        assert_eq!((Kind::of_file(b""), Kind::of_file(b"text")), (Kind::Unknown, Kind::Unknown));
+        assert_eq!(ProgramKind::from_head(&head), ProgramKind::Foreign);
+        assert_eq!(ProgramKind::from_head(b""), ProgramKind::Unknown);
+        assert_eq!(ProgramKind::from_head(b"text"), ProgramKind::Unknown);
     }
 
     #[test]
     fn a_script_names_its_interpreter() {
-        let found = |line: &[u8]| named(line).map(|path| path.display().to_string());
+        let found = |line: &[u8]| interpreter_of(line).map(|path| path.display().to_string());
         assert_eq!(found(b"#!/bin/sh\n").as_deref(), Some("/bin/sh"));
         assert_eq!(found(b"#! \t/usr/bin/env -S php -n\nexit").as_deref(), Some("/usr/bin/env"));
         assert_eq!(found(b"#!interpreter").as_deref(), Some("interpreter"));

@@ -1,4 +1,4 @@
-//! Where `tickline run` cannot serve a program.
+//! `tickline run` on other systems than Linux on x86_64, where it cannot serve a program.
 
 use std::io;
 

@@ -1,8 +1,8 @@
 //! A traced process, from one stop to the next (ptrace(2)).
 //!
-//! Before the exec, and while the library is mapped into the process, signals work as they do
-//! without a tracer. Blocked signals wait in the kernel. The others reach the process. A stop
-//! signal stops it until SIGCONT comes.
+//! Signals work as they do without a tracer, before the exec and while the library is mapped into
+//! the process. A blocked signal stays pending. Any other signal reaches the process. A stop signal
+//! stops the process until SIGCONT comes.
 
 #![allow(unsafe_code, reason = "requests of ptrace(2) that nix does not know")]
 
@@ -13,29 +13,29 @@ use nix::errno::Errno;
 use nix::sys::ptrace::{self, Options};
 use nix::unistd::Pid;
 
-/// Signals 1 to 64, as the kernel has them: a bit each.
+/// A set of the signals 1 to 64, as the kernel stores it: one bit for each signal.
 pub(super) type SignalMask = u64;
 
-/// The size of a [`SignalMask`], as those requests of ptrace(2) want it.
+/// The size of a [`SignalMask`], an argument of the ptrace(2) requests for signal masks.
 const MASK_BYTES: usize = size_of::<SignalMask>();
 
-/// Where a process has stopped for its tracer.
+/// Why a process has stopped for its tracer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It has executed a program.
+    /// The process has executed a program.
     Exec,
     /// This signal is about to be delivered.
     Signal(libc::c_int),
-    /// It is stopped as by SIGSTOP.
+    /// A stop signal has stopped the process (group-stop).
     Group,
-    /// Any other, such as the end of [`Group`](Self::Group).
+    /// Any other reason, such as the end of [`Group`](Self::Group).
     Other,
-    /// It exists no more.
+    /// The process has ended.
     Ended,
 }
 
 impl Stop {
-    /// What waitpid(2) says.
+    /// The stop that a status of waitpid(2) reports.
     const fn from_status(status: libc::c_int) -> Self {
         if !libc::WIFSTOPPED(status) {
             return Self::Ended;
@@ -50,12 +50,12 @@ impl Stop {
     }
 }
 
-/// The error for a program that is not there any more.
-pub(super) fn ended() -> io::Error {
+/// The error for a program that has ended.
+pub(super) fn ended_error() -> io::Error {
     io::Error::other("the program ended while it was prepared")
 }
 
-/// A process that this one traces.
+/// A process that this process traces.
 #[derive(Debug)]
 pub(super) struct Tracee {
     pub(super) pid: Pid,
@@ -67,23 +67,23 @@ impl Tracee {
         Ok(Self { pid })
     }
 
-    /// Waits until the process, which runs, executes a program; `false` if it ends before.
+    /// Waits until the running process executes a program; `false` if it ends before.
     pub(super) fn wait_for_exec(&self) -> io::Result<bool> {
         loop {
-            match self.next()? {
-                Stop::Signal(signal) => self.go_on(signal)?,
+            match self.next_stop()? {
+                Stop::Signal(signal) => self.resume(signal)?,
                 stop => return Ok(stop == Stop::Exec),
             }
         }
     }
 
-    /// Goes on to a breakpoint. All signals must be blocked.
-    pub(super) fn to_breakpoint(&self) -> io::Result<()> {
-        self.go_on(0)?;
-        match self.next()? {
+    /// Runs the process to its next breakpoint. All signals must be blocked.
+    pub(super) fn run_to_breakpoint(&self) -> io::Result<()> {
+        self.resume(0)?;
+        match self.next_stop()? {
             Stop::Signal(libc::SIGTRAP) => Ok(()),
-            Stop::Ended => Err(ended()),
-            // The kernel delivers no other blocked signal, but for an instruction that failed.
+            Stop::Ended => Err(ended_error()),
+            // The kernel forces a blocked signal only for an instruction that failed.
             stop => {
                 let text = format!("the library could not be started in the program: {stop:?}");
                 Err(io::Error::other(text))
@@ -91,62 +91,62 @@ impl Tracee {
         }
     }
 
-    /// Waits for a stop that is not for SIGSTOP and SIGCONT, which do what they do without a
-    /// tracer.
-    fn next(&self) -> io::Result<Stop> {
+    /// Waits for the next stop that SIGSTOP or SIGCONT has not caused. These two signals act as
+    /// they do without a tracer.
+    fn next_stop(&self) -> io::Result<Stop> {
         loop {
             match self.wait()? {
-                Stop::Signal(libc::SIGSTOP) => self.go_on(libc::SIGSTOP)?,
+                Stop::Signal(libc::SIGSTOP) => self.resume(libc::SIGSTOP)?,
                 Stop::Group => self.listen()?,
-                Stop::Other => self.go_on(0)?,
+                Stop::Other => self.resume(0)?,
                 stop => return Ok(stop),
             }
         }
     }
 
-    /// Lets go of the process, which goes on.
+    /// Detaches from the process, which goes on.
     pub(super) fn release(self) {
-        // If it was killed meanwhile, it is not there any more.
+        // Both calls fail if the process was killed meanwhile.
         ptrace::setoptions(self.pid, Options::empty()).ok();
         ptrace::detach(self.pid, None).ok();
     }
 
     /// The signals that the process blocks.
-    pub(super) fn blocked(&self) -> io::Result<SignalMask> {
-        // PTRACE_GETSIGMASK: musl and glibc have it with different types.
+    pub(super) fn signal_mask(&self) -> io::Result<SignalMask> {
+        // PTRACE_GETSIGMASK, whose type differs between musl and glibc.
         let (request, mut mask): (_, SignalMask) = (0x420a, 0);
-        // SAFETY: there is room for the mask.
+        // SAFETY: the kernel writes `MASK_BYTES` to `mask`, which has this size.
         let result = unsafe { libc::ptrace(request, self.pid.as_raw(), MASK_BYTES, &raw mut mask) };
         Errno::result(result)?;
         Ok(mask)
     }
 
-    pub(super) fn block(&self, mask: SignalMask) -> io::Result<()> {
+    pub(super) fn set_signal_mask(&self, mask: SignalMask) -> io::Result<()> {
         // PTRACE_SETSIGMASK.
         let request = 0x420b;
-        // SAFETY: the kernel reads the mask, no more.
+        // SAFETY: the kernel only reads `MASK_BYTES` from `mask`, which has this size.
         let result = unsafe { libc::ptrace(request, self.pid.as_raw(), MASK_BYTES, &raw const mask) };
         Errno::result(result)?;
         Ok(())
     }
 
     fn wait(&self) -> io::Result<Stop> {
-        // nix's own fails on real-time signals.
+        // nix's `waitpid` fails on real-time signals.
         let mut status = 0;
-        // SAFETY: there is room for the status.
+        // SAFETY: the kernel writes an `int` to `status`, which has this type.
         let result = unsafe { libc::waitpid(self.pid.as_raw(), &raw mut status, libc::__WALL) };
         Errno::result(result)?;
         Ok(Stop::from_status(status))
     }
 
-    /// The process goes on to its next stop, with this signal, if it is not 0.
-    fn go_on(&self, signal: libc::c_int) -> io::Result<()> {
+    /// Resumes the process, and delivers this signal if it is not 0.
+    fn resume(&self, signal: libc::c_int) -> io::Result<()> {
         let (pid, signal) = (self.pid.as_raw(), libc::c_long::from(signal));
         // SAFETY: this request takes no pointer.
         resumed(unsafe { libc::ptrace(libc::PTRACE_CONT, pid, ptr::null_mut::<libc::c_void>(), signal) })
     }
 
-    /// The process goes on when SIGCONT comes.
+    /// Leaves the process stopped until SIGCONT comes.
     fn listen(&self) -> io::Result<()> {
         let (pid, nothing) = (self.pid.as_raw(), ptr::null_mut::<libc::c_void>());
         // SAFETY: this request takes no pointer.
@@ -154,9 +154,10 @@ impl Tracee {
     }
 }
 
+/// The result of a ptrace(2) request, without the error for a process that was killed.
 fn resumed(result: libc::c_long) -> io::Result<()> {
     match Errno::result(result) {
-        // It was killed: `wait` will say so.
+        // The process was killed. The next `wait` reports that.
         Ok(_) | Err(Errno::ESRCH) => Ok(()),
         Err(error) => Err(error.into()),
     }

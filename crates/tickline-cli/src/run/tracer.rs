@@ -1,20 +1,20 @@
-//! The helper that traces the program's first step, and lets go of it.
+//! The helper: a child that traces the program's exec, starts the library, and detaches.
 //!
 //! ```text
-//! this process                        its helper, a child that tells no end by a signal
+//! this process                        the helper, a child without an exit signal
 //!   fork
 //!   allow the helper to trace  ---->    PTRACE_SEIZE
 //!   execute the program        <----    "traced"
-//!   (stopped at exec)                   map, call start, restore, let go, end
+//!   (stopped at exec)                   map, call start, restore, detach, exit
 //!   wait for the helper
 //!   run
 //! ```
 //!
-//! So the program is this process, and has its number, its parent, and its exit code. The library's
-//! `finish` waits for the helper before the program's first instruction. So the helper's files are
-//! closed by then, and the program has no child that it does not know.
+//! So the program is this process, with the same process number, parent and exit code. The
+//! library's `finish` waits for the helper's exit before the program's first instruction. By then
+//! the helper's files are closed, and the program has no child that it did not start.
 
-#![allow(unsafe_code, reason = "fork, before there is any other thread")]
+#![allow(unsafe_code, reason = "fork, while this process has one thread")]
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -27,33 +27,33 @@ use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::{ForkResult, Pid, getpid, setsid};
 use rustix::thread::{SecureComputingMode, secure_computing_mode};
 
-use super::inject::{Payload, Start, inject};
+use super::inject::{Outcome, Payload, inject};
 use super::tracee::Tracee;
 
-/// Says what came of the helper's work, before the program's first instruction.
-type Tell<'a> = &'a dyn Fn(io::Result<Start>);
+/// Reports the outcome of the helper's work, before the program's first instruction.
+type Report<'a> = &'a dyn Fn(io::Result<Outcome>);
 
-/// The helper, which waits for this process's exec.
+/// The process number of the helper, which waits for this process's exec.
 #[derive(Debug)]
 pub(super) struct Helper(Pid);
 
 impl Helper {
-    /// Ends the helper. Nobody traces this process then.
-    pub(super) fn dismiss(self) {
+    /// Kills the helper, which ends the tracing of this process.
+    pub(super) fn kill(self) {
         kill(self.0, Signal::SIGKILL).ok();
         self.wait();
     }
 
-    /// Waits for its end.
+    /// Waits for the helper's exit.
     fn wait(self) {
-        // Without the flag this would wait for children that tell their end by SIGCHLD.
+        // Without `__WALL`, waitpid(2) waits only for children whose exit signal is SIGCHLD.
         waitpid(self.0, Some(WaitPidFlag::__WALL)).ok();
     }
 }
 
-/// Forks a helper that serves the program which this process executes next. Returns when that may
-/// be executed; an error says why there is no helper.
-pub(super) fn fork_helper(payload: Payload<'_>, report: Tell<'_>) -> io::Result<Helper> {
+/// Forks a helper that serves the program which this process executes next. Returns once the helper
+/// traces this process. The error says why there is no helper.
+pub(super) fn fork_helper(payload: Payload<'_>, report: Report<'_>) -> io::Result<Helper> {
     let program = getpid();
     if !has_one_namespace() {
         let text = "process numbers in /proc, or those of its children, are of another namespace";
@@ -65,21 +65,21 @@ pub(super) fn fork_helper(payload: Payload<'_>, report: Tell<'_>) -> io::Result<
     }
     let (mut own, mut helpers) = UnixStream::pair()?;
     let not_started = |error| io::Error::other(format!("its helper was not started: {error}"));
-    let helper = match fork_silently().map_err(not_started)? {
+    let helper = match fork_without_exit_signal().map_err(not_started)? {
         ForkResult::Child => {
             drop(own);
-            set_apart();
-            if let Err(error) = attend(program, &mut helpers, payload, report) {
+            detach_from_terminal();
+            if let Err(error) = trace(program, &mut helpers, payload, report) {
                 report(Err(error));
             }
-            // SAFETY: the call does not return, and runs neither destructors nor handlers of
-            // `atexit`, which belong to the parent.
+            // SAFETY: the call does not return. It runs neither destructors nor `atexit` handlers,
+            // which belong to the parent.
             unsafe { libc::_exit(0) }
         }
         ForkResult::Parent { child } => child,
     };
     drop(helpers);
-    // Without Yama (Linux, Documentation/admin-guide/LSM/Yama) there is nothing to allow.
+    // Yama (Linux, Documentation/admin-guide/LSM/Yama) requires this. Without Yama the call fails.
     if let Some(helper) = rustix::process::Pid::from_raw(helper.as_raw()) {
         rustix::process::set_ptracer(rustix::process::PTracer::ProcessID(helper)).ok();
     }
@@ -96,17 +96,16 @@ pub(super) fn fork_helper(payload: Payload<'_>, report: Tell<'_>) -> io::Result<
     }
 }
 
-/// Whether this is a unit of systemd (systemd.exec(5), `$INVOCATION_ID`) with a filter of system
-/// calls. `@system-service` lacks ptrace, and nobody can ask a filter for which calls it kills.
-/// Container engines have filters, too, but allow ptrace.
+/// Whether this process is in a systemd unit (systemd.exec(5), `$INVOCATION_ID`) with a system call
+/// filter. `@system-service` lacks ptrace, and a process cannot find out for which calls a filter
+/// kills it. Container engines have filters, too, but allow ptrace.
 fn is_in_filtered_unit() -> bool {
     secure_computing_mode() == Ok(SecureComputingMode::Filter) && std::env::var_os("INVOCATION_ID").is_some()
 }
 
-/// Whether a number means the same process to this one, to its children, and in `/proc`
-/// (pid_namespaces(7)). Otherwise the helper might trace one process and write to another. It might
-/// also be the first process of a new namespace, which takes no further process once the first one
-/// has ended.
+/// Whether this process, its children and `/proc` are in one PID namespace (pid_namespaces(7)).
+/// Otherwise the helper might trace one process and write to another. It might also be the first
+/// process of a new namespace, which accepts no further process once the first one has ended.
 fn has_one_namespace() -> bool {
     let link = |name: &str| fs::read_link(name).ok();
     let own = link("/proc/self/ns/pid");
@@ -115,11 +114,11 @@ fn has_one_namespace() -> bool {
         && link("/proc/self").is_some_and(|number| number.as_os_str() == getpid().to_string().as_str())
 }
 
-/// As fork(2), but this process gets no signal when the child ends, which the program would get.
-fn fork_silently() -> io::Result<ForkResult> {
+/// As fork(2), but without an exit signal: the child's end sends no SIGCHLD to this process.
+fn fork_without_exit_signal() -> io::Result<ForkResult> {
     let none: libc::c_long = 0;
-    // SAFETY: clone(2) without any flag and without a signal is a fork: the child has its own copy
-    // of the memory. This process has one thread, so no lock is held in it that nobody would free.
+    // SAFETY: clone(2) without flags and signal is a fork: the child has its own copy of the
+    // memory. This process has one thread, so no other thread holds a lock in the copy.
     let result = unsafe { libc::syscall(libc::SYS_clone, none, none, none, none, none) };
     match i32::try_from(Errno::result(result)?).map_err(io::Error::other)? {
         0 => Ok(ForkResult::Child),
@@ -127,30 +126,30 @@ fn fork_silently() -> io::Result<ForkResult> {
     }
 }
 
-/// Keeps the helper running when the terminal stops or interrupts the program. The program gets
-/// such signals later.
-fn set_apart() {
+/// Keeps the helper running when the terminal stops or interrupts the program. The program still
+/// gets these signals.
+fn detach_from_terminal() {
     setsid().ok();
     SigSet::all().thread_block().ok();
 }
 
-/// The helper.
-fn attend(program: Pid, parent: &mut UnixStream, payload: Payload<'_>, report: Tell<'_>) -> io::Result<()> {
+/// The work of the helper process.
+fn trace(program: Pid, parent: &mut UnixStream, payload: Payload<'_>, report: Report<'_>) -> io::Result<()> {
     parent.read_exact(&mut [0])?;
     let seized = Tracee::seize(program);
     let error = seized.as_ref().map_or_else(|error| *error as i32, |_| 0);
     parent.write_all(&error.to_ne_bytes())?;
-    // The parent says what was refused.
+    // The parent reports this error.
     let Ok(tracee) = seized else { return Ok(()) };
     if !tracee.wait_for_exec()? {
         return Ok(());
     }
-    // If this process is killed now, the program must not run on amid what was written into it.
+    // If the helper is killed from here on, the changed program must not run on.
     ptrace::setoptions(program, Options::PTRACE_O_EXITKILL)?;
     let start = inject(&tracee, payload);
-    let is_unrestored = matches!(start, Ok(Start::Unrestored(_)));
+    let is_unrestored = matches!(start, Ok(Outcome::Unrestored(_)));
     report(start);
-    // Otherwise the kernel kills the program at this process's end, by that option.
+    // An unrestored program stays traced, so the kernel kills it when this process exits.
     if !is_unrestored {
         tracee.release();
     }
