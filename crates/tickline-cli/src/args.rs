@@ -11,8 +11,8 @@ use crate::cpu_list;
 use crate::measure::warp::Pattern;
 use crate::screen::columns;
 
-/// Texts of `help/`, one after the other: what stands below the options in `--help` and in the
-/// manual. The exit codes there are those of `exit.rs`.
+/// The concatenation of texts from `help/`, which `--help` and the manual show below the options.
+/// Their exit codes must agree with `exit.rs`.
 macro_rules! help {
     ($($name:literal),+) => {
         concat!($(include_str!(concat!("help/", $name, ".txt"))),+)
@@ -288,7 +288,7 @@ pub(crate) struct Serve {
     pub(crate) json: Json,
 }
 
-/// What `serve` does besides serving.
+/// The actions of `serve` on a page, instead of serving it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ServeAction {
     /// Prints what the page serves, by whom, for how long, and how far it may be ahead
@@ -335,7 +335,7 @@ pub(crate) struct Flight {
     pub(crate) out: PathBuf,
 }
 
-/// The option of every command that writes JSON.
+/// The option `--json` of every command that writes JSON.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct Json {
     /// Writes everything as JSON to FILE (`-`: to standard output, instead of the text)
@@ -353,14 +353,14 @@ fn interval(value: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// A span of time with its unit, ns.
+/// Parses a positive span of time with a unit, such as `100ms`, into ns.
 fn span_ns(value: &str) -> Result<i64, String> {
     let span =
         value.parse::<jiff::SignedDuration>().ok().and_then(|span| i64::try_from(span.as_nanos()).ok());
     span.filter(|ns| *ns > 0).ok_or_else(|| format!("{value} is not a span of time, such as 100ms or 2s"))
 }
 
-/// A percentage, with or without the sign `%`.
+/// Parses a percentage, with or without the sign `%`.
 fn percent(value: &str) -> Result<f64, String> {
     let number = value.strip_suffix('%').unwrap_or(value).trim_end();
     let percent = number.parse().ok().filter(|percent| (0.0..=10_000.0).contains(percent));

@@ -1,4 +1,4 @@
-//! `tickline bench`: what the clocks cost.
+//! `tickline bench`: measures the costs of the clocks.
 
 use std::io;
 use std::time::Instant;
@@ -19,14 +19,14 @@ use crate::setup::Setup;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct BenchSummary {
-    /// Rounds over all clocks, for the figures in `costs`.
+    /// Number of rounds over all clocks, for the figures in `costs`.
     pub(crate) rounds: u32,
-    /// Calls of each clock in the long run.
+    /// Number of calls of each clock in the long run.
     pub(crate) calls: u32,
     /// The long run of each clock.
     pub(crate) long_run: Vec<LongRun>,
-    /// The share of the time for which a CPU has run the measurement, percent: less than 100 where
-    /// others use the CPUs; null where the system does not tell.
+    /// The share of the time for which a CPU has run the measurement, percent. It is less than 100
+    /// if other programs use the CPUs. Null if the system does not report it.
     pub(crate) cpu_percent: Option<f64>,
 }
 
@@ -61,16 +61,16 @@ fn text(document: &Document) -> String {
     ];
     const LONG_RUN: [(&str, &str); 3] =
         [("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")];
-    let mut screen = Screen::of_stdout();
+    let mut screen = Screen::for_stdout();
     document.show_verdict(&mut screen);
     let Some(BenchSummary { rounds, calls, long_run, cpu_percent }) = &document.bench else {
         return screen.text;
     };
     screen
         .heading(&format!("Costs, ns a call in a tight loop; {rounds} rounds over all clocks, interleaved"));
-    screen.table_of(&COSTS, &document.costs);
+    screen.table_by_key(&COSTS, &document.costs);
     screen.heading(&format!("Long run: {calls} calls of each clock, with all interruptions"));
-    screen.table_of(&LONG_RUN, long_run);
+    screen.table_by_key(&LONG_RUN, long_run);
     if let Some(warning) = disturbed(&document.costs, *cpu_percent) {
         screen.line("");
         screen.say("", &warning);
@@ -78,12 +78,13 @@ fn text(document: &Document) -> String {
     screen.text
 }
 
-/// The warning that others have disturbed the measurement; `None` where few clocks suffered.
+/// The warning that other programs have disturbed the measurement; `None` without signs of that.
 fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
-    /// A round that has lost the CPU takes many times as long as the fastest. A round at a lower
-    /// frequency of the CPU takes less than twice as long.
+    /// The ratio to the fastest round that shows a lost CPU. A round that has lost the CPU takes
+    /// many times as long. A round at a lower frequency of the CPU takes less than twice as long.
     const SLOWER: f64 = 2.0;
-    /// Once scheduled, a process keeps its CPU for some ms, so most rounds run undisturbed.
+    /// The least share of the CPU without a warning, percent. It is a sign of its own because a
+    /// process, once scheduled, keeps its CPU for some ms: most rounds run undisturbed.
     const MIN_PERCENT: f64 = 90.0;
     let known: Vec<_> = costs.iter().filter_map(|row| row.cost_ns.zip(row.p90_ns)).collect();
     let all = known.len();
@@ -107,7 +108,7 @@ fn disturbed(costs: &[CostRow], cpu_percent: Option<f64>) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// On a loaded machine the column had 500 to 19,000 ns beside 10 ns, and nothing was said.
+    /// Symptom: on a loaded machine, the column had 500 to 19,000 ns beside 10 ns, and no warning.
     #[test]
     fn a_disturbed_measurement_is_told_from_a_quiet_one() {
         let row = |p90_ns| CostRow { cost_ns: Some(10.0), p90_ns: Some(p90_ns), ..CostRow::default() };
@@ -117,7 +118,7 @@ mod tests {
         assert_eq!(warning(&[10.0, 11.0, 12.0, 19.0, 500.0]), None, "one clock alone");
         let said = warning(&[10.0, 11.0, 12.0, 19_000.0]).expect("a warning");
         assert!(said.contains("for 1 of 4 clocks") && said.contains("run this again"), "{said}");
-        // Two busy programs on two CPUs, which no round in ten noticed.
+        // With two busy programs on two CPUs, less than one round in ten was slow.
         let said = disturbed(&[row(10.0)], Some(66.0)).expect("a warning");
         assert!(said.contains("it had a CPU for 66 % of the time"), "{said}");
         assert_eq!(disturbed(&[row(10.0)], None), None);

@@ -1,4 +1,4 @@
-//! `tickline compare A B`: what differs between two machines, or between two dates.
+//! `tickline compare A B`: compares two machines, or one machine at two dates.
 
 use std::io;
 use std::path::Path;
@@ -28,13 +28,13 @@ pub(crate) struct DocumentDiff {
     first: Side,
     /// The second document.
     second: Side,
-    /// The limit of `--above`, percent: costs that differ by no more are equal.
+    /// The limit of `--above`, percent: costs that differ by no more count as equal.
     above_percent: f64,
     /// Facts and figures that differ.
     differences: Vec<DiffRow>,
-    /// Facts that only one document knows; they are no differences.
+    /// Facts that only one document has. They do not count as differences.
     known_once: Vec<DiffRow>,
-    /// How many facts and figures are equal.
+    /// The number of facts and figures that are equal.
     equal: usize,
 }
 
@@ -44,9 +44,9 @@ pub(crate) struct DocumentDiff {
 struct Side {
     /// The file's path, as given.
     file: String,
-    /// When the document was written, RFC 3339; null if it does not say.
+    /// The time of the document's measurement, RFC 3339; null if the document does not have it.
     taken_at: Option<String>,
-    /// The version of the program that wrote it; null if it does not say.
+    /// The version of the program that wrote the document; null if the document does not have it.
     program_version: Option<String>,
 }
 
@@ -58,9 +58,9 @@ struct DiffRow {
     name: String,
     /// The figures' unit; null for words.
     unit: Option<&'static str>,
-    /// What the first document says; null if it does not know.
+    /// The value in the first document; null if unknown.
     first: Value,
-    /// What the second document says; null if it does not know.
+    /// The value in the second document; null if unknown.
     second: Value,
     /// The second figure divided by the first; null for words.
     ratio: Option<f64>,
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
     let read = |file| Ok::<_, io::Error>(side(file, &input::document(file)?.1, args.above));
     let found = compare(read(&args.first)?, read(&args.second)?, args.above);
-    outputs.emit(&found, &text(&found))?;
+    outputs.emit(&found, &comparison_text(&found))?;
     Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
 }
 
@@ -88,20 +88,20 @@ fn compare(
         let row = DiffRow { name: fact.name.clone(), unit: fact.unit, first, second, ratio };
         if known { &mut differences } else { &mut known_once }.push(row);
     };
-    for one in &left {
-        match right.iter().find(|other| other.name == one.name) {
-            None => differs(one, one.value.clone(), one.absent()),
-            Some(other) if one.equals(other) => equal += 1,
-            Some(other) => differs(one, one.value.clone(), other.value.clone()),
+    for fact in &left {
+        match right.iter().find(|other| other.name == fact.name) {
+            None => differs(fact, fact.value.clone(), fact.absent()),
+            Some(other) if fact.equals(other) => equal += 1,
+            Some(other) => differs(fact, fact.value.clone(), other.value.clone()),
         }
     }
-    for other in right.iter().filter(|other| left.iter().all(|one| one.name != other.name)) {
+    for other in right.iter().filter(|other| left.iter().all(|fact| fact.name != other.name)) {
         differs(other, other.absent(), other.value.clone());
     }
     DocumentDiff { schema: SCHEMA, first, second, above_percent, differences, known_once, equal }
 }
 
-/// What is compared of a document. Costs are equal within `above_percent`.
+/// The document's description, and the facts to compare. Costs are equal within `above_percent`.
 fn side(file: &Path, document: &Document, above_percent: f64) -> (Side, Vec<Fact>) {
     let known = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
     let side = Side {
@@ -113,8 +113,8 @@ fn side(file: &Path, document: &Document, above_percent: f64) -> (Side, Vec<Fact
 }
 
 /// The comparison as text.
-fn text(found: &DocumentDiff) -> String {
-    let mut screen = Screen::of_stdout();
+fn comparison_text(found: &DocumentDiff) -> String {
+    let mut screen = Screen::for_stdout();
     let number = found.differences.len();
     let difference = if number == 1 { "difference" } else { "differences" };
     let DocumentDiff { equal, above_percent, .. } = found;
@@ -131,7 +131,7 @@ fn text(found: &DocumentDiff) -> String {
     screen.text
 }
 
-/// The short values in a table, then the long ones.
+/// Adds the rows with short values as a table, then the rows with long values.
 fn rows(title: &str, differences: &[DiffRow], screen: &mut Screen) {
     /// The longest value that fits into a column, characters.
     const SHORT: usize = 16;
@@ -162,7 +162,7 @@ struct Fact {
     tolerance: f64,
 }
 
-/// The tolerance of measured rates: that of a steady counter differs by less.
+/// The tolerance of measured rates. Two measurements of a steady counter differ by less.
 const RATE: f64 = 100e-6;
 
 /// Facts that differ from run to run, or from boot to boot.
@@ -170,12 +170,12 @@ const SKIPPED: [&str; 5] =
     ["kernel_log", "ntp", "counter_difference_ticks", "clock_gettime_difference_ns", "tracer_pid"];
 
 impl Fact {
-    /// A fact, or a figure that has to be the same.
+    /// A fact, or a figure without a tolerance.
     fn exact(name: impl Into<String>, value: impl Serialize) -> Self {
         Self { name: name.into(), unit: None, value: json!(value), tolerance: 0.0 }
     }
 
-    /// Whether another document says the same.
+    /// Whether the fact of another document is the same, within the tolerance.
     fn equals(&self, other: &Self) -> bool {
         match (self.value.as_f64(), other.value.as_f64()) {
             (Some(first), Some(second)) => first.max(second) <= first.min(second) * (1.0 + self.tolerance),
@@ -183,14 +183,14 @@ impl Fact {
         }
     }
 
-    /// What a document without this figure says: that a finding was not made is known.
+    /// The value in a document without this fact: null, or "not found" for a finding.
     fn absent(&self) -> Value {
         if self.name.starts_with("finding ") { "not found".into() } else { Value::Null }
     }
 }
 
-/// Every fact and figure of the document that is known. Health and findings are by the rules of
-/// this program, whichever version wrote the document.
+/// Every known fact and figure of the document. This program's rules make the health and the
+/// findings, whichever version wrote the document.
 fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
     let findings = diagnose(document);
     let mut facts = vec![Fact::exact("health", Health::new(document, &findings).level)];
@@ -233,9 +233,9 @@ fn add_facts(prefix: &str, object: &Value, facts: &mut Vec<Fact>) {
 mod tests {
     use super::*;
 
-    /// `compare_cases.json` has a document, and cases. A case has the changes of a second document.
-    /// It lists the facts that then differ, and those that only one side knows. For each fact it
-    /// has a part of the result.
+    /// `compare_cases.json` has a document, and cases. A case has the changes that make the second
+    /// document. It lists the facts that then differ, and the facts that only one document has. For
+    /// each fact it has some keys of the result.
     #[test]
     fn what_differs_is_what_the_table_says() {
         let table: Value = serde_json::from_str(include_str!("compare/compare_cases.json")).unwrap();
@@ -244,18 +244,18 @@ mod tests {
         };
         for case in table["cases"].as_array().unwrap() {
             let mut second = table["first"].clone();
-            for (place, value) in case["changes"].as_object().unwrap() {
-                *second.pointer_mut(place).unwrap() = value.clone();
+            for (pointer, value) in case["changes"].as_object().unwrap() {
+                *second.pointer_mut(pointer).unwrap() = value.clone();
             }
             let found = json!(compare(read(&table["first"]), read(&second), 10.0));
             for list in ["differences", "known_once"] {
                 let found = found[list].as_array().unwrap();
                 let expected = case[list].as_object().cloned().unwrap_or_default();
-                let names: Vec<_> = found.iter().map(|one| one["name"].as_str().unwrap()).collect();
+                let names: Vec<_> = found.iter().map(|row| row["name"].as_str().unwrap()).collect();
                 assert_eq!(names, expected.keys().collect::<Vec<_>>(), "{case}: {found:?}");
-                for (one, parts) in found.iter().zip(expected.values()) {
+                for (row, parts) in found.iter().zip(expected.values()) {
                     for (key, part) in parts.as_object().unwrap() {
-                        assert_eq!(&one[key], part, "{case}: {found:?}");
+                        assert_eq!(&row[key], part, "{case}: {found:?}");
                     }
                 }
             }

@@ -9,7 +9,7 @@ use tickline::{cpu_list, exchange};
 /// `arch/x86/Kconfig`).
 const MAX_CPUS: usize = 8_192;
 
-/// Reads a list as a user writes it.
+/// Parses a list that a user has written.
 pub(crate) fn parse(value: &str) -> Result<BTreeSet<u32>, String> {
     match cpu_list::ids_in_list(value.as_bytes()) {
         None => Err(format!("{value} is not a list of CPUs such as 0-3,8")),
@@ -23,7 +23,7 @@ pub(crate) fn parse(value: &str) -> Result<BTreeSet<u32>, String> {
     }
 }
 
-/// The CPUs of the list, if this process may run on each; without a list, all on which it may run.
+/// The CPUs of the list, if this process may run on each; by default, all on which it may run.
 pub(crate) fn chosen(list: Option<&BTreeSet<u32>>) -> io::Result<Vec<u32>> {
     let Some(cpus) = list else { return Ok(exchange::cpus()) };
     let Some(missing) = cpus.iter().find(|cpu| exchange::on_cpu(**cpu, || ()).is_none()) else {

@@ -1,5 +1,4 @@
-//! `tickline doctor`: explains the clocks of this machine, or of a machine whose facts were
-//! recorded.
+//! `tickline doctor`: explains the clocks of this machine, or of a recorded machine.
 
 mod switch_clocksource;
 mod text;
@@ -44,7 +43,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
     if args.fix { switch_clocksource::fix(&document, args) } else { Ok(exit) }
 }
 
-/// Diagnoses the machine of the file. The JSON output is that of the file, with these findings.
+/// Diagnoses the machine of the file. The JSON output is the file's JSON with the new findings.
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     let (mut json, mut document) = input::document(file)?;
     let destinations = open(args)?;
@@ -58,17 +57,17 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
     write(destinations, args, &document, &json, exit)
 }
 
-/// Where the document goes, and where its figures for a collector go.
+/// The destinations of the document, and of the figures for a metrics collector.
 type Destinations = (Outputs, Option<Destination>);
 
 fn open(args: &Doctor) -> io::Result<Destinations> {
     let outputs = Outputs::open(&args.json)?;
     let metrics = args.openmetrics.as_deref();
-    let metrics = metrics.map(|path| outputs.open_beside("--openmetrics", path)).transpose()?;
+    let metrics = metrics.map(|path| outputs.open_second("--openmetrics", path)).transpose()?;
     Ok((outputs, metrics))
 }
 
-/// Writes everything. Returns the exit code: `exit`, or that of `--check`, if that is asked for.
+/// Writes document, text and figures. Returns `exit`, or with `--check` the exit code of that.
 fn write(
     (outputs, metrics): Destinations,
     args: &Doctor,
@@ -88,8 +87,8 @@ fn write(
     Ok(exit)
 }
 
-/// The line of `--check` for a monitoring system, and its exit code. It has the form of its
-/// plugins: `SERVICE STATUS - text | performance data`, where a figure is
+/// The line of `--check` for a monitoring system, and the exit code. The line has the form of a
+/// monitoring plugin's output: `SERVICE STATUS - text | performance data`. A figure has the form
 /// `'label'=value[unit];[warn];[critical];[minimum]` (Monitoring Plugins Development Guidelines,
 /// "Plugin Output for Nagios").
 fn check(document: &Document) -> (String, Exit) {
@@ -107,7 +106,7 @@ fn check(document: &Document) -> (String, Exit) {
         document.findings().first().filter(|_| document.health.as_ref().is_some_and(Health::needs_care));
     let code = worst.map(|finding| format!(" [{}]", finding.code));
     let line = format!("TICKLINE {status} - {text}{}", code.unwrap_or_default());
-    // In this format a bar begins the data, so the text must not have one.
+    // In this format a bar begins the performance data, so the text must not contain one.
     let line = plain(&line).replace('|', "/");
     let costs = [
         ("clock_gettime", document.cost_ns(MONOTONIC)),
@@ -124,14 +123,14 @@ fn check(document: &Document) -> (String, Exit) {
     (format!("{line}{bar}{figures}\n"), exit)
 }
 
-/// Prints the line of an error, which leaves everything unknown. If it cannot be printed, the error
-/// goes to standard error, and the exit code stays. The usual code of an error, 2, would mean
-/// critical.
+/// Prints the line of `--check` for an error, after which the state of the clocks is unknown. If
+/// standard output cannot be written, prints the error to standard error. Returns `Exit::Unknown`
+/// in both cases, because the usual code of an error, 2, would mean critical.
 pub(crate) fn unknown(error: &dyn std::error::Error) -> Exit {
     let text = plain(error.to_string().lines().next().unwrap_or_default());
     let line = format!("TICKLINE UNKNOWN - {}\n", text.replace('|', "/"));
     if to_stdout(line).is_err() {
-        // A failure here cannot be reported any more.
+        // If standard error cannot be written, the program has no way to report that.
         io::Write::write_all(&mut io::stderr(), format!("tickline: {text}\n").as_bytes()).ok();
     }
     Exit::Unknown

@@ -1,10 +1,10 @@
-//! What a command has found, as data. The JSON is these structures, field by field; the texts are
-//! made from them, and the rules read them. A document of another machine is read back into them,
-//! as far as rules need it. Keys carry their units. An unknown figure is null. A part that a
-//! command does not measure is left out.
+//! The results of a command, as data. `--json` writes these structures field by field, the commands
+//! make their texts from them, and the rules read them. `--facts` reads the document of another
+//! machine back into them, with the fields that rules need. Keys end with their units. An unknown
+//! figure is null. A document lacks the parts that its command does not measure.
 //!
-//! The comments on the fields are the descriptions in `schema/`, which a test compares with these
-//! structures (`schema.rs`).
+//! The comments on the fields are the descriptions in `schema/`. A test compares them
+//! (`schema.rs`).
 
 mod machine_rows;
 
@@ -34,40 +34,41 @@ use crate::screen::{BAD, GOOD, SLOW, Screen};
 use crate::who::WhoSummary;
 use crate::words::time;
 
-/// The schema's name. Its number rises when a key changes its meaning or goes away.
+/// The schema's name. Its number rises when a key changes its meaning or is removed.
 pub(crate) const SCHEMA: &str = "tickline/2";
 
-/// Everything that a command has found.
+/// The results of a command.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct Document {
-    /// The schema's name, `tickline/2`. It changes when a key changes its meaning or goes away, but
-    /// not when keys are added.
+    /// The schema's name, `tickline/2`. It changes when a key changes its meaning or is removed,
+    /// but not when keys are added.
     pub(crate) schema: String,
-    /// The version of the program that has written this.
+    /// The version of the program that has written this document.
     pub(crate) program_version: String,
-    /// Whether that program was a debug build, whose costs are several times those of a release
+    /// Whether that program was a debug build. Its costs are several times the costs of a release
     /// build.
     pub(crate) debug_build: bool,
-    /// The command that has written this.
+    /// The command that has written this document.
     pub(crate) command: String,
     /// The time of the measurement, in UTC, as in RFC 3339.
     pub(crate) taken_at: String,
-    /// How the machine's clocks are, whether or not tickline reads the counter; absent where the
+    /// The state of the machine's clocks, whether or not tickline reads the counter; absent if the
     /// command makes no diagnosis.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) health: Option<Health>,
-    /// The command's result, in one sentence: what tickline does here, or what was compared.
+    /// The command's result, in one sentence: the clock that tickline reads, or a comparison's
+    /// result.
     pub(crate) verdict: String,
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
     pub(crate) reason: Option<String>,
-    /// The largest error of Unix time that is accepted, ns (`--max-error`); null where none was named.
+    /// The largest accepted error of Unix time, ns (`--max-error`); null without this option.
     pub(crate) max_error_ns: Option<i64>,
-    /// What is wrong with the machine's clocks, the most severe first; absent where the command
-    /// makes no diagnosis.
+    /// The findings about the machine's clocks, the most severe first; absent if the command makes
+    /// no diagnosis.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) findings: Option<Vec<Finding>>,
     /// The facts of the machine, as far as they can be read.
@@ -76,16 +77,16 @@ pub(crate) struct Document {
     pub(crate) clock: ClockStatus,
     /// The conditions for the use of the counter, in the order of their judgement.
     pub(crate) gates: Vec<GateRow>,
-    /// What a call of each clock costs.
+    /// The cost of a call of each clock.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) costs: Vec<CostRow>,
-    /// Why it is unknown who answers the clocks.
+    /// Why it is unknown whether the vDSO or a system call answers each clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) served_unknown: Option<String>,
     /// The offset of tickline from CLOCK_MONOTONIC over time.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) track: Option<TrackSummary>,
-    /// How long single readings took, as histograms.
+    /// The times that single readings took, as histograms.
     #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
     pub(crate) latencies: Vec<LatencyRow>,
     /// The comparison of the CPUs' counters.
@@ -97,7 +98,7 @@ pub(crate) struct Document {
     /// The summary of `watch`.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) watch: Option<WatchSummary>,
-    /// Who calls for the time by system calls.
+    /// The processes that ask for the time by system calls.
     #[serde(skip_serializing_if = "Option::is_none", skip_deserializing)]
     pub(crate) who: Option<WhoSummary>,
 }
@@ -111,29 +112,29 @@ pub(crate) struct ClockStatus {
     pub(crate) frequency_hz: Option<u64>,
     /// The counter's frequency as the processor or the hypervisor names it, Hz.
     pub(crate) nominal_frequency_hz: Option<u64>,
-    /// The present bound of a reading's distance from CLOCK_MONOTONIC, ns.
+    /// The present bound of a reading's offset from CLOCK_MONOTONIC, ns.
     pub(crate) bound_ns: Option<u64>,
-    /// Maximum drift: the bound holds while CLOCK_MONOTONIC's rate is within this of the measured
-    /// one, ppb.
+    /// Maximum drift, ppb: the bound holds while CLOCK_MONOTONIC's rate differs from the measured
+    /// rate by no more than this.
     pub(crate) max_drift_ppb: Option<u64>,
     /// Time between two recalibrations, ns; null before the first one.
     pub(crate) interval_ns: Option<u64>,
-    /// The bound of Unix time's distance from UTC, ns; null where nobody claims one.
+    /// The bound of Unix time's offset from UTC, ns; null if no source claims a bound.
     pub(crate) utc_error_ns: Option<u64>,
-    /// The time between the earliest and the latest UTC of a reading, ns.
+    /// The time between the earliest and the latest UTC that a reading allows, ns.
     pub(crate) utc_width_ns: Option<u64>,
-    /// Who claims to know UTC: `clock_bound`, `chronyd` or `kernel`.
+    /// The source of the claim about UTC: `clock_bound`, `chronyd` or `kernel`.
     pub(crate) utc_source: Option<String>,
-    /// Why UTC is not known, as a stable code; null where it is.
+    /// Why UTC is unknown, as a stable code; null if UTC is known.
     pub(crate) utc_unknown: Option<String>,
-    /// Why the clock has no thread, in the system's words; null where it has one.
+    /// Why the clock has no thread, in the system's words; null if it has a thread.
     pub(crate) thread_error: Option<String>,
     /// Whether the environment variable TICKLINE has another value than on or off.
     pub(crate) environment_unrecognised: bool,
     /// The count of each event.
     #[serde(skip_deserializing)]
     pub(crate) events: BTreeMap<&'static str, u64>,
-    /// The CPUs, where each has a line of its own.
+    /// The line of each CPU, if each CPU has a line of its own.
     #[serde(skip_serializing_if = "Vec::is_empty", skip_deserializing)]
     pub(crate) per_cpu: Vec<CpuRow>,
 }
@@ -146,14 +147,14 @@ pub(crate) struct CpuRow {
     pub(crate) cpu: usize,
     /// `calibrating`, `fast`, `fallback` or `disrupted`.
     pub(crate) state: &'static str,
-    /// The frequency of its counter as measured, Hz.
+    /// The measured frequency of the CPU's counter, Hz.
     pub(crate) frequency_hz: Option<u64>,
-    /// Line minus CLOCK_MONOTONIC at its last recalibration, before it was corrected, ns; null before
+    /// The line minus CLOCK_MONOTONIC at the last recalibration, before the correction, ns; null before
     /// the first one.
     pub(crate) offset_ns: Option<i64>,
-    /// Time since its last recalibration, ns; null before the first one.
+    /// Time since the last recalibration, ns; null before the first one.
     pub(crate) age_ns: Option<u64>,
-    /// Calibrations that failed.
+    /// Number of calibrations that failed.
     pub(crate) failures: u64,
 }
 
@@ -164,18 +165,18 @@ pub(crate) struct CpuRow {
 pub(crate) struct GateRow {
     /// The gate's name.
     pub(crate) gate: String,
-    /// Whether it lets the counter be used.
+    /// Whether the gate is open: it lets tickline use the counter.
     pub(crate) open: bool,
     /// Why the gate is closed, as a stable code.
     pub(crate) reason: Option<String>,
     /// A doubt that does not close the gate, as a stable code.
     pub(crate) warning: Option<String>,
-    /// Reason or warning in words.
+    /// The reason or the warning, in words.
     pub(crate) text: Option<String>,
 }
 
 impl Document {
-    /// A document with what was measured, the facts of the machine, and the global clock's status.
+    /// A document with these measurements, the facts of the machine, and the global clock's status.
     pub(crate) fn new(command: &'static str, costs: Vec<CostRow>, track: Option<TrackSummary>) -> Self {
         let status = usual_status();
         let machine = Machine::read(&status);
@@ -187,7 +188,7 @@ impl Document {
             taken_at: format!("{:.0}", Timestamp::now()),
             fast: status.state == State::Fast,
             reason: status.reason().map(|reason| reason.code().into()),
-            clock: ClockStatus::of(&status),
+            clock: ClockStatus::read(&status),
             gates: gates(&status),
             machine,
             costs,
@@ -198,19 +199,19 @@ impl Document {
         document
     }
 
-    /// Adds the findings. Must be called last, since the rules use all that was measured.
+    /// Adds the findings. The caller must add all measurements before, because the rules read them.
     pub(crate) fn diagnose(&mut self) {
         let findings = diagnose::diagnose(self);
         self.health = Some(Health::new(self, &findings));
         self.findings = Some(findings);
     }
 
-    /// The exit code: `Success` if nothing is slow or wrong, and tickline reads the counter. A test
-    /// of all pairs of CPUs may find unsynchronised counters although tickline reads the counter,
-    /// since on bare metal tickline trusts the kernel.
+    /// The exit code: `Success` if no clock is slow or wrong, tickline reads the counter, and no
+    /// test of pairs of CPUs has found unsynchronised counters. Such a test may find them although
+    /// tickline reads the counter, because on bare metal tickline trusts the kernel.
     pub(crate) fn exit(&self) -> Exit {
-        let is_well = self.fast && !self.is_bad() && self.unsynchronised().is_none();
-        if is_well { Exit::Success } else { Exit::Negative }
+        let is_good = self.fast && !self.is_bad() && self.unsynchronised().is_none();
+        if is_good { Exit::Success } else { Exit::Negative }
     }
 
     /// The test of pairs of CPUs, if it has found unsynchronised counters.
@@ -218,34 +219,35 @@ impl Document {
         self.warp.as_ref().filter(|warp| warp.synchronised == Some(false))
     }
 
-    /// Whether something on the machine is slow or wrong.
+    /// Whether a clock of the machine is slow or wrong.
     pub(crate) fn is_bad(&self) -> bool {
         self.health.as_ref().is_some_and(Health::is_bad)
     }
 
-    /// Whether tickline reads the counter; `None` for facts that were collected without the program,
-    /// which have no gates.
+    /// Whether tickline reads the counter; `None` if the facts were collected without the program,
+    /// so that the document has no gates.
     pub(crate) fn counter_used(&self) -> Option<bool> {
         (!self.gates.is_empty()).then_some(self.fast)
     }
 
-    /// The findings; none where the command makes no diagnosis.
+    /// The findings; none if the command makes no diagnosis.
     pub(crate) fn findings(&self) -> &[Finding] {
         self.findings.as_deref().unwrap_or_default()
     }
 
-    /// The sentence about the machine, where the command makes a diagnosis.
+    /// The sentence about the machine; `None` if the command makes no diagnosis.
     pub(crate) fn headline(&self) -> Option<String> {
         Some(self.health.as_ref()?.sentence(self.findings()))
     }
 
-    /// The line for people about a debug build that has measured costs.
+    /// A warning if a debug build has measured costs.
     pub(crate) fn build_note(&self) -> Option<&'static str> {
         let applies = self.debug_build && !self.costs.is_empty();
         applies.then_some("This is a debug build: its costs are several times those of a release build.")
     }
 
-    /// Shows the sentence about the machine, its level in colour; then the verdict, and that note.
+    /// Shows the sentence about the machine with its level in colour, the verdict, and that
+    /// warning.
     pub(crate) fn show_verdict(&self, screen: &mut Screen) {
         if let Some((sentence, health)) = self.headline().zip(self.health.as_ref()) {
             let style = match health.level {
@@ -263,7 +265,8 @@ impl Document {
 }
 
 impl ClockStatus {
-    fn of(status: &Status) -> Self {
+    /// The status, with the present claim about UTC.
+    fn read(status: &Status) -> Self {
         let (utc, unix) = (Clock::global().utc(), Clock::global().unix_now().as_nanos());
         let (known, unknown) = (utc.as_ref().ok(), utc.as_ref().err());
         let error_ns = |utc: &UtcReading| {
@@ -296,15 +299,15 @@ impl ClockStatus {
     }
 }
 
-/// The global clock's status. On a busy machine the thread may replace a line some ms after its
-/// end, and asks for UTC once it has started. This waits for the thread, since the document is about
-/// the usual state.
+/// The global clock's status, because the document describes the usual state: after the clock's
+/// thread has published a line and has asked for UTC, or after 0.1 s. On a busy machine the thread
+/// may replace a line some ms after the line's end.
 fn usual_status() -> Status {
     let has_asked = || Clock::global().utc() != Err(UtcUnknown::NoSource);
     status_when(|status| status.state != State::Calibrating && has_asked(), Duration::from_millis(100))
 }
 
-/// The time between the two times of a reading, ns.
+/// The time between the earliest and the latest time of a reading, ns.
 pub(crate) fn utc_width_ns(utc: &UtcReading) -> u64 {
     u64::try_from(utc.width().as_nanos()).unwrap_or(u64::MAX)
 }
@@ -320,14 +323,14 @@ fn gates(status: &Status) -> Vec<GateRow> {
     status.verdicts().iter().map(gate).collect()
 }
 
-/// The result in one sentence.
+/// The document's verdict: which clock tickline reads, and why, in one sentence.
 fn verdict(state: State, document: &Document) -> String {
     match state {
         State::Fast => {
             let costs = document.cost_ns(NOW_NS).zip(document.cost_ns(MONOTONIC));
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
                 let times = match os_ns < now_ns {
-                    // A debug build, or a busy machine.
+                    // This happens in a debug build, or on a busy machine.
                     true => "which is faster".to_owned(),
                     false => format!("{:.1} times as fast", os_ns / now_ns),
                 };

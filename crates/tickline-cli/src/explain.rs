@@ -1,4 +1,4 @@
-//! `tickline explain CODE`: what a finding means, by the section of `explain.md`.
+//! `tickline explain CODE`: prints the section of `explain.md` about a finding.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use crate::screen::{Screen, bold};
 
 const TEXT: &str = include_str!("../explain.md");
 
-/// The codes, and the section of each.
+/// Each code with its section.
 pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {
     TEXT.split("\n## ").skip(1).filter_map(|section| section.split_once("\n\n"))
 }
 
 pub(crate) fn run(args: &args::Explain) -> io::Result<Exit> {
-    let mut screen = Screen::of_stdout();
+    let mut screen = Screen::for_stdout();
     match &args.code {
         Some(code) => explain(code, &mut screen)?,
         None => sections().for_each(|(code, text)| {
@@ -38,7 +38,7 @@ fn explain(code: &str, screen: &mut Screen) -> io::Result<()> {
     for paragraph in text.trim_end().split("\n\n") {
         screen.line("");
         match paragraph.starts_with(' ') {
-            // Commands stay whole, to be copied.
+            // A command is not wrapped, so that users can copy it.
             true => screen.line(paragraph),
             false => screen.say("", paragraph),
         }

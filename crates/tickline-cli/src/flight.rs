@@ -1,4 +1,4 @@
-//! `tickline flight FILE`: makes a trace of what a process has left in its flight recorder's file.
+//! `tickline flight FILE`: converts the file of a process's flight recorder into a trace.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -7,12 +7,12 @@ use tickline_tracing::flight;
 
 use crate::args::Flight;
 use crate::exit::Exit;
-use crate::output::{Destination, naming, to_stdout};
+use crate::output::{Destination, to_stdout, with_path};
 
 pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
-    let file = File::open(&args.file).map_err(|error| naming(&args.file, &error))?;
+    let file = File::open(&args.file).map_err(|error| with_path(&args.file, &error))?;
     let mut trace = Vec::new();
-    let found = flight::convert(file, &mut trace).map_err(|error| naming(&args.file, &error))?;
+    let found = flight::convert(file, &mut trace).map_err(|error| with_path(&args.file, &error))?;
     let text = format!(
         "{} spans, of which {} did not end, {} events; left out: {} spans that may have ended, {} older \
          records that were overwritten, {} that are damaged",
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let destination = Destination::open(&args.out)?;
     destination.save(&trace)?;
     if destination.is_stdout() {
-        // A failure here cannot be reported.
+        // If standard error cannot be written, the program has no way to report that.
         writeln!(io::stderr(), "{text}").ok();
     } else {
         to_stdout(format!("{}: {text}\n", destination.name()))?;

@@ -1,4 +1,4 @@
-//! Documents that the program reads: from a file, or from standard input.
+//! Reads documents from files or standard input.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,13 +7,13 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::document::{Document, SCHEMA};
-use crate::output::naming;
+use crate::output::with_path;
 
-/// The longest document, bytes: a day of `watch` takes 10 MB, a comparison of all pairs of 1,024
-/// CPUs 130 MB. A device such as /dev/zero has no end.
+/// The longest document, bytes. A day of `watch` takes 10 MB, and a comparison of all pairs of
+/// 1,024 CPUs takes 130 MB. The limit ends reads of devices such as /dev/zero.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// A document, as it stands and as the rules read it; `-` is standard input.
+/// Reads a document, as JSON and as the rules read it. The path `-` is standard input.
 ///
 /// # Errors
 ///
@@ -22,11 +22,11 @@ const MAX_BYTES: u64 = 256 << 20;
 pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
     let is_stdin = path == Path::new("-");
     let name = if is_stdin { Path::new("standard input") } else { path };
-    let read = || if is_stdin { bytes(io::stdin().lock()) } else { bytes(File::open(path)?) };
-    read().and_then(|bytes| parse(&bytes)).map_err(|error| naming(name, &error))
+    let read = || if is_stdin { read_limited(io::stdin().lock()) } else { read_limited(File::open(path)?) };
+    read().and_then(|bytes| parse(&bytes)).map_err(|error| with_path(name, &error))
 }
 
-fn bytes(input: impl Read) -> io::Result<Vec<u8>> {
+fn read_limited(input: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     input.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_BYTES {
@@ -36,14 +36,14 @@ fn bytes(input: impl Read) -> io::Result<Vec<u8>> {
 }
 
 pub(crate) fn parse(bytes: &[u8]) -> io::Result<(Value, Document)> {
-    let bad = |what: String| Err(io::Error::other(what));
+    let bad = |reason: String| Err(io::Error::other(reason));
     if bytes.is_empty() {
         return bad("it is empty".to_owned());
     }
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         return bad("it is UTF-16; save it as UTF-8 (PowerShell: Out-File -Encoding utf8)".to_owned());
     }
-    // Editors on Windows write the byte order mark.
+    // Editors on Windows write a byte order mark.
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let document: Value = match serde_json::from_slice(bytes) {
         Ok(document) => document,
@@ -54,7 +54,7 @@ pub(crate) fn parse(bytes: &[u8]) -> io::Result<(Value, Document)> {
     }
     match document["schema"].as_str() {
         Some(SCHEMA) => {
-            // The error names the key.
+            // `serde_path_to_error` puts the key into the error.
             let typed = serde_path_to_error::deserialize(&document).map_err(io::Error::other)?;
             Ok((document, typed))
         }
@@ -86,8 +86,8 @@ mod tests {
             let error = parse(bytes).unwrap_err().to_string();
             assert!(error.contains(part), "{part}: {error}");
         }
-        // `--facts /dev/zero` never ended.
-        let error = bytes(io::repeat(b' ')).unwrap_err().to_string();
+        // Symptom: `--facts /dev/zero` never ended.
+        let error = read_limited(io::repeat(b' ')).unwrap_err().to_string();
         assert!(error.contains("more than 268435456 bytes"), "{error}");
     }
 }

@@ -1,5 +1,5 @@
-//! The facts of the machine. The code here collects, and judges nothing. An unreadable fact is
-//! `None`, in JSON null. The facts of a recorded machine are read back from that JSON.
+//! Collects the facts of the machine; `diagnose` judges them. An unreadable fact is `None`, and
+//! null in JSON. `--facts` reads the facts of a recorded machine back from that JSON.
 
 mod cpuid;
 #[cfg(target_os = "linux")]
@@ -19,7 +19,7 @@ use tickline::{CounterComparison, Hypervisor, Status};
 pub(crate) use cpuid::Cpuid;
 pub(crate) use system::{allow_counter, counter_readable};
 
-/// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
+/// See the kernel's `Documentation/ABI/testing/sysfs-devices-system-clocksource`.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
 /// The facts of the machine.
@@ -35,20 +35,20 @@ pub(crate) struct Machine {
     pub(crate) kernel: Option<String>,
     /// The kernel's command line.
     pub(crate) kernel_command_line: Option<String>,
-    /// The kernel's messages about clocks; null where the process may not read the log.
+    /// The kernel's messages about clocks; null if the process may not read the log.
     pub(crate) kernel_log: Option<Vec<String>>,
     /// The kernel's clocksource.
     pub(crate) clocksource: Option<String>,
     /// The clocksources that the kernel lists, separated by spaces. The list may end with a TSC
     /// that the kernel has rejected.
     pub(crate) available_clocksources: Option<String>,
-    /// The hypervisor below this machine, as a stable code; `none` where no fact names one, and the
-    /// processor has CPUID.
+    /// The hypervisor below this machine, as a stable code; `none` if the processor has CPUID, and
+    /// no fact names a hypervisor.
     pub(crate) hypervisor: Option<String>,
-    /// Vendor and product, by the firmware.
+    /// The vendor and the product that the firmware names.
     pub(crate) product: Option<String>,
-    /// The cloud that runs this machine, by the firmware, as a stable code: `ec2_nitro`, `ec2_xen`,
-    /// `google`, `azure`; null where it names none of them.
+    /// The cloud that the firmware names, as a stable code: `ec2_nitro`, `ec2_xen`, `google`,
+    /// `azure`; null if the firmware names none of these.
     pub(crate) cloud: Option<String>,
     /// The facts from CPUID; null on processors without it.
     pub(crate) cpuid: Option<Cpuid>,
@@ -56,30 +56,29 @@ pub(crate) struct Machine {
     pub(crate) counter_readable: Option<bool>,
     /// Whether the kernel has mapped its vDSO into the process.
     pub(crate) vdso_mapped: Option<bool>,
-    /// The process that traces this one (ptrace(2)); 0 if none does.
+    /// The process that traces this process (ptrace(2)); 0 if there is no tracer.
     pub(crate) tracer_pid: Option<u32>,
-    /// The file from which the process has its `clock_gettime`; null where that is the program
-    /// itself.
+    /// The file that provides the process's `clock_gettime`; null if the program itself does.
     pub(crate) clock_gettime_file: Option<String>,
-    /// The Unix time of libc's `clock_gettime` minus that of the system call, ns.
+    /// The Unix time of libc's `clock_gettime` minus the Unix time of the system call, ns.
     pub(crate) clock_gettime_difference_ns: Option<i64>,
-    /// The process's time namespace; null where the kernel has no time namespaces.
+    /// The process's time namespace; null if the kernel has no time namespaces.
     pub(crate) time_namespace: Option<TimeNamespace>,
     /// The CPUs that the process may use, as a list of ranges.
     pub(crate) allowed_cpus: Option<String>,
     /// The CPUs that are online, as a list of ranges.
     pub(crate) online_cpus: Option<String>,
-    /// How many processes have the machine's page, or the user's, mapped (`tickline serve`), the
-    /// server among them if it is another user's; null where there is no page.
+    /// The number of processes that have the machine's or the user's page mapped (`tickline
+    /// serve`), with the server if it belongs to another user; null if there is no page.
     pub(crate) page_readers: Option<usize>,
     /// The kernel's NTP state.
     pub(crate) ntp: Option<Ntp>,
-    /// What an NTP daemon on this machine says of itself; null where none answers.
+    /// The state that an NTP daemon on this machine reports; null if no daemon answers.
     pub(crate) ntp_daemon: Option<NtpDaemon>,
     /// Whether systemd runs the machine (sd_booted(3)).
     pub(crate) systemd: Option<bool>,
-    /// How many CPUs' counters the clock has compared and found synchronised; null unless all of
-    /// them are.
+    /// The number of CPUs whose counters the clock has compared and found synchronised; null unless
+    /// all compared counters are synchronised.
     pub(crate) synchronised_cpus: Option<u32>,
     /// The result of the clock's comparison of the CPUs' counters, in words.
     pub(crate) counters: String,
@@ -93,68 +92,68 @@ pub(crate) struct Machine {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct TimeNamespace {
-    /// CLOCK_MONOTONIC minus the machine's, ns. Null where the process's children receive another
-    /// namespace, since the kernel then shows theirs.
+    /// The process's CLOCK_MONOTONIC minus the machine's, ns. Null if the process's children get
+    /// another namespace, because the kernel then shows the offsets of that namespace.
     pub(crate) monotonic_offset_ns: Option<i64>,
-    /// CLOCK_BOOTTIME minus the machine's, ns; null in the same case.
+    /// The process's CLOCK_BOOTTIME minus the machine's, ns; null in the same case.
     pub(crate) boottime_offset_ns: Option<i64>,
-    /// Whether the process's children receive another namespace.
+    /// Whether the process's children get another namespace.
     pub(crate) children_elsewhere: bool,
 }
 
 /// The kernel's NTP state, by `adjtimex(2)` with modes 0, which changes nothing.
-// Serde requires every field: a missing figure must not become zero.
+// There is no `serde(default)`, because a missing figure must not become zero.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Ntp {
     /// Whether an NTP daemon keeps Unix time near UTC.
     pub(crate) synchronised: bool,
-    /// The correction of the clock's rate, ppb, without `tick_us`.
+    /// The correction of the clock's rate, ppb, without the correction by `tick_us`.
     pub(crate) frequency_ppb: i64,
     /// The length of a hundredth of a second, us: 10,000, unless the NTP daemon slews by it.
     pub(crate) tick_us: i64,
-    /// The offset that is still to be slewed, ns.
+    /// The offset that the kernel has still to slew, ns.
     pub(crate) offset_ns: i64,
-    /// The largest error against UTC, by the NTP daemon's claim, us.
+    /// The largest error against UTC that the NTP daemon claims, us.
     pub(crate) maximum_error_us: i64,
-    /// The likely error against UTC, by the NTP daemon's claim, us.
+    /// The likely error against UTC that the NTP daemon claims, us.
     pub(crate) estimated_error_us: i64,
-    /// The names of the bits of its status, such as `PLL` (the kernel steers), `UNSYNC`, `INS` (a leap
-    /// second is due).
+    /// The names of the status bits that are set, such as `PLL` (the kernel steers the clock),
+    /// `UNSYNC`, `INS` (a leap second is due).
     pub(crate) flags: Option<Vec<String>>,
 }
 
 impl Ntp {
-    /// The correction of the clock's rate, ppb: one microsecond more or less in a hundredth of a
-    /// second is 100 ppm.
+    /// The whole correction of the clock's rate, ppb. One microsecond more or less in `tick_us` is
+    /// 100 ppm.
     pub(crate) const fn rate_ppb(&self) -> i64 {
         self.frequency_ppb.saturating_add(self.tick_us.saturating_sub(10_000).saturating_mul(100_000))
     }
 }
 
-/// An NTP daemon.
+/// The state that an NTP daemon reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct NtpDaemon {
-    /// `chronyd`, `systemd-timesyncd`, or `ntpd` for any other that serves NTP.
+    /// `chronyd`, `systemd-timesyncd`, or `ntpd` for any other daemon that serves NTP.
     pub(crate) name: String,
-    /// Whether it follows another clock.
+    /// Whether the daemon follows another clock.
     pub(crate) synchronised: bool,
-    /// The clock that it follows: a name, such as PHC0 for a hardware clock, or an address.
+    /// The clock that the daemon follows: a name, such as PHC0 for a hardware clock, or an address.
     pub(crate) reference: Option<String>,
-    /// How many clocks are between it and a reference clock.
+    /// The daemon's distance from a reference clock (NTP's stratum).
     pub(crate) stratum: Option<u16>,
-    /// The offset that it has left to remove, ns; null where it does not tell.
+    /// The offset that the daemon has still to remove, ns; null if it does not report the offset.
     pub(crate) offset_ns: Option<i64>,
-    /// Its bound of Unix time's distance from UTC, ns; null where it does not tell.
+    /// The daemon's bound of Unix time's offset from UTC, ns; null if it does not report a bound.
     pub(crate) bound_ns: Option<i64>,
-    /// How long ago it learnt the time, s.
+    /// The time since the daemon's last update of its clock, s.
     pub(crate) updated_s: Option<u64>,
 }
 
 impl Machine {
-    /// Collects everything.
+    /// Collects all facts.
     pub(crate) fn read(status: &Status) -> Self {
         let (product, system) = (product(), system::facts());
         let text_of = |name: &str| match name {
@@ -164,9 +163,9 @@ impl Machine {
             "product" => product.clone(),
             name => dmi(name),
         };
-        // Where the processor has CPUID, which could have named one, and did not, there is none.
+        // If the processor has CPUID, and CPUID names no hypervisor, there is no hypervisor.
         let by_cpuid = Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None);
-        let hypervisor = platform::find(&platform::HYPERVISORS, text_of);
+        let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
         Self {
             cpu: cpu(),
             architecture: Some(std::env::consts::ARCH.to_owned()),
@@ -175,7 +174,7 @@ impl Machine {
             clocksource: clocksource(),
             available_clocksources: read_line(&format!("{CLOCKSOURCE}/available_clocksource")),
             hypervisor: hypervisor.or_else(|| by_cpuid.map(|found| found.code().to_owned())),
-            cloud: platform::find(&platform::CLOUDS, text_of),
+            cloud: platform::first_match(&platform::CLOUDS, text_of),
             product,
             cpuid: cpuid::read(),
             counter_readable: counter_readable(),
@@ -199,8 +198,8 @@ impl Machine {
     }
 }
 
-/// What a file says, which need not be UTF-8: names of files and of processes stand in it. `None` if
-/// it is unreadable.
+/// The text of a file; `None` if the file is unreadable. It need not be UTF-8, because it may
+/// contain names of files and processes.
 fn read_text(path: impl AsRef<Path>) -> Option<String> {
     Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned())
 }
@@ -220,7 +219,7 @@ pub(crate) fn online_cpus() -> Option<String> {
     read_line("/sys/devices/system/cpu/online")
 }
 
-/// The name of a process, which need not be UTF-8; `None` if it has ended.
+/// The name of a process, which need not be UTF-8; `None` if the process has ended.
 #[cfg(target_os = "linux")]
 pub(crate) fn process_name(pid: u32) -> Option<String> {
     Some(read_text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
@@ -232,7 +231,7 @@ fn cpu() -> Option<String> {
     Some(name.1.to_owned())
 }
 
-/// A line of the firmware's tables.
+/// A field of the firmware's DMI tables.
 fn dmi(name: &str) -> Option<String> {
     read_line(&format!("/sys/class/dmi/id/{name}"))
 }
@@ -242,20 +241,20 @@ fn product() -> Option<String> {
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
-/// The devices that ACPI tables name, a line each; empty without ACPI or `/sys`.
+/// The devices that the ACPI tables name, one on each line; empty without ACPI or `/sys`.
 fn acpi_devices() -> String {
     let entries = fs::read_dir("/sys/bus/acpi/devices").into_iter().flatten().flatten();
     entries.map(|entry| format!("{}\n", entry.file_name().to_string_lossy())).collect()
 }
 
-/// A line of `/proc/self/status`, by its name.
+/// The value of the line of `/proc/self/status` with this name.
 fn status_line(name: &str) -> Option<String> {
     let text = read_text("/proc/self/status")?;
     let value = text.lines().find_map(|line| line.strip_prefix(name))?;
     Some(value.trim().to_owned())
 }
 
-/// The result of the clock's comparison, in words.
+/// The result of the clock's comparison of the CPUs' counters, in words.
 fn comparison(comparison: CounterComparison) -> String {
     match comparison {
         CounterComparison::Pending => "not compared by this program".to_owned(),

@@ -1,8 +1,8 @@
-//! The program `tickline`: measures and explains the clocks of the machine it runs on.
+//! The program `tickline`: measures and explains the clocks of the machine on which it runs.
 //!
-//! arguments (`args`) -> a command (`doctor`, ...) -> measurements (`measure`) and facts
-//! (`machine`) -> a document (`document`) -> findings (`diagnose`) -> output (`output`): the same
-//! document as text, JSON or HTML.
+//! `args` parses the command line. A command (`doctor`, ...) measures (`measure`), collects facts
+//! (`machine`), and stores both in a document (`document`). `diagnose` adds findings to the
+//! document, and `output` writes it as text, JSON or HTML.
 
 #![deny(unsafe_code)]
 
@@ -48,17 +48,17 @@ use crate::args::{Args, Command};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {
-    let words = || std::env::args_os().skip(1);
-    // `run` parses its own arguments. To build the parser of all commands takes as long as the rest
-    // of `run`, and more stack than some programs have. Only a wrong command line needs it, for its
-    // message.
-    if words().next().is_some_and(|word| word == "run")
-        && let Ok(args) = args::Run::try_parse_from(words())
+    let arguments = || std::env::args_os().skip(1);
+    // `run` has a parser of its own. The parser of all commands takes as long to build as the rest
+    // of `run`, and needs more stack than some programs have. Only the message for a wrong command
+    // line needs it.
+    if arguments().next().is_some_and(|command| command == "run")
+        && let Ok(args) = args::Run::try_parse_from(arguments())
     {
         return finish(run::run(&args));
     }
-    if let Some(from) = measure::served_by::filtered_from(words()) {
-        return finish(measure::served_by::filtered(from));
+    if let Some(first_clock) = measure::served_by::first_filtered_clock(arguments()) {
+        return finish(measure::served_by::run_filtered(first_clock));
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
@@ -99,10 +99,10 @@ fn refused(error: &clap::Error) -> ExitCode {
     finish(printed.map(|()| Exit::Success))
 }
 
-/// The exit code. Prints the message of an error.
+/// Prints the message of an error. Returns the exit code.
 fn finish(result: io::Result<Exit>) -> ExitCode {
     let exit = result.unwrap_or_else(|error| {
-        // A failure here cannot be reported any more.
+        // If standard error cannot be written, the program has no way to report that.
         writeln!(io::stderr(), "tickline: {}", words::plain(&error.to_string())).ok();
         Exit::Error
     });

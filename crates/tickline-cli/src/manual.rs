@@ -1,4 +1,4 @@
-//! `tickline completions` and `tickline man`: made from the arguments and their help.
+//! `tickline completions` and `tickline man`: generates both from the arguments and their help.
 
 use std::io::{self, Write};
 
@@ -41,8 +41,8 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
     let full_name = command.get_display_name().unwrap_or("tickline").to_uppercase();
     let man = clap_mangen::Man::new(command);
     let mut manual = Vec::new();
-    // The manual shows the version instead of a date. `Man` would put the next field in the date's
-    // place.
+    // The manual shows the version instead of a date. Without an empty date, `Man` would print the
+    // next field as the date.
     writeln!(manual, ".TH {full_name} 1 \"\" \"tickline {}\" tickline", env!("CARGO_PKG_VERSION"))?;
     man.render_name_section(&mut manual)?;
     man.render_synopsis_section(&mut manual)?;
@@ -56,7 +56,7 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
 }
 
 /// The help's paragraphs as sections, with their line breaks. A paragraph's title ends with a
-/// colon; one without a title becomes `NOTES`.
+/// colon. A paragraph without a title becomes the section `NOTES`.
 fn sections(help: &str) -> Roff {
     let mut roff = Roff::new();
     for paragraph in help.split("\n\n") {
@@ -88,7 +88,7 @@ mod tests {
                 help.contains("Examples:\n  tickline") && manual.contains(".SH EXAMPLES"),
                 "{help}\n{manual}"
             );
-            // The same without roff's escapes.
+            // The manual without roff's escapes.
             let plain = manual.replace('\\', "");
             for line in help.lines().map(str::trim).filter(|line| !line.is_empty() && !line.ends_with(':')) {
                 assert!(plain.contains(line), "{line} is missing in:\n{manual}");

@@ -1,4 +1,4 @@
-//! What is measured, and nothing about what it means.
+//! Measurements. `diagnose` interprets them.
 
 pub(crate) mod calls;
 pub(crate) mod changes;
@@ -15,20 +15,21 @@ use std::time::Duration;
 
 use tickline::{Clock, Instant, Status};
 
-/// The global clock's status as soon as it is so, or when the time is over. By tickline's clock:
-/// std's is a SIGSEGV in the vDSO where the process may not read the counter.
-pub(crate) fn status_when(is_so: impl Fn(&Status) -> bool, patience: Duration) -> Status {
+/// Waits until the global clock's status satisfies `condition`, or until `patience` has passed.
+/// Returns the status. It measures the time with tickline's clock, because std's clock raises
+/// SIGSEGV in the vDSO if the process may not read the counter.
+pub(crate) fn status_when(condition: impl Fn(&Status) -> bool, patience: Duration) -> Status {
     let start = Instant::now();
     loop {
         let status = Clock::global().status();
-        if is_so(&status) || start.elapsed() > patience {
+        if condition(&status) || start.elapsed() > patience {
             return status;
         }
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// The narrowest of some brackets: what `inner` gives between two reads of `outer`. An interruption
+/// The narrowest of some brackets: a call of `inner` between two reads of `outer`. An interruption
 /// widens a bracket.
 pub(crate) fn narrowest<T>(brackets: u32, outer: impl Fn() -> u64, inner: impl Fn() -> T) -> (u64, T, u64) {
     let bracket = || (outer(), inner(), outer());
@@ -45,7 +46,7 @@ pub(crate) const fn as_f64(value: u64) -> f64 {
     value as f64
 }
 
-#[expect(clippy::cast_precision_loss, reason = "as above")]
+#[expect(clippy::cast_precision_loss, reason = "53 bits are a hundred days in ns")]
 pub(crate) const fn signed_f64(value: i64) -> f64 {
     value as f64
 }

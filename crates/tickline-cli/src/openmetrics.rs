@@ -1,9 +1,9 @@
-//! `--openmetrics`: the main figures for a monitoring system, under names that stay.
+//! `--openmetrics`: writes the main figures for a monitoring system, under stable names.
 //!
-//! The text format is that of OpenMetrics 1.0
-//! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>), as far as it agrees with Prometheus'
-//! older text format. node_exporter's textfile collector reads the older one. There are only
-//! gauges, since the older format has no `info` and no `stateset`.
+//! The text is valid both in OpenMetrics 1.0
+//! (<https://prometheus.io/docs/specs/om/open_metrics_spec/>) and in Prometheus' older text format,
+//! which node_exporter's textfile collector reads. All metrics are gauges, because the older format
+//! has no `info` and no `stateset`.
 
 use std::slice;
 
@@ -19,16 +19,16 @@ use crate::words::{UNKNOWN, unit};
 /// The gauges. Their names, labels and units change only with the major version of the program.
 const GAUGES: &str = include_str!("openmetrics_gauges.txt");
 
-/// The document's JSON, with what only the gauges say of it.
+/// The document's JSON, with derived values that only the gauges need.
 fn figures(document: &Document) -> Value {
     const LEVELS: [Level; 5] = [Level::Ok, Level::Unsure, Level::Slow, Level::Wrong, Level::Unknown];
     let (machine, clock) = (&document.machine, &document.clock);
     let level = document.health.as_ref().map(|health| health.level);
     let taken_at: Option<Timestamp> = document.taken_at.parse().ok();
     let (source, why_unknown) = (clock.utc_source.as_deref(), clock.utc_unknown.as_deref());
-    // An empty label is an absent one.
+    // OpenMetrics treats an empty label as an absent one.
     let utc = json!({ "source": source, "why_unknown": why_unknown.unwrap_or_default() });
-    // Facts that were collected without the program have neither.
+    // Facts that were collected without the program have neither a source nor a reason.
     let utc = source.or(why_unknown).map(|_| utc);
     let mut json = json!({
         "machine": machine, "clock": clock, "fast": document.counter_used(),
@@ -50,7 +50,7 @@ fn figures(document: &Document) -> Value {
     json
 }
 
-/// What a sample says: a number in the base unit of its kind, or whether something is so.
+/// The value of a sample: a number in the base unit, or 1 or 0 for true or false.
 fn figure(element: &Value, key: &str) -> Option<f64> {
     let scale = match unit(key).1 {
         Some("ns" | "ppb") => 1e9,
@@ -58,18 +58,18 @@ fn figure(element: &Value, key: &str) -> Option<f64> {
         _ => 1.0,
     };
     match &element[key] {
-        Value::Bool(is_so) => Some((*is_so).into()),
+        Value::Bool(is_true) => Some((*is_true).into()),
         number => Some(number.as_f64()? / scale),
     }
 }
 
-/// A gauge's samples whose figures are known, a line each: an element's, or those of a list's
-/// elements.
-fn samples(name: &str, found: &Value, labels: &str, key: &str) -> String {
-    let elements = found.as_array().map_or_else(|| slice::from_ref(found), Vec::as_slice);
+/// A gauge's samples with known values, one line each. The gauge has one sample for an element, or
+/// one for each element of a list.
+fn samples(name: &str, element_or_list: &Value, labels: &str, key: &str) -> String {
+    let elements = element_or_list.as_array().map_or_else(|| slice::from_ref(element_or_list), Vec::as_slice);
     let sample = |element: &Value| {
         let figure = if key == "1" { element.is_object().then_some(1.0) } else { figure(element, key) }?;
-        // Backslash, quotation mark and line break have escapes.
+        // The format has escapes for the backslash, the quotation mark and the line break.
         let escaped = |value: &str| value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         let label =
             |label: &str| format!("{label}=\"{}\"", escaped(element[label].as_str().unwrap_or(UNKNOWN)));
@@ -80,16 +80,16 @@ fn samples(name: &str, found: &Value, labels: &str, key: &str) -> String {
     elements.iter().filter_map(sample).collect()
 }
 
-/// The gauges that have samples, and the mark of the end.
+/// The gauges that have samples, and the end marker.
 pub(crate) fn text(document: &Document) -> String {
     let (figures, mut text) = (figures(document), String::new());
     for row in GAUGES.lines().skip(1) {
-        // A mistake in the file, which the test finds, leaves no gauge.
-        let [name, place, labels, key, help] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
+        // A malformed row, which the test finds, gives no gauge.
+        let [name, pointer, labels, key, help] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
             continue;
         };
-        let place = if place.is_empty() { String::new() } else { format!("/{place}") };
-        let samples = samples(name, figures.pointer(&place).unwrap_or_default(), labels, key);
+        let pointer = if pointer.is_empty() { String::new() } else { format!("/{pointer}") };
+        let samples = samples(name, figures.pointer(&pointer).unwrap_or_default(), labels, key);
         if samples.is_empty() {
             continue;
         }
@@ -107,12 +107,12 @@ mod tests {
     use super::*;
     use crate::report::sample::point;
 
-    /// Names that dashboards and alarms use, with units and escapes: a change here breaks them.
+    /// Dashboards and alarms use these names and units, so a change here breaks them.
     #[test]
     fn the_text_is_what_collectors_read() {
         let document = include_str!("openmetrics_document.json");
         let mut document: Document = serde_json::from_str(document).unwrap();
-        document.track = Some(crate::measure::track::TrackSummary::of(vec![point(0.0, 12.5)]));
+        document.track = Some(crate::measure::track::TrackSummary::new(vec![point(0.0, 12.5)]));
         document.diagnose();
         assert_eq!(text(&document), include_str!("openmetrics_expected.txt"));
     }

@@ -1,4 +1,4 @@
-//! `tickline report`: the document as an HTML file that needs only a browser.
+//! `tickline report`: writes the document as one HTML file, for any browser.
 
 mod html;
 mod offset;
@@ -19,7 +19,7 @@ use crate::setup::Setup;
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
     let outputs = Outputs::open(&args.json)?;
-    let destination = outputs.open_beside("--out", &args.out)?;
+    let destination = outputs.open_second("--out", &args.out)?;
     let progress = Progress::new();
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     Ok(document.exit())
 }
 
-/// Adds the findings, and to the verdict that the counters are unsynchronised.
+/// Adds the findings. If the counters are unsynchronised, also says so in the verdict.
 fn conclude(document: &mut Document) {
     document.diagnose();
     if let Some(verdict) = document.unsynchronised().map(crate::warp::verdict) {
@@ -38,15 +38,15 @@ fn conclude(document: &mut Document) {
     }
 }
 
-/// Writes the report, then the JSON. The verdict goes to standard output, unless report or JSON go
-/// there.
+/// Writes the report, the JSON, and the verdict. The verdict goes to standard output, unless the
+/// report or the JSON goes there.
 fn write(destination: &Destination, document: &Document, outputs: Outputs) -> io::Result<()> {
     let report = html::html(document) + "\n";
     if destination.is_stdout() {
         return outputs.emit(document, &report);
     }
     destination.save(report.as_bytes())?;
-    let mut screen = Screen::of_stdout();
+    let mut screen = Screen::for_stdout();
     document.show_verdict(&mut screen);
     screen.line(&format!("\nThe report is in {}.", destination.name()));
     outputs.emit(document, &screen.text)
@@ -58,8 +58,8 @@ mod tests {
     use crate::diagnose::Finding;
     use crate::measure::served_by::ServedBy;
 
-    /// The findings were made before the comparison of the counters, so a report showed no fault
-    /// beside the pairs of unsynchronised counters.
+    /// Symptom: a report showed unsynchronised pairs, but no finding about them. Cause: the
+    /// diagnosis came before the comparison of the counters.
     #[test]
     fn unsynchronised_counters_are_a_finding_of_the_report() {
         let says_so = |document: &Document| {

@@ -1,5 +1,5 @@
-//! The JSON Schemas of a document and of a comparison: generated from their structures, and stored
-//! in `schema/` for users.
+//! Generates the JSON Schemas of a document and of a comparison from their structures, and compares
+//! them with the files in `schema/`, which users read.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -9,11 +9,11 @@ use crate::compare::DocumentDiff;
 use crate::document::Document;
 use crate::words::unit;
 
-/// Where each schema is stored.
+/// The folder of the stored schemas.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
 
-/// The schema of a structure, with its title, and the name that documents have in their key
-/// `schema`.
+/// The schema of a structure, with its title. `name` is the value of the key `document_schema` in
+/// documents.
 fn schema_of<T: JsonSchema>(title: &str, name: &str) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
@@ -22,9 +22,9 @@ fn schema_of<T: JsonSchema>(title: &str, name: &str) -> Value {
     schema
 }
 
-fn schema() -> Value {
+fn document_schema() -> Value {
     let mut schema = schema_of::<Document>("tickline --json", crate::document::SCHEMA);
-    // A file for `--facts` may lack the facts that are not known of its machine.
+    // A file for `--facts` may lack unknown facts.
     schema["required"] = json!(["schema", "machine"]);
     for (structure, required) in PARTIAL {
         schema["$defs"][structure]["required"] = json!(required);
@@ -32,14 +32,13 @@ fn schema() -> Value {
     schema
 }
 
-/// Each schema, and where it is stored.
+/// The file name of each schema, and the schema.
 fn schemas() -> [(&'static str, Value); 2] {
     let comparison = schema_of::<DocumentDiff>("tickline compare --json", crate::compare::SCHEMA);
-    [("tickline-2.schema.json", schema()), ("tickline-compare-1.schema.json", comparison)]
+    [("tickline-2.schema.json", document_schema()), ("tickline-compare-1.schema.json", comparison)]
 }
 
-/// The structures of which a file for `--facts` may have some keys only, and the keys that it must
-/// have.
+/// The structures whose keys may be missing in a file for `--facts`, and their required keys.
 const PARTIAL: [(&str, &[&str]); 7] = [
     ("Machine", &[]),
     ("Cpuid", &[]),

@@ -1,4 +1,4 @@
-//! What a command shows: paragraphs and tables that fit the terminal, with colours.
+//! The text that a command shows: paragraphs and tables that fit the terminal, with colours.
 
 use std::io::{self, IsTerminal};
 
@@ -13,7 +13,7 @@ use crate::words::{cell, plain};
 /// The widest line, columns. Wider paragraphs are hard to read.
 const MAX_COLUMNS: usize = 100;
 
-/// The text of a command, line by line.
+/// The text of a command, and the width to which it is wrapped.
 #[derive(Debug)]
 pub(crate) struct Screen {
     /// Columns of the terminal, at least 20.
@@ -22,11 +22,11 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn of_stdout() -> Self {
+    pub(crate) fn for_stdout() -> Self {
         Self { columns: columns().clamp(20, MAX_COLUMNS), text: String::new() }
     }
 
-    /// Adds a line as it is.
+    /// Adds a line without wrapping it.
     pub(crate) fn line(&mut self, line: &str) {
         self.text += line;
         self.text.push('\n');
@@ -42,7 +42,7 @@ impl Screen {
         self.line(&self.wrap(first, text));
     }
 
-    /// The same, with its first `painted` bytes in this style.
+    /// Adds a paragraph, with the first `painted` bytes in this style.
     pub(crate) fn say_painted(&mut self, first: &str, text: &str, painted: usize, style: Style) {
         let lines = self.wrap(first, text);
         self.line(&match lines.split_at_checked(painted) {
@@ -51,12 +51,12 @@ impl Screen {
         });
     }
 
-    /// Breaks a text at its spaces. The first line starts with `first`, the others with as many
-    /// spaces, but fewer on a narrow terminal. A word that is longer than a line, such as a path,
-    /// stays whole, on a line of its own. Facts may come from another machine's file, so control
-    /// characters become marks.
+    /// Breaks a text at its spaces. The first line starts with `first`. The other lines start with
+    /// as many spaces, or with fewer on a narrow terminal. A word that is longer than a line, such
+    /// as a path, stays whole, on a line of its own. The text may come from another machine's file,
+    /// so a mark replaces each control character.
     fn wrap(&self, first: &str, text: &str) -> String {
-        // Below 60 columns there is no room for a column of labels.
+        // On a terminal of fewer than 60 columns a column of labels would leave too little room.
         let indent = " ".repeat(first.chars().count().min(if self.columns < 60 { 4 } else { MAX_COLUMNS }));
         let options = Options::new(self.columns)
             .break_words(false)
@@ -69,17 +69,17 @@ impl Screen {
         textwrap::fill(&words.join(" "), options)
     }
 
-    /// Adds rows by their keys, which stand beside the headings: figures with two decimals, and a
-    /// mark for what is unknown.
-    pub(crate) fn table_of(&mut self, columns: &[(&str, &str)], rows: &impl Serialize) {
+    /// Adds a table of rows that are serialised as objects. Each column has a key and its heading.
+    /// Figures have two decimals, and a dash stands for an unknown value.
+    pub(crate) fn table_by_key(&mut self, columns: &[(&str, &str)], rows: &impl Serialize) {
         let rows = json!(rows);
         let row = |row: &Value| columns.iter().map(|(key, _)| cell(&row[key])).collect();
         let rows: Vec<_> = rows.as_array().into_iter().flatten().map(row).collect();
         self.table(&columns.iter().map(|(_, head)| *head).collect::<Vec<_>>(), &rows);
     }
 
-    /// Adds rows below their headings: words to the left, figures to the right. Where the terminal
-    /// is too narrow for them, each row is a paragraph.
+    /// Adds rows below their headings: words to the left, figures to the right. If the terminal is
+    /// too narrow for the table, each row becomes a paragraph.
     pub(crate) fn table(&mut self, heads: &[&str], rows: &[Vec<String>]) {
         let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
         let columns: Vec<(usize, bool)> = (0..heads.len())
@@ -116,13 +116,13 @@ pub(crate) fn bold(text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
-/// The styles of what is bad, what is slow, and what is good.
+/// The styles for wrong, for slow or doubtful, and for good results.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const SLOW: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 
-/// The width, columns: that of the variable COLUMNS, else that of the terminal. A serial console
-/// knows none.
+/// The width of the output, columns: the value of the variable COLUMNS, or else the width of the
+/// terminal. A serial console reports no width.
 pub(crate) fn columns() -> usize {
     const CONSOLE: usize = 80;
     const NO_TERMINAL: usize = 100;

@@ -1,7 +1,7 @@
-//! `tickline serve`: the process that serves a page to all others, and what can be asked of a page.
+//! `tickline serve`: serves a page to other processes, shows its state, and switches it off and on.
 //!
-//! `server` has the loop, `status` what is printed of a page. The rules are in `docs/lease.md`, the
-//! file in `tickline-page`, the writer in `tickline::page`.
+//! `server` has the server's loop, and `status` prints the status. `docs/lease.md` has the rules,
+//! `tickline-page` the page's file, and `tickline::page` the writer.
 
 mod readers;
 mod server;
@@ -31,12 +31,12 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     }
     let page = &match &args.page {
         Some(page) => page.clone(),
-        None if rustix::process::geteuid().is_root() => page_of_root().to_owned(),
-        None => page_of_user(env::var_os("XDG_RUNTIME_DIR"))?,
+        None if rustix::process::geteuid().is_root() => machine_page().to_owned(),
+        None => user_page(env::var_os("XDG_RUNTIME_DIR"))?,
     };
     match args.action {
         None => {
-            // The folder of a page that the user names must be there.
+            // Make only the folder of a default page. The user makes any other folder.
             if args.page.is_none() {
                 make_folder(page)?;
             }
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         }
         Some(ServeAction::Status) => {
             let outputs = Outputs::open(&args.json)?;
-            let status = status::Status::of(page)?;
+            let status = status::Status::read(page)?;
             outputs.emit(&status, &status.text())?;
             Ok(if status.serving { Exit::Success } else { Exit::Negative })
         }
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     }
 }
 
-/// How many processes have a page mapped at the names where programs look for one. See
+/// The number of processes that have one of the default pages mapped. See
 /// [`Machine`](crate::machine::Machine).
 pub(crate) fn page_readers() -> Option<usize> {
     let counts = pages().into_iter().filter_map(|page| {
@@ -63,8 +63,8 @@ pub(crate) fn page_readers() -> Option<usize> {
     counts.reduce(|all, count| all + count)
 }
 
-/// What is wrong with a page, or that there is none.
-fn no_page(error: PageError) -> io::Error {
+/// The error for a page that cannot be used, with a hint if the page does not exist.
+fn page_error(error: PageError) -> io::Error {
     if error.is_not_found() {
         let page = error.path().display();
         return io::Error::other(format!(
@@ -75,7 +75,7 @@ fn no_page(error: PageError) -> io::Error {
 }
 
 fn off(page: &Path) -> io::Result<Exit> {
-    let before = host::switch_off(page).map_err(no_page)?;
+    let before = host::switch_off(page).map_err(page_error)?;
     say(
         page,
         &match before {
@@ -86,39 +86,39 @@ fn off(page: &Path) -> io::Result<Exit> {
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
-    let was_off = host::switch_on(page).map_err(no_page)?;
+    let was_off = host::switch_on(page).map_err(page_error)?;
     say(page, if was_off { "a server may serve it again; start one" } else { "was not switched off" })
 }
 
-fn say(page: &Path, what: &str) -> io::Result<Exit> {
-    output::to_stdout(format!("{}: {what}\n", plain_path(page)))?;
+fn say(page: &Path, text: &str) -> io::Result<Exit> {
+    output::to_stdout(format!("{}: {text}\n", plain_path(page)))?;
     Ok(Exit::Success)
 }
 
-/// Makes the folder of a default page, if it is not there.
+/// Makes the folder of a default page, unless it exists.
 fn make_folder(page: &Path) -> io::Result<()> {
     let folder = page.parent().unwrap_or(page);
-    let made = match DirBuilder::new().mode(0o755).create(folder) {
-        // Whatever the umask, which can only take away.
+    let result = match DirBuilder::new().mode(0o755).create(folder) {
+        // The umask may have removed permissions from the new folder.
         Ok(()) => std::fs::set_permissions(folder, Permissions::from_mode(0o755)),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(error),
     };
-    made.map_err(|error| output::naming(folder, &error))
+    result.map_err(|error| output::with_path(folder, &error))
 }
 
-/// Where programs look for a page: that of the machine, then that of the user.
+/// The paths of the default pages, where programs look for a page: the machine's, then the user's.
 pub(crate) fn pages() -> Vec<PathBuf> {
-    let of_user = page_of_user(env::var_os("XDG_RUNTIME_DIR")).ok();
-    iter::once(page_of_root().to_owned()).chain(of_user).collect()
+    let user = user_page(env::var_os("XDG_RUNTIME_DIR")).ok();
+    iter::once(machine_page().to_owned()).chain(user).collect()
 }
 
-fn page_of_root() -> &'static Path {
+fn machine_page() -> &'static Path {
     Path::new(OsStr::from_bytes(PAGE.to_bytes()))
 }
 
-fn page_of_user(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
-    let name = page_of_root().strip_prefix("/run").map_err(io::Error::other)?;
+fn user_page(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
+    let name = machine_page().strip_prefix("/run").map_err(io::Error::other)?;
     let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folder = folder.ok_or_else(|| {
         io::Error::other(
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn root_and_users_have_pages_of_their_own() {
         let mine = || Some(OsString::from("/run/user/7"));
-        assert_eq!(page_of_root(), Path::new("/run/tickline/page.v1"));
-        assert_eq!(page_of_user(mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
-        assert!(page_of_user(Some(OsString::from("relative"))).is_err());
+        assert_eq!(machine_page(), Path::new("/run/tickline/page.v1"));
+        assert_eq!(user_page(mine()).unwrap(), Path::new("/run/user/7/tickline/page.v1"));
+        assert!(user_page(Some(OsString::from("relative"))).is_err());
     }
 }

@@ -1,9 +1,9 @@
-//! What commands do before they measure, and the measurements that several of them share.
+//! Prepares the process for measurements, and makes the measurements that several commands share.
 //!
-//! `PR_SET_TSC` may have taken the right to read the counter from the process. Without it, a call of
-//! a libc or std clock ends the process where the vDSO reads the counter. The measurements call
-//! these clocks, so the program gives itself the right. Before that, tickline judges its gates,
-//! because its verdicts are about the rights that the process was started with.
+//! `PR_SET_TSC` may have denied the counter to the process. Then a call of a libc or std clock
+//! raises SIGSEGV where the vDSO reads the counter. The measurements call these clocks, so the
+//! program gives itself the right to read the counter. It does so after tickline has judged its
+//! gates, because the verdicts are about the rights with which the process was started.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -20,30 +20,30 @@ use crate::measure::track::{self, TrackSummary};
 use crate::measure::{resolution, status_when};
 use crate::progress::Progress;
 
-/// A process that is ready to measure, and the rights that it was started with.
+/// A process that is ready to measure, and the rights with which it was started.
 #[derive(Debug)]
 pub(crate) struct Setup {
     counter_readable: Option<bool>,
     served_by: Result<ServedByClock, String>,
-    /// Keeps the global clock's thread running. The error says why there is none.
+    /// Keeps the global clock's thread running. The error says why there is no thread.
     guard: Result<ClockGuard, String>,
 }
 
 impl Setup {
-    /// For commands that measure clocks: finds out who answers each, and starts the global clock.
-    /// Must be called first: after `PR_SET_TSC`, a call of a libc or std clock would end the
-    /// process.
+    /// For commands that measure clocks: finds out whether the vDSO or the kernel answers each
+    /// clock, and starts the global clock. The command must call this first, because an earlier
+    /// call of a libc or std clock would end a process to which `PR_SET_TSC` denies the counter.
     pub(crate) fn start() -> Self {
-        // The filtered processes inherit this process's rights, which must still be those of its
-        // start.
+        // This comes before `start_clock`, because the filtered processes must inherit the rights
+        // with which this process was started.
         let served_by = served_by::find();
         Self { served_by, ..Self::start_clock() }
     }
 
-    /// For commands that measure no other clock than tickline's. Must be called first as well.
+    /// For commands that measure only tickline's clock. They also call this first.
     ///
-    /// The clock's thread keeps the rights that the process was started with. Afterwards this thread
-    /// may read the counter, and so may those that it starts. If the clock's thread cannot be
+    /// The clock's thread keeps the rights with which the process was started. Then this thread,
+    /// and each thread that it starts, may read the counter. If the clock's thread cannot be
     /// started, the readers drive the clock.
     pub(crate) fn start_clock() -> Self {
         let counter_readable = machine::counter_readable();
@@ -51,7 +51,7 @@ impl Setup {
         if guard.is_err() {
             Clock::global().maintain();
         }
-        // The gates are judged some 60 us later.
+        // The clock judges its gates some 60 us after its start.
         status_when(|status| status.is_judged, Duration::from_millis(200));
         if counter_readable == Some(false) {
             machine::allow_counter();
@@ -59,11 +59,11 @@ impl Setup {
         Self { counter_readable, served_by: Ok(BTreeMap::new()), guard }
     }
 
-    /// Tracks the offset for `time`, measures the clocks, and collects the facts, all within the
-    /// first `share` of the progress. Makes no findings yet, since the caller may measure more.
+    /// Tracks the offset for `time`, measures the clocks, and collects the facts. The progress bar
+    /// ends at `share`. The caller makes the findings, because it may measure more before.
     ///
-    /// The tracking comes first. It gives the clock's thread time to settle, so that the costs are
-    /// those of the steady state.
+    /// The tracking comes first. It gives the clock's thread time to settle, so the costs are the
+    /// costs of the steady state.
     pub(crate) fn measure(
         &self,
         command: &'static str,
@@ -78,7 +78,7 @@ impl Setup {
         self.document(command, costs, Some(track))
     }
 
-    /// Every call. One that ends a process with the rights of the start has no cost.
+    /// Every call. A call that ends a process with the inherited rights is not measured.
     pub(crate) fn calls(&self) -> Vec<Call> {
         let mut calls = calls::all(costs::may_read_counter());
         for call in calls.iter_mut().filter(|call| self.served_by(call.name) == Some(ServedBy::Nobody)) {
@@ -87,7 +87,7 @@ impl Setup {
         calls
     }
 
-    /// The facts, with these measurements, and who answers the clocks.
+    /// A document with these measurements, the facts, and the answerer of each clock.
     pub(crate) fn document(
         &self,
         command: &'static str,
@@ -107,8 +107,8 @@ impl Setup {
     }
 }
 
-/// An error of the library, with what the system said: the library's own text does not say why a
-/// thread could not be started.
+/// The message of a library's error and of its cause. The message alone does not say why the system
+/// could not start a thread.
 pub(crate) fn with_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

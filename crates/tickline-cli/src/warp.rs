@@ -30,7 +30,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     Ok(exit)
 }
 
-/// The result for scripts. CPUs that were neither chosen nor compared leave it unknown.
+/// The exit code. It is unknown if CPUs that the user has not excluded remain untested.
 fn exit(warp: &WarpTest, chosen: Option<&BTreeSet<u32>>) -> Exit {
     match warp.synchronised {
         Some(false) => Exit::Negative,
@@ -48,7 +48,7 @@ fn pattern(named: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
     }
 }
 
-/// The most pairs in the table. Of more pairs, it shows the worst.
+/// The most pairs in the table. Of more pairs, the table shows the worst.
 const ROWS: usize = 28;
 
 /// The result in one sentence.
@@ -99,7 +99,7 @@ fn widest(warp: &WarpTest) -> (u32, u32, f64) {
 
 /// The document as text.
 fn text(document: &Document) -> String {
-    let mut screen = Screen::of_stdout();
+    let mut screen = Screen::for_stdout();
     screen.say("", &document.verdict);
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return screen.text };
     let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
@@ -120,13 +120,13 @@ pub(crate) const HEADS: [&str; 6] = ["CPUs", "exchanges", "warps", "largest warp
 /// The table of the pairs: its title, and its rows.
 pub(crate) fn pairs(warp: &WarpTest) -> (String, Vec<Vec<String>>) {
     let mut pairs: Vec<&WarpPair> = warp.pairs.iter().collect();
-    let which = match warp.pattern {
+    let pattern = match warp.pattern {
         Pattern::All => "all pairs",
         Pattern::Star => "the first CPU with each other",
     };
-    let mut title = format!("Pairs: {which}");
+    let mut title = format!("Pairs: {pattern}");
     if pairs.len() > ROWS {
-        pairs.sort_by(|a, b| badness(b).partial_cmp(&badness(a)).unwrap_or(Ordering::Equal));
+        pairs.sort_by(|a, b| severity_key(b).partial_cmp(&severity_key(a)).unwrap_or(Ordering::Equal));
         pairs.truncate(ROWS);
         title += &format!("; the worst {ROWS} of {} (the JSON has them all)", warp.pairs.len());
     }
@@ -149,8 +149,8 @@ fn row(pair: &WarpPair) -> Vec<String> {
     ]
 }
 
-/// The order of the table: unsynchronised, then unknown, then synchronised pairs.
-fn badness(pair: &WarpPair) -> (u8, f64) {
+/// The sort key of the table: unsynchronised, then unknown, then synchronised pairs.
+fn severity_key(pair: &WarpPair) -> (u8, f64) {
     match pair.synchronised {
         Some(false) => (2, pair.largest_warp_ns),
         None => (1, 0.0),
@@ -162,7 +162,7 @@ fn badness(pair: &WarpPair) -> (u8, f64) {
 pub(crate) mod tests {
     use super::*;
 
-    /// The first CPU with as many others.
+    /// A comparison of the first CPU with this many others.
     pub(crate) fn warp(synchronised: Option<bool>, pairs: u32) -> WarpTest {
         let is_off = synchronised == Some(false);
         let pair = |to_cpu| WarpPair {

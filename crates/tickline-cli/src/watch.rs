@@ -1,4 +1,4 @@
-//! `tickline watch`: the global clock, live.
+//! `tickline watch`: shows the global clock live.
 
 mod table;
 mod text;
@@ -22,23 +22,23 @@ use crate::signal;
 
 use table::Table;
 
-/// CPUs that are sampled by default: a sample takes some 0.1 ms.
+/// The most CPUs that are sampled by default. A sample takes some 0.1 ms.
 const MAX_WATCHED_CPUS: usize = 64;
 
-/// Longest delay until a signal is noticed.
+/// The longest delay until the loop notices a signal.
 const NAP: Duration = Duration::from_millis(50);
 
-/// Lines on a terminal from one heading to the next.
+/// The number of lines on a terminal from one heading to the next.
 const LINES_PER_HEAD: u64 = 20;
 
-/// Points in the JSON, some 100 bytes each: a day with one sample a second. Of a longer watch, the
-/// older ones are thinned out.
+/// The most points in the JSON: a day with one sample a second. A point takes some 100 bytes. A
+/// longer watch drops every other of the older points.
 const MAX_POINTS: usize = 100_000;
 
-/// The signals that end `watch` with a summary. SIGHUP is one of them, unless the parent process
-/// ignores it, as `nohup` does. SIGINT and SIGTERM always are, even if a shell makes its background
-/// programs ignore them.
-fn stops() -> Vec<i32> {
+/// The signals that end `watch` with a summary: SIGINT, SIGTERM and SIGHUP. An inherited SIGHUP
+/// that is ignored, as under `nohup`, stays ignored. SIGINT and SIGTERM end `watch` even if a shell
+/// has started it in the background with these signals ignored.
+fn stop_signals() -> Vec<i32> {
     let stops = [consts::SIGINT, consts::SIGTERM].into_iter();
     #[cfg(unix)]
     let stops = stops.chain(Some(consts::SIGHUP).filter(|hangup| !signal::is_ignored(*hangup)));
@@ -53,16 +53,16 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     }
     let outputs = Outputs::open(&args.json)?;
     let csv = args.csv.as_deref();
-    let table = csv.map(|path| Table::create(outputs.open_beside("--csv", path)?));
-    let stop = signal::stop_flag(&stops())?;
+    let table = csv.map(|path| Table::create(outputs.open_second("--csv", path)?));
+    let stop = signal::stop_flag(&stop_signals())?;
     let (watch, points) = watch(args, cpus, &stop, table.transpose()?)?;
     let mut document = setup.document("watch", Vec::new(), None);
     document.watch = Some(watch);
-    document.track = points.map(TrackSummary::of);
+    document.track = points.map(TrackSummary::new);
     let summary = text::summary(&document);
     if csv.is_some_and(is_stdout) {
         outputs.emit(&document, "")?;
-        // A failure here cannot be reported.
+        // If standard error cannot be written, the program has no way to report that.
         write!(io::stderr(), "{summary}").ok();
     } else {
         outputs.emit(&document, &summary)?;
@@ -70,15 +70,15 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     Ok(document.exit())
 }
 
-/// Takes samples until the time is up, or a signal or the reader ends it. Returns their summary,
-/// and for the JSON their points.
+/// Takes samples until the time is up, a signal comes, or the reader of standard output exits.
+/// Returns the summary, and the points for the JSON.
 fn watch(
     args: &args::Watch,
     cpus: Vec<u32>,
     stop: &AtomicBool,
     mut table: Option<Table>,
 ) -> io::Result<(WatchSummary, Option<Vec<Point>>)> {
-    // Where standard output carries a table or JSON, no lines go there.
+    // If standard output carries the table or the JSON, no lines go there.
     let is_shown = [&args.csv, &args.json.target].into_iter().flatten().all(|path| !is_stdout(path));
     let mut points = args.json.target.as_ref().map(|_| Vec::new());
     let mut sampler = Sampler::new(cpus, args.interval);
@@ -95,14 +95,14 @@ fn watch(
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
             shown => shown?,
         }
-        // After a suspend, or on a busy machine, the missed samples are not taken late.
+        // After a suspend, or on a busy machine, skip the samples that were missed.
         due += args.interval;
         let now = Instant::now();
         if due < now {
             due = now + args.interval;
         }
         let end = args.time.and_then(|time| start.checked_add(time));
-        if is_stopped_before(end.map_or(due, |end| due.min(end)), stop) {
+        if wait_until(end.map_or(due, |end| due.min(end)), stop) {
             break Ending::Stopped;
         }
         if end.is_some_and(|end| Instant::now() >= end) {
@@ -112,9 +112,9 @@ fn watch(
     Ok((sampler.finish(ended_by), points))
 }
 
-/// Waits until `due`. Returns whether a signal asks for the end.
-fn is_stopped_before(due: Instant, stop: &AtomicBool) -> bool {
-    // ORDERING: Relaxed, pairs with the signal handler's store; a flag that is polled.
+/// Waits until `due`, or until a signal sets `stop`. Returns whether a signal has come.
+fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
+    // ORDERING: Relaxed, pairs with the signal handler's store. The flag publishes no other data.
     while !stop.load(Ordering::Relaxed) {
         let left = due.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -125,13 +125,13 @@ fn is_stopped_before(due: Instant, stop: &AtomicBool) -> bool {
     true
 }
 
-/// Prints the line of a sample, the last one of the summary.
+/// Prints the line of a sample, which must be the last one in the summary.
 fn show(sample: &Sample, summary: &WatchSummary) -> io::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let say = |line: &str| {
-        // A terminal would break it in the middle of words.
+        // A terminal would break a long line in the middle of a word.
         let is_long = is_terminal && line.chars().count() > screen::columns();
-        let mut screen = Screen::of_stdout();
+        let mut screen = Screen::for_stdout();
         if is_long {
             screen.say("", line)
         } else {

@@ -1,7 +1,7 @@
-//! `tickline who`: which processes call for the time by system calls, how often, and at what cost.
+//! `tickline who`: counts the system calls for the time by process, and computes their cost.
 //!
-//! tracepoints (`tracepoint`) -> samples (`count`) -> calls by process and clock ([`CallCounts`]) ->
-//! costs (`clocks`) -> the document.
+//! `tracepoint` finds the kernel's tracepoints, and `count` samples them. [`CallCounts`] has the
+//! calls by process and clock. `clocks` adds the cost of each call.
 #![cfg_attr(
     not(all(
         target_os = "linux",
@@ -37,27 +37,27 @@ use crate::output::Outputs;
 use crate::progress::Progress;
 use crate::setup::Setup;
 
-/// Who calls for the time by system calls.
+/// The processes that ask for the time by system calls.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WhoSummary {
     /// The process whose calls were counted; null for all.
     pub(crate) process: Option<u32>,
-    /// How long calls were counted, s; null where they could not be.
+    /// How long calls were counted, s; null if calls could not be counted.
     pub(crate) counted_s: Option<f64>,
-    /// `CLOCK_MONOTONIC` when counting began, ns; null where calls could not be counted.
+    /// `CLOCK_MONOTONIC` when counting began, ns; null if calls could not be counted.
     pub(crate) from_monotonic_ns: Option<u64>,
-    /// `CLOCK_MONOTONIC` when counting ended, ns; null where calls could not be counted.
+    /// `CLOCK_MONOTONIC` when counting ended, ns; null if calls could not be counted.
     pub(crate) until_monotonic_ns: Option<u64>,
-    /// One call in this many was sampled, and stands for the others; null where calls could not be
+    /// One call in this many was sampled, and stands for the others; null if calls could not be
     /// counted.
     pub(crate) sampled_every: Option<u64>,
-    /// Calls whose samples the kernel has dropped, of this program and of all others; they are in
-    /// no other figure.
+    /// Number of calls whose samples the kernel has dropped, of this program and of all others. The
+    /// other figures do not include these calls.
     pub(crate) lost_calls: u64,
     /// The calls of each process to each clock, the costliest first. This program is left out.
     pub(crate) callers: Vec<Caller>,
-    /// Why calls could not be counted, in words; null where they were.
+    /// Why calls could not be counted, in words; null if they were counted.
     pub(crate) obstacle: Option<String>,
     /// Commands that remove the obstacle, or count by other means.
     pub(crate) instead: Vec<String>,
@@ -67,38 +67,38 @@ pub(crate) struct WhoSummary {
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Caller {
-    /// The process, by its number in the PID namespace of this program; 0 if it has none there.
+    /// The process's number in the PID namespace of this program; 0 if it has no number there.
     pub(crate) pid: u32,
-    /// The process's name (`/proc/PID/comm`); null if it had ended before it could be read.
+    /// The process's name (`/proc/PID/comm`); null if the process ended before its name was read.
     pub(crate) process: Option<String>,
-    /// What is called, named as in `costs`.
+    /// The clock, named as in `costs`.
     pub(crate) clock: String,
     /// Number of calls a second.
     pub(crate) calls_per_second: f64,
-    /// A system call to this clock, measured afterwards by this program, ns; null for the CPU
-    /// time of another process, and for clocks of devices.
+    /// The cost of a system call to this clock, which this program has measured after the count,
+    /// ns; null for the CPU time of another process, and for clocks of devices.
     pub(crate) cost_ns: Option<f64>,
-    /// What these calls cost now, percent of one CPU.
+    /// The present cost of these calls, percent of one CPU.
     pub(crate) core_percent: Option<f64>,
-    /// A call once the vDSO answers it, ns; the present cost for clocks that no vDSO answers; null
-    /// where unknown.
+    /// The cost of a call once the vDSO answers it, ns; the present cost for a clock that no vDSO
+    /// answers; null if unknown.
     pub(crate) fixed_ns: Option<f64>,
-    /// What these calls would cost after the fix, percent of one CPU.
+    /// The cost of these calls after the fix, percent of one CPU.
     pub(crate) fixed_core_percent: Option<f64>,
 }
 
 impl WhoSummary {
-    /// All calls a second.
+    /// The number of all calls a second.
     pub(crate) fn calls_per_second(&self) -> f64 {
         self.callers.iter().map(|caller| caller.calls_per_second).sum()
     }
 
-    /// What all calls of known cost take now, percent of one CPU.
+    /// The present cost of all calls whose cost is known, percent of one CPU.
     pub(crate) fn core_percent(&self) -> f64 {
         self.callers.iter().filter_map(|caller| caller.core_percent).sum()
     }
 
-    /// What they would take after the fix; `None` if a part of that is unknown.
+    /// The cost of these calls after the fix, percent of one CPU; `None` if a part is unknown.
     pub(crate) fn fixed_core_percent(&self) -> Option<f64> {
         let known = self.callers.iter().filter(|caller| caller.core_percent.is_some());
         known.map(|caller| caller.fixed_core_percent).sum()
@@ -113,13 +113,13 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
     let counted = count::count(args.process, args.time, progress.part("calls", 0.0, 0.8));
-    // Afterwards, since tracepoints make each system call costlier.
+    // Measure the costs after the count, because tracepoints make each system call costlier.
     costs::settle();
     let costs = costs::measure(&setup.calls(), costs::ROUNDS, progress.part("costs", 0.8, 1.0));
     let mut document = setup.document("who", costs, None);
     document.diagnose();
     let (who, exit) = match counted {
-        Ok(counted) => (counted.into_who(&document), Exit::Success),
+        Ok(counted) => (counted.into_summary(&document), Exit::Success),
         Err(obstacle) => {
             let instead = obstacle.instead(args.process, args.time.as_secs());
             (
@@ -147,13 +147,13 @@ fn exists(pid: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// What was counted.
+/// The samples that were counted.
 #[derive(Debug, Default)]
 struct CallCounts {
-    /// All but the callers.
+    /// The summary without the callers.
     who: WhoSummary,
-    /// The name of each process, read when the call was first seen, and the samples, each of which
-    /// stands for as many calls as `who` says.
+    /// For each process and clock: the process's name, read at the first call, and the number of
+    /// samples. Each sample stands for `sampled_every` calls.
     samples: BTreeMap<(u32, TimeCall), (Option<String>, u64)>,
 }
 
@@ -163,7 +163,7 @@ impl CallCounts {
         self.samples.entry((pid, call)).or_insert_with(|| (name(pid), 0)).1 += 1;
     }
 
-    fn into_who(self, facts: &Document) -> WhoSummary {
+    fn into_summary(self, facts: &Document) -> WhoSummary {
         let (seconds, every) = (self.who.counted_s.unwrap_or(1.0), self.who.sampled_every.unwrap_or(1));
         let callers = self.samples.into_iter().map(|((pid, call), (process, samples))| {
             let calls_per_second = as_f64(samples * every) / seconds;

@@ -1,11 +1,11 @@
-//! Values of the JSON in words, for the texts, the report and `compare`; texts from elsewhere.
+//! Formats the values of the JSON as text, and makes texts of others safe for terminals.
 
 use std::path::Path;
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Units, by the ends of keys.
+/// The suffixes of keys, and their units.
 const UNITS: [(&str, &str); 9] = [
     ("_ns", "ns"),
     ("_us", "us"),
@@ -18,7 +18,7 @@ const UNITS: [(&str, &str); 9] = [
     ("_ticks", "ticks"),
 ];
 
-/// Stable names that a reader may not know, and what to show.
+/// Stable codes that a reader may not know, and the text for each.
 const CODES: [(&str, &str); 9] = [
     ("vdso", "vDSO"),
     ("system_call", "system call"),
@@ -33,7 +33,7 @@ const CODES: [(&str, &str); 9] = [
 
 pub(crate) const UNKNOWN: &str = "unknown";
 
-/// A key without the unit that it ends with, and the unit.
+/// A key without its unit suffix, and the unit.
 pub(crate) fn unit(key: &str) -> (&str, Option<&'static str>) {
     let found = UNITS.iter().find_map(|(end, unit)| Some((key.strip_suffix(end)?, Some(*unit))));
     found.unwrap_or((key, None))
@@ -44,7 +44,7 @@ pub(crate) fn code(value: impl Serialize) -> String {
     json!(value).as_str().unwrap_or_default().to_owned()
 }
 
-/// A value for a table: figures with two decimals, and a mark for what is unknown.
+/// A value for a table: figures have two decimals, and a dash stands for an unknown value.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -68,7 +68,7 @@ pub(crate) fn with_unit(value: &Value, unit: Option<&str>) -> String {
     }
 }
 
-/// A value.
+/// A value as text.
 pub(crate) fn text(value: &Value) -> String {
     match value {
         Value::Null => UNKNOWN.to_owned(),
@@ -87,7 +87,7 @@ pub(crate) fn text(value: &Value) -> String {
     }
 }
 
-/// Groups of three digits before the decimal point.
+/// A number with commas between groups of three digits before the decimal point.
 fn grouped(number: &str) -> String {
     let digits = number.trim_start_matches('-');
     let sign = &number[..number.len() - digits.len()];
@@ -115,12 +115,12 @@ fn short(figure: f64) -> String {
     format!("{figure:.1}").replace(".0", "")
 }
 
-/// A text from elsewhere that is safe for a terminal: what steers it becomes a mark.
+/// A text that is safe for a terminal: a mark replaces each character that steers the terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().map(|character| if is_steering(character) { '\u{fffd}' } else { character }).collect()
 }
 
-/// Whether a character steers the terminal, or turns the direction of a row (`Bidi_Control`,
+/// Whether a character is a control character, or changes the direction of a line (`Bidi_Control`,
 /// Unicode Standard Annex 9).
 fn is_steering(character: char) -> bool {
     let turns =
@@ -128,7 +128,7 @@ fn is_steering(character: char) -> bool {
     character.is_control() || turns.iter().any(|turns| turns.contains(&character))
 }
 
-/// The name of a file, likewise.
+/// The path of a file that is safe for a terminal, as [`plain`] makes it.
 pub(crate) fn plain_path(path: &Path) -> String {
     plain(&path.to_string_lossy())
 }

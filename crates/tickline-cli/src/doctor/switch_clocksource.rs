@@ -1,7 +1,7 @@
-//! `doctor --fix`: chooses another clocksource, which one command takes back at once. The program
-//! leaves every other fix to the administrator.
+//! `doctor --fix`: switches the kernel to another clocksource. One command can undo this at once.
+//! The program leaves every other fix to the administrator.
 //!
-//! The question and the result go to standard error, since standard output has the diagnosis.
+//! The question and the result go to standard error, because standard output has the diagnosis.
 
 use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -16,7 +16,7 @@ use crate::measure::calls::{self, MONOTONIC};
 use crate::measure::{costs, warp};
 use crate::words::plain;
 
-/// Fixes the first slow or wrong finding that another clocksource can fix. Leaves notes alone.
+/// Fixes the first finding that another clocksource can fix. Ignores notes.
 pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
     let mut log = io::stderr().lock();
     let mut bad = document.findings().iter().filter(|finding| finding.severity < Severity::Note);
@@ -28,28 +28,28 @@ pub(super) fn fix(document: &Document, args: &Doctor) -> io::Result<Exit> {
         writeln!(log, "\n--fix: nothing here can be fixed by another clocksource alone.")?;
         return Ok(Exit::Negative);
     };
-    let place = Path::new(CLOCKSOURCE).join("current_clocksource");
+    let path = Path::new(CLOCKSOURCE).join("current_clocksource");
     writeln!(log, "\n--fix: {} [{}]", plain(&finding.what), finding.code)?;
     for (name, command) in steps.named() {
         writeln!(log, "  {name:<10} {}", plain(command))?;
     }
-    // Opening the file changes nothing, and shows whether this user may write to it.
-    let writable = fs::OpenOptions::new().write(true).open(&place);
-    drop(writable.map_err(|error| refused(&place, &error))?);
+    // This open changes nothing, and shows whether the user may write to the file.
+    let writable = fs::OpenOptions::new().write(true).open(&path);
+    drop(writable.map_err(|error| refused(&path, &error))?);
     if let Some(why) = untested(steps, &document.machine) {
         writeln!(log, "Not done: {why}")?;
         return Ok(Exit::Negative);
     }
-    if !args.yes && !agrees(&mut log, clocksource)? {
+    if !args.yes && !user_agrees(&mut log, clocksource)? {
         writeln!(log, "Not done.")?;
         return Ok(Exit::Negative);
     }
-    choose(&place, clocksource)?;
+    write_clocksource(&path, clocksource)?;
     writeln!(log, "Done: the kernel keeps time with {clocksource}, until the machine restarts.{}", cost())?;
     Ok(Exit::Success)
 }
 
-/// Why the check has not passed; `None` if it has, or nothing needs to be checked.
+/// Why the check has not passed; `None` if it has passed, or if the steps have no check.
 fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     steps.check.as_ref()?;
     if machine.kernel_log.is_none() {
@@ -62,8 +62,8 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     (!passed).then(|| crate::warp::verdict(&warp))
 }
 
-/// Asks on the terminal.
-fn agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
+/// Asks the user on the terminal.
+fn user_agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return Err(io::Error::other(
@@ -77,10 +77,10 @@ fn agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-/// Writes the name, and reads it back: the kernel ignores a clocksource that it does not accept.
-fn choose(place: &Path, clocksource: &str) -> io::Result<()> {
-    fs::write(place, clocksource).map_err(|error| refused(place, &error))?;
-    let now = fs::read_to_string(place)?;
+/// Writes the name and reads it back, because the kernel ignores a clocksource that it rejects.
+fn write_clocksource(path: &Path, clocksource: &str) -> io::Result<()> {
+    fs::write(path, clocksource).map_err(|error| refused(path, &error))?;
+    let now = fs::read_to_string(path)?;
     if now.trim() == clocksource {
         return Ok(());
     }
@@ -90,16 +90,16 @@ fn choose(place: &Path, clocksource: &str) -> io::Result<()> {
     )))
 }
 
-fn refused(place: &Path, error: &io::Error) -> io::Error {
+fn refused(path: &Path, error: &io::Error) -> io::Error {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => "; only root may change it: sudo tickline doctor --fix",
         io::ErrorKind::ReadOnlyFilesystem => "; this is a container's view: run it on the host",
         _ => "",
     };
-    io::Error::new(error.kind(), format!("--fix: {}: {error}{hint}", place.display()))
+    io::Error::new(error.kind(), format!("--fix: {}: {error}{hint}", path.display()))
 }
 
-/// What a call costs now, in a sentence.
+/// The present cost of a call, as a sentence.
 fn cost() -> String {
     const ROUNDS: u32 = 5;
     let costs = costs::measure(&calls::all(costs::may_read_counter()), ROUNDS, |_| {});
@@ -113,10 +113,10 @@ mod tests {
 
     #[test]
     fn a_name_is_written_or_the_hint_says_how() {
-        let place = tempfile::NamedTempFile::new().unwrap();
-        choose(place.path(), "tsc").unwrap();
-        assert_eq!(fs::read_to_string(place.path()).unwrap(), "tsc");
-        let denied = refused(place.path(), &io::ErrorKind::PermissionDenied.into()).to_string();
+        let path = tempfile::NamedTempFile::new().unwrap();
+        write_clocksource(path.path(), "tsc").unwrap();
+        assert_eq!(fs::read_to_string(path.path()).unwrap(), "tsc");
+        let denied = refused(path.path(), &io::ErrorKind::PermissionDenied.into()).to_string();
         assert!(denied.contains("sudo tickline doctor --fix"), "{denied}");
     }
 

@@ -1,4 +1,4 @@
-//! The document as text for people: the verdict, the findings, then the facts.
+//! Formats the document as text: the verdict, the findings, then the facts.
 
 use crate::diagnose::{Detail, Finding, Severity};
 use crate::document::{Document, machine_rows};
@@ -7,7 +7,7 @@ use crate::words::{code, plain};
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
-    let mut screen = Screen::of_stdout();
+    let mut screen = Screen::for_stdout();
     document.show_verdict(&mut screen);
     findings(document, &mut screen);
     machine(document, &mut screen);
@@ -67,7 +67,7 @@ fn per_cpu(document: &Document, screen: &mut Screen) {
     ];
     if !document.clock.per_cpu.is_empty() {
         screen.heading("CPUs, each with a line of its own");
-        screen.table_of(&COLUMNS, &document.clock.per_cpu);
+        screen.table_by_key(&COLUMNS, &document.clock.per_cpu);
     }
 }
 
@@ -85,7 +85,7 @@ fn clocks(document: &Document, screen: &mut Screen) {
     screen.heading(
         "Clocks: cost of a call in the fastest round, its ratio to a counter read, resolution, who answers",
     );
-    screen.table_of(&COLUMNS, &document.costs);
+    screen.table_by_key(&COLUMNS, &document.costs);
     if let Some(reason) = &document.served_unknown {
         screen.say("  ", &format!("it is unknown who answers: {reason}"));
     }

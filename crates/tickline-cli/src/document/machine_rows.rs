@@ -1,4 +1,4 @@
-//! What a document says of its machine in words, row by row: for `doctor` and for the report.
+//! Describes a document's machine in words, as rows for `doctor` and for the report.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use super::Document;
 use crate::machine::Ntp;
 use crate::words::{UNKNOWN, unit, with_unit};
 
-/// For each row, places in the document, and the words for a value there. There are words for a
-/// known value, for an unknown one, and for one that is false or 0. A value without words is left
-/// out.
+/// For each row: JSON pointers into the document, and the words for the value at each pointer. The
+/// three words are for a known value, for an unknown value, and for a value that is false or 0. The
+/// row leaves out a value for which there are no words.
 const ROWS: &str = include_str!("machine_rows.json");
 
 /// The name of each row, and its text.
@@ -23,10 +23,10 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(String, String)> {
     if facts.clock.bound_ns.is_none() {
         json["clock"]["max_drift_ppb"] = Value::Null;
     }
-    let happened: BTreeMap<_, _> = facts.clock.events.iter().filter(|(_, count)| **count > 0).collect();
-    json["clock"]["events"] = if happened.is_empty() { Value::Null } else { json!(happened) };
+    let nonzero_events: BTreeMap<_, _> = facts.clock.events.iter().filter(|(_, count)| **count > 0).collect();
+    json["clock"]["events"] = if nonzero_events.is_empty() { Value::Null } else { json!(nonzero_events) };
     if facts.machine.ntp.is_some() && facts.utc_bound_ns().is_none() {
-        // The kernel's limits are no claim.
+        // These figures are the kernel's limits, not a daemon's claim.
         json["machine"]["ntp"]["maximum_error_us"] = Value::Null;
         json["machine"]["ntp"]["estimated_error_us"] = Value::Null;
     }
@@ -34,26 +34,25 @@ pub(crate) fn machine_rows(facts: &Document) -> Vec<(String, String)> {
     json["machine"]["counters"] = json!(facts.counters());
     json["machine"]["kernel_command_line"] = json!(parameters(facts));
     json["machine"]["kernel_log"] = json!(facts.machine.kernel_log.as_ref().map(Vec::len));
-    // A mistake in the file, which the test finds, leaves no rows.
+    // A malformed file, which the test finds, gives no rows.
     let rows: Map<String, Value> = serde_json::from_str(ROWS).unwrap_or_default();
-    let row = |(name, places): (String, Value)| {
-        let places = places.as_object().into_iter().flatten();
-        let facts =
-            places.map(|(place, texts)| describe(place, json.pointer(place).unwrap_or_default(), texts));
+    let row = |(name, pointers): (String, Value)| {
+        let pointers = pointers.as_object().into_iter().flatten();
+        let facts = pointers.map(|(at, texts)| describe(at, json.pointer(at).unwrap_or_default(), texts));
         let facts: Vec<_> = facts.filter(|fact| !fact.is_empty()).collect();
         (name, if facts.is_empty() { UNKNOWN.to_owned() } else { facts.join(", ") })
     };
     rows.into_iter().map(row).collect()
 }
 
-/// What one of these `texts` says of the value at a place; nothing if it has no words.
-fn describe(place: &str, value: &Value, texts: &Value) -> String {
+/// The text for the value at `pointer`; empty if `texts` has no words for such a value.
+fn describe(pointer: &str, value: &Value, texts: &Value) -> String {
     let text = match value {
         Value::Null => &texts[1],
         value if *value == false || (*value == 0 && texts[2].is_string()) => &texts[2],
         _ => &texts[0],
     };
-    text.as_str().unwrap_or_default().replace("{}", &with_unit(value, unit(place).1))
+    text.as_str().unwrap_or_default().replace("{}", &with_unit(value, unit(pointer).1))
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.
@@ -104,8 +103,8 @@ mod tests {
         }
         let json = json!({ "machine": facts.machine, "clock": facts.clock });
         let rows: Map<String, Value> = serde_json::from_str(ROWS).unwrap();
-        let places = rows.values().filter_map(Value::as_object).flat_map(Map::keys);
-        let missing: Vec<_> = places.filter(|place| json.pointer(place).is_none()).collect();
-        assert_eq!(missing, ["/clock/difference_ppm", "/machine/rate_ppb"], "all but what is derived");
+        let pointers = rows.values().filter_map(Value::as_object).flat_map(Map::keys);
+        let missing: Vec<_> = pointers.filter(|pointer| json.pointer(pointer).is_none()).collect();
+        assert_eq!(missing, ["/clock/difference_ppm", "/machine/rate_ppb"], "only derived values");
     }
 }

@@ -1,8 +1,8 @@
-//! CPUID: what the processor or the hypervisor says about the counter.
+//! Reads the facts about the counter that the processor or the hypervisor states by CPUID.
 
 use serde::{Deserialize, Serialize};
 
-/// The bits and figures that concern time (Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E).
+/// The facts that concern time (Intel SDM vol. 2A, CPUID; AMD APM vol. 3, appendix E).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
@@ -17,15 +17,15 @@ pub(crate) struct Cpuid {
     pub(crate) tsc_adjust: Option<bool>,
     /// Leaf 1, ECX bit 31.
     pub(crate) hypervisor: Option<bool>,
-    /// Leaf 15h: the crystal's frequency times a ratio, Hz; null where the leaf lacks it.
+    /// Leaf 15h: the crystal's frequency times a ratio, Hz; null if the leaf has no frequency.
     pub(crate) leaf_15h_hz: Option<u64>,
     /// Leaf 16h: the processor's base frequency, MHz, which is often near the counter's.
     pub(crate) leaf_16h_base_mhz: Option<u16>,
-    /// Leaf 4000_0010h: the counter's frequency by the hypervisor, kHz.
+    /// Leaf 4000_0010h: the counter's frequency that the hypervisor states, kHz.
     pub(crate) hypervisor_khz: Option<u32>,
 }
 
-/// Whether the processor has CPUID. If it has, and names no hypervisor, there is none.
+/// Whether the processor has CPUID. If CPUID names no hypervisor, there is no hypervisor.
 pub(super) const EXISTS: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
 
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]

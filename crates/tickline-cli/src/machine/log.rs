@@ -1,9 +1,9 @@
-//! The kernel's messages about clocks, where the process may read them, by syslog(2): containers
-//! and sandboxes may lack `/dev/kmsg`.
+//! Reads the kernel's messages about clocks by syslog(2), because containers and sandboxes may lack
+//! `/dev/kmsg`.
 
-#![allow(unsafe_code, reason = "klogctl, which no crate wraps that this program needs otherwise")]
+#![allow(unsafe_code, reason = "klogctl, which none of this program's other dependencies wraps")]
 
-/// Words, in lower case, that mark a message about clocks. The last three name the hypervisor.
+/// Words, in lower case, of messages about clocks. The last three name the hypervisor.
 const TOPICS: [&str; 11] = [
     "clocksource",
     "tsc",
@@ -18,13 +18,13 @@ const TOPICS: [&str; 11] = [
     "starting gvisor",
 ];
 
-/// The number of messages to keep from the beginning, which is the boot, and from the end.
+/// The number of messages to keep from the log's beginning, which is the boot, and from its end.
 const KEPT: usize = 100;
 
-/// The messages about clocks, oldest first; `None` where there is no log, or the process may not
+/// The messages about clocks, oldest first; `None` if there is no log, or if the process may not
 /// read it.
 pub(super) fn read() -> Option<Vec<String>> {
-    let log = whole().filter(|log| !log.is_empty())?;
+    let log = read_all().filter(|log| !log.is_empty())?;
     let mut messages: Vec<String> = log
         .lines()
         .map(without_level)
@@ -37,16 +37,16 @@ pub(super) fn read() -> Option<Vec<String>> {
     Some(messages)
 }
 
-/// The kernel's log by syslog(2).
-fn whole() -> Option<String> {
+/// The whole kernel log, by syslog(2).
+fn read_all() -> Option<String> {
     const READ_ALL: libc::c_int = 3; // SYSLOG_ACTION_READ_ALL
     const SIZE_BUFFER: libc::c_int = 10; // SYSLOG_ACTION_SIZE_BUFFER
-    // SAFETY: this asks for a size, and writes nothing.
+    // SAFETY: this request returns a size, and writes to no memory.
     let size = unsafe { libc::klogctl(SIZE_BUFFER, std::ptr::null_mut(), 0) };
-    // The kernel keeps only texts, and puts level and time in front of each line.
+    // The kernel stores only texts, and adds level and time in front of each line.
     let size = size.saturating_mul(2);
     let mut log = vec![0_u8; usize::try_from(size).ok()?];
-    // SAFETY: the memory is valid for writes of that size.
+    // SAFETY: the kernel writes at most `size` bytes, which `log` has.
     let length = unsafe { libc::klogctl(READ_ALL, log.as_mut_ptr().cast(), size) };
     log.truncate(usize::try_from(length).ok()?);
     Some(String::from_utf8_lossy(&log).into_owned())
@@ -57,7 +57,7 @@ fn is_about_clocks(message: &str) -> bool {
     TOPICS.iter().any(|topic| message.contains(topic))
 }
 
-/// A line is `<level>[ seconds] text`.
+/// A line of the form `<level>[ seconds] text`, without its level.
 fn without_level(line: &str) -> &str {
     match line.split_once('>') {
         Some((level, rest)) if level.starts_with('<') => rest,

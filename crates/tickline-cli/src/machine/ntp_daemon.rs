@@ -1,6 +1,6 @@
-//! What the NTP daemon of this machine says of itself. One request asks it: chronyd by its command
-//! port, any other daemon that serves NTP by NTP. systemd-timesyncd shows itself by the file that
-//! it touches.
+//! Asks the NTP daemon of this machine for its state, by one request: chronyd at its command port,
+//! any other daemon that serves NTP by NTP. systemd-timesyncd answers no requests, but updates a
+//! file.
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 use super::NtpDaemon;
 
 /// chronyd's request "tracking" (`candm.h`): version 6, a request, REQ_TRACKING, the first attempt,
-/// a sequence number. It must be as long as the reply.
+/// and a sequence number. The request must be as long as the reply.
 const TRACKING: [u8; 12] = [6, 1, 0, 0, 0, 33, 0, 0, b't', b'i', b'c', b'k'];
 const TRACKING_BYTES: usize = 104;
 
@@ -19,7 +19,7 @@ const TRACKING_BYTES: usize = 104;
 const CLIENT: [u8; 1] = [(4 << 3) | 3];
 const CLIENT_BYTES: usize = 48;
 
-/// The reference of a chronyd or ntpd that follows its own clock.
+/// The reference id of a chronyd or ntpd that follows its own clock.
 const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
 pub(super) fn read() -> Option<NtpDaemon> {
@@ -29,7 +29,7 @@ pub(super) fn read() -> Option<NtpDaemon> {
     chronyd().or_else(ntpd).or_else(|| timesyncd(now))
 }
 
-/// The reply of a daemon on this machine, whose ports only root may have. It comes at once, or never.
+/// The reply of a daemon on this machine, at once or never. Only root may open these ports.
 fn ask(port: u16, request: &[u8], length: usize) -> Option<Vec<u8>> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
@@ -42,7 +42,7 @@ fn ask(port: u16, request: &[u8], length: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// chronyd's reply (`CMD_Reply` and `RPY_Tracking` in `candm.h`): big-endian, from byte 28 on.
+/// Parses chronyd's reply (`CMD_Reply`, `RPY_Tracking` in `candm.h`): big-endian, from byte 28 on.
 fn chronyd_reply(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
     let word = |at: usize| Some(u32::from_be_bytes(*reply.get(at..)?.first_chunk()?));
     let half = |at: usize| Some(u16::from_be_bytes(*reply.get(at..)?.first_chunk()?));
@@ -53,7 +53,7 @@ fn chronyd_reply(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
     let updated_s = (u64::from(word(56)?) << 32) | u64::from(word(60)?);
     (reply.starts_with(&[6, 2]) && is_success && is_mine).then(|| NtpDaemon {
         name: "chronyd".to_owned(),
-        // A leap status of 3 says: unsynchronised.
+        // A leap status of 3 means unsynchronised.
         synchronised: half(54) != Some(3) && reference != LOCAL,
         reference: Some(reference_name(reference)),
         stratum: half(52),
@@ -63,12 +63,12 @@ fn chronyd_reply(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
     })
 }
 
-/// A server's reply of NTP. What its clock has left to remove is not in it.
+/// Parses an NTP server's reply. It does not state the offset that is still to be removed.
 fn ntp_reply(reply: &[u8], now: SystemTime) -> Option<NtpDaemon> {
-    // The seconds of NTP begin in 1900.
+    // NTP counts seconds from 1900.
     const UNIX_EPOCH_S: u32 = 2_208_988_800;
     let word = |at: usize| Some(u32::from_be_bytes(*reply.get(at..)?.first_chunk()?));
-    // With 16 binary places.
+    // These fields have 16 binary places.
     let seconds = |at| Some(f64::from(word(at)?) / 65_536.0);
     let reference = *reply.get(12..)?.first_chunk()?;
     let (first, stratum) = (reply.first()?, reply.get(1)?);
@@ -101,13 +101,13 @@ fn ns(seconds: f64) -> Option<i64> {
     i64::try_from(SignedDuration::try_from_secs_f64(seconds).ok()?.as_nanos()).ok()
 }
 
-/// `Float` of `candm.h`: an exponent of 7 bits and a coefficient of 25, both with a sign.
+/// A `Float` of `candm.h`: a signed exponent of 7 bits, and a signed coefficient of 25 bits.
 fn float(bits: u32) -> f64 {
     let (exponent, coefficient) = (bits.cast_signed() >> 25, bits.cast_signed() << 7 >> 7);
     f64::from(coefficient) * f64::from(exponent - 25).exp2()
 }
 
-/// A reference: the name of a reference clock, such as PHC0 or GPS, or four bytes of an address.
+/// A reference id as text: a reference clock's name, such as PHC0, or four bytes of an address.
 fn reference_name(reference: [u8; 4]) -> String {
     let name = reference.split(|byte| *byte == 0).next().unwrap_or_default();
     let is_name = !name.is_empty() && name.iter().all(u8::is_ascii_graphic);
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// Replies as chronyd 4.3 sent them, and others made of them, each with what it says.
+    /// Replies that chronyd 4.3 has sent, and variants of them, each with the expected result.
     #[test]
     fn replies_are_read() {
         let cases: Vec<Value> = serde_json::from_str(include_str!("ntp_replies.json")).unwrap();

@@ -1,4 +1,4 @@
-//! In place of `system.rs` where the system is not Linux: none of these facts is known.
+//! Replaces `system.rs` on systems other than Linux, where all these facts are unknown.
 
 use super::Machine;
 

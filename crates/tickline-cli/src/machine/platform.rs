@@ -1,18 +1,20 @@
-//! What this machine runs on, by signs that every user may read: words in texts of the firmware and
-//! of the kernel.
+//! Finds the hypervisor and the cloud below this machine by words in texts of the firmware and of
+//! the kernel, most of which every user may read.
 //!
-//! CPUID names a hypervisor, but not always the right one: Firecracker shows KVM's signature, gVisor
-//! the host's, and VirtualBox offers KVM's interface. Firmware and kernel are more exact, so their
-//! words come first.
+//! CPUID names a hypervisor, but not always the right one: Firecracker shows KVM's signature,
+//! gVisor the host's signature, and VirtualBox offers KVM's interface. The texts of firmware and
+//! kernel are more exact, so they take precedence.
 
-/// A stable code, and words that the texts of these names must have.
+/// A stable code, and for each named text the words that it must contain.
 type Sign = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// gVisor: the build that every version of its kernel claims
-/// (`pkg/sentry/syscalls/linux/linux64.go`, `LinuxVersion`), and the beginning of its log.
-/// Firecracker: the OEM id of its ACPI tables (`src/vmm/src/acpi`), which the kernel lists when it
-/// boots. Also its name for its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`), from
-/// 1.8 until its pull request 5760 of 2026.
+/// Signs of hypervisors:
+///
+/// - gVisor: the build that every version of its kernel claims
+///   (`pkg/sentry/syscalls/linux/linux64.go`, `LinuxVersion`), and the first line of its log.
+/// - Firecracker: the OEM id of its ACPI tables (`src/vmm/src/acpi`), which the kernel logs when it
+///   boots; the name of its VM generation device (`src/vmm/src/devices/acpi/vmgenid.rs`), from
+///   version 1.8 until pull request 5760 of 2026.
 pub(super) const HYPERVISORS: [Sign; 8] = [
     ("gvisor", &[("version", "#1 SMP Sun Jan 10 15:06:54 PST 2016")]),
     ("gvisor", &[("log", "Starting gVisor")]),
@@ -24,9 +26,9 @@ pub(super) const HYPERVISORS: [Sign; 8] = [
     ("xen", &[("product", "Xen HVM domU")]),
 ];
 
-/// On EC2's Nitro the vendor is Amazon EC2. On its Xen it is Xen, and the BIOS version ends in
-/// `.amazon` (Amazon EC2 User Guide, "Detect whether a host is an EC2 instance"). Azure's tag:
-/// `AZURE_CHASSIS_ASSET_TAG` in cloud-init's `DataSourceAzure.py`.
+/// Signs of clouds. On EC2 with Nitro the vendor is Amazon EC2. On EC2 with Xen the vendor is Xen,
+/// and the BIOS version ends in `.amazon` (Amazon EC2 User Guide, "Detect whether a host is an EC2
+/// instance"). Azure's tag is `AZURE_CHASSIS_ASSET_TAG` in cloud-init's `DataSourceAzure.py`.
 pub(super) const CLOUDS: [Sign; 4] = [
     ("ec2_nitro", &[("sys_vendor", "Amazon EC2")]),
     ("ec2_xen", &[("sys_vendor", "Xen"), ("bios_version", "amazon")]),
@@ -34,8 +36,8 @@ pub(super) const CLOUDS: [Sign; 4] = [
     ("azure", &[("chassis_asset_tag", "7783-7084-3265-9085-8269-3286-77")]),
 ];
 
-/// The first one whose words are all there; `text` has the text of a name.
-pub(super) fn find(signs: &[Sign], text: impl Fn(&str) -> Option<String>) -> Option<String> {
+/// The code of the first sign whose words are all found. `text` returns the text of a name.
+pub(super) fn first_match(signs: &[Sign], text: impl Fn(&str) -> Option<String>) -> Option<String> {
     let has = |(name, word): &(&str, &str)| text(name).is_some_and(|text| text.contains(word));
     signs.iter().find(|(_, words)| words.iter().all(has)).map(|(code, _)| (*code).to_owned())
 }
@@ -54,7 +56,7 @@ mod tests {
         for (signs, texts, expected) in [
             (&HYPERVISORS[..], vec![("product", "QEMU Standard PC"), ("acpi", "VMGENCTR:00")], None),
             (&HYPERVISORS, vec![("log", "ACPI: RSDP (v02 FIRECK)")], Some("firecracker")),
-            // A user who may not read the log.
+            // This user may not read the log.
             (&HYPERVISORS, vec![("acpi", "ACPI0013:00\nFCVMGID:00")], Some("firecracker")),
             (&HYPERVISORS, vec![("product", "innotek GmbH VirtualBox")], Some("virtualbox")),
             (&HYPERVISORS, vec![("version", GVISOR), ("product", "VMware")], Some("gvisor")),
@@ -62,7 +64,7 @@ mod tests {
             (&CLOUDS, firmware("Xen", "4.17"), None),
         ] {
             let texts = BTreeMap::from_iter(texts);
-            let found = find(signs, |name| texts.get(name).map(ToString::to_string));
+            let found = first_match(signs, |name| texts.get(name).map(ToString::to_string));
             assert_eq!(found.as_deref(), expected, "{texts:?}");
         }
     }

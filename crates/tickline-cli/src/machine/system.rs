@@ -1,10 +1,10 @@
-//! Facts of Linux: the NTP state, the process's right to read the counter, the time namespace.
+//! Collects facts of Linux: NTP state, time namespace, the process's right to read the counter.
 //!
-//! Only [`allow_counter`] changes anything, and only for this thread.
+//! Only [`allow_counter`] changes anything: the rights of the calling thread.
 
 #![allow(
     unsafe_code,
-    reason = "adjtimex, dladdr and clock_gettime, which no crate wraps that this program needs otherwise"
+    reason = "adjtimex, dladdr and clock_gettime, which none of this program's other dependencies wraps"
 )]
 
 use std::fs;
@@ -18,7 +18,7 @@ use tickline_page::host::namespace_offset_ns;
 
 use super::{Machine, Ntp, TimeNamespace, log, ntp_daemon};
 
-/// The facts that this system tells by more than its files.
+/// The facts that need more than a read of a file.
 pub(super) fn facts() -> Machine {
     Machine {
         kernel_log: log::read(),
@@ -31,15 +31,15 @@ pub(super) fn facts() -> Machine {
     }
 }
 
-/// The bits of `timex.status` (`include/uapi/linux/timex.h`), from the lowest.
+/// The names of the bits of `timex.status`, from the lowest (`include/uapi/linux/timex.h`).
 const FLAGS: &str = "PLL PPSFREQ PPSTIME FLL INS DEL UNSYNC FREQHOLD PPSSIGNAL PPSJITTER PPSWANDER PPSERROR \
                      CLOCKERR NANO MODE CLK";
 
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
 fn ntp() -> Option<Ntp> {
-    // SAFETY: `timex` is plain data; all zeros is a valid value, and means "only read".
+    // SAFETY: `timex` is plain data, for which all zeros is a valid value. Modes of 0 only read.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
+    // SAFETY: `timex` is valid for reads and writes.
     let state = unsafe { libc::adjtimex(&raw mut timex) };
     if state < 0 {
         return None;
@@ -48,7 +48,7 @@ fn ntp() -> Option<Ntp> {
     let flags = FLAGS.split(' ').enumerate().filter(|(bit, _)| (timex.status >> bit) & 1 == 1);
     Some(Ntp {
         synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
-        // ppm with 16 binary places
+        // The kernel's value is in ppm, with 16 binary places.
         frequency_ppb: i64::from(timex.freq).saturating_mul(1_000) >> 16,
         tick_us: timex.tick.into(),
         offset_ns: i64::from(timex.offset).saturating_mul(to_ns),
@@ -58,20 +58,20 @@ fn ntp() -> Option<Ntp> {
     })
 }
 
-/// Whether the calling thread may read the counter: `prctl(PR_GET_TSC)` on x86. `None` elsewhere.
+/// Whether the calling thread may read the counter (`prctl(PR_GET_TSC)`); `None` if not x86.
 pub(crate) fn counter_readable() -> Option<bool> {
     Some(time_stamp_counter_readability().ok()? == TimeStampCounterReadability::Readable)
 }
 
-/// Gives the calling thread, and the threads that it starts, the right to read the counter, which
-/// `PR_SET_TSC` has taken from them. Without it, libc's clocks, which the measurements need, end
+/// Gives the calling thread, and the threads that it will start, the right to read the counter,
+/// after `PR_SET_TSC` has denied it. Without this right, a measurement of libc's clocks would end
 /// the process with SIGSEGV.
 pub(crate) fn allow_counter() {
     set_time_stamp_counter_readability(TimeStampCounterReadability::Readable).ok();
 }
 
-/// The file from which the dynamic linker has `clock_gettime`: libc, or what stands in front of it
-/// (`LD_PRELOAD`). `None` where that is the program itself, as in a static program.
+/// The file from which the dynamic linker has taken `clock_gettime`: libc, or a library in
+/// `LD_PRELOAD`. `None` if the program itself has the function, as a static program does.
 fn clock_gettime_file() -> Option<String> {
     use std::ffi::{CStr, OsStr};
     use std::os::unix::ffi::OsStrExt;
@@ -81,20 +81,20 @@ fn clock_gettime_file() -> Option<String> {
         dli_sname: std::ptr::null(),
         dli_saddr: std::ptr::null_mut(),
     };
-    // SAFETY: any address may be asked for, and `found` is valid for a write.
+    // SAFETY: dladdr accepts any address, and `found` is valid for a write.
     let is_found = unsafe { libc::dladdr(libc::clock_gettime as *const libc::c_void, &raw mut found) } != 0;
     if !is_found || found.dli_fname.is_null() {
         return None;
     }
     // SAFETY: the name is a C string, which lives as long as the library is loaded.
     let name = OsStr::from_bytes(unsafe { CStr::from_ptr(found.dli_fname) }.to_bytes());
-    let own = std::env::current_exe().ok()?;
-    let is_own = own.file_name() == std::path::Path::new(name).file_name();
-    (!is_own).then(|| name.to_string_lossy().into_owned())
+    let program = std::env::current_exe().ok()?;
+    let is_program = program.file_name() == std::path::Path::new(name).file_name();
+    (!is_program).then(|| name.to_string_lossy().into_owned())
 }
 
-/// libc's Unix time minus that of the system call, ns. A large difference shows that libc's is
-/// faked, also one beyond 2262.
+/// libc's Unix time minus the Unix time of the system call, ns. A large difference shows that
+/// libc's time is faked. The function also works if the faked time is beyond the year 2262.
 #[allow(clippy::useless_conversion, reason = "time_t and long have 32 bits on some targets")]
 fn clock_gettime_difference_ns() -> Option<i64> {
     let by_libc = clock_gettime(ClockId::CLOCK_REALTIME).ok()?;
@@ -107,16 +107,16 @@ fn clock_gettime_difference_ns() -> Option<i64> {
     if result != 0 { None } else { ns(by_libc)?.checked_sub(ns(by_kernel.into())?) }
 }
 
-/// See time_namespaces(7). `None` where the kernel has none (before Linux 5.6), or `/proc` is
-/// unreadable.
+/// The process's time namespace (time_namespaces(7)); `None` if the kernel has no time namespaces
+/// (before Linux 5.6), or if `/proc` is unreadable.
 fn time_namespace() -> Option<TimeNamespace> {
     let link = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
     let children_elsewhere = link("time")? != link("time_for_children")?;
     let offsets = fs::read("/proc/self/timens_offsets").ok()?;
-    let own = |name: &str| if children_elsewhere { None } else { namespace_offset_ns(&offsets, name) };
+    let offset_ns = |name: &str| if children_elsewhere { None } else { namespace_offset_ns(&offsets, name) };
     Some(TimeNamespace {
-        monotonic_offset_ns: own("monotonic"),
-        boottime_offset_ns: own("boottime"),
+        monotonic_offset_ns: offset_ns("monotonic"),
+        boottime_offset_ns: offset_ns("boottime"),
         children_elsewhere,
     })
 }

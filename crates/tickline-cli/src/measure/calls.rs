@@ -1,5 +1,5 @@
-//! The calls whose cost is measured. Each has a loop of its own, so that the compiler inlines the
-//! call as it does in a program. C functions and a system call need unsafe code.
+//! The calls whose cost is measured. Each call has a loop of its own, so that the compiler inlines
+//! the call as it does in a program. The C functions and the system calls need unsafe code.
 
 #![allow(unsafe_code, reason = "clock_gettime and friends as C programs call them")]
 
@@ -14,7 +14,7 @@ pub(crate) type Loop = Box<dyn Fn(u32)>;
 /// A call whose cost is measured: a clock, a read of the counter, or a system call.
 pub(crate) struct Call {
     pub(crate) name: &'static str,
-    /// `None` where the clock does not exist, or the process may not read it.
+    /// `None` if the clock does not exist, or if the process may not read it.
     pub(crate) run: Option<Loop>,
     /// One reading, ns; `None` for calls that do not return nanoseconds.
     pub(crate) read_ns: Option<Box<dyn Fn() -> u64>>,
@@ -40,16 +40,16 @@ fn repeat<T>(read: impl Fn() -> T + 'static) -> Loop {
 /// The name of the counter read. The costs of all calls are compared with its cost.
 pub(crate) const COUNTER: &str = HardwareCounter::NAME;
 
-/// The reading that programs make by tickline.
+/// The usual reading of tickline's clock.
 pub(crate) const NOW_NS: &str = "tickline::now_ns";
 
-/// The clock that tickline follows and programs measure with.
+/// The clock that tickline follows, and with which programs measure time.
 pub(crate) const MONOTONIC: &str = "clock_gettime MONOTONIC";
 
-/// How long a CPU has run this thread.
+/// The CPU time of this thread.
 pub(crate) const CPU_TIME: &str = "clock_gettime THREAD_CPUTIME";
 
-/// A call that enters the kernel, whatever the vDSO offers.
+/// A call that enters the kernel even if the vDSO answers `clock_gettime`.
 pub(crate) const SYSTEM_CALL: &str = "system call clock_gettime";
 
 /// A call that enters the kernel and reads no counter.
@@ -59,17 +59,17 @@ pub(crate) const GETPPID: &str = "system call getppid";
 /// counter.
 pub(crate) fn all(readable: bool) -> Vec<Call> {
     let counter = HardwareCounter::if_present().filter(|_| readable);
-    let counted = |name, run: Option<Loop>| Call { name, run, read_ns: None };
+    let ticks = |name, run: Option<Loop>| Call { name, run, read_ns: None };
     let mut calls = vec![
         clock(NOW_NS, tickline::now_ns),
         clock("tickline::now_ordered_ns", tickline::now_ordered_ns),
         clock("tickline::unix_ns", tickline::unix_ns),
         clock("tickline::recent_ns", tickline::recent_ns),
-        counted(COUNTER, counter.map(|counter| repeat(move || counter.now()))),
-        counted(HardwareCounter::NAME_ORDERED, counter.map(|counter| repeat(move || counter.now_ordered()))),
+        ticks(COUNTER, counter.map(|counter| repeat(move || counter.now()))),
+        ticks(HardwareCounter::NAME_ORDERED, counter.map(|counter| repeat(move || counter.now_ordered()))),
     ];
     #[cfg(target_arch = "x86_64")]
-    calls.push(counted(
+    calls.push(ticks(
         "rdtscp",
         tickline_core::counter::HardwareCpuCounter::detect()
             .filter(|_| readable)
@@ -80,7 +80,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
     calls.extend([
         clock("gettimeofday", || {
             let mut time = libc::timeval { tv_sec: 0, tv_usec: 0 };
-            // SAFETY: `time` is valid for a write; the time zone is not asked for.
+            // SAFETY: `time` is valid for a write, and the pointer to the time zone may be null.
             unsafe { libc::gettimeofday(&raw mut time, std::ptr::null_mut()) };
             ns(time.tv_sec, time.tv_usec, 1_000)
         }),
@@ -136,7 +136,7 @@ pub(crate) fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// The clock that tickline follows, ns: a tickline clock without calibration serves the OS clock.
+/// The clock that tickline follows, ns. An uncalibrated tickline clock returns the OS clock's time.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn monotonic_ns() -> u64 {
     use std::sync::LazyLock;

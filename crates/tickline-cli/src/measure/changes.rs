@@ -1,5 +1,5 @@
-//! Signs that the machine was moved to another host, or that its clocks were changed: another
-//! clocksource, and a counter that has jumped.
+//! Detects signs that the machine was moved to another host, or that its clocks were changed:
+//! another clocksource, and a counter that has jumped.
 
 use serde::Serialize;
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
@@ -8,11 +8,11 @@ use super::calls::monotonic_ns;
 use super::{as_f64, narrowest, signed_f64};
 use crate::machine::clocksource;
 
-/// The largest difference that an interruption between the two readings may cause, ns. A move takes
-/// some 100 ms, and leaves a counter that is off by far more.
+/// The largest difference that an interruption between the reads of the two clocks may cause, ns. A
+/// move takes some 100 ms, and makes the counter jump by far more than this.
 const NOISE_NS: f64 = 50_000_000.0;
 
-/// Rates that differ by no more than this share count as equal: NTP slews by 500 ppm.
+/// The largest relative difference of two rates that count as equal: NTP slews by 500 ppm.
 const RATES: f64 = 0.001;
 
 /// A change of the machine's clocks.
@@ -32,9 +32,9 @@ pub(crate) struct Change {
 pub(crate) struct ChangeDetector {
     counter: Option<HardwareCounter>,
     clocksource: Option<String>,
-    /// The counter, ticks, and `CLOCK_MONOTONIC`, ns.
+    /// The last readings: the counter, ticks, and `CLOCK_MONOTONIC`, ns.
     last: Option<(u64, u64)>,
-    /// The newest known frequency. After a jump the clock knows none, until it has calibrated anew.
+    /// The newest known frequency. After a jump the status has none until the next calibration.
     frequency_hz: Option<u64>,
 }
 
@@ -53,25 +53,25 @@ impl ChangeDetector {
         let (now, before) = (clocksource(), self.clocksource.take());
         self.clocksource.clone_from(&now);
         let name = |name: Option<String>| name.unwrap_or_else(|| "unknown".to_owned());
-        let changed = (now != before).then(|| Change {
+        let clocksource_change = (now != before).then(|| Change {
             at_s,
             kind: "clocksource",
             what: format!("the kernel's clocksource was {} and is {}", name(before), name(now)),
         });
-        let jumped = self.jump_s(self.read(), frequency_hz).map(|jump_s| Change {
+        let counter_jump = self.jump_s(self.read(), frequency_hz).map(|jump_s| Change {
             at_s,
             kind: "counter_jump",
             what: format!(
                 "the counter jumped by {jump_s:+.3} s: the machine was moved, or stopped and continued"
             ),
         });
-        changed.into_iter().chain(jumped).collect()
+        clocksource_change.into_iter().chain(counter_jump).collect()
     }
 
     /// The counter's jump since the last readings, s.
     fn jump_s(&mut self, read: Option<(u64, u64)>, frequency_hz: Option<u64>) -> Option<f64> {
         let last = std::mem::replace(&mut self.last, read);
-        // One that was measured across the jump would hide it.
+        // A frequency that was measured across the jump would hide the jump.
         let before_hz = self.frequency_hz.or(frequency_hz);
         self.frequency_hz = frequency_hz.or(self.frequency_hz);
         jump_s(last?, read?, before_hz?)
@@ -85,8 +85,8 @@ impl ChangeDetector {
     }
 }
 
-/// How far the counter's progress differs from that of `CLOCK_MONOTONIC`, s; `None` if an
-/// interruption or a slewed clock may be the reason.
+/// The counter's progress minus the progress of `CLOCK_MONOTONIC`, s; `None` if an interruption or
+/// a slewed clock may explain the difference.
 fn jump_s(last: (u64, u64), now: (u64, u64), frequency_hz: u64) -> Option<f64> {
     let elapsed_ns = signed_f64(ticks_between(last.1, now.1));
     let by_counter_ns = signed_f64(ticks_between(last.0, now.0)) / as_f64(frequency_hz.max(1)) * 1e9;
@@ -108,8 +108,8 @@ mod tests {
         assert_eq!(second(5_002_060_000_000), None, "an interruption of 30 ms");
         assert!(second(5_022_000_000_000).is_some_and(|jump_s| (jump_s - 10.0).abs() < 1e-6));
         assert!(second(1_000).is_some_and(|jump_s| jump_s < -2_000.0), "a counter that begins anew");
-        // An hour at another rate: first that of a clock which NTP slews, then that of another
-        // host.
+        // An hour at another rate: first the rate of a clock that NTP slews, then the rate of
+        // another host.
         let hour = |hz: u64| jump_s(start, (start.0 + 3_600 * hz, start.1 + 3_600_000_000_000), HZ);
         assert_eq!(hour(HZ + HZ / 2_000), None);
         assert!(hour(HZ / 2).is_some_and(|jump_s| (jump_s + 1_800.0).abs() < 1e-6));

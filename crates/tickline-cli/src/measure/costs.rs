@@ -1,4 +1,4 @@
-//! What each clock costs: interleaved rounds, of which the fastest counts.
+//! Measures the cost of each clock in interleaved rounds, of which the fastest counts.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,25 +9,25 @@ use tickline::{Gate, State, Status, Verdict};
 use super::calls::{self, Call, MONOTONIC};
 use super::served_by::ServedBy;
 
-/// Rounds over all clocks. The fastest of 40 differs from the fastest of 400 by less than 1 % on
-/// an idle machine.
+/// The number of rounds over all clocks. On an idle machine, the fastest of 40 rounds differs from
+/// the fastest of 400 by less than 1 %.
 pub(crate) const ROUNDS: u32 = 40;
 
-/// Time for one clock in one round, ns: long compared with the clock that measures it, short
-/// compared with a time slice.
+/// The time for one clock in one round, ns. It is long compared with a reading of the clock that
+/// measures it, and short compared with a time slice of the scheduler.
 const ROUND_NS: f64 = 100_000.0;
 
 /// The clocks of the long run: coarse clocks, and the precise clocks that they could replace.
 const LONG_RUN: [&str; 4] =
     ["clock_gettime REALTIME", "clock_gettime REALTIME_COARSE", MONOTONIC, "clock_gettime MONOTONIC_COARSE"];
 
-/// Calls in a clock's turn in the long run, which takes 0.5 ms to 0.2 s.
+/// The number of calls in a clock's turn in the long run. A turn takes 0.5 ms to 0.2 s.
 const TURN_CALLS: u32 = 100_000;
 
-/// Time for some recalibrations, after which a line lasts for seconds.
+/// The time for some recalibrations, after which a line lasts for seconds.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// Longest wait for the first line, which follows the comparison of the CPUs' counters.
+/// The longest wait for the first line, which follows the comparison of the CPUs' counters.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// One clock's cost.
@@ -35,20 +35,20 @@ const PATIENCE: Duration = Duration::from_secs(2);
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(crate) struct CostRow {
-    /// What is called.
+    /// The clock, or the call.
     pub(crate) clock: String,
-    /// A call in a tight loop in the fastest round, ns; null where the clock is not available, or
-    /// the process may not read it.
+    /// The cost of a call in a tight loop, in the fastest round, ns; null if the clock is not
+    /// available, or if the process may not read it.
     pub(crate) cost_ns: Option<f64>,
-    /// A call in the median round, ns.
+    /// The cost of a call in the median round, ns.
     pub(crate) median_ns: Option<f64>,
-    /// A call in the round that nine of ten rounds do not exceed, ns.
+    /// The cost of a call that nine of ten rounds do not exceed, ns.
     pub(crate) p90_ns: Option<f64>,
     /// `cost_ns` as a multiple of the cost of a bare read of the counter.
     pub(crate) ratio_to_counter: Option<f64>,
     /// The smallest step between two readings, ns; null if the clock did not move.
     pub(crate) resolution_ns: Option<u64>,
-    /// Who answers; null if that is unknown, or the call is not a clock of the system.
+    /// The answerer; null if it is unknown, or if the call is not a clock of the system.
     pub(crate) served_by: Option<ServedBy>,
 }
 
@@ -56,11 +56,11 @@ pub(crate) struct CostRow {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LongRun {
-    /// What is called.
+    /// The clock.
     pub(crate) clock: &'static str,
-    /// ns a call; null where the clock is not available.
+    /// The mean cost of a call, ns; null if the clock is not available.
     pub(crate) mean_ns: Option<f64>,
-    /// All calls together, s; null where the clock is not available.
+    /// The time of all calls together, s; null if the clock is not available.
     pub(crate) total_s: Option<f64>,
 }
 
@@ -76,15 +76,15 @@ pub(crate) fn settle() {
 /// Measures every call, in at least one round. `progress` receives the finished share.
 pub(crate) fn measure(calls: &[Call], rounds: u32, mut progress: impl FnMut(f64)) -> Vec<CostRow> {
     let counts: Vec<u32> = calls.iter().map(calls_per_round).collect();
-    let mut taken = vec![Vec::new(); calls.len()];
+    let mut samples = vec![Vec::new(); calls.len()];
     for round in 0..rounds {
-        for ((call, &count), taken) in calls.iter().zip(&counts).zip(&mut taken) {
-            taken.push(time(call, count) / f64::from(count));
+        for ((call, &count), costs) in calls.iter().zip(&counts).zip(&mut samples) {
+            costs.push(time_calls(call, count) / f64::from(count));
         }
         progress(f64::from(round + 1) / f64::from(rounds));
     }
     let mut rows: Vec<_> =
-        calls.iter().zip(taken).map(|(call, taken)| CostRow::of(call.name, taken)).collect();
+        calls.iter().zip(samples).map(|(call, costs)| CostRow::new(call.name, costs)).collect();
     let counter_ns = rows.iter().find(|row| row.clock == calls::COUNTER).and_then(|row| row.cost_ns);
     for row in &mut rows {
         row.ratio_to_counter = row.cost_ns.zip(counter_ns).map(|(ns, counter_ns)| ns / counter_ns);
@@ -93,10 +93,10 @@ pub(crate) fn measure(calls: &[Call], rounds: u32, mut progress: impl FnMut(f64)
 }
 
 impl CostRow {
-    fn of(name: &str, mut taken_ns: Vec<f64>) -> Self {
+    fn new(name: &str, mut taken_ns: Vec<f64>) -> Self {
         taken_ns.sort_by(f64::total_cmp);
         let last = taken_ns.len().saturating_sub(1);
-        let at = |place: usize| taken_ns.get(place).copied().filter(|ns| ns.is_finite());
+        let at = |rank: usize| taken_ns.get(rank).copied().filter(|ns| ns.is_finite());
         let p90_ns = at((last * 9).div_ceil(10));
         Self { clock: name.to_owned(), cost_ns: at(0), median_ns: at(last / 2), p90_ns, ..Self::default() }
     }
@@ -110,17 +110,17 @@ pub(crate) fn long_run(calls: &[Call], count: u32, mut progress: impl FnMut(f64)
     while done < count {
         let turn = TURN_CALLS.min(count - done);
         for (_, call, total_ns) in &mut totals {
-            *total_ns += call.map_or(f64::INFINITY, |call| time(call, turn));
+            *total_ns += call.map_or(f64::INFINITY, |call| time_calls(call, turn));
         }
         done += turn;
         progress(f64::from(done) / f64::from(count));
     }
-    let of = |(clock, _, total_ns): (_, _, f64)| {
+    let row = |(clock, _, total_ns): (_, _, f64)| {
         let total_ns = Some(total_ns).filter(|ns| ns.is_finite());
         let mean_ns = total_ns.map(|ns| ns / f64::from(count));
         LongRun { clock, mean_ns, total_s: total_ns.map(|ns| ns / 1e9) }
     };
-    totals.map(of).into()
+    totals.map(row).into()
 }
 
 /// Whether the gates found a counter that this process may read.
@@ -134,13 +134,13 @@ pub(crate) fn may_read_counter() -> bool {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to 16 to 100,000")]
 fn calls_per_round(call: &Call) -> u32 {
     const TRIAL: u32 = 16;
-    time(call, TRIAL);
-    let ns = time(call, TRIAL) / f64::from(TRIAL);
+    time_calls(call, TRIAL);
+    let ns = time_calls(call, TRIAL) / f64::from(TRIAL);
     (ROUND_NS / ns.max(0.1)).clamp(16.0, 100_000.0) as u32
 }
 
-/// ns for `count` calls; infinite where the clock is not available.
-fn time(call: &Call, count: u32) -> f64 {
+/// The time of `count` calls, ns; infinite if the clock is not available.
+fn time_calls(call: &Call, count: u32) -> f64 {
     let Some(run) = &call.run else { return f64::INFINITY };
     let start = Instant::now();
     run(count);
@@ -158,7 +158,7 @@ mod tests {
             (vec![3.0], [Some(3.0); 3]),
             (vec![f64::INFINITY; 3], [None; 3]),
         ] {
-            let row = CostRow::of("a", taken_ns);
+            let row = CostRow::new("a", taken_ns);
             assert_eq!([row.cost_ns, row.median_ns, row.p90_ns], expected);
         }
     }

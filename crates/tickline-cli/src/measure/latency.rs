@@ -1,7 +1,7 @@
-//! How long single readings take. A loop reads a clock, and a histogram counts the time from each
-//! reading to the next, by that clock. Unlike the cost in a tight loop, which is one figure, its
-//! quantiles also show the slow readings. A reading is slow if it meets the replacement of the line,
-//! or loses the CPU.
+//! Measures how long single readings take. A loop reads a clock, and a histogram counts the time
+//! from each reading to the next, by that clock. The cost in a tight loop is one figure, but the
+//! quantiles of the histogram also show the slow readings. A reading is slow if a writer replaces
+//! the line meanwhile, or if the thread loses the CPU.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -11,15 +11,15 @@ use serde::Serialize;
 
 use super::calls::{MONOTONIC, NOW_NS, monotonic_ns};
 
-/// Rounds of the clocks alternate, so that a disturbance meets all of them. A clock that takes 20
-/// ns is read 50 million times in one second, which includes the recalibration of each second.
+/// The rounds of the clocks alternate, so a disturbance meets all clocks. A clock that takes 20 ns
+/// is read 50 million times in its second, which includes some recalibrations.
 const ROUNDS: u32 = 50;
 const ROUND: Duration = Duration::from_millis(20);
 
-/// Readings between two checks of the round's end, which makes the cost of a check negligible.
+/// The number of readings between two checks of the time, which makes a check's cost negligible.
 const BATCH: u32 = 256;
 
-/// Longest recorded time, ns: a second without the CPU.
+/// The longest recorded time, ns: a second without the CPU.
 const MAX_NS: u64 = 1_000_000_000;
 
 /// The histogram's significant digits: the clocks differ by more than 1 %.
@@ -29,12 +29,12 @@ const DIGITS: u8 = 2;
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct LatencyRow {
-    /// What is called.
+    /// The clock.
     pub(crate) clock: &'static str,
     /// Number of times.
     pub(crate) readings: u64,
-    /// The shortest time, ns. All times have a resolution of 1 %; more than a second counts as a
-    /// second.
+    /// The shortest time, ns. All times have a resolution of 1 %. A time of more than a second
+    /// counts as a second.
     pub(crate) min_ns: u64,
     /// Half of the times are not longer than this, ns.
     pub(crate) median_ns: u64,
@@ -47,7 +47,7 @@ pub(crate) struct LatencyRow {
 }
 
 impl LatencyRow {
-    fn of(clock: &'static str, times: &Histogram<u64>) -> Self {
+    fn from_histogram(clock: &'static str, times: &Histogram<u64>) -> Self {
         Self {
             clock,
             readings: times.len(),
@@ -60,10 +60,10 @@ impl LatencyRow {
     }
 }
 
-/// A round of one clock.
+/// A function that measures one clock for a round.
 type Round = fn(&mut Histogram<u64>);
 
-/// Measures the clocks that are compared. `progress` receives the finished share.
+/// Measures tickline's clock and the OS clock. `progress` receives the finished share.
 pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<LatencyRow> {
     const CLOCKS: [(&str, Round); 2] =
         [(NOW_NS, |times| round(tickline::now_ns, times)), (MONOTONIC, |times| round(monotonic_ns, times))];
@@ -75,11 +75,11 @@ pub(crate) fn measure(mut progress: impl FnMut(f64)) -> Vec<LatencyRow> {
         }
         progress(f64::from(number) / f64::from(ROUNDS));
     }
-    CLOCKS.iter().zip(&times).map(|((clock, _), times)| LatencyRow::of(clock, times)).collect()
+    CLOCKS.iter().zip(&times).map(|((clock, _), times)| LatencyRow::from_histogram(clock, times)).collect()
 }
 
-/// An array keeps the readings of a batch; the histogram counts them afterwards, outside of the
-/// measured time.
+/// Reads a clock for a round. An array keeps the readings of a batch, and the histogram counts them
+/// after the batch, outside of the measured time.
 fn round(now_ns: impl Fn() -> u64, times: &mut Histogram<u64>) {
     let mut readings = [0; BATCH as usize + 1];
     let start = Instant::now();

@@ -1,27 +1,27 @@
-//! The resolution of each clock: the smallest step between two readings.
+//! Measures the resolution of each clock: the smallest step between two readings.
 
 use std::time::{Duration, Instant};
 
 use super::calls::Call;
 use super::costs::CostRow;
 
-/// Time for each clock. Coarse clocks move once a timer tick of the kernel, which takes at most 10
-/// ms on usual kernels (HZ=100).
+/// The time for each clock. A coarse clock moves at each timer tick of the kernel, at least every
+/// 10 ms on usual kernels (HZ=100).
 const PATIENCE: Duration = Duration::from_millis(12);
 
-/// The same for a clock that has made fewer steps than `FEW`. On a busy machine this thread may
-/// have missed ticks. A step is then several ticks long.
+/// The longest time for a clock that has made fewer steps than `FEW`. On a busy machine this thread
+/// may have missed timer ticks, and a step is then several timer ticks long.
 const MAX_TIME: Duration = Duration::from_millis(60);
 const FEW: u32 = 5;
 
-/// A sufficient number of steps: the smallest one is among the first dozens.
+/// A sufficient number of steps: the smallest step is among the first dozens.
 const STEPS: u32 = 1_000;
 
-/// Readings between two checks of the time that has passed. They take 64 us if a reading takes 1
-/// us, far less than `PATIENCE`.
+/// The number of readings between two checks of the elapsed time. If a reading takes 1 us, these
+/// readings take 64 us, far less than `PATIENCE`.
 const READS_PER_CHECK: u32 = 64;
 
-/// Measures every clock. The rows are those of the calls, in the same order.
+/// Measures every clock. `rows` must have the rows of `calls`, in the same order.
 pub(crate) fn measure(rows: &mut [CostRow], calls: &[Call]) {
     for (row, call) in rows.iter_mut().zip(calls) {
         row.resolution_ns = call.read_ns.as_ref().and_then(resolution_ns);
@@ -32,11 +32,11 @@ fn resolution_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
     let start = Instant::now();
     let (mut last, mut steps, mut smallest) = (read_ns(), 0, None);
     while steps < STEPS && start.elapsed() < if steps < FEW { MAX_TIME } else { PATIENCE } {
-        // A check of the time between two readings would hide steps that are smaller than its
-        // cost.
+        // A check of the elapsed time between two readings would hide steps that are smaller than
+        // the cost of the check.
         for _ in 0..READS_PER_CHECK {
             let now = read_ns();
-            // A backward step says nothing about the resolution: the clock was set.
+            // At a backward step the clock was set, which says nothing about its resolution.
             if let Some(step @ 1..) = now.checked_sub(last) {
                 smallest = smallest.into_iter().chain([step]).min();
                 steps += 1;
@@ -44,7 +44,7 @@ fn resolution_ns(read_ns: impl Fn() -> u64) -> Option<u64> {
             last = now;
         }
     }
-    // A single step may have any length.
+    // One step alone may be longer than the resolution, such as after an interruption.
     smallest.filter(|_| steps > 1)
 }
 

@@ -1,5 +1,5 @@
-//! The offset of tickline from CLOCK_MONOTONIC, and the bounds that tickline claims, over some
-//! seconds.
+//! Measures the offset of tickline from CLOCK_MONOTONIC, and compares it with the bounds that
+//! tickline claims, over some seconds.
 
 use std::thread;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tickline_core::counter::ticks_between;
 use super::calls::monotonic_ns;
 use super::{as_f64, narrowest, signed_f64};
 
-/// Time between two points.
+/// The time between two points.
 const STEP: Duration = Duration::from_millis(20);
 
-/// Points at most, some 100 bytes of JSON each. Tracks longer than 100 s have more time between
-/// two points.
+/// The most points of a track, some 100 bytes of JSON each. A track of more than 100 s has more
+/// time between two points.
 const MAX_READINGS: u32 = 5_000;
 
-/// Brackets for one point, of which the narrowest counts.
+/// The number of brackets for one point, of which the narrowest counts.
 const BRACKETS: u32 = 32;
 
 /// One sample: a reading of tickline between two reads of CLOCK_MONOTONIC.
@@ -27,7 +27,7 @@ const BRACKETS: u32 = 32;
 pub(crate) struct Point {
     /// Time since the start, s.
     pub(crate) at_s: f64,
-    /// Reading minus the middle of the two reads, ns.
+    /// The reading minus the middle of the two reads, ns.
     pub(crate) offset_ns: f64,
     /// Half the time between the two reads, ns: the uncertainty of the offset.
     pub(crate) bracket_ns: f64,
@@ -42,7 +42,7 @@ pub(crate) struct Point {
     /// The clock's state at the reading.
     #[serde(skip)]
     pub(crate) state: State,
-    /// The CPU on which `watch` took the sample; `None` for those of the main thread.
+    /// The CPU on which `watch` took the sample; `None` for a sample of the main thread.
     #[serde(skip)]
     pub(crate) cpu: Option<u32>,
 }
@@ -58,13 +58,13 @@ pub(crate) struct TrackSummary {
 }
 
 impl TrackSummary {
-    pub(crate) fn of(points: Vec<Point>) -> Self {
+    pub(crate) fn new(points: Vec<Point>) -> Self {
         let mut all = OffsetSummary::default();
         points.iter().for_each(|point| all.add(point));
         Self { all, points }
     }
 
-    /// In words.
+    /// The extremes in words.
     pub(crate) fn summary(&self) -> String {
         let OffsetSummary {
             samples,
@@ -81,13 +81,13 @@ impl TrackSummary {
     }
 }
 
-/// The extremes of some samples, and how many there are.
+/// The extremes of some samples, and their number.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct OffsetSummary {
     /// Number of samples.
     pub(crate) samples: u64,
-    /// Samples that the counter served.
+    /// Number of samples that the counter served.
     pub(crate) fast_samples: u64,
     /// The lowest offset from CLOCK_MONOTONIC, ns.
     pub(crate) least_offset_ns: f64,
@@ -97,9 +97,9 @@ pub(crate) struct OffsetSummary {
     pub(crate) largest_offset_ns: f64,
     /// The largest claimed bound to either side, ns.
     pub(crate) largest_bound_ns: u64,
-    /// Samples whose reading was outside of its bracket.
+    /// Number of samples whose reading was outside of its bracket.
     pub(crate) outside_bracket: u64,
-    /// Samples that contradict the claimed bound.
+    /// Number of samples that contradict the claimed bound.
     pub(crate) bound_violated: u64,
 }
 
@@ -119,7 +119,7 @@ impl OffsetSummary {
     }
 }
 
-/// Takes a sample every 20 ms for `time`, less often if that is more than 100 s. `progress`
+/// Takes a sample every 20 ms for `time`, or less often if `time` is more than 100 s. `progress`
 /// receives the finished share.
 pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
     let clock = Clock::global();
@@ -130,7 +130,7 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
         let at_s = as_f64(monotonic_ns() - start_ns) / 1e9;
         let share = at_s / time.as_secs_f64();
         if share >= 1.0 {
-            return TrackSummary::of(points);
+            return TrackSummary::new(points);
         }
         progress(share);
         points.push(sample(clock, at_s));
@@ -138,13 +138,13 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
     }
 }
 
-/// The narrowest of some brackets.
+/// Takes a sample: the narrowest of some brackets.
 pub(crate) fn sample(clock: &Clock, at_s: f64) -> Point {
     let (before, reading, after) = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
     let state = match clock.status().state {
         _ if reading.is_by_counter() => State::Fast,
-        // A line has appeared since.
+        // The clock has published a line since the reading.
         State::Fast | State::Disrupted => State::Calibrating,
         state => state,
     };

@@ -1,6 +1,6 @@
-//! The difference between the counters of each pair of CPUs, as an interval that must contain it.
-//! The exchanges are those of tickline's own comparison (`tickline::exchange`), but for all pairs,
-//! and for longer.
+//! Measures the difference between the counters of each pair of CPUs, as an interval that must
+//! contain it. The method is tickline's own comparison (`tickline::exchange`), but for all pairs,
+//! and with more exchanges.
 
 use std::thread;
 use std::time::Duration;
@@ -15,26 +15,26 @@ use super::{as_f64, narrowest, signed_f64};
 use crate::cpu_list;
 use crate::machine::online_cpus;
 
-/// All pairs are the default up to this number of CPUs: 2,016 pairs, in some 10 s.
+/// The most CPUs for which all pairs are the default: 2,016 pairs, in some 10 s.
 const MAX_FOR_ALL_PAIRS: usize = 64;
 
-/// All pairs are possible up to this number of CPUs: 523,776 pairs, in half an hour.
+/// The most CPUs for which all pairs can be compared: 523,776 pairs, in half an hour.
 pub(crate) const MAX_COMPARED_CPUS: usize = 1_024;
 
-/// Tries for each pair: some thousands of exchanges, in a millisecond each where the CPUs are free.
+/// The number of tries for each pair, of some thousands of exchanges in a millisecond each.
 const TRIES: u32 = 3;
 
-/// Further tries where the two threads did not run at the same time.
-const MORE_TRIES: u32 = 5;
+/// The most further tries if the two threads did not run at the same time.
+const EXTRA_TRIES: u32 = 5;
 
-/// Time for the measurement of the counter's rate. Two samples that are 50 ns wide give the rate to
-/// 1 ppm. Two that are 2 us wide, as between readings of hpet, give it to 20 ppm.
+/// The time for the measurement of the counter's rate. Two samples that are 50 ns wide give the
+/// rate to 1 ppm; two that are 2 us wide, as between readings of hpet, give it to 20 ppm.
 const RATE_TIME: Duration = Duration::from_millis(100);
 
-/// Samples at either end, of which the narrowest counts: an interruption widens a sample.
+/// The number of samples at either end. The narrowest counts: an interruption widens a sample.
 const RATE_SAMPLES: u32 = 16;
 
-/// Which pairs are compared.
+/// The pattern of the pairs that are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -47,32 +47,32 @@ pub(crate) enum Pattern {
 }
 
 impl Pattern {
-    /// The pattern for so many CPUs, if the user names none.
+    /// The default pattern for this number of CPUs.
     pub(crate) const fn by_default(cpus: usize) -> Self {
         if cpus > MAX_FOR_ALL_PAIRS { Self::Star } else { Self::All }
     }
 }
 
-/// What the comparison of the CPUs' counters has found.
+/// The result of the comparison of the CPUs' counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct WarpTest {
     /// The CPUs that were compared, in ascending order.
     pub(crate) cpus: Vec<u32>,
-    /// Which of their pairs.
+    /// The pattern of the pairs that were compared.
     pub(crate) pattern: Pattern,
-    /// The counter's rate on the first CPU, Hz, by which ticks were converted to ns.
+    /// The counter's rate on the first CPU, Hz. It converts ticks to ns.
     pub(crate) frequency_hz: Option<f64>,
-    /// The counter's resolution, ns: a smaller difference counts as synchronised.
+    /// The counter's resolution, ns. A difference up to this counts as synchronised.
     pub(crate) resolution_ns: Option<f64>,
-    /// The CPUs that are online and were not compared, as a list of ranges; absent if there are
-    /// none, or that is unknown.
+    /// The CPUs that are online and were not compared, as a list of ranges; absent if there is no
+    /// such CPU, or if the online CPUs are unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) untested_cpus: Option<String>,
     /// Whether all counters of `cpus` are synchronised; null if a pair could not be compared and no
-    /// other pair is unsynchronised, or if there is one CPU and others are online.
+    /// pair is unsynchronised, or if `cpus` has one CPU and other CPUs are or may be online.
     pub(crate) synchronised: Option<bool>,
-    /// Why nothing could be compared.
+    /// Why no pair could be compared.
     pub(crate) unknown: Option<String>,
     /// The largest warp (backward step in an exchange), ns.
     pub(crate) largest_warp_ns: f64,
@@ -86,13 +86,13 @@ pub(crate) struct WarpTest {
 pub(crate) struct WarpPair {
     /// The CPU with the smaller number.
     pub(crate) from_cpu: u32,
-    /// The other one.
+    /// The CPU with the larger number.
     pub(crate) to_cpu: u32,
-    /// Exchanges between the two threads, in both directions.
+    /// Number of exchanges between the two threads, in both directions.
     pub(crate) exchanges: u64,
-    /// Exchanges in which time stepped back.
+    /// Number of exchanges in which the counter stepped back.
     pub(crate) warps: u64,
-    /// The largest of these steps, ns.
+    /// The largest of these backward steps, ns.
     pub(crate) largest_warp_ns: f64,
     /// `to_cpu`'s counter minus `from_cpu`'s is at least this, ns; null if there were too few
     /// exchanges.
@@ -100,7 +100,7 @@ pub(crate) struct WarpPair {
     /// `to_cpu`'s counter minus `from_cpu`'s is at most this, ns; null if there were too few
     /// exchanges.
     pub(crate) offset_most_ns: Option<f64>,
-    /// Whether the two are synchronised; null if there were too few exchanges.
+    /// Whether the two counters are synchronised; null if there were too few exchanges.
     pub(crate) synchronised: Option<bool>,
 }
 
@@ -112,9 +112,9 @@ impl WarpPair {
 }
 
 impl WarpTest {
-    /// Notes which of the CPUs in `online`, a list of ranges, were not compared. The process may be
-    /// kept from some CPUs, and then knows nothing about their counters.
-    fn among(mut self, online: Option<&str>) -> Self {
+    /// Notes which of the CPUs in `online`, a list of ranges, were not compared. The process may
+    /// not be allowed to run on them, and then their counters are unknown.
+    fn note_untested_cpus(mut self, online: Option<&str>) -> Self {
         let online = online.and_then(|list| cpu_list::parse(list).ok());
         let others = online
             .map(|online| online.into_iter().filter(|cpu| !self.cpus.contains(cpu)).collect::<Vec<_>>());
@@ -137,10 +137,10 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64))
     let warp = WarpTest { cpus: cpus.to_vec(), pattern, ..WarpTest::default() };
     let found = compare_all(&warp, progress);
     let warp = found.unwrap_or_else(|why| WarpTest { unknown: Some(why.to_owned()), ..warp });
-    warp.among(online_cpus().as_deref())
+    warp.note_untested_cpus(online_cpus().as_deref())
 }
 
-/// Adds the results to `warp`. The error says why there is none.
+/// Returns `warp` with the results. The error says why no pair could be compared.
 fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTest, &'static str> {
     let counter = HardwareCounter::if_present().ok_or("this machine has no counter that tickline knows")?;
     if !may_read_counter() {
@@ -155,7 +155,7 @@ fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTes
     let mut found = Vec::with_capacity(ends.len());
     for (from_cpu, to_cpu) in ends.iter().copied() {
         let exchanges = compare(from_cpu, to_cpu);
-        found.push(describe((from_cpu, to_cpu), &exchanges, frequency_hz, resolution_ticks));
+        found.push(pair_result((from_cpu, to_cpu), &exchanges, frequency_hz, resolution_ticks));
         progress(as_f64(found.len() as u64) / as_f64(ends.len() as u64));
     }
     Ok(WarpTest {
@@ -168,7 +168,7 @@ fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTes
     })
 }
 
-/// One unsynchronised pair suffices for `Some(false)`; `Some(true)` needs all pairs.
+/// `Some(false)` if one pair is unsynchronised; `Some(true)` if all pairs are synchronised.
 fn all_synchronised(pairs: &[WarpPair]) -> Option<bool> {
     if pairs.iter().any(|pair| pair.synchronised == Some(false)) {
         return Some(false);
@@ -176,9 +176,9 @@ fn all_synchronised(pairs: &[WarpPair]) -> Option<bool> {
     pairs.iter().all(|pair| pair.synchronised.is_some()).then_some(true)
 }
 
-/// The pairs to compare, each with the smaller id first.
+/// The pairs to compare, each with the smaller number first.
 fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
-    let with_later = |place: usize| cpus[place + 1..].iter().map(move |to| (cpus[place], *to));
+    let with_later = |index: usize| cpus[index + 1..].iter().map(move |to| (cpus[index], *to));
     let centres = match pattern {
         Pattern::All => cpus.len(),
         Pattern::Star => 1,
@@ -186,10 +186,10 @@ fn pairs(cpus: &[u32], pattern: Pattern) -> Vec<(u32, u32)> {
     (0..cpus.len()).take(centres).flat_map(with_later).collect()
 }
 
-/// Exchanges between two CPUs.
+/// Exchanges the counter's value between two CPUs, in as many tries as are necessary.
 fn compare(from_cpu: u32, to_cpu: u32) -> Exchanges {
     let mut exchanges = Exchanges::NONE;
-    for done in 0..TRIES + MORE_TRIES {
+    for done in 0..TRIES + EXTRA_TRIES {
         if done >= TRIES && exchanges.are_enough() {
             break;
         }
@@ -198,13 +198,13 @@ fn compare(from_cpu: u32, to_cpu: u32) -> Exchanges {
     exchanges
 }
 
-fn describe(
+fn pair_result(
     (from_cpu, to_cpu): (u32, u32),
     exchanges: &Exchanges,
     frequency_hz: f64,
     resolution_ticks: u64,
 ) -> WarpPair {
-    let known = exchanges.are_enough();
+    let is_known = exchanges.are_enough();
     let ns = |ticks: f64| ticks * 1e9 / frequency_hz;
     let difference = exchanges.difference;
     WarpPair {
@@ -212,12 +212,12 @@ fn describe(
         to_cpu,
         exchanges: exchanges.count,
         warps: exchanges.backward,
-        // The size of the largest backward step is the least possible difference between the
+        // The largest backward step is as large as the least possible difference between the
         // counters.
         largest_warp_ns: ns(as_f64(difference.size_ticks())),
-        offset_least_ns: known.then(|| ns(signed_f64(difference.least_ticks))),
-        offset_most_ns: known.then(|| ns(signed_f64(difference.most_ticks))),
-        synchronised: known.then(|| difference.size_ticks() <= resolution_ticks),
+        offset_least_ns: is_known.then(|| ns(signed_f64(difference.least_ticks))),
+        offset_most_ns: is_known.then(|| ns(signed_f64(difference.most_ticks))),
+        synchronised: is_known.then(|| difference.size_ticks() <= resolution_ticks),
     }
 }
 
@@ -246,7 +246,7 @@ mod tests {
             let difference = Difference { least_ticks, most_ticks };
             let mut exchanges = Exchanges::NONE;
             (exchanges.round_trips, exchanges.difference) = (round_trips, difference);
-            describe((0, 1), &exchanges, 2e9, resolution_ticks)
+            pair_result((0, 1), &exchanges, 2e9, resolution_ticks)
         };
         let near = described(MIN_ROUND_TRIPS, -60, 90, 0);
         assert_eq!((near.offset_least_ns, near.offset_most_ns), (Some(-30.0), Some(45.0)));
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!(all_synchronised(&[near, near]), Some(true));
     }
 
-    /// A process on one CPU of two called their counters synchronised.
+    /// Symptom: a process on one CPU of two called their counters synchronised.
     #[test]
     fn cpus_that_were_not_compared_are_named() {
         for (cpus, online, synchronised, untested) in [
@@ -274,7 +274,7 @@ mod tests {
             let pairs = vec![WarpPair::default(); cpus.len() - 1];
             let warp =
                 WarpTest { cpus: cpus.to_vec(), synchronised: Some(true), pairs, ..WarpTest::default() };
-            let warp = warp.among(online);
+            let warp = warp.note_untested_cpus(online);
             let found = (warp.synchronised, warp.untested_cpus.as_deref());
             assert_eq!(found, (synchronised, untested), "{cpus:?}");
         }

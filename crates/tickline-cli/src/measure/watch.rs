@@ -1,5 +1,5 @@
-//! Samples of the global clock at a fixed interval, and their summary. This thread takes samples,
-//! wherever it runs. Another thread takes them on one CPU after the other.
+//! Samples the global clock at a fixed interval, and summarises the samples. The main thread takes
+//! samples on the CPU on which it runs. Another thread takes a sample on one CPU after the other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -15,14 +15,14 @@ use super::changes::{Change, ChangeDetector};
 use super::costs::may_read_counter;
 use super::track::{self, OffsetSummary, Point};
 
-/// Time for the skew, s. A sample has an uncertainty of 10 or 20 ns, so the skew has one of some
-/// ppb.
+/// The time over which the skew is measured, s. A sample has an uncertainty of 10 or 20 ns, so the
+/// skew has an uncertainty of some ppb.
 pub(crate) const SKEW_S: f64 = 10.0;
 
-/// Least number of samples for a skew.
-const SKEW_SAMPLES: usize = 3;
+/// The least number of samples for a skew.
+const MIN_SKEW_SAMPLES: usize = 3;
 
-/// How often each event has happened, by its code.
+/// The count of each event, by its code.
 pub(crate) type EventCounts = BTreeMap<&'static str, u64>;
 
 /// One sample, and the clock's status at that time.
@@ -32,7 +32,7 @@ pub(crate) struct Sample {
     pub(crate) unix_s: f64,
     pub(crate) point: Point,
     /// The growth of the offset over the last 10 s in which the counter served, ppb; `None` with
-    /// less than three samples.
+    /// fewer than three samples.
     pub(crate) skew_ppb: Option<f64>,
     pub(crate) status: Status,
     pub(crate) utc: Result<UtcReading, UtcUnknown>,
@@ -40,15 +40,15 @@ pub(crate) struct Sample {
     pub(crate) events: EventCounts,
     /// The count of each event since the sample before.
     pub(crate) new_events: EventCounts,
-    /// What has changed in the machine's clocks since the sample before.
+    /// The changes of the machine's clocks since the sample before.
     pub(crate) changes: Vec<Change>,
-    /// The samples on CPUs since the sample before, in the order of time.
+    /// The samples on single CPUs since the sample before, in the order of time.
     pub(crate) cpus: Vec<Point>,
 }
 
-/// A straight line by least squares through (s, ns), whose slope is in ns per s: ppb.
+/// The sums for a line by least squares through points (s, ns). A slope in ns per s is in ppb.
 #[derive(Debug, Clone, Copy, Default)]
-struct Slope {
+struct LeastSquares {
     count: f64,
     at: f64,
     value: f64,
@@ -56,7 +56,7 @@ struct Slope {
     at_value: f64,
 }
 
-impl Slope {
+impl LeastSquares {
     fn add(&mut self, at_s: f64, value_ns: f64) {
         self.count += 1.0;
         self.at += at_s;
@@ -65,33 +65,33 @@ impl Slope {
         self.at_value += at_s * value_ns;
     }
 
-    /// `None` if the points do not make a line.
-    fn ppb(&self) -> Option<f64> {
+    /// The slope, ppb; `None` if the points do not define a line.
+    fn slope_ppb(&self) -> Option<f64> {
         let spread = self.count * self.at_at - self.at * self.at;
         (self.count >= 3.0 && spread > 0.0)
             .then(|| (self.count * self.at_value - self.at * self.value) / spread)
     }
 }
 
-/// Takes the samples, and sums them up.
+/// Takes the samples, and keeps their summary.
 #[derive(Debug)]
 pub(crate) struct Sampler {
     start: Instant,
-    /// The events before the start.
+    /// The counts of the events at the start.
     before: Events,
     recent: VecDeque<(f64, f64)>,
-    /// From the thread that takes a sample on one CPU after the other.
+    /// The samples from the thread that samples one CPU after the other.
     by_cpu: Receiver<Point>,
     changes: ChangeDetector,
     pub(crate) summary: WatchSummary,
 }
 
 impl Sampler {
-    /// Starts a thread that samples each of `cpus` every `interval`. It may have to wait for a busy
-    /// CPU, so nobody joins it: it ends once nobody receives its samples.
+    /// Starts a thread that samples each of `cpus` every `interval`. The thread may have to wait
+    /// for a busy CPU, so the main thread does not join it. It ends when the receiver is dropped.
     pub(crate) fn new(cpus: Vec<u32>, interval: Duration) -> Self {
         let start = Instant::now();
-        // It waits while samples of several rounds are left, as behind a pipe that nobody reads.
+        // The thread waits if the main thread is four rounds behind, as behind a full pipe.
         let (sender, by_cpu) = sync_channel(4 * cpus.len());
         let run = move || {
             loop {
@@ -103,7 +103,7 @@ impl Sampler {
                 thread::sleep(interval.saturating_sub(round.elapsed()));
             }
         };
-        // Without a thread, there are no samples by CPU.
+        // If the thread cannot be started, there are no samples on single CPUs.
         thread::Builder::new().name("tickline-samples".to_owned()).spawn(run).ok();
         Self {
             start,
@@ -123,13 +123,13 @@ impl Sampler {
         if point.state == State::Fast {
             self.recent.push_back((at_s, point.offset_ns));
         } else {
-            // Readings of the OS clock have no skew.
+            // A skew is measured only while the counter serves.
             self.recent.clear();
         }
-        while self.recent.len() > SKEW_SAMPLES && self.recent[0].0 < at_s - SKEW_S {
+        while self.recent.len() > MIN_SKEW_SAMPLES && self.recent[0].0 < at_s - SKEW_S {
             self.recent.pop_front();
         }
-        let mut slope = Slope::default();
+        let mut slope = LeastSquares::default();
         self.recent.iter().for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
         let events = status.events.iter().zip(self.before.iter());
         let events = events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
@@ -140,7 +140,7 @@ impl Sampler {
         let sample = Sample {
             unix_s: unix.as_secs_f64(),
             point,
-            skew_ppb: slope.ppb(),
+            skew_ppb: slope.slope_ppb(),
             new_events: new_events.collect(),
             events,
             changes: self.changes.since_last(at_s, status.frequency_hz),
@@ -155,21 +155,21 @@ impl Sampler {
         sample
     }
 
-    /// The summary. Samples on CPUs go on after the last sample of this thread: without them, the
-    /// CPUs' states would be an interval old.
+    /// The summary. It includes the samples on single CPUs that came after the last sample of this
+    /// thread. Without them, the CPUs' states would be an interval old.
     pub(crate) fn finish(mut self, ended_by: Ending) -> WatchSummary {
         self.by_cpu.try_iter().for_each(|point| self.summary.add(&point));
         WatchSummary { ended_by, watched_s: self.start.elapsed().as_secs_f64(), ..self.summary }
     }
 }
 
-/// A sample on `cpu`; `None` if the thread cannot run there now.
+/// Takes a sample on `cpu`; `None` if the thread cannot run there now.
 fn sample_on(cpu: u32, start: Instant) -> Option<Point> {
     let sample = || track::sample(Clock::global(), start.elapsed().as_secs_f64());
     exchange::on_cpu(cpu, || Point { cpu: Some(cpu), ..sample() })
 }
 
-/// Changes of the machine's clocks that are kept.
+/// The most changes of the machine's clocks that the summary keeps.
 const MAX_CHANGES: usize = 1_000;
 
 /// Why `watch` ended.
@@ -180,7 +180,7 @@ pub(crate) enum Ending {
     /// The requested time has passed.
     #[default]
     Time,
-    /// A signal.
+    /// A signal has stopped it.
     Stopped,
     /// The reader of standard output has closed it.
     ReaderLeft,
@@ -194,19 +194,19 @@ pub(crate) struct WatchSummary {
     pub(crate) interval_s: f64,
     /// Time from the first sample to the end, s.
     pub(crate) watched_s: f64,
-    /// Why it ended.
+    /// Why `watch` ended.
     pub(crate) ended_by: Ending,
     #[serde(flatten)]
     pub(crate) all: OffsetSummary,
-    /// The growth of the offset while the counter served, ppb; null with less than three such
+    /// The growth of the offset while the counter served, ppb; null with fewer than three such
     /// samples.
     pub(crate) skew_ppb: Option<f64>,
     #[serde(skip)]
-    slope: Slope,
-    /// The count of each event meanwhile.
+    slope: LeastSquares,
+    /// The count of each event during the watch.
     pub(crate) events: EventCounts,
-    /// What changed in the machine's clocks meanwhile, the first 1,000: another clocksource, and
-    /// jumps of the counter, as when a guest is moved to another host; absent if there were none.
+    /// The first 1,000 changes of the machine's clocks: another clocksource, and jumps of the
+    /// counter, such as when a guest is moved to another host; absent if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) changes: Vec<Change>,
     /// The samples on single CPUs.
@@ -216,18 +216,18 @@ pub(crate) struct WatchSummary {
 impl WatchSummary {
     fn add(&mut self, point: &Point) {
         if let Some(cpu) = point.cpu {
-            let place = self.cpus.binary_search_by_key(&cpu, |known| known.cpu).unwrap_or_else(|place| {
-                self.cpus.insert(place, CpuSummary { cpu, ..CpuSummary::default() });
-                place
+            let index = self.cpus.binary_search_by_key(&cpu, |known| known.cpu).unwrap_or_else(|index| {
+                self.cpus.insert(index, CpuSummary { cpu, ..CpuSummary::default() });
+                index
             });
-            let summary = &mut self.cpus[place];
+            let summary = &mut self.cpus[index];
             (summary.state, summary.last_offset_ns) = (point.state.code(), point.offset_ns);
             return summary.offsets.add(point);
         }
         self.all.add(point);
         if point.state == State::Fast {
             self.slope.add(point.at_s, point.offset_ns);
-            self.skew_ppb = self.slope.ppb();
+            self.skew_ppb = self.slope.slope_ppb();
         }
     }
 }
@@ -238,7 +238,7 @@ impl WatchSummary {
 pub(crate) struct CpuSummary {
     /// The CPU's number.
     pub(crate) cpu: u32,
-    /// Its state at the end.
+    /// The state of the clock on this CPU at the end.
     pub(crate) state: &'static str,
     #[serde(skip)]
     pub(crate) last_offset_ns: f64,
@@ -253,20 +253,20 @@ mod tests {
 
     #[test]
     fn a_slope_is_that_of_the_points() {
-        let mut slope = Slope::default();
-        assert_eq!(slope.ppb(), None);
+        let mut slope = LeastSquares::default();
+        assert_eq!(slope.slope_ppb(), None);
         for at in 0..50_i32 {
             let noise = if at % 2 == 0 { 1.0 } else { -1.0 };
             slope.add(f64::from(at), 40.0 - 3.0 * f64::from(at) + noise);
         }
-        assert!((slope.ppb().unwrap() + 3.0).abs() < 0.01, "{:?}", slope.ppb());
-        let mut still = Slope::default();
+        assert!((slope.slope_ppb().unwrap() + 3.0).abs() < 0.01, "{:?}", slope.slope_ppb());
+        let mut still = LeastSquares::default();
         (0..5).for_each(|_| still.add(1.0, 2.0));
-        assert_eq!(still.ppb(), None, "points at one time make no line");
+        assert_eq!(still.slope_ppb(), None, "points at one time make no line");
     }
 
-    /// `watch --secs 2` reported "calibrating" for every CPU at its end, although the counter
-    /// served: it lost the CPUs' samples after the main thread's last one.
+    /// Symptom: at its end `watch --secs 2` reported "calibrating" for every CPU, although the
+    /// counter served. Cause: it lost the CPUs' samples after the main thread's last sample.
     #[test]
     fn a_cpu_sample_after_the_last_one_counts() {
         let sample = |at_s, state| Point { state, cpu: Some(3), ..point(at_s, 1.0) };

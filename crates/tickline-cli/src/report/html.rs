@@ -1,5 +1,5 @@
-//! The report as HTML. It contains everything, and a policy in its head forbids it to load
-//! anything.
+//! Formats the document as HTML. The page contains all its parts, and a content security policy
+//! forbids it to load anything.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ pub(super) fn html(document: &Document) -> String {
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
                 title { "tickline report" @if let Some(cpu) = &document.machine.cpu { ": " (cpu) } }
-                // Without this, browsers ask the server for an icon.
+                // Without this link, browsers request an icon from the server.
                 link rel="icon" href="data:,";
                 style { (PreEscaped(include_str!("report.css"))) }
             }
@@ -127,7 +127,7 @@ fn figure(name: &str, value: &str) -> Markup {
     html! { li { strong { (value) } span { (name) } } }
 }
 
-/// A table, whose class says how it looks. The first cell of a row names it.
+/// A table of this CSS class. The first cell of each row is its heading.
 fn table(class: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Markup>>) -> Markup {
     html! {
         table class=(class) {
@@ -135,8 +135,8 @@ fn table(class: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Markup>>) -
             tbody {
                 @for row in rows {
                     tr {
-                        @for (place, cell) in row.iter().enumerate() {
-                            @if place == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
+                        @for (column, cell) in row.iter().enumerate() {
+                            @if column == 0 { th scope="row" { (cell) } } @else { td { (cell) } }
                         }
                     }
                 }
@@ -145,13 +145,13 @@ fn table(class: &str, heads: &[&str], rows: impl Iterator<Item = Vec<Markup>>) -
     }
 }
 
-/// What a call costs, with bars as long as the logarithm of the cost: 2 and 25 ns must be told
-/// apart beside 1,000.
+/// The costs of the calls, with bars. The length of a bar is the logarithm of the cost, so that 2
+/// ns and 25 ns look different beside 1,000 ns.
 fn costs(rows: &[CostRow]) -> Markup {
     let largest = rows.iter().filter_map(|row| row.cost_ns).fold(10.0, f64::max);
     let width = |ns: f64| format!("width: {:.1}%", (100.0 * ns.log10() / largest.log10()).max(1.0));
     let row = |row: &CostRow| {
-        let bar = row.cost_ns.map(|ns| html! { div class={ "bar " (owner(row)) } style=(width(ns)) {} });
+        let bar = row.cost_ns.map(|ns| html! { div class={ "bar " (bar_class(row)) } style=(width(ns)) {} });
         let cost = row.cost_ns.map_or("not available".to_owned(), time);
         let served_by = row.served_by.map(|served_by| text(&json!(served_by))).unwrap_or_default();
         vec![html! { (row.clock) }, bar.unwrap_or_default(), html! { (cost) }, html! { (served_by) }]
@@ -169,8 +169,8 @@ fn chart(title: &str, content: &Markup, caption: &str) -> Markup {
     html! { figure { h3 { (title) } (content) figcaption { (caption) } } }
 }
 
-/// The owner of the clock, and whether it enters the kernel, as a class.
-fn owner(row: &CostRow) -> &'static str {
+/// The CSS class of a bar: a clock of tickline, a call that enters the kernel, or any other.
+fn bar_class(row: &CostRow) -> &'static str {
     match row.served_by {
         _ if row.clock.starts_with("tickline") => "tickline",
         Some(ServedBy::SystemCall) => "call",
@@ -219,8 +219,8 @@ fn gate(gate: &GateRow) -> Vec<Markup> {
     vec![html! { (gate.gate.replace('_', " ")) }, state]
 }
 
-/// JSON that cannot end its script element, whatever its strings contain: `<`, `>` and `&` occur
-/// only in strings, where JSON allows escapes.
+/// JSON that cannot end its script element, whatever its strings contain. In JSON, `<`, `>` and `&`
+/// occur only in strings, so escapes can replace them.
 fn for_script(data: &Value) -> String {
     data.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }

@@ -1,5 +1,5 @@
-//! Offset and bound over time, as SVG, which needs no script. Colours are classes of `report.css`;
-//! what differs in colour also differs in shape.
+//! Draws offset and bound over time as SVG, which needs no script. Colours are classes of
+//! `report.css`. Elements that differ in colour also differ in shape.
 
 use maud::{Markup, html};
 
@@ -9,11 +9,11 @@ use crate::words::time;
 
 /// The width of the view box. A text of 12 units is 10 pixels high on a screen of 390 pixels.
 const WIDTH: f64 = 440.0;
-/// The places of the axes.
+/// The positions of the axes, units.
 const LEFT: f64 = 66.0;
 const TOP: f64 = 8.0;
 const BOTTOM: f64 = 212.0;
-/// What the horizontal axis shows stands below its labels.
+/// The height of the view box. The title of the horizontal axis is below the labels.
 const HEIGHT: f64 = BOTTOM + 38.0;
 
 /// The chart; empty without points.
@@ -56,22 +56,22 @@ pub(super) fn figure(track: &TrackSummary) -> Markup {
     }
 }
 
-/// A thin line and a label for each mark: seconds below, ns to the left.
+/// A thin line and a label for each mark: seconds below the drawing, offsets to the left.
 fn axes(x: &Scale, y: &Scale) -> Markup {
     let seconds = |s: f64| format!("{s:.0$} s", usize::from(x.high < 5.0));
     html! {
         @for value in x.marks() {
-            @let place = x.at(value);
-            path.grid d=(format!("M{place} {TOP}V{BOTTOM}")) {}
+            @let x = x.at(value);
+            path.grid d=(format!("M{x} {TOP}V{BOTTOM}")) {}
             // A label near an end is moved inwards.
-            text.middle[(20.0..WIDTH - 20.0).contains(&place)].end[place >= WIDTH - 20.0] x=(place) y=(BOTTOM + 15.0) {
+            text.middle[(20.0..WIDTH - 20.0).contains(&x)].end[x >= WIDTH - 20.0] x=(x) y=(BOTTOM + 15.0) {
                 (seconds(value))
             }
         }
         @for value in y.marks() {
-            @let place = y.at(value);
-            path.grid d=(format!("M{LEFT} {place}H{WIDTH}")) {}
-            text.end x=(LEFT - 5.0) y=(units(place + 4.0)) { (time(value)) }
+            @let y = y.at(value);
+            path.grid d=(format!("M{LEFT} {y}H{WIDTH}")) {}
+            text.end x=(LEFT - 5.0) y=(units(y + 4.0)) { (time(value)) }
         }
         text.middle x=(units((LEFT + WIDTH) / 2.0)) y=(HEIGHT - 4.0) { "time since the start" }
     }
@@ -79,10 +79,10 @@ fn axes(x: &Scale, y: &Scale) -> Markup {
 
 /// The range of the drawing, ns: all points, unless a few would make the others indistinguishable.
 fn limit(points: &[Point]) -> f64 {
-    let reach = |point: &Point| ends(point).into_iter().fold(0.0, |far: f64, end| far.max(end.abs()));
-    let mut reaches: Vec<f64> = points.iter().map(reach).collect();
-    reaches.sort_by(f64::total_cmp);
-    let (largest, usual) = (reaches[reaches.len() - 1], reaches[(reaches.len() - 1) * 98 / 100]);
+    let extent = |point: &Point| ends(point).into_iter().fold(0.0, |far: f64, end| far.max(end.abs()));
+    let mut extents: Vec<f64> = points.iter().map(extent).collect();
+    extents.sort_by(f64::total_cmp);
+    let (largest, usual) = (extents[extents.len() - 1], extents[(extents.len() - 1) * 98 / 100]);
     1.1 * if largest > 4.0 * usual { usual } else { largest }.max(1.0)
 }
 
@@ -95,8 +95,8 @@ fn ends(point: &Point) -> [f64; 2] {
 fn band(points: &[Point], x: &Scale, y: &Scale) -> String {
     let there = points.iter().map(|point| (point.at_s, ends(point)[1]));
     let back = points.iter().rev().map(|point| (point.at_s, ends(point)[0]));
-    let places = there.chain(back).map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));
-    format!("M{}Z", places.collect::<Vec<_>>().join("L"))
+    let corners = there.chain(back).map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));
+    format!("M{}Z", corners.collect::<Vec<_>>().join("L"))
 }
 
 /// A dot for each point.
@@ -104,7 +104,7 @@ fn offsets(points: &[Point], x: &Scale, y: &Scale) -> String {
     points.iter().map(|point| format!("M{} {}h0", x.at(point.at_s), y.at(point.offset_ns))).collect()
 }
 
-/// Values from `low` to `high` on a line of the drawing, from the place `from` to the place `to`.
+/// Maps values from `low` to `high` to positions of the drawing from `from` to `to`.
 struct Scale {
     low: f64,
     high: f64,
@@ -117,7 +117,7 @@ impl Scale {
         Self { low, high: if high > low { high } else { low + 1.0 }, from, to }
     }
 
-    /// Where a value is; values outside are at the ends.
+    /// The position of a value. A value outside of the range is at its end.
     fn at(&self, value: f64) -> f64 {
         let share = ((value - self.low) / (self.high - self.low)).clamp(0.0, 1.0);
         units(self.from + share * (self.to - self.from))
@@ -134,7 +134,7 @@ impl Scale {
     }
 }
 
-/// A share of the view box, to a tenth of a unit.
+/// A position, rounded to a tenth of a unit.
 fn units(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }

@@ -1,5 +1,5 @@
-//! A made-up document with everything that a report can show, for tests, and for
-//! `cargo xtask report`, which opens the report in a browser.
+//! An invented document with everything that a report can show. Tests use it, and `cargo xtask
+//! report`, which opens the report in a browser.
 
 use tickline::State;
 
@@ -13,7 +13,7 @@ use crate::warp::tests::warp;
 /// A text that would run if the report did not escape it.
 pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
 
-/// With a bound of 25 ns.
+/// A point with a bound of 25 ns.
 pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
     Point {
         at_s,
@@ -36,7 +36,7 @@ fn track() -> TrackSummary {
         let (bound_before_ns, bound_after_ns, bound_violated) = (bound_ns, bound_ns, index == 7);
         Point { bound_before_ns, bound_after_ns, bound_violated, ..point(f64::from(index) * 0.02, offset_ns) }
     };
-    TrackSummary::of((0..1_000).map(made).collect())
+    TrackSummary::new((0..1_000).map(made).collect())
 }
 
 const fn latency(clock: &'static str, median_ns: u64) -> LatencyRow {
@@ -59,7 +59,7 @@ pub(super) fn document() -> Document {
     document.machine = recorded.machine;
     document.diagnose();
     document.latencies = vec![latency(NOW_NS, 9), latency(MONOTONIC, 1_509)];
-    // More pairs than a table shows.
+    // A table shows fewer pairs than these.
     document.warp = Some(warp(Some(false), 48));
     document
 }

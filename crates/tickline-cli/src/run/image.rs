@@ -11,7 +11,7 @@ use elf::ElfBytes;
 use elf::abi::{PF_X, PT_LOAD, R_X86_64_RELATIVE};
 use elf::endian::LittleEndian;
 
-use crate::output::naming;
+use crate::output::with_path;
 
 /// A page of memory on x86_64, bytes.
 const MEMORY_PAGE_BYTES: u64 = 4096;
@@ -55,8 +55,8 @@ type Elf<'a> = ElfBytes<'a, LittleEndian>;
 impl Image {
     /// Reads the library at `path`.
     pub(super) fn read(path: &Path) -> io::Result<Self> {
-        let invalid = |text: &str| naming(path, &io::Error::new(io::ErrorKind::InvalidData, text));
-        let contents = contents(path).map_err(|error| naming(path, &error))?;
+        let invalid = |text: &str| with_path(path, &io::Error::new(io::ErrorKind::InvalidData, text));
+        let contents = contents(path).map_err(|error| with_path(path, &error))?;
         let other = || invalid("this is no libtickline_preload.so that can be mapped into a program");
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {

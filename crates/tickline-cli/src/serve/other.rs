@@ -1,4 +1,4 @@
-//! `tickline serve`, where there are no pages.
+//! `tickline serve` on systems other than Linux, which have no pages.
 
 use std::io;
 

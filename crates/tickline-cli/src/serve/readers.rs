@@ -1,4 +1,4 @@
-//! The processes that have a page mapped, by `/proc/PID/maps`.
+//! Finds the processes that have a page mapped, by `/proc/PID/maps`.
 
 use std::fs;
 use std::io;
@@ -17,11 +17,11 @@ pub(super) struct Reader {
     pub(super) pid: u32,
     /// The process's name (`/proc/PID/comm`).
     pub(super) name: String,
-    /// Whether the library reads the page for it; otherwise it reads the page itself.
+    /// Whether the library of `tickline run` reads the page. Otherwise the program itself does.
     pub(super) by_library: bool,
 }
 
-/// All but `server` and this process, by number, and how many processes could not be looked into.
+/// All readers except `server` and this process, and the number of processes not readable.
 pub(super) fn find(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>, usize)> {
     let file = fs::metadata(page)?;
     let (device, inode) =
@@ -41,7 +41,7 @@ pub(super) fn find(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>,
                 readers.push(Reader { pid, name, by_library });
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => unreadable += 1,
-            // It has ended.
+            // The process has ended.
             Err(_) => {}
         }
     }
@@ -49,8 +49,8 @@ pub(super) fn find(page: &Path, server: Option<u32>) -> io::Result<(Vec<Reader>,
     Ok((readers, unreadable))
 }
 
-/// Whether the library is mapped as well, if a file of this device and inode is (proc_pid_maps(5):
-/// the fourth and the fifth word).
+/// Whether the library is mapped, too; `None` if no file of this device and inode is mapped. The
+/// fourth and the fifth word of a line are device and inode (proc_pid_maps(5)).
 fn maps_page(maps: &str, device: &str, inode: &str) -> Option<bool> {
     let is_page = |line: &str| line.split_ascii_whitespace().skip(3).take(2).eq([device, inode]);
     maps.lines().any(is_page).then(|| maps.contains(LIBRARY))

@@ -1,4 +1,4 @@
-//! The loop of the server.
+//! The server's loop, and its log on standard error.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -16,18 +16,18 @@ use crate::setup::with_cause;
 use crate::signal;
 use crate::words::{plain, plain_path};
 
-/// Serves the page until a signal comes, or while the page is not switched off.
+/// Serves the page until a signal comes or the page is switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
     let clock = Clock::builder().per_cpu(PerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
-    let mut log = Log { page, said: None };
+    let mut log = ServerLog { page, last_line: None };
     if publisher.phase() != LeasePhase::Off {
-        log.begins(&publisher);
+        log.log_start(&publisher);
     }
     loop {
-        // ORDERING: Relaxed, pairs with the signal handler's store; a flag on its own.
+        // ORDERING: Relaxed, pairs with the signal handler's store, which publishes no other data.
         let is_ending = stop.load(Ordering::Relaxed);
         if is_ending {
             publisher.end();
@@ -41,15 +41,15 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
             log.line("stopped: the leases have run out");
             return Ok(Exit::Success);
         }
-        log.changes(&publisher);
-        // An interrupted sleep is a step that is early, which does nothing.
+        log.log_change(&publisher);
+        // After an interrupted sleep the next step is early and does nothing.
         ppoll(&mut [], Some(TimeSpec::from_duration(next_in)), Some(mask)).ok();
     }
 }
 
-/// The flag of the signals that end the server, and the mask with which the thread sleeps. Such
-/// signals wait until then, so that none comes between the look at the flag and the sleep. The
-/// clock's thread, which starts after this, gets none.
+/// The flag that SIGTERM, SIGINT and SIGHUP set, and the signal mask for the server's sleep. These
+/// signals are blocked except during the sleep, so none can arrive between the load of the flag and
+/// the sleep. The clock's thread starts later and inherits the mask that blocks them.
 fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
     const STOPS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
     let stop = signal::stop_flag(&STOPS.map(|signal| signal as i32))?;
@@ -59,19 +59,19 @@ fn stop_flag() -> io::Result<(Arc<AtomicBool>, SigSet)> {
     Ok((stop, mask))
 }
 
-/// What the server says: a line for each change.
-struct Log<'a> {
+/// The server's log: a line for each change of the phase.
+struct ServerLog<'a> {
     page: &'a Path,
-    said: Option<String>,
+    last_line: Option<String>,
 }
 
-impl Log<'_> {
+impl ServerLog<'_> {
     fn line(&self, text: &str) {
-        // Nobody to tell, if this fails.
+        // If standard error cannot be written, the server has no way to report that.
         writeln!(io::stderr(), "tickline: {}: {}", plain_path(self.page), plain(text)).ok();
     }
 
-    fn begins(&self, publisher: &Publisher) {
+    fn log_start(&self, publisher: &Publisher) {
         self.line(&format!("process {} serves this page", std::process::id()));
         if !publisher.is_locked_in_memory() {
             self.line("the page is not locked in memory (ulimit -l)");
@@ -83,33 +83,33 @@ impl Log<'_> {
         }
     }
 
-    fn changes(&mut self, publisher: &Publisher) {
+    fn log_change(&mut self, publisher: &Publisher) {
         let phase = publisher.phase();
-        // The usual case, twice a second.
-        if phase == LeasePhase::Published && self.said.as_deref() == Some(phase.code()) {
+        // This is the usual case, twice a second. It needs no status.
+        if phase == LeasePhase::Published && self.last_line.as_deref() == Some(phase.code()) {
             return;
         }
         let text = match (phase, publisher.clock().status().state) {
             (LeasePhase::Published, _) => phase.code().to_owned(),
             (LeasePhase::FirstPublication, _) => return,
             (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.code()),
-            // The same in both phases, and while the rate changes: one slew is one line.
+            // The text is the same in both phases and at any rate, so one slew is one line.
             _ if publisher.waits_for_slew() => {
                 "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
                     .to_owned()
             }
-            // Until the first line, and for moments afterwards.
-            (LeasePhase::NoLine, State::Calibrating | State::Fast) if self.said.is_none() => return,
+            // The clock is calibrating, or the server has not yet published its first line.
+            (LeasePhase::NoLine, State::Calibrating | State::Fast) if self.last_line.is_none() => return,
             (LeasePhase::Doubted, State::Calibrating | State::Fast | State::Disrupted) => {
                 "doubted: the OS clock is not where the line is".to_owned()
             }
-            // After a line in doubt, or because the server had no CPU for as long.
+            // The leases run out after a doubted line, or if the server gets no CPU for that long.
             (LeasePhase::NoLine, State::Fast) => "no_line: the leases have run out".to_owned(),
             (phase, state) => format!("{}: the clock is {state}", phase.code()),
         };
-        if self.said.as_ref() != Some(&text) {
+        if self.last_line.as_ref() != Some(&text) {
             self.line(&text);
-            self.said = Some(text);
+            self.last_line = Some(text);
         }
     }
 }

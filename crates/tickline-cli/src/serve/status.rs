@@ -1,4 +1,4 @@
-//! `tickline serve status`: what a page serves.
+//! `tickline serve status`: shows the state of a page.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
 use crate::screen::Screen;
 
-/// What a page serves; `help/serve.txt` describes the keys.
+/// The state of a page; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]
 pub(super) struct Status {
     schema: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Status {
     owner: u32,
     server_pid: Option<u32>,
     server_unknown: Option<String>,
-    #[serde(serialize_with = "name")]
+    #[serde(serialize_with = "serialize_phase")]
     phase: LeasePhase,
     switched_off: bool,
     pub(super) serving: bool,
@@ -42,38 +42,37 @@ pub(super) struct Status {
 }
 
 impl Status {
-    pub(super) fn of(page: &Path) -> io::Result<Self> {
-        let (file, shift_ns) = PageFile::attach(page).map_err(super::no_page)?;
+    pub(super) fn read(page: &Path) -> io::Result<Self> {
+        let (file, shift_ns) = PageFile::attach(page).map_err(super::page_error)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
-        let ahead = Ahead::find(&file.attached(shift_ns), counter);
-        let found = file.snapshot(&counter);
-        let excess_ns = ahead.as_ref().zip(found.lead_ns).map_or(0, |(ahead, stated_ns)| {
-            ahead.lead_ns(stated_ns, found.lease_left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
+        let ahead = LineLead::measure(&file.attached(shift_ns), counter);
+        let snapshot = file.snapshot(&counter);
+        let excess_ns = ahead.as_ref().zip(snapshot.lead_ns).map_or(0, |(ahead, stated_ns)| {
+            ahead.lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
         });
         let (server_pid, server_unknown) = match writer_of(page) {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
         };
         let (readers, readers_unknown) = readers::find(page, server_pid)?;
-        // While the line is doubted the OS clock has left the line, and nobody knows how far it
-        // goes.
-        let is_known = found.phase != LeasePhase::Doubted;
+        // If the line is doubted, the OS clock has left the line, and the lead has no known limit.
+        let is_known = snapshot.phase != LeasePhase::Doubted;
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
             owner: file.owner(),
             server_pid,
             server_unknown,
-            phase: found.phase,
-            switched_off: found.is_switched_off,
-            serving: found.is_served,
-            generation: found.generation,
-            age_ns: found.age_ns,
-            lease_ns: found.lease_ns,
-            lease_left_ns: found.lease_left_ns,
-            lead_ns: found.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
-            unix_lead_ns: found.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
+            phase: snapshot.phase,
+            switched_off: snapshot.is_switched_off,
+            serving: snapshot.is_served,
+            generation: snapshot.generation,
+            age_ns: snapshot.age_ns,
+            lease_ns: snapshot.lease_ns,
+            lease_left_ns: snapshot.lease_left_ns,
+            lead_ns: snapshot.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
+            unix_lead_ns: snapshot.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
             rate_ppb: tickline::page::kernel_rate_ppb(),
             readers,
@@ -82,10 +81,10 @@ impl Status {
         })
     }
 
-    /// As text for people: what each line is about, and what is said of it.
+    /// The state as text. Each line begins with a label.
     pub(super) fn text(&self) -> String {
-        let mut screen = Screen::of_stdout();
-        let mut say = |name: &str, what: &str| screen.say(&format!("{name:<7} "), what);
+        let mut screen = Screen::for_stdout();
+        let mut say = |label: &str, text: &str| screen.say(&format!("{label:<7} "), text);
         say("page", &format!("{}, of user {}", self.page, self.owner));
         let server = match (self.server_pid, &self.server_unknown) {
             (Some(pid), _) => format!("process {pid}"),
@@ -138,7 +137,7 @@ impl Status {
         screen.text
     }
 
-    /// What the phase means for programs.
+    /// The meaning of the phase for programs.
     const fn meaning(&self) -> &'static str {
         match (self.phase, self.serving) {
             (LeasePhase::Off, _) if self.switched_off => {
@@ -157,42 +156,42 @@ impl Status {
     }
 }
 
-/// Readers on the screen, besides some ten lines.
+/// The most readers on the screen. The other lines are some ten.
 const MAX_READERS: usize = 12;
 
-/// How far a line is above the OS clock, as brackets of the OS clock around a reading say.
-struct Ahead {
-    /// The least and the most, ns: of the narrowest of some brackets.
+/// The lead of a line over the OS clock, by brackets of the OS clock around readings.
+struct LineLead {
+    /// The least and the largest lead in the newer bracket, ns.
     least_ns: i64,
     most_ns: i64,
-    /// By how much it rises, ppb; 0 unless two brackets prove it.
+    /// The growth of the lead, ppb; 0 unless two brackets prove a growth.
     rise_ppb: i64,
 }
 
-/// Brackets, of which the narrowest counts: some are interrupted.
+/// The number of brackets, of which the narrowest counts. An interruption widens a bracket.
 const BRACKETS: u32 = 16;
 
-/// Time between the two brackets. A bracket of 40 ns then shows a rate of 4 ppm.
+/// The time between the two brackets. Two brackets of 40 ns then show a growth of 4 ppm.
 const BETWEEN: Duration = Duration::from_millis(20);
 
-impl Ahead {
-    /// `None` without a line.
-    fn find(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<Self> {
+impl LineLead {
+    /// Measures the lead; `None` without a line.
+    fn measure(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<Self> {
         let (before, before_ns) = bracket(attached, counter)?;
         std::thread::sleep(BETWEEN);
         let (now, now_ns) = bracket(attached, counter)?;
-        Some(Self::of(before, now, now_ns.saturating_sub(before_ns)))
+        Some(Self::new(before, now, now_ns.saturating_sub(before_ns)))
     }
 
-    /// By two brackets that are `apart_ns` apart.
-    fn of(before: (i64, i64), (least_ns, most_ns): (i64, i64), apart_ns: i64) -> Self {
+    /// The lead by two brackets that are `apart_ns` apart.
+    fn new(before: (i64, i64), (least_ns, most_ns): (i64, i64), apart_ns: i64) -> Self {
         let rise_ns = if least_ns > before.1 { most_ns.saturating_sub(before.0) } else { 0 };
         let rise_ppb = rise_ns.saturating_mul(1_000_000_000).checked_div(apart_ns).unwrap_or(0);
         Self { least_ns, most_ns, rise_ppb }
     }
 
-    /// The lead that holds for `for_ns` if neither changes its rate: the stated one, unless the
-    /// brackets prove it wrong.
+    /// The largest lead in the next `for_ns` if neither the line nor the OS clock changes its rate:
+    /// the stated lead, unless the brackets prove it wrong.
     fn lead_ns(&self, stated_ns: i64, for_ns: i64) -> i64 {
         if self.rise_ppb == 0 && self.least_ns <= stated_ns {
             return stated_ns;
@@ -202,8 +201,8 @@ impl Ahead {
     }
 }
 
-/// The narrowest of some brackets: the least and the most that the line is above the OS clock, and
-/// the OS clock then, ns.
+/// The narrowest of some brackets: the least and the largest lead of the line, and the OS clock at
+/// the bracket's end, ns.
 fn bracket(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<((i64, i64), i64)> {
     let line = || attached.monotonic_by_line(&counter, &ProcessHighWater::new());
     let (before_ns, line_ns, after_ns) = narrowest(BRACKETS, monotonic_ns, line);
@@ -212,7 +211,7 @@ fn bracket(attached: &AttachedPage<'_>, counter: HardwareCounter) -> Option<((i6
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-fn name<S: Serializer>(phase: &LeasePhase, serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_phase<S: Serializer>(phase: &LeasePhase, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(phase.code())
 }
 
@@ -223,7 +222,7 @@ mod tests {
     /// Symptom: "at most 1147 ns", while the kernel slewed its clock and readings were 1 ms ahead.
     #[test]
     fn a_line_that_the_os_clock_leaves_is_ahead_by_what_is_left_of_its_leases() {
-        let lead_ns = |before, now| Ahead::of(before, now, 20_000_000).lead_ns(1_147, 900_000_000);
+        let lead_ns = |before, now| LineLead::new(before, now, 20_000_000).lead_ns(1_147, 900_000_000);
         assert_eq!(lead_ns((480, 520), (510, 550)), 1_147, "nothing that the brackets prove");
         assert_eq!(lead_ns((1_140, 2_140), (1_147, 2_147)), 1_147, "wide brackets, as with hpet");
         // 500 ppm are 10 us in 20 ms, and 450 us in 0.9 s.

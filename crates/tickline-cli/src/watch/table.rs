@@ -1,5 +1,5 @@
-//! The samples as CSV, in one table. Each sample of the main thread has a row, and each sample on a
-//! single CPU has a row.
+//! Writes the samples as CSV, in one table: a row for each sample of the main thread, and a row for
+//! each sample on a single CPU.
 
 use std::io::{self, Write};
 
@@ -10,17 +10,17 @@ use crate::measure::track::Point;
 use crate::measure::watch::Sample;
 use crate::output::Destination;
 
-/// The headings and the fields of a row. A sample of the main thread, which comes with `sample`,
-/// fills all columns.
+/// The headings and the fields of a row. A row of the main thread, for which `sample` is given, has
+/// a value in every column.
 fn row(point: &Point, sample: Option<&Sample>) -> Vec<(String, String)> {
-    let own = |figure: fn(&Sample) -> Option<String>| sample.and_then(figure).unwrap_or_default();
+    let main_thread = |figure: fn(&Sample) -> Option<String>| sample.and_then(figure).unwrap_or_default();
     let reason = match point.state {
         State::Fallback(reason) => reason.code(),
         _ => "",
     };
     let fields = [
         ("at_s", format!("{:.6}", point.at_s)),
-        ("unix_s", own(|sample| Some(format!("{:.6}", sample.unix_s)))),
+        ("unix_s", main_thread(|sample| Some(format!("{:.6}", sample.unix_s)))),
         ("cpu", point.cpu.map(|cpu| cpu.to_string()).unwrap_or_default()),
         ("state", point.state.code().to_owned()),
         ("reason", reason.to_owned()),
@@ -30,13 +30,13 @@ fn row(point: &Point, sample: Option<&Sample>) -> Vec<(String, String)> {
         ("bound_after_ns", point.bound_after_ns.to_string()),
         ("inside_bracket", point.inside_bracket.to_string()),
         ("bound_violated", point.bound_violated.to_string()),
-        ("skew_ppb", own(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
-        ("max_drift_ppb", own(|sample| Some(sample.status.max_drift_ppb?.to_string()))),
-        ("frequency_hz", own(|sample| Some(sample.status.frequency_hz?.to_string()))),
-        ("utc_width_ns", own(|sample| Some(utc_width_ns(sample.utc.as_ref().ok()?).to_string()))),
-        ("utc_source", own(|sample| Some(sample.utc.ok()?.source().code().to_owned()))),
-        ("utc_unknown", own(|sample| Some(sample.utc.err()?.code().to_owned()))),
-        ("interval_ns", own(|sample| Some(sample.status.interval_ns?.to_string()))),
+        ("skew_ppb", main_thread(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
+        ("max_drift_ppb", main_thread(|sample| Some(sample.status.max_drift_ppb?.to_string()))),
+        ("frequency_hz", main_thread(|sample| Some(sample.status.frequency_hz?.to_string()))),
+        ("utc_width_ns", main_thread(|sample| Some(utc_width_ns(sample.utc.as_ref().ok()?).to_string()))),
+        ("utc_source", main_thread(|sample| Some(sample.utc.ok()?.source().code().to_owned()))),
+        ("utc_unknown", main_thread(|sample| Some(sample.utc.err()?.code().to_owned()))),
+        ("interval_ns", main_thread(|sample| Some(sample.status.interval_ns?.to_string()))),
     ];
     let events = Event::ALL.iter().map(|event| {
         let count = sample.and_then(|sample| sample.events.get(event.code()));
@@ -45,8 +45,8 @@ fn row(point: &Point, sample: Option<&Sample>) -> Vec<(String, String)> {
     fields.map(|(head, field)| (head.to_owned(), field)).into_iter().chain(events).collect()
 }
 
-/// A table that grows row by row. Each row is written at once, so that a killed program leaves no
-/// half row. Its fields are figures and codes, which need no quotation marks.
+/// A table that grows row by row. Each row is one write, so a killed program leaves no half row.
+/// The fields are figures and codes, which need no quotation marks.
 pub(crate) struct Table {
     out: Box<dyn Write>,
     name: String,
@@ -59,8 +59,8 @@ impl Table {
         Ok(Self { out: destination.stream()?, name, has_heads: false })
     }
 
-    /// Writes the row of a sample, and those of the CPUs' samples since the last one. The headings
-    /// stand before the first.
+    /// Writes the row of a sample, and the rows of the CPUs' samples since the sample before.
+    /// Writes the headings before the first row.
     pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
         let cpus = sample.cpus.iter().map(|point| row(point, None));
         for row in [row(&sample.point, Some(sample))].into_iter().chain(cpus) {

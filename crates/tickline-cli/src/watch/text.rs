@@ -1,4 +1,4 @@
-//! The view of `watch`: a line for each sample, and the summary.
+//! Formats the output of `watch`: a line for each sample, and the summary.
 
 use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
@@ -6,10 +6,10 @@ use crate::measure::watch::{CpuSummary, Ending, EventCounts, Sample, WatchSummar
 use crate::screen::Screen;
 use crate::words::{plain, time};
 
-/// CPUs whose offsets a line shows one by one; of more CPUs it shows the extremes.
+/// The most CPUs whose offsets a line shows one by one. Of more CPUs it shows the two extremes.
 const CPUS_IN_LINE: usize = 4;
 
-/// CPUs in the summary; of more CPUs it shows those with the largest offsets.
+/// The most CPUs in the summary. Of more CPUs it shows the ones with the largest offsets.
 const CPUS_IN_SUMMARY: usize = 16;
 
 /// The headings.
@@ -29,7 +29,7 @@ pub(crate) fn line(sample: &Sample, cpus: &[CpuSummary]) -> String {
         point.bracket_ns,
         point.state.code()
     );
-    for part in [by_cpu(cpus), happened(&sample.new_events)].into_iter().filter(|part| !part.is_empty()) {
+    for part in [by_cpu(cpus), nonzero(&sample.new_events)].into_iter().filter(|part| !part.is_empty()) {
         line += &format!(" {part}");
     }
     if point.bound_violated {
@@ -51,15 +51,15 @@ fn by_cpu(cpus: &[CpuSummary]) -> String {
     ends.map_or_else(String::new, |(least, most)| format!("{} to {}", offset(least), offset(most)))
 }
 
-/// The events, each with its count.
-fn happened(events: &EventCounts) -> String {
+/// The events that have happened, each with its count.
+fn nonzero(events: &EventCounts) -> String {
     let events = events.iter().filter(|(_, count)| **count > 0);
     events.map(|(name, count)| format!("{name} +{count}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The summary.
 pub(crate) fn summary(document: &Document) -> String {
-    let mut screen = Screen::of_stdout();
+    let mut screen = Screen::for_stdout();
     let Some(watch) = &document.watch else { return screen.text };
     let why = match watch.ended_by {
         Ending::Time => "as requested",
@@ -87,7 +87,7 @@ pub(crate) fn summary(document: &Document) -> String {
     for change in &watch.changes {
         fact("changed", &format!("after {:.1} s: {}", change.at_s, change.what));
     }
-    let events = happened(&watch.events);
+    let events = nonzero(&watch.events);
     fact("events", if events.is_empty() { "none" } else { &events });
     cpus(watch, &mut screen);
     screen.text
@@ -109,8 +109,8 @@ fn cpus(watch: &WatchSummary, screen: &mut Screen) {
         let offsets = &cpu.offsets;
         let offset = format!("{:+.1} to {:+.1}", offsets.least_offset_ns, offsets.most_offset_ns);
         let counts = [offsets.largest_bound_ns, offsets.bound_violated].map(|count| count.to_string());
-        let own = vec![cpu.cpu.to_string(), cpu.state.to_owned(), offsets.samples.to_string(), offset];
-        [own, counts.into()].concat()
+        let fields = vec![cpu.cpu.to_string(), cpu.state.to_owned(), offsets.samples.to_string(), offset];
+        [fields, counts.into()].concat()
     };
     let rows: Vec<_> = cpus.iter().map(row).collect();
     screen.table(&["CPU", "state", "samples", "offset ns", "bound ns", "violated"], &rows);

@@ -1,5 +1,5 @@
-//! The clocks that programs read by system calls: their names, and what a call would cost if the
-//! vDSO answered it.
+//! The clocks that programs read by system calls: their names, the cost of a call, and the cost if
+//! the vDSO answered it.
 
 use crate::document::Document;
 use crate::measure::calls::{GETPPID, SYSTEM_CALL};
@@ -8,16 +8,16 @@ use crate::measure::served_by::ServedBy;
 /// A system call for the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimeCall {
-    /// The number of the clock (`include/uapi/linux/time.h`). A negative one is the CPU time of a
-    /// process or thread, or the clock of a device (`include/linux/posix-timers.h`).
+    /// The number of the clock (`include/uapi/linux/time.h`). A negative number is the CPU time of
+    /// a process or thread, or the clock of a device (`include/linux/posix-timers.h`).
     ClockGettime(i32),
     GetTimeOfDay,
     Time,
 }
 
 impl TimeCall {
-    /// By the name of its tracepoint, and the argument that names the clock.
-    pub(super) fn of(call: &str, clock: Option<i32>) -> Option<Self> {
+    /// The call with this tracepoint. `clock` is the argument that names the clock.
+    pub(super) fn new(call: &str, clock: Option<i32>) -> Option<Self> {
         match call {
             "gettimeofday" => Some(Self::GetTimeOfDay),
             "time" => Some(Self::Time),
@@ -35,15 +35,15 @@ impl TimeCall {
     }
 
     /// The cost of a system call to this clock, ns. If a system call answers the clock, it is the
-    /// cost of the clock. Otherwise it is the cost of a system call that reads the counter, or of
-    /// one that does not. `None` for the CPU time of another process, and for the clock of a
-    /// device.
+    /// measured cost of the clock. Otherwise it is the cost of a system call that reads the
+    /// counter, or for a coarse clock the cost of a system call that does not. `None` for the CPU
+    /// time of another process, and for the clock of a device.
     pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
         let own = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
         own.and_then(|row| row.cost_ns).or_else(|| match self {
             Self::Time | Self::ClockGettime(5 | 6) => facts.cost_ns(GETPPID),
             Self::GetTimeOfDay | Self::ClockGettime(0 | 1 | 4 | 7..=9 | 11) => facts.cost_ns(SYSTEM_CALL),
-            // No vDSO answers these, even where it is unknown who does.
+            // No vDSO answers these clocks, so this cost is that of a system call.
             Self::ClockGettime(2 | 3) => facts.cost_ns(&self.name()),
             Self::ClockGettime(_) => None,
         })
@@ -55,17 +55,17 @@ impl TimeCall {
         let row = facts.row(&self.name());
         let by_vdso = row.filter(|row| row.served_by == Some(ServedBy::Vdso)).and_then(|row| row.cost_ns);
         let possible = match self {
-            // The vDSO answers these whatever the clocksource.
+            // The vDSO answers these clocks whatever the clocksource.
             Self::Time | Self::ClockGettime(5 | 6) => by_vdso,
-            // And these since Linux 5.3 (`lib/vdso/gettimeofday.c`), where it can read the
-            // clocksource.
+            // The vDSO answers these clocks since Linux 5.3 (`lib/vdso/gettimeofday.c`), if it can
+            // read the clocksource.
             Self::ClockGettime(4 | 7 | 11) if facts.is_kernel_at_least(5, 3) != Some(true) => by_vdso,
             Self::GetTimeOfDay | Self::ClockGettime(0 | 1 | 4 | 7 | 11) => {
                 by_vdso.or_else(|| facts.attainable_ns())
             }
             Self::ClockGettime(_) => return now_ns,
         };
-        // A fix makes nothing slower: a smaller present cost is an error of the measurement.
+        // A fix makes no call slower. A present cost below the possible one is a measurement error.
         possible.map(|ns| now_ns.map_or(ns, |now_ns| ns.min(now_ns)))
     }
 }
@@ -83,8 +83,8 @@ fn clock_name(number: i32) -> String {
         8 => "REALTIME_ALARM",
         9 => "BOOTTIME_ALARM",
         11 => "TAI",
-        // The lowest three bits are 3 for the clock of a device (`CLOCKFD`). All others are CPU
-        // time.
+        // If the lowest three bits are 3, this is the clock of a device (`CLOCKFD`). Any other
+        // negative number is a CPU time.
         ..0 if number & 7 == 3 => "of a device",
         ..0 => "CPU time of another",
         _ => return format!("number {number}"),
@@ -120,12 +120,12 @@ pub(super) mod tests {
             ("6.1.0-1", TimeCall::ClockGettime(1), Some(10.0), Some(10.0)),
             ("6.1.0-1", TimeCall::GetTimeOfDay, Some(1_000.0), Some(25.0)),
             ("6.1.0-1", TimeCall::ClockGettime(6), Some(200.0), Some(5.0)),
-            // No vDSO answers these.
+            // No vDSO answers these clocks.
             ("6.1.0-1", TimeCall::ClockGettime(2), Some(400.0), Some(400.0)),
             ("6.1.0-1", TimeCall::ClockGettime(-6), None, None),
-            // Its cost is unknown.
+            // The cost of this coarse clock is unknown.
             ("6.1.0-1", TimeCall::ClockGettime(5), Some(200.0), None),
-            // The vDSO answers this one since Linux 5.3.
+            // The vDSO answers this clock since Linux 5.3.
             ("5.3.0", TimeCall::ClockGettime(4), Some(1_000.0), Some(25.0)),
             ("5.10.1-a", TimeCall::ClockGettime(4), Some(1_000.0), Some(25.0)),
             ("4.19.0", TimeCall::ClockGettime(4), Some(1_000.0), None),
@@ -134,7 +134,7 @@ pub(super) mod tests {
             let slow = facts("system_call", kernel);
             assert_eq!(call.fixed_ns(now_ns, &slow), fixed_ns, "{kernel} {call:?} {now_ns:?}");
         }
-        // The vDSO is there, and the program does not use it.
+        // The vDSO answers this clock, but the counted program does not use the vDSO.
         let bypassed = facts("vdso", "6.1.0-1");
         assert_eq!(TimeCall::ClockGettime(1).fixed_ns(Some(1_000.0), &bypassed), Some(900.0));
     }
@@ -142,7 +142,7 @@ pub(super) mod tests {
     #[test]
     fn a_system_call_costs_what_the_table_of_costs_says() {
         let mut facts = facts("vdso", "6.1.0");
-        // It is unknown who answers this one.
+        // The answerer of the CPU time of the process is unknown.
         facts.costs[2].served_by = None;
         for (call, cost_ns) in [
             (TimeCall::ClockGettime(1), Some(1_000.0)),
@@ -167,7 +167,7 @@ pub(super) mod tests {
             ("gettimeofday", None, Some("gettimeofday")),
             ("time", None, Some("time")),
         ] {
-            assert_eq!(TimeCall::of(call, clock).map(TimeCall::name).as_deref(), name, "{call} {clock:?}");
+            assert_eq!(TimeCall::new(call, clock).map(TimeCall::name).as_deref(), name, "{call} {clock:?}");
         }
     }
 }

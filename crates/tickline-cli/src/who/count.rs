@@ -1,7 +1,7 @@
-//! Counts system calls at the kernel's tracepoints, by perf_event_open(2). The kernel stops
-//! counting when this process ends, for whatever reason, so nothing stays behind.
+//! Counts system calls at the kernel's tracepoints, by perf_event_open(2). When this process ends,
+//! for whatever reason, the kernel stops counting and removes the counters.
 //!
-//! A tracepoint stands at the entry of a system call. A call that the vDSO answers reaches none.
+//! Tracepoints are at the entry of system calls. A call that the vDSO answers reaches none.
 
 use std::io;
 use std::thread;
@@ -21,37 +21,37 @@ use crate::measure::calls::monotonic_ns;
 /// The time for which calls are counted but not sampled, to choose the sampling period.
 const TRIAL: Duration = Duration::from_millis(100);
 
-/// The sampling periods: each call, or one in so many. They are primes, because a program may call
-/// in a pattern, and the samples must not all meet the same place of it.
+/// The sampling periods: one call in this many is sampled. They are primes, so that the samples of
+/// a program that calls in a pattern do not all hit the same call of the pattern.
 const PERIODS: [u64; 6] = [1, 11, 101, 1_009, 10_007, 100_003];
 
 /// The most samples a second on one CPU. A sample takes the kernel and this program some 0.5 us
 /// each, so this is 2 % of a CPU.
 const SAMPLES_PER_SECOND: u64 = 20_000;
 
-/// Time between two reads of the buffers.
+/// The time between two reads of the buffers.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The size of a buffer, bytes. A sample takes 64. A buffer holds four times what arrives between
-/// two reads.
+/// The size of a buffer, bytes. A sample takes 64 bytes. A buffer has room for four times the
+/// samples that arrive between two reads.
 const BUFFER_BYTES: usize = 1 << 17;
 
-/// Counts calls for `time`: those of one process, or of all but this one. `progress` receives the
-/// finished share.
+/// Counts the calls of one process, or of all processes except this one, for `time`. `progress`
+/// receives the finished share.
 pub(super) fn count(
     process: Option<u32>,
     time: Duration,
     mut progress: impl FnMut(f64),
 ) -> Result<CallCounts, Obstacle> {
     let tracepoints = tracepoint::all()?;
-    let cpus = online()?;
-    let (calls_per_second, trial) = trial(&tracepoints, &cpus)?;
+    let cpus = online_cpus()?;
+    let (calls_per_second, trial) = count_for_trial(&tracepoints, &cpus)?;
     let period = sampling_period(calls_per_second);
     let sampled =
         on_each(&tracepoints, &cpus).map(|(tracepoint, cpu)| SampledTracepoint::new(tracepoint, cpu, period));
     let mut sampled = sampled.collect::<io::Result<Vec<_>>>()?;
-    // Not earlier: the kernel rewrites its code when the last user of a tracepoint leaves, and
-    // again for the next user.
+    // Close the trial's counters only now. If a tracepoint has no user, the kernel rewrites its
+    // code, and rewrites it again for the next user.
     drop(trial);
     let mut counted = CallCounts::default();
     (counted.who.sampled_every, counted.who.from_monotonic_ns) = (Some(period), Some(monotonic_ns()));
@@ -67,13 +67,14 @@ pub(super) fn count(
     (counted.who.counted_s, counted.who.until_monotonic_ns) = (Some(counted_s), Some(monotonic_ns()));
     for one in &mut sampled {
         one.drain(process, &mut counted);
-        counted.who.lost_calls += lost(one.sampler.read()?, one.samples, period);
+        counted.who.lost_calls += lost_calls(one.sampler.read()?, one.samples, period);
     }
     Ok(counted)
 }
 
-/// The calls a second at the busiest pair of CPU and tracepoint, and the counters, still open.
-fn trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Counter>)> {
+/// Counts for a short time. Returns the most calls a second on a CPU at a tracepoint, and the open
+/// counters.
+fn count_for_trial(tracepoints: &[Tracepoint], cpus: &[usize]) -> io::Result<(u64, Vec<Counter>)> {
     let counters = on_each(tracepoints, cpus).map(|(tracepoint, cpu)| builder(tracepoint, cpu).build());
     let mut counters = counters.collect::<io::Result<Vec<_>>>()?;
     let start = Instant::now();
@@ -95,7 +96,7 @@ fn on_each<'a>(
     tracepoints.iter().flat_map(|tracepoint| cpus.iter().map(move |cpu| (tracepoint, *cpu)))
 }
 
-/// The smallest period with at most `SAMPLES_PER_SECOND` samples from so many calls a second.
+/// The smallest period that gives at most `SAMPLES_PER_SECOND` for this number of calls.
 fn sampling_period(calls_per_second: u64) -> u64 {
     let few = |period: &&u64| calls_per_second / **period <= SAMPLES_PER_SECOND;
     PERIODS.iter().find(few).or(PERIODS.last()).copied().unwrap_or(1)
@@ -103,7 +104,7 @@ fn sampling_period(calls_per_second: u64) -> u64 {
 
 fn builder(tracepoint: &Tracepoint, cpu: usize) -> Builder<'static> {
     let mut builder = Builder::new(Event::with_id(tracepoint.id));
-    // Tracepoints are in the kernel, which counters exclude by default.
+    // Tracepoints are in the kernel, and counters exclude the kernel by default.
     builder.any_pid().one_cpu(cpu).include_kernel();
     builder
 }
@@ -128,35 +129,36 @@ impl<'a> SampledTracepoint<'a> {
     /// Adds the samples that have arrived.
     fn drain(&mut self, process: Option<u32>, counted: &mut CallCounts) {
         while let Some(record) = self.sampler.next_record() {
-            // Any other record, such as one of lost samples, is no call: see `lost`.
+            // Any other record is not a call. `lost_calls` computes the lost samples.
             let Ok(Record::Sample(sample)) = record.parse_record() else { continue };
             self.samples += 1;
             let pid = sample.pid().unwrap_or(0);
-            let clock = sample.raw().zip(self.tracepoint.clock_at).and_then(|(raw, at)| number(raw, at));
+            let clock =
+                sample.raw().zip(self.tracepoint.clock_at).and_then(|(raw, at)| clock_number(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
-            if let Some(call) = TimeCall::of(self.tracepoint.call, clock).filter(|_| wanted) {
+            if let Some(call) = TimeCall::new(self.tracepoint.call, clock).filter(|_| wanted) {
                 counted.add(pid, call, machine::process_name);
             }
         }
     }
 }
 
-/// The calls for which no sample stands. The kernel counts every call, but drops samples if a
-/// buffer is full, or if there are too many for its limit (`perf_event_max_sample_rate`). The calls
-/// since the last sample, less than a period, do not count here.
-fn lost(calls: u64, samples: u64, period: u64) -> u64 {
+/// The number of calls whose samples were lost. The kernel counts every call, but drops samples if
+/// a buffer is full, or if there are more than its limit (`perf_event_max_sample_rate`). The calls
+/// since the last sample are fewer than a period, and do not count as lost.
+fn lost_calls(calls: u64, samples: u64, period: u64) -> u64 {
     let rest = calls.saturating_sub(samples.saturating_mul(period));
     if rest < period { 0 } else { rest }
 }
 
-/// The clock's number in an event's data. The argument has 64 bits there, and the clock 32.
+/// The clock's number in an event's data. The argument has 64 bits, and the clock's number 32.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is the clock")]
-fn number(raw: &[u8], at: usize) -> Option<i32> {
+fn clock_number(raw: &[u8], at: usize) -> Option<i32> {
     Some(i64::from_ne_bytes(*raw.get(at..)?.first_chunk()?) as i32)
 }
 
 /// The CPUs that are online.
-fn online() -> io::Result<Vec<usize>> {
+fn online_cpus() -> io::Result<Vec<usize>> {
     let list = machine::online_cpus().unwrap_or_default();
     let cpus = cpu_list::parse(&list).map_err(io::Error::other)?;
     Ok(cpus.iter().filter_map(|cpu| usize::try_from(*cpu).ok()).collect())
@@ -178,13 +180,13 @@ mod tests {
 
     #[test]
     fn calls_without_a_sample_are_lost() {
-        assert_eq!(lost(1_000, 90, 11), 0, "the rest is no whole period");
-        assert_eq!(lost(1_001, 90, 11), 11, "one sample is missing");
-        assert_eq!(lost(500, 500, 1), 0);
-        assert_eq!(lost(500, 499, 1), 1);
+        assert_eq!(lost_calls(1_000, 90, 11), 0, "the rest is no whole period");
+        assert_eq!(lost_calls(1_001, 90, 11), 11, "one sample is missing");
+        assert_eq!(lost_calls(500, 500, 1), 0);
+        assert_eq!(lost_calls(500, 499, 1), 1);
     }
 
-    /// A process whose name is not UTF-8 was shown as one that had ended.
+    /// Symptom: a process whose name is not UTF-8 was shown as ended.
     #[test]
     fn a_process_has_a_name_in_any_encoding() {
         let before = std::fs::read("/proc/self/comm").unwrap();
@@ -199,8 +201,8 @@ mod tests {
         let mut raw = vec![0_u8; 16];
         raw.extend(1_u64.to_ne_bytes());
         raw.extend((-6_i64).to_ne_bytes());
-        assert_eq!(number(&raw, 16), Some(1));
-        assert_eq!(number(&raw, 24), Some(-6));
-        assert_eq!(number(&raw, 25), None, "beyond the end");
+        assert_eq!(clock_number(&raw, 16), Some(1));
+        assert_eq!(clock_number(&raw, 24), Some(-6));
+        assert_eq!(clock_number(&raw, 25), None, "beyond the end");
     }
 }

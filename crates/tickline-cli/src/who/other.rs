@@ -1,5 +1,5 @@
-//! For targets on which this program cannot count calls: systems other than Linux, and processors
-//! for which `perf-event2` has no structures.
+//! Replaces `count.rs` on targets on which this program cannot count calls: systems other than
+//! Linux, and processors for which `perf-event2` has no structures.
 
 use std::time::Duration;
 

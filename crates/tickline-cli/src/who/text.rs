@@ -1,4 +1,4 @@
-//! The callers as text for people.
+//! Formats the callers as text.
 
 use serde_json::json;
 
@@ -12,21 +12,21 @@ use crate::words::cell;
 /// The most rows that are shown. The JSON has all.
 const ROWS: usize = 20;
 
-/// What other programs count.
-const BY_OTHERS: &str = "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that \
+/// The note about the other programs that can count calls.
+const OTHER_TOOLS_NOTE: &str = "A tracepoint costs a call little; strace stops the program twice at each call. None of them sees the calls that \
                          the vDSO answers.";
 
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
-    let mut screen = Screen::of_stdout();
+    let mut screen = Screen::for_stdout();
     let Some(who) = &document.who else { return screen.text };
     if let Some(obstacle) = &who.obstacle {
         screen.say("", &format!("Calls were not counted: {obstacle}."));
         screen.line("\nRun instead:");
-        // Not wrapped, so that they can be copied.
+        // Commands are not wrapped, so that users can copy them.
         who.instead.iter().for_each(|command| screen.line(&format!("  {command}")));
         screen.line("");
-        screen.say("", BY_OTHERS);
+        screen.say("", OTHER_TOOLS_NOTE);
         return screen.text;
     }
     screen.say("", &sentence(who));
@@ -62,8 +62,8 @@ fn sentence(who: &WhoSummary) -> String {
 
 fn conditions(who: &WhoSummary, screen: &mut Screen) {
     let (Some(seconds), Some(every)) = (who.counted_s, who.sampled_every) else { return };
-    let looked = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
-    let counted = format!("Counted for {seconds:.1} s; {looked} was sampled; this program is left out.");
+    let sampled = if every == 1 { "each call".to_owned() } else { format!("one call in {every}") };
+    let counted = format!("Counted for {seconds:.1} s; {sampled} was sampled; this program is left out.");
     screen.say("", &counted);
     if who.lost_calls > 0 {
         let lost = who.lost_calls;
@@ -91,7 +91,7 @@ fn rows(callers: &[Caller], screen: &mut Screen) {
     }
 }
 
-/// What a tracepoint cannot see here.
+/// A sentence about the calls that a tracepoint cannot see on this machine.
 fn unseen(document: &Document, seen: usize) -> String {
     match document.row(MONOTONIC).and_then(|row| row.served_by) {
         Some(ServedBy::Vdso) if seen == 0 => {
@@ -129,24 +129,24 @@ mod tests {
             let mut counted = CallCounts { who, ..CallCounts::default() };
             for (pid, clock, samples) in callers {
                 for sample in 0..*samples {
-                    // The name is read once.
+                    // The name must be read only once, at the first sample.
                     counted.add(*pid, TimeCall::ClockGettime(*clock), |_| Some(format!("\u{1b}[2J{sample}")));
                 }
             }
-            lines(counted.into_who(&facts("system_call", "6.1.0")))
+            lines(counted.into_summary(&facts("system_call", "6.1.0")))
         };
         let text = written(&[(1, 1, 1), (2, 1, 1_000)]);
-        // Calls a second of 900 ns, and of 25.
+        // The calls take 900 ns now, and 25 ns after the fix.
         let sum = "5506 system calls a second for the time, by all processes together: 0.50 % of a CPU now, 0.01 % after the fix.";
         assert!(text.starts_with(sum), "{text}");
         let rows = "2 \u{fffd}[2J0 clock_gettime MONOTONIC 5500 900 0.50 0.01 1 \u{fffd}[2J0 clock_gettime MONOTONIC 6";
         for part in ["one call in 11", "dropped the samples of 22 calls", rows] {
             assert!(text.contains(part), "no {part} in {text}");
         }
-        // The CPU time of another process has no known cost, and weighs nothing.
+        // The CPU time of another process has no known cost, so its row comes last.
         let unknown = written(&[(1, -6, 9_000), (2, 1, 1)]);
         assert!(unknown.contains("% fixed 2 "), "{unknown}");
-        // No coarse clock was measured that could take this one's place.
+        // The cost of this coarse clock by the vDSO is unknown.
         assert!(written(&[(1, 1, 1), (2, 5, 1)]).contains("an unknown share after the fix"));
         let many = (1..=25).map(|pid| (pid, 1, 1)).collect::<Vec<_>>();
         assert!(written(&many).contains("5 more rows are in the JSON"));

@@ -1,14 +1,14 @@
-//! The kernel's tracepoints at the entry of the system calls for the time, as tracefs describes
-//! them (`Documentation/trace/events.rst` of the kernel). Also the command to run if there are
-//! none.
+//! Finds the kernel's tracepoints at the entry of the system calls for the time, in tracefs
+//! (`Documentation/trace/events.rst` of the kernel). If they cannot be used, names other commands
+//! to run.
 
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where tracefs is mounted: at a place of its own since Linux 4.1, below debugfs before.
-const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+/// The mount points of tracefs: its own since Linux 4.1, and the one below debugfs before.
+const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// The system calls for the time on 64-bit kernels.
 const CALLS: [&str; 3] = ["clock_gettime", "gettimeofday", "time"];
@@ -21,7 +21,7 @@ const ARGUMENT: &str = "which_clock";
 pub(super) struct Tracepoint {
     /// The system call.
     pub(super) call: &'static str,
-    /// The number by which perf_event_open(2) knows it.
+    /// The tracepoint's number for perf_event_open(2).
     pub(super) id: u64,
     /// The offset of the clock's number in the event's data, bytes; `None` for calls that have no
     /// such argument.
@@ -30,14 +30,14 @@ pub(super) struct Tracepoint {
 
 /// Every tracepoint that this kernel has.
 pub(super) fn all() -> Result<Vec<Tracepoint>, Obstacle> {
-    let mut found = PLACES.map(|place| below(&Path::new(place).join("events")));
-    // Tracepoints first, then the obstacle that says most.
+    let mut found = MOUNT_POINTS.map(|place| tracepoints_in(&Path::new(place).join("events")));
+    // Prefer tracepoints, and then the more specific obstacle.
     found.sort_by_key(|found| (found.is_err(), *found == Err(Obstacle::NotMounted)));
     found.into_iter().next().unwrap_or(Err(Obstacle::NotMounted))
 }
 
 /// The tracepoints in the folder of events.
-fn below(events: &Path) -> Result<Vec<Tracepoint>, Obstacle> {
+fn tracepoints_in(events: &Path) -> Result<Vec<Tracepoint>, Obstacle> {
     if let Err(error) = fs::read_dir(events) {
         let denied = error.kind() == io::ErrorKind::PermissionDenied;
         return Err(if denied { Obstacle::Denied } else { Obstacle::NotMounted });
@@ -53,7 +53,7 @@ fn tracepoint(events: &Path, call: &'static str) -> Option<Tracepoint> {
     Some(Tracepoint { call, id, clock_at: offset(&format, ARGUMENT) })
 }
 
-/// The offset of a field, by the lines of a `format` file.
+/// The offset of a field, from a `format` file.
 fn offset(format: &str, field: &str) -> Option<usize> {
     let line = format.lines().find(|line| {
         let declared = line.trim().strip_prefix("field:").and_then(|line| line.split(';').next());
@@ -67,16 +67,16 @@ fn offset(format: &str, field: &str) -> Option<usize> {
 pub(super) enum Obstacle {
     /// tracefs is not mounted, or empty.
     NotMounted,
-    /// This user may not read it, or may not count.
+    /// This user may not read tracefs, or may not count.
     Denied,
     /// The kernel was built without CONFIG_FTRACE_SYSCALLS.
     NotBuilt,
-    /// Another one, in words.
+    /// Another obstacle, in words.
     Other(String),
 }
 
 impl Obstacle {
-    /// The commands, the most useful first. `seconds` is how long to count.
+    /// The commands to run instead, the most useful first. `seconds` is the time to count.
     pub(super) fn instead(&self, process: Option<u32>, seconds: u64) -> Vec<String> {
         let mut commands = Vec::new();
         if *self == Self::NotMounted {
@@ -87,10 +87,10 @@ impl Obstacle {
             commands.push(format!("sudo tickline who{target} --secs {seconds}"));
         }
         if !matches!(self, Self::NotBuilt) {
-            let which = process.map_or_else(|| "-a".to_owned(), |pid| format!("-p {pid}"));
-            commands.push(format!("sudo perf trace -s -e '{EVENTS}' {which} -- sleep {seconds}"));
+            let target = process.map_or_else(|| "-a".to_owned(), |pid| format!("-p {pid}"));
+            commands.push(format!("sudo perf trace -s -e '{EVENTS}' {target} -- sleep {seconds}"));
         }
-        // Needs no tracepoints, but stops the program twice at each call.
+        // strace needs no tracepoints, but stops the program twice at each call.
         let pid = process.map_or_else(|| "PID".to_owned(), |pid| pid.to_string());
         commands
             .push(format!("sudo timeout -s INT {seconds} strace -f -c -e trace='{STRACE_CALLS}' -p {pid}"));
@@ -104,7 +104,7 @@ const EVENTS: &str = "clock_gettime,gettimeofday,time";
 #[cfg(not(target_arch = "x86_64"))]
 const EVENTS: &str = "clock_gettime,gettimeofday";
 
-/// The calls for `strace`, which ignores an unknown name after a question mark.
+/// The calls for `strace`. The question mark makes strace ignore an unknown name.
 const STRACE_CALLS: &str = "?clock_gettime,?clock_gettime64,?gettimeofday,?time";
 
 impl From<io::Error> for Obstacle {
@@ -149,8 +149,8 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
     #[test]
     fn tracepoints_are_those_that_the_kernel_has() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(below(&folder.path().join("events")), Err(Obstacle::NotMounted));
-        assert_eq!(below(folder.path()), Err(Obstacle::NotBuilt));
+        assert_eq!(tracepoints_in(&folder.path().join("events")), Err(Obstacle::NotMounted));
+        assert_eq!(tracepoints_in(folder.path()), Err(Obstacle::NotBuilt));
         for (call, id, format) in [
             ("clock_gettime", "320\n", FORMAT),
             ("gettimeofday", "330\n", "field:int which_clock;\toffset:x;"),
@@ -165,7 +165,7 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
             Tracepoint { call: "clock_gettime", id: 320, clock_at: Some(16) },
             Tracepoint { call: "gettimeofday", id: 330, clock_at: None },
         ];
-        assert_eq!(below(folder.path()).as_deref(), Ok(&expected[..]));
+        assert_eq!(tracepoints_in(folder.path()).as_deref(), Ok(&expected[..]));
     }
 
     #[test]
@@ -179,7 +179,7 @@ print fmt: \"which_clock: 0x%08lx, tp: 0x%08lx\"
                 None,
                 &["sudo mount -t tracefs ", "sudo tickline who --secs 5", "sudo perf "],
             ),
-            // perf needs tracepoints, too.
+            // perf also needs tracepoints.
             (Obstacle::NotBuilt, None, &[]),
             (other, None, &["sudo perf "]),
         ] {
