@@ -1,8 +1,8 @@
 #!/bin/sh
-# Collects the facts about a machine's clocks as JSON, where the program tickline cannot run.
+# Collects the facts about a machine's clocks as JSON, if the program tickline cannot run there.
 # `tickline doctor --facts FILE` makes the diagnosis on another machine. The script changes nothing
-# and measures no costs. It needs no root; as root it can read the kernel's log on more machines. It
-# leaves out what it cannot read, and the doctor calls that unknown.
+# and measures no costs. It needs no root, but on some machines only root can read the kernel's log.
+# It leaves out unreadable facts, which the doctor treats as unknown.
 #
 #   sh facts.sh > facts.json
 #   sh facts.sh -r /host > facts.json    # in a container to which the host's / is mounted at /host
@@ -72,8 +72,8 @@ messages() {
 product=$(printf '%s %s' "$(line "$root/sys/class/dmi/id/sys_vendor")" "$(line "$root/sys/class/dmi/id/product_name")")
 flags=$(cpuinfo flags)
 
-# The hypervisor, by the first source that names one: the firmware and other exact names first, then
-# systemd, then the kernel.
+# The hypervisor that the first source names: the firmware and other exact names, then systemd, then
+# the kernel.
 hypervisor() {
     case $product in
     *VirtualBox*) echo virtualbox && return ;;
@@ -106,8 +106,8 @@ hypervisor() {
     [ -n "$flags" ] && [ "$(flag hypervisor)" = false ] && echo none
 }
 
-# Who answers clock_gettime REALTIME, by strace. `date +%N` must read that clock, and strace shows
-# system calls only. Prints nothing where strace or date cannot tell.
+# The answerer of clock_gettime REALTIME, by strace. `date +%N` must read that clock, and strace shows
+# only system calls. Prints nothing if strace or date fails.
 served() {
     trace=$(strace -e trace=clock_gettime,gettimeofday date +%N 2>&1) || return
     case $trace in
@@ -153,7 +153,7 @@ fi
 if [ -n "$log" ]; then
     printf '    "kernel_log": [\n%s\n    ],\n' "$(messages)"
 fi
-# What adjtimex(2) says, where a program prints it: adjtimex, or that of busybox.
+# The output of adjtimex(2), if the program adjtimex or busybox can print it.
 timex=$(adjtimex --print 2>/dev/null || busybox adjtimex 2>/dev/null)
 timex() {
     printf '%s\n' "$timex" | sed -n "s/^[-a-z ]*$1: *\(-\{0,1\}[0-9]\{1,\}\).*/\1/p" | head -n 1
@@ -168,8 +168,8 @@ if [ -n "$offset" ] && [ -n "$frequency" ] && [ -n "$error" ] && [ -n "$likely" 
     printf '      "tick_us": %s,\n      "offset_ns": %s,\n' "$tick" "$offset"
     printf '      "maximum_error_us": %s,\n      "estimated_error_us": %s\n    },\n' "$error" "$likely"
 fi
-# chronyd's words, in seconds: reference, its name, stratum, time of the update, offset, ..., root
-# delay, root dispersion, interval, leap status.
+# chronyc's fields, with times in seconds: reference, its name, stratum, time of the update, offset,
+# ..., root delay, root dispersion, interval, leap status.
 chronyc -c -n tracking 2>/dev/null | awk -F, 'NF == 14 {
     printf "    \"ntp_daemon\": {\n      \"name\": \"chronyd\",\n"
     printf "      \"synchronised\": %s,\n", $14 == "Not synchronised" || $1 == "7F7F0101" ? "false" : "true"

@@ -1,7 +1,8 @@
-//! Readings that two processes hand over to each other, while the server of their page is stopped,
+//! Tests that two processes exchange readings in order while the server of their page is stopped,
 //! killed, and started again.
 //!
-//! The child processes are this program, with a page in their environment and `player` for a test.
+//! The child processes are this test program. Their environment names the page, and they run the
+//! test `player`.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
@@ -28,16 +29,16 @@ use common::until;
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 const BOARD: &str = "TICKLINE_TEST_BOARD";
 
-/// What the players share: a file, mapped.
+/// The players' shared memory: a mapped file.
 #[repr(C)]
 struct Board {
     /// The largest reading so far, ns.
     largest_ns: AtomicU64,
-    /// Readings that followed one of the other player.
+    /// The number of readings that followed a reading of the other player.
     handovers: AtomicU64,
-    /// Not 0: the players end.
+    /// A value other than 0 ends the players.
     end: AtomicU64,
-    /// Looks at the state that found a line, or none.
+    /// The number of status checks that found a line, and that found none.
     by_line: AtomicU64,
     by_os: AtomicU64,
 }
@@ -47,7 +48,7 @@ impl Board {
         let file =
             File::options().read(true).write(true).create(true).truncate(false).open(path).expect("a file");
         file.set_len(4096).expect("room");
-        // SAFETY: a new mapping of a file that is as long as the structure, and stays so.
+        // SAFETY: this is a new mapping of a file that is as long as the structure, and stays so.
         let start = unsafe {
             mmap(ptr::null_mut(), 4096, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, &file, 0)
         };
@@ -56,7 +57,7 @@ impl Board {
     }
 }
 
-/// Not a test of its own: a child process of [`Game`]. Fails if a reading is below an earlier one.
+/// A child process of [`Game`], and no test by itself. Fails if a reading is below an earlier one.
 #[test]
 fn player() {
     let (Some(page), Some(board)) = (env::var_os(PAGE), env::var_os(BOARD)) else { return };
@@ -69,8 +70,8 @@ fn player() {
         board.handovers.fetch_add(u64::from(earlier_ns != own_ns), Ordering::SeqCst);
         own_ns = now_ns;
         if count.exchanges % 128 == 0 {
-            let looks = if clock.status().state == State::Fast { &board.by_line } else { &board.by_os };
-            looks.fetch_add(1, Ordering::SeqCst);
+            let checks = if clock.status().state == State::Fast { &board.by_line } else { &board.by_os };
+            checks.fetch_add(1, Ordering::SeqCst);
         }
         // The other player may need this CPU.
         thread::yield_now();
@@ -102,7 +103,7 @@ impl Game {
         self.board.handovers.load(Ordering::SeqCst)
     }
 
-    /// Lets the players play for a while, and at least for some handovers.
+    /// Lets the players play for `time`, and at least for 1,000 handovers.
     fn go_on(&mut self, time: Duration) {
         let before = self.handovers();
         thread::sleep(time);
@@ -114,7 +115,7 @@ impl Game {
         });
     }
 
-    /// Ends the game, and says what it was.
+    /// Ends the game, and prints its counts.
     fn end(mut self, serves: bool) {
         self.board.end.store(1, Ordering::SeqCst);
         for player in &mut self.players {
@@ -124,7 +125,7 @@ impl Game {
         let found = |count: &AtomicU64| count.load(Ordering::SeqCst);
         let (by_line, by_os) = (found(&self.board.by_line), found(&self.board.by_os));
         let handovers = self.handovers();
-        eprintln!("{handovers} handovers; looks that found a line: {by_line}, none: {by_os}");
+        eprintln!("{handovers} handovers; checks that found a line: {by_line}, none: {by_os}");
         assert!(handovers > 10_000);
         if serves {
             assert!(by_line > 0, "no reading was by a line");
@@ -144,14 +145,14 @@ impl Drop for Game {
     }
 }
 
-/// The end of all leases, and as much again.
+/// Twice the time until all leases end.
 const TWO_LEASES: Duration = Duration::from_millis(1_300);
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// Those of this round: three rounds have all.
+/// The values of this round. Three rounds have all values.
 fn a_third(all: &[u64], round: usize) -> impl Iterator<Item = u64> {
     all.iter().copied().skip(round % 3).step_by(3)
 }
@@ -163,17 +164,18 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
     let serves = wait_for_line(&page, &server);
     let mut game = Game::start(&page, folder.path());
     game.go_on(ms(700));
-    // All that follows, once or as often as that says.
+    // The environment may set the number of rounds.
     let rounds = env::var("TICKLINE_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     for round in 0..rounds {
-        // Stopped at any moment, for any time.
+        // Stop the server at any moment, for any time.
         for stop_ms in a_third(&[40, 1, 300, 1_700, 900, 450, 3, 1_200, 600], round) {
             server.signal(libc::SIGSTOP);
             game.go_on(ms(stop_ms));
             server.signal(libc::SIGCONT);
             game.go_on(ms(170 + stop_ms / 3));
         }
-        // Killed, and another one at once, in the middle of the leases, and after them.
+        // Kill the server, and start another one at once, in the middle of the leases, or after
+        // them.
         for pause_ms in a_third(&[350, 1_500, 0, 20], round) {
             server.signal(libc::SIGKILL);
             server.ended();
@@ -182,7 +184,7 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
             assert_eq!(wait_for_line(&page, &server), serves, "a restarted server serves as the first one");
             game.go_on(ms(400));
         }
-        // Stopped while it starts.
+        // Stop the server while it starts.
         server.signal(libc::SIGKILL);
         server.ended();
         for start_ms in a_third(&[2, 5, 9, 14, 30], round) {
@@ -205,7 +207,7 @@ fn no_step_back_while_the_server_is_stopped_killed_and_restarted() {
     game.end(serves);
 }
 
-/// A clock of a page says so, and by which.
+/// A clock of a page reports which page serves it, and whether by a line.
 #[test]
 fn a_clock_says_which_page_serves_it() {
     let (_folder, page) = folder();

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prometheus' two parsers accept what `doctor --openmetrics` writes, as stored and of this machine: that of OpenMetrics,
-# in the client for Python, and that of the older text format, in promtool, which also judges names. Each refuses a
-# damaged file.
+# Checks that Prometheus' two parsers accept the stored output of `doctor --openmetrics` and the output for this machine,
+# and refuse a damaged file. The client for Python parses OpenMetrics. promtool parses the older text format, and also
+# checks names.
 set -u
 stored=crates/tickline-cli/src/openmetrics_expected.txt
 folder=$(mktemp -d)
@@ -19,7 +19,7 @@ text_format() {
 }
 
 cargo run -q -p tickline-cli -- doctor --openmetrics - >"$folder/live"
-# 1: a gate is closed, or a clock is slow.
+# The exit code is 1 if a gate is closed or a clock is slow.
 [ $? -le 1 ] || exit 1
 sed 's/level="ok"/level="ok/' $stored >"$folder/damaged"
 for parser in openmetrics text_format; do

@@ -1,7 +1,7 @@
-/* Asks for the time in every way, beside system calls of its own, and prints one line for each:
- * what came of it, and whether the time is one that the kernel could have given. A line that begins
- * with "served" says which clocks are ahead of the kernel's; the page of the tests is. The other
- * lines must be the same however this program is started. */
+/* Makes every call for the time between two system calls, and prints one line for each: the result,
+ * and whether the kernel could have returned this time. A line that begins with "served" says which
+ * clocks are ahead of the kernel's, as the tests' page is. The other lines must be the same however
+ * this program is started. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static long long own_ns(clockid_t clock) {
 
 static int is_page_clock(clockid_t clock) { return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC; }
 
-/* Whether `ns` may have been the time of `clock` between two system calls. */
+/* Whether `ns` is a possible time of `clock` between two system calls. */
 static const char *place(clockid_t clock, long long before, long long ns, long long after) {
     long long most = after + (is_page_clock(clock) ? MOST_AHEAD_NS : 0);
     return ns < before ? "early" : ns > most ? "late" : "right";
@@ -107,7 +107,7 @@ static void every_clock(void) {
     close(file);
 }
 
-/* Runs `act` in a child; says how it ended. */
+/* Runs `act` in a child, and prints how the child ended. */
 static void in_child(const char *name, int (*act)(void)) {
     fflush(stdout);
     pid_t child = fork();
@@ -188,7 +188,7 @@ static void other_calls(void) {
         printf("timespec_get %d: %d errno %d %s\n", bases[i], result, error,
                result == 0 ? "-" : place(CLOCK_REALTIME, before, ns_of(spec), kernel_ns(CLOCK_REALTIME)));
     }
-    /* Times that the kernel refuses, whoever asks. */
+    /* The kernel refuses this time from every user. */
     struct timespec refused = {-1, 2000000000};
     int clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC, CLOCK_BOOTTIME, CLOCK_PROCESS_CPUTIME_ID, 77};
     for (int i = 0; i < 5; i++) {
@@ -238,7 +238,7 @@ static int moved(void) {
     return 0;
 }
 static int move(void) {
-    /* A root user's process needs no namespace of its own for users; another one's does. */
+    /* A process of root needs no user namespace of its own, a process of another user does. */
     if (unshare(NEWTIME) && unshare(CLONE_NEWUSER | NEWTIME)) return 77;
     int file = open("/proc/self/timens_offsets", O_WRONLY);
     const char *offset = "monotonic 100000 0\nboottime 200000 0\n";
@@ -298,7 +298,7 @@ static void handlers(void) {
     printf("signal handlers: %d wrong in them, %d steps back beside them\n", (int)wrong_in_handler, wrong);
 }
 
-/* Calls that must do without a system call, in a process that may make none. */
+/* Makes calls that need no system call, in a process that may make none. */
 static int ask_a_lot(void) {
     struct timeval t;
     for (int i = 0; i < 1000; i++)

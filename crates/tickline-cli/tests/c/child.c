@@ -1,5 +1,6 @@
-/* child RUN...: blocks SIGCHLD, starts a child, and executes RUN. The child ends once this process has
- * another one: the helper of `tickline run`. child (alone): ends with 0 if SIGCHLD is pending, or comes. */
+/* child RUN...: blocks SIGCHLD, starts a child, and executes RUN. The child exits once this process has
+ * a second child, the helper of `tickline run`. child, without RUN: exits with 0 if SIGCHLD is pending
+ * or comes within a second. */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>

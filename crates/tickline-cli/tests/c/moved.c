@@ -1,5 +1,5 @@
-/* Moves its vDSO, with the pages of data before it, looks the symbols up again, and asks for the time by
- * them. Prints one line for each clock: the same however this program is started. */
+/* Moves its vDSO with the data pages before it, looks the symbols up again, and calls them. Prints one
+ * line for each clock, which must be the same however this program is started. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void *symbol(char *vdso, const char *name) {
     return NULL;
 }
 
-/* Where the vDSO is now. */
+/* Moves the vDSO. Returns its new address. */
 static char *move(char *vdso) {
     unsigned long starts[8], ends[8], count = 0, lowest = -1UL, highest = 0;
     char line[512], name[64];

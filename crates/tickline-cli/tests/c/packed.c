@@ -1,7 +1,7 @@
-/* A library that `tickline run` might map, linked with relative relocations that are packed. */
+/* Like the library that `tickline run` maps, but linked with packed relative relocations. */
 
 extern char **environ;
-/* A relocation that is not packed. */
+/* This needs a relocation that is not packed. */
 char ***variables = &environ;
 
 static int start(void)

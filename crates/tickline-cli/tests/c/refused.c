@@ -1,5 +1,5 @@
-/* Loaded into `tickline run`: a process that is traced may not execute a program, as some may not under
-   SELinux and AppArmor. TICKLINE_TEST_ERROR is the error's number. */
+/* Loaded into `tickline run`. Makes the exec of a traced process fail, as SELinux and AppArmor do for
+   some programs. TICKLINE_TEST_ERROR is the error's number. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-/* A kernel that slews its clock by 8 %, as far as adjtimex tells, while a file is there. */
+/* While a file exists, makes adjtimex report that the kernel slews its clock by 8 %. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>

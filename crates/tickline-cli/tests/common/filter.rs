@@ -1,4 +1,4 @@
-//! Filters of system calls (seccomp(2)) for programs under test, in the words of seccompiler's JSON.
+//! Builds system call filters (seccomp(2)) for programs under test, from seccompiler's JSON.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -7,7 +7,7 @@ use std::process::Command;
 use seccompiler::{BpfProgram, Error, compile_from_json};
 use serde_json::{Value, json};
 
-/// Does `action` where one of the rules holds.
+/// A filter that does `action` if one of the rules matches.
 pub fn filter(action: &Value, rules: &Value) -> Result<BpfProgram, Error> {
     let architecture = std::env::consts::ARCH.try_into().expect("see the cfg");
     let filter = json!({ "mismatch_action": "allow", "match_action": action, "filter": rules });
@@ -15,9 +15,9 @@ pub fn filter(action: &Value, rules: &Value) -> Result<BpfProgram, Error> {
     programs.map(|mut programs| programs.remove("it").expect("the filter of this name"))
 }
 
-/// The program begins under the filter.
+/// Puts the program under the filter from its start.
 pub fn put_under(command: &mut Command, filter: BpfProgram) {
-    // SAFETY: between fork and exec the child may not allocate: this makes two system calls.
-    // Only an error would allocate, and a filter that the kernel accepts gives none.
+    // SAFETY: between fork and exec the child may not allocate. The closure makes two system calls,
+    // and only an error would allocate, which does not occur for a filter that the kernel accepts.
     unsafe { command.pre_exec(move || seccompiler::apply_filter(&filter).map_err(io::Error::other)) };
 }

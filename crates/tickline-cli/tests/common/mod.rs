@@ -1,4 +1,4 @@
-//! Helpers for the output and the exit code of a program.
+//! Helpers for tests that run the program.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses a part of it")]
 #![allow(clippy::print_stderr, reason = "what was skipped, and what was counted")]
 
@@ -15,21 +15,21 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a machine under load may take for work that otherwise takes at most a second.
+/// The longest wait on a loaded machine for work that usually takes at most a second.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-pub fn until<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(awaited: &str, mut done: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
         if let Some(found) = done() {
             return found;
         }
-        assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+        assert!(start.elapsed() < PATIENCE, "waited in vain: {awaited}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// The program, where nothing keeps it from the counter.
+/// The program with these arguments, with the counter allowed and the default width.
 pub fn tickline(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tickline"));
     command.args(arguments).env_remove("TICKLINE").env_remove("COLUMNS").stdin(Stdio::null());
@@ -43,19 +43,19 @@ pub fn text(bytes: &[u8]) -> String {
 /// The exit code, which must be 0 (the counter is used) or 1 (a gate is closed).
 pub fn code(output: &Output) -> i32 {
     let code = output.status.code().unwrap_or(-1);
-    // 3: `warp` in a process that is kept from some CPUs.
+    // `warp` exits with 3 in a process that may not run on some CPUs.
     assert!([0, 1, 3].contains(&code), "exit code {code}: {}", text(&output.stderr));
     code
 }
 
-/// The program has ended with this code, and says this.
+/// Checks that the program has ended with this code, and that standard error contains this text.
 pub fn assert_fails(output: &Output, code: i32, says: &str) {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{said}");
     assert!(said.contains(says), "no {says} in: {said}");
 }
 
-/// Sends a signal to a child that nobody has waited for.
+/// Sends a signal to a child that was not yet waited for, so its number is still valid.
 pub fn send(child: &Child, signal: libc::c_int) {
     let pid = i32::try_from(child.id()).expect("a process");
     // SAFETY: the call takes no pointer.
@@ -71,7 +71,7 @@ pub fn entries(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The user and group called nobody on every Linux.
+/// The number of the user and the group `nobody` on Linux.
 pub const NOBODY: u32 = 65_534;
 
 pub fn is_root() -> bool {
@@ -86,7 +86,7 @@ pub fn compile(name: &str, flags: &[&str], to: &Path) -> io::Result<()> {
     if output.status.success() { Ok(()) } else { Err(io::Error::other(text(&output.stderr))) }
 }
 
-/// Compiles a library of `c/`; `None`, which is said, where no compiler does.
+/// Compiles a library of `c/`; `None`, with a message, if there is no compiler.
 pub fn library(name: &str, flags: &[&str], folder: &Path) -> Option<PathBuf> {
     let library = folder.join(format!("{name}.so"));
     let compiled = compile(name, &[&["-shared", "-fPIC"], flags].concat(), &library);

@@ -1,4 +1,4 @@
-//! A server of a page, as a child process.
+//! Runs a page's server as a child process.
 
 use std::fs::{self, Permissions};
 use std::io::Read;
@@ -13,7 +13,7 @@ use tickline::{Reason, State};
 
 use super::{send, tickline, until};
 
-/// A place for a page, in a folder whose name would clear the terminal.
+/// The path of a page, in a folder whose name would clear the terminal.
 pub fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let odd = folder.path().join("\u{1b}[2J");
@@ -30,14 +30,14 @@ pub fn serve(page: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Symptom: the terminal did what the name of a page's folder says.
+/// Runs `tickline serve`. Symptom: the terminal executed the escape codes in a folder's name.
 pub fn run(page: &Path, words: &[&str]) -> Output {
     let output = serve(page, words).output().expect("the program");
     assert!(![&output.stdout[..], &output.stderr].concat().contains(&0x1b), "{output:?}");
     output
 }
 
-/// A server, which is killed when it is dropped.
+/// A server that is killed on drop.
 pub struct Server(pub Child);
 
 impl Server {
@@ -49,7 +49,7 @@ impl Server {
         send(&self.0, signal);
     }
 
-    /// Waits for the end. The exit code, and what the server said.
+    /// Waits for the server's end. Returns the exit code and the text on standard error.
     pub fn ended(&mut self) -> (Option<i32>, String) {
         let status = until("the server ends", || self.0.try_wait().expect("a child"));
         let mut said = String::new();
@@ -71,8 +71,8 @@ pub fn status(page: &Path) -> Option<Value> {
     matches!(output.status.code(), Some(0 | 1)).then(|| serde_json::from_slice(&output.stdout).expect("JSON"))
 }
 
-/// Waits until the page has a server, and serves a line if the machine lets it. Returns whether it
-/// does.
+/// Waits until the page has a server, and until it serves a line if the machine allows it. Returns
+/// whether it serves a line.
 pub fn wait_for_line(page: &Path, server: &Server) -> bool {
     until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.0.id()));
     let clock = tickline::Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
@@ -81,7 +81,7 @@ pub fn wait_for_line(page: &Path, server: &Server) -> bool {
         if status(page).is_some_and(|status| status["serving"] == true) {
             return true;
         }
-        // A closed gate stays closed.
+        // Give up if a gate is closed that will not open.
         match clock.status().state {
             State::Fast | State::Calibrating => {}
             State::Fallback(Reason::Untested | Reason::KernelUndecided | Reason::Untestable) => {}

@@ -1,5 +1,4 @@
-//! Command lines that are refused, before anything is measured, and what the program says of
-//! itself.
+//! Tests of refused command lines, of failing writes, and of readers that exit early.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
@@ -8,7 +7,7 @@ use std::process::Stdio;
 
 use crate::common::{assert_fails, entries, text, tickline};
 
-/// The words of a command line, and parts of what it says.
+/// Each line has a command line, and parts of the expected message.
 const REFUSED: &str = include_str!("refused.txt");
 
 #[test]
@@ -18,7 +17,7 @@ fn bad_arguments_are_named_with_their_limits() {
     std::fs::write(folder.path().join("x"), "of value").unwrap();
     for line in REFUSED.lines().filter(|line| !line.starts_with('#')) {
         let (words, parts) = line.split_once(" => ").expect("a command line, and what it says");
-        // Nobody waits for an hour.
+        // The command must fail before the measurement, which would take an hour.
         let words: Vec<&str> = words.split(' ').map(|word| word.trim_matches('"')).collect();
         let output = tickline(&words).current_dir(folder.path()).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{line}: {output:?}");
@@ -30,7 +29,7 @@ fn bad_arguments_are_named_with_their_limits() {
     assert_eq!(std::fs::read(folder.path().join("x")).unwrap(), b"of value");
 }
 
-/// Neither exists yet, and their folder has two names.
+/// Neither file exists yet, and their folder has two names.
 #[test]
 fn one_place_by_two_names_is_one_place() {
     let folder = tempfile::tempdir().unwrap();
@@ -47,7 +46,7 @@ fn a_full_disk_is_an_error() {
     if !Path::new("/dev/full").exists() {
         return;
     }
-    // A check that could not write its line exited with 2, which means critical.
+    // Symptom: a `--check` that could not write its line exited with 2, which means critical.
     for (arguments, code) in
         [(&["--secs", "1", "--json", "-"][..], 2), (&["--check"], 3), (&["--check", "--nonsense"], 3)]
     {
@@ -58,10 +57,10 @@ fn a_full_disk_is_an_error() {
     }
 }
 
-/// Without a reader every write fails, as behind `head -1` after its line, also that of headings.
+/// Without a reader, every write fails, also the write of headings.
 #[test]
 fn a_reader_that_has_left_is_no_error() {
-    // At once: most of them take a second.
+    // Start all commands before waiting, because most of them take a second.
     let started = [
         &["--secs", "1"][..],
         &["--secs", "1", "--json", "-"],

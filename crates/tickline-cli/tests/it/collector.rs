@@ -1,4 +1,4 @@
-//! `facts.sh` writes what `doctor --facts` reads, in whatever words a machine speaks.
+//! Tests that `doctor --facts` reads the output of `facts.sh`, on machines with different tools.
 #![cfg(target_os = "linux")]
 
 use std::fs;
@@ -20,7 +20,7 @@ fn write(root: &Path, name: &str, text: &str) {
     fs::write(path, text).expect("it can be written");
 }
 
-/// A program in front of the path that prints this.
+/// A program that prints this text, for a folder in front of the path.
 fn program(folder: &Path, name: &str, prints: &str) {
     write(folder, name, &format!("#!/bin/sh\ncat <<'END'\n{prints}\nEND\n"));
     fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o755)).expect("it is there");
@@ -50,7 +50,7 @@ fn a_machine_with_hpet_is_diagnosed_by_its_files() {
     for (name, prints) in [
         ("dmesg", "[ 1.0] clocksource: \"hpet\"\\\n[ 1.1] usb 1-1: no clock\n[ 1.2] tsc: 3000 MHz"),
         ("strace", "clock_gettime(CLOCK_REALTIME, {tv_sec=1, tv_nsec=2}) = 0\n000000002"),
-        // busybox' words, and chronyd's reply for a hardware clock.
+        // The output of busybox, and chronyd's reply for a hardware clock.
         (
             "adjtimex",
             "    mode:         0\n-o  offset:       -480000 us\n-f  freq.adjust:  -655360 (65536 = 1ppm)\n    maxerror:     510000\n\

@@ -1,5 +1,5 @@
-//! What the program writes to: a regular file is replaced as a whole, a device or a pipe is written
-//! in its place.
+//! Tests of writes: the program replaces a regular file as a whole, and writes to a device or a
+//! pipe in place.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::common::{NOBODY, assert_fails, code, entries, is_root, text};
 
-/// A shell's script with the program as `$0`, which measures for some milliseconds as `$0 $BENCH`.
+/// Runs a shell script with the program as `$0`. `$0 $BENCH` measures for some milliseconds.
 fn sh(folder: &Path, script: &str) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", script, env!("CARGO_BIN_EXE_tickline")]).current_dir(folder).env_remove("TICKLINE");
@@ -21,8 +21,8 @@ fn inode(path: &Path) -> u64 {
     fs::metadata(path).expect("the file").ino()
 }
 
-/// A file with only the JSON replaced the log. The text went to the lost log, and rows began at the
-/// log's beginning.
+/// Symptom: a file with only the JSON replaced the log. The text went to the removed file, and rows
+/// overwrote the log's beginning.
 #[test]
 fn a_log_that_is_appended_to_keeps_what_it_has() {
     let folder = tempfile::tempdir().unwrap();
@@ -54,8 +54,8 @@ fn a_log_that_is_appended_to_keeps_what_it_has() {
     assert!(said.contains("Watched for "), "the summary goes elsewhere");
 }
 
-/// Root took over what it wrote, and a new file had the process's group with the rights of the old
-/// one.
+/// Symptom: a file that root replaced belonged to root, and a new file gave the old group's rights
+/// to the process's group.
 #[test]
 fn a_file_keeps_its_owner_its_group_and_its_mode() {
     if !is_root() {
@@ -91,7 +91,7 @@ fn a_link_is_followed_and_its_file_replaced() {
     assert_eq!(entries(&folder.path().join("data")), ["file"]);
 }
 
-/// The file that the link named was created, as by no `cp`.
+/// Symptom: the program created the missing file that the link names, which `cp` never does.
 #[test]
 fn a_link_to_a_missing_file_is_refused() {
     let folder = tempfile::tempdir().unwrap();
@@ -103,8 +103,8 @@ fn a_link_to_a_missing_file_is_refused() {
     }
 }
 
-/// The kernel refuses to follow such a link (`fs.protected_symlinks`), but the program renamed the
-/// new file over what it led to.
+/// Symptom: the kernel refuses to follow such a link (`fs.protected_symlinks`), but the program
+/// renamed its new file over the link's target.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
@@ -124,7 +124,7 @@ fn a_link_that_another_user_left_in_a_shared_folder_is_refused() {
     assert_eq!(fs::read(folder.path().join("precious")).unwrap(), b"of value");
 }
 
-/// The files contain facts of the machine, so a private umask or mode must apply to them.
+/// The files contain facts about the machine, so a private umask or mode must apply to them.
 #[test]
 fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
     let folder = tempfile::tempdir().unwrap();
@@ -142,8 +142,8 @@ fn the_umask_counts_for_new_files_and_old_ones_keep_their_mode() {
     assert_eq!(mode(), 0o644);
 }
 
-/// A folder takes the place during the measurement (or before it, if the start is slow), or
-/// something ends the measurement.
+/// A folder with the file's name appears during the measurement, or a signal kills the program. (On
+/// a slow start, the folder appears before the measurement.)
 #[test]
 fn what_fails_leaves_all_files_as_they_were() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The program changes nothing, and needs no rights.
+//! Tests that the program changes nothing, and needs no privileges.
 
 #![cfg(target_os = "linux")]
 
@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use crate::common::{NOBODY, assert_fails, is_root, text, tickline};
 
-/// A folder that everybody may enter, with the program in it: where it was built may be closed to
-/// others.
+/// A folder that every user may enter, with a copy of the program. Other users may not be able to
+/// enter the build folder.
 pub(crate) fn open_folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
@@ -22,8 +22,8 @@ pub(crate) fn open_folder() -> (tempfile::TempDir, PathBuf) {
     (folder, program)
 }
 
-/// The program as a user without rights: `nobody` if the test runs as root, else the test's own
-/// user.
+/// The program run by a user without privileges: `nobody` if the test runs as root, else the test's
+/// own user.
 fn unprivileged(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env_remove("TICKLINE");
@@ -38,8 +38,8 @@ fn served_by(document: &Value, clock: &str) -> Value {
     costs.iter().find(|cost| cost["clock"] == clock).expect("its row")["served_by"].clone()
 }
 
-/// The user `nobody` receives the same facts as root, without the kernel's log and what only the
-/// log shows: which hypervisor stands behind KVM's interface.
+/// The user `nobody` gets the same facts as root, except the kernel's log and the facts that only
+/// the log shows, such as the hypervisor behind KVM's interface.
 #[test]
 fn nobody_learns_what_root_does() {
     let (_folder, program) = open_folder();
@@ -77,7 +77,7 @@ fn what_may_not_be_written_to_does_not_matter_unless_it_is_asked_for() {
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
     assert_fails(&run(&["--json", "out.json"]), 2, "out.json: permission denied");
     assert_eq!(fs::read_dir(&closed).unwrap().count(), 0);
-    // The protection of a file did not count where its folder may be written to.
+    // Symptom: the program replaced a read-only file in a writable folder.
     let file = folder.path().join("read-only");
     fs::write(&file, "of value").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
@@ -100,7 +100,7 @@ fn without_any_standard_stream_it_ends_well() {
     assert!(matches!(status.code(), Some(0 | 1)), "{status}");
 }
 
-/// A filter ends the program, and its child processes, at a system call that
+/// A filter kills the program and its child processes at a system call that
 ///
 /// - opens a file for writing,
 /// - renames, removes, links or creates a file,
@@ -116,7 +116,7 @@ fn nothing_is_changed() {
     use crate::common::filter::{filter, put_under};
     let compiled = |rules: &Value| filter(&"kill_process".into(), rules);
     let mut rules: Value = serde_json::from_str(include_str!("changes.json")).unwrap();
-    // Newer architectures do without the older forms of some calls, which musl uses.
+    // Newer architectures lack the older forms of some calls, which musl uses.
     let is_known = |rule: &Value| cfg!(target_arch = "x86_64") || compiled(&json!([rule])).is_ok();
     rules.as_array_mut().unwrap().retain(is_known);
     let folder = tempfile::tempdir().unwrap();
@@ -125,14 +125,14 @@ fn nothing_is_changed() {
         put_under(command.current_dir(&folder), compiled(&rules).unwrap());
         command.output().unwrap()
     };
-    // The filter works: it ends a program that writes a file.
+    // First check the filter: it must kill a program that writes a file.
     let status = run("out.json").status;
     assert_eq!(status.signal(), Some(libc::SIGSYS), "the filter has no effect: {status}");
     let output = run("-");
     let errors = text(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}: {errors}", output.status);
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // The program has done all of its work, with its child processes.
+    // Check that the program and its child processes have done all their work.
     assert!(document["served_unknown"].is_null(), "{}", document["served_unknown"]);
     assert!(!document["track"]["points"].as_array().unwrap().is_empty());
 }

@@ -1,6 +1,6 @@
-//! The program as users run it.
+//! Tests that run the program as users do.
 //!
-//! Apart from these stand tests that execute themselves again: `hand_over` and `run_served`.
+//! The test programs `hand_over` and `run_served` are separate, because they execute themselves.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! What the commands that measure write. Each runs once, with the counter and without it; the tests
-//! look at the one result.
+//! Tests of the output of the commands that measure. Each command runs once with the counter and
+//! once without it, and all tests read these results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::common::{code, entries, text, tickline};
 use crate::watch::check_csv;
 
-/// What a command has written.
+/// The output of a command.
 pub(crate) struct Measured {
     pub(crate) output: Output,
     pub(crate) json: Value,
@@ -38,7 +38,7 @@ const COMMANDS: [&[&str]; 6] = [
 fn all() -> &'static BTreeMap<(&'static str, &'static str), Measured> {
     static ALL: OnceLock<BTreeMap<(&str, &str), Measured>> = OnceLock::new();
     ALL.get_or_init(|| {
-        // The folders stay: what is in a static is not dropped.
+        // The folders are never removed, because a static is not dropped.
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("measured");
         let measure = |arguments: &'static [&'static str], counter: &'static str| {
             let folder = root.join(format!("{}-{counter}", arguments[0]));
@@ -66,12 +66,12 @@ pub(crate) fn measured(command: &'static str) -> &'static Measured {
 }
 
 fn schema(name: &str) -> Value {
-    // Read at run time: the test that rewrites the file runs after this one is compiled.
+    // Read the file at run time, because another test rewrites it after this one is compiled.
     let path = format!("{}/schema/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&fs::read_to_string(path).expect("the schema")).expect("a JSON Schema")
 }
 
-/// What the schema says against a document.
+/// The violations of the schema in a document.
 pub(crate) fn faults(schema: &Value, document: &Value) -> Vec<String> {
     let schema = jsonschema::draft202012::new(schema).expect("a JSON Schema");
     schema.iter_errors(document).map(|fault| format!("{} {fault}", fault.instance_path())).collect()
@@ -81,7 +81,7 @@ pub(crate) fn document_schema() -> Value {
     schema("tickline-2")
 }
 
-/// The schema without unknown keys, so that a new key must be in it.
+/// The schema with unknown keys forbidden, so that each new key must be in it.
 fn closed(mut schema: Value) -> Value {
     let objects = schema["$defs"].as_object_mut().expect("structures").values_mut();
     for object in objects.filter(|object| object["properties"].is_object()) {
@@ -101,13 +101,13 @@ fn every_command_writes_what_the_schema_says() {
         let is_temporary = |name: &String| name.starts_with('.');
         assert!(!entries(&measured.folder).iter().any(is_temporary), "a temporary file is left");
     }
-    // The check above can fail.
+    // Show that the check above can fail.
     let mut bad = measured("doctor").json.clone();
     (bad["costs"][0]["cost_ns"], bad["an_unknown_key"]) = ("fast".into(), 1.into());
     assert_eq!(faults(&schema, &bad).len(), 2);
 }
 
-/// Facts that were collected by hand lack much.
+/// A command writes every key. Only facts that a person has collected may lack keys.
 #[test]
 fn what_a_command_measures_is_complete() {
     let schema = document_schema();
@@ -176,7 +176,7 @@ fn the_doctors_document_has_gates_costs_and_samples() {
     }
     for cost in value["costs"].as_array().unwrap() {
         match cost["clock"].as_str().unwrap() {
-            // Only the kernel knows the CPU time of a process.
+            // Only the kernel knows a CPU time.
             "clock_gettime PROCESS_CPUTIME" | "clock_gettime THREAD_CPUTIME" => {
                 assert_eq!(cost["served_by"], "system_call", "{cost}");
             }
@@ -202,8 +202,7 @@ fn warp_reports_every_pair() {
         assert!(pair["from_cpu"].as_u64() < pair["to_cpu"].as_u64());
         let ends = (pair["offset_least_ns"].as_f64(), pair["offset_most_ns"].as_f64());
         assert_eq!(ends.0.is_some(), pair["synchronised"].is_boolean(), "{pair}");
-        // A reversed interval would mean that the counter's rate changed, or that the computation
-        // is wrong.
+        // A reversed interval would mean a changed rate of the counter, or a wrong computation.
         assert!(ends.0 <= ends.1, "{pair}");
         assert_eq!(pair["warps"] != 0, pair["largest_warp_ns"] != 0.0, "{pair}");
     }
@@ -229,7 +228,7 @@ fn watch_writes_lines_rows_and_a_summary() {
     assert!(at.clone().count() == samples && at.is_sorted(), "{out}");
 }
 
-/// The data in a report.
+/// The JSON data in a report.
 fn data(report: &str) -> Value {
     let data = report.split("type=\"application/json\">").nth(1).expect("data").split("</script>").next();
     serde_json::from_str(data.expect("its end")).expect("JSON")
@@ -246,7 +245,7 @@ fn the_report_holds_what_json_holds() {
     for part in ["Cost of a call", "Offset from CLOCK_MONOTONIC", "How long single readings take", "Gates"] {
         assert!(report.contains(part), "no {part}");
     }
-    // The heading had another figure for the same cost: 22 beside 22.5.
+    // Symptom: the heading had 22 for a cost that was 22.5 elsewhere.
     let os = json["costs"].as_array().unwrap().iter().find(|cost| cost["clock"] == "clock_gettime MONOTONIC");
     let ns = format!("{:.0}", os.unwrap()["cost_ns"].as_f64().unwrap());
     assert!(report.contains(&format!("<strong>{ns} ns</strong><span>a clock_gettime</span>")), "{ns}");
@@ -274,7 +273,7 @@ fn without_the_counter_each_command_works_and_says_why() {
     assert!(report.contains("tickline serves the OS clock") && report.contains("closed"), "{report}");
 }
 
-/// The findings of this machine are the same after its facts were saved and read back.
+/// The findings must be the same after the facts were saved and read back.
 #[test]
 fn a_machine_that_was_saved_is_diagnosed_alike() {
     let Measured { json: live, folder, .. } = measured("doctor");
@@ -283,7 +282,7 @@ fn a_machine_that_was_saved_is_diagnosed_alike() {
     let saved = tickline(&["--facts", path, "--json", "-"]).output().unwrap();
     let saved: Value = serde_json::from_slice(&saved.stdout).unwrap();
     assert_eq!(live["machine"], saved["machine"]);
-    // Figures may lose their last bit on the way.
+    // A figure may change in its last bit when it is saved and read back.
     let said = |document: &Value| -> Vec<[Value; 3]> {
         let findings = document["findings"].as_array().unwrap().iter();
         findings.map(|finding| ["code", "severity", "fix"].map(|key| finding[key].clone())).collect()
@@ -296,7 +295,7 @@ fn a_machine_that_was_saved_is_diagnosed_alike() {
 #[test]
 fn figures_for_a_collector_are_whole() {
     let Measured { folder, .. } = measured("doctor");
-    // node_exporter reads every file of that name's end: nothing else may stay there.
+    // node_exporter reads every file with this suffix, so no temporary file may remain.
     assert_eq!(entries(folder), ["out.json", "tickline.prom"]);
     let file = fs::read_to_string(folder.join("tickline.prom")).unwrap();
     let check = tickline(&["doctor", "--check", "--openmetrics", "-"]).output().unwrap();

@@ -1,4 +1,4 @@
-//! The program's findings on machines whose facts were recorded.
+//! Tests of the program's findings on recorded machines.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::common::{entries, text, tickline};
 use crate::measured::{document_schema, faults};
 
-/// What the program says of facts.
+/// Runs the program on these facts.
 fn output(words: &[&str], facts: &str) -> Output {
     let mut command = tickline(words);
     command.args(["--facts", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -21,7 +21,7 @@ fn output(words: &[&str], facts: &str) -> Output {
     program.wait_with_output().expect("it ends")
 }
 
-/// The document that the program makes of facts, and its exit code.
+/// The document that the program makes from facts, and its exit code.
 pub(crate) fn diagnosed(facts: &Value) -> (Value, Option<i32>) {
     let output = output(&["doctor", "--json", "-"], &facts.to_string());
     (serde_json::from_slice(&output.stdout).expect("JSON"), output.status.code())
@@ -39,14 +39,15 @@ struct Expected {
     parts: Vec<String>,
 }
 
-/// The sentence about the machine: the first lines of the text, which are wrapped.
+/// The sentence about the machine: the wrapped first lines of the text.
 fn first_line(shown: &str) -> String {
     let rest = shown.find("\nA recorded machine").expect("what follows");
     shown[..rest].replace('\n', " ")
 }
 
-/// The first line and the exit codes of each machine: `TICKLINE_WRITE_MACHINES=1 cargo test -p
-/// tickline-cli --test it recorded` rewrites the table.
+/// The folder of the facts as the table links to it, and the table with the first line and the exit
+/// codes of each machine. `TICKLINE_WRITE_MACHINES=1 cargo test -p tickline-cli --test it recorded`
+/// rewrites the table.
 const FACTS: &str = "../crates/tickline-cli/tests/facts";
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/machines.md");
 
@@ -88,7 +89,7 @@ fn recorded_machines_are_diagnosed() {
         assert!(known.contains(&check), "{name}: {check}");
         rows += &format!("| [`{name}`]({FACTS}/{name}.json) | {said} | {} | {check} |\n", code.unwrap());
         let metrics = text(&output(&["--openmetrics", "-"], &facts).stdout);
-        // Symptoms: 0, and an unknown source, for machines on which nobody has run tickline.
+        // Symptoms: the figure 0 and an unknown source, for machines on which tickline has not run.
         assert_eq!(metrics.contains("\ntickline_fast "), recorded["gates"].is_array(), "{name}: {metrics}");
         let is_utc_asked = ["utc_source", "utc_unknown"].iter().any(|key| recorded["clock"][key].is_string());
         assert_eq!(metrics.contains("\ntickline_utc_info{"), is_utc_asked, "{name}: {metrics}");
@@ -106,7 +107,7 @@ fn recorded_machines_are_diagnosed() {
     assert!(table == now, "TICKLINE_WRITE_MACHINES=1 rewrites {TABLE}:\n{rows}");
 }
 
-/// An argument that is wrong must not look like a machine that is.
+/// A wrong argument must not look like a wrong clock.
 #[test]
 fn a_check_that_fails_is_unknown() {
     let run = |words: &[&str]| tickline(words).output().unwrap();
@@ -114,7 +115,7 @@ fn a_check_that_fails_is_unknown() {
         run(&["--check", "--facts", "no/such"]),
         run(&["--check", "--secs", "x"]),
         run(&["--check", "--x"]),
-        // It is unknown who answers.
+        // The answerer of the clocks is unknown.
         output(&["--check"], r#"{ "schema": "tickline/2", "machine": {} }"#),
     ] {
         let line = text(&output.stdout);

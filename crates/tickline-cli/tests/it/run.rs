@@ -1,5 +1,5 @@
-//! `tickline run`, whether it can serve a program or not. It runs the program that was named, with
-//! its arguments, its process number, its exit code and its signals.
+//! Tests that `tickline run` runs the named program, served or not, with its arguments, process
+//! number, exit code and signals.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 
@@ -37,7 +37,8 @@ fn the_program_takes_this_ones_place() {
     assert_eq!(text(&output.stdout).trim(), format!("{pid} {}", std::process::id()));
 }
 
-/// The standard library opens files that are closed before `main`; the program finds them closed.
+/// The standard library opens closed standard files before `main`. The program must find them
+/// closed.
 #[test]
 fn a_closed_file_stays_closed() {
     for file in 0..3 {
@@ -53,7 +54,7 @@ fn a_closed_file_stays_closed() {
     }
 }
 
-/// One line on standard error says what was done, or why not; with `--quiet` there is none.
+/// One line on standard error says which clock the program has, and why. `--quiet` omits it.
 #[test]
 fn one_line_says_what_was_done() {
     let missing = ["--always", "--page", "/nonexistent/page", "--library", "/nonexistent/library.so"];
@@ -68,7 +69,7 @@ fn one_line_says_what_was_done() {
     assert_eq!(text(&off.stderr), "tickline: true has the kernel's clock: TICKLINE=off\n");
 }
 
-/// A script names its interpreter, and the user the library.
+/// The names come from a script, which names its interpreter, and from the user.
 #[test]
 fn names_do_not_steer_the_terminal() {
     let folder = tempfile::tempdir().unwrap();
@@ -82,9 +83,8 @@ fn names_do_not_steer_the_terminal() {
     }
 }
 
-/// The program runs with what it had, and a line says what is wrong with the library. Symptoms:
-/// `tickline run --library /dev/zero` read for ever; the word at which the function's address is
-/// was not relocated, and that address called.
+/// The program runs unserved, and a line names the fault of the library. Symptoms: `tickline run
+/// --library /dev/zero` never ended; an unrelocated function address was called.
 #[test]
 fn what_is_no_library_is_refused() {
     const LIMIT: u64 = 16 << 20;
@@ -128,7 +128,7 @@ fn what_is_no_library_is_refused() {
 
 #[test]
 fn a_program_that_cannot_be_executed_is_an_error() {
-    // Before the error, a line said that the program has the kernel's clock.
+    // Symptom: before the error, a line said that the program has the kernel's clock.
     for program in ["no-such-program-of-tickline", "/nonexistent/program"] {
         let said = output(&["--", program]);
         assert_eq!(said.status.code(), Some(127));

@@ -1,4 +1,4 @@
-//! `tickline serve`: starts, ends, and what other processes see meanwhile.
+//! Tests of `tickline serve`: its start, its end, and the state that other processes see.
 
 #![cfg(target_os = "linux")]
 
@@ -24,7 +24,7 @@ fn a_server_serves_until_it_is_stopped() {
     assert_eq!(shown["server_pid"], server.0.id());
     assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
     if serves {
-        // On a busy machine the server may lack a CPU between two looks, and leases run out.
+        // On a busy machine the server may get no CPU between two checks, and its leases run out.
         let shown = until("it is served", || status(&page).filter(|shown| shown["serving"] == true));
         assert!(shown["lead_ns"].as_i64().unwrap() > 0 && shown["lease_ns"].as_i64().unwrap() > 0, "{shown}");
         let words = || Some(text(&run(&page, &["status"]).stdout));
@@ -60,8 +60,8 @@ fn a_start_that_fails_leaves_nothing() {
     assert_fails(&run(&page, &["status"]), 2, "there is no page");
 }
 
-/// A dead server, and one that is stopped, can't be asked; the page can. Symptom: "switched off"
-/// between `on` and the start of a server.
+/// A dead or stopped server can't be asked, but the page can. Symptom: the status was "switched
+/// off" between `on` and the start of a server.
 #[test]
 fn off_is_for_all_and_stays() {
     let (_folder, page) = folder();
@@ -88,13 +88,14 @@ fn off_is_for_all_and_stays() {
         }
         does("off", ": off; it was ");
         if server_is != "dead" {
-            // A late server changes nothing.
+            // A server that resumes late changes nothing.
             server.signal(libc::SIGCONT);
             let (code, said) = server.ended();
             assert_eq!((code, said.contains("the page is switched off")), (Some(0), true), "{said}");
         }
         does("off", "was off already");
-        // What systemd starts after a server was killed leaves the page off, and is not started again.
+        // A server that systemd starts after a kill leaves the page off, and exits with 0, so
+        // systemd does not start it again.
         let (code, said) = Server::start(&page).ended();
         assert!(code == Some(0) && said.contains("the page is switched off"), "{said}");
         assert!(said.contains("tickline serve on") && !said.contains("serves this page"), "{said}");
@@ -107,7 +108,7 @@ fn off_is_for_all_and_stays() {
     drop(again);
 }
 
-/// Rule W10, and what the log says of it. Symptom: three lines for each change of the rate.
+/// Rule W10, and the server's log about it. Symptom: three lines for each change of the rate.
 #[cfg(target_env = "gnu")]
 #[test]
 fn a_fast_slew_is_one_line_of_log() {
@@ -136,7 +137,8 @@ fn a_fast_slew_is_one_line_of_log() {
     );
 }
 
-/// Symptom: SIGBUS, or exit code 0 and "the page is switched off", which systemd takes for well.
+/// Symptom: SIGBUS, or exit code 0 with "the page is switched off", which systemd takes for
+/// success.
 #[test]
 fn a_server_whose_page_was_truncated_says_so() {
     for (bytes, said_of_it) in
@@ -146,7 +148,7 @@ fn a_server_whose_page_was_truncated_says_so() {
         let mut server = Server::start(&page);
         wait_for_line(&page, &server);
         let file = File::options().write(true).open(&page).unwrap();
-        // Between two steps, which are half a second apart.
+        // This happens between two steps of the server, which are half a second apart.
         bytes.iter().for_each(|bytes| file.set_len(*bytes).unwrap());
         let (code, said) = server.ended();
         assert_eq!((code, said.contains(said_of_it)), (Some(2), true), "{bytes:?}: {said}");
@@ -154,7 +156,7 @@ fn a_server_whose_page_was_truncated_says_so() {
     }
 }
 
-/// A page of another time namespace has no server, perhaps, but readers.
+/// A page of another time namespace may have no server, but it has readers.
 #[test]
 fn a_page_of_another_time_namespace_says_what_to_do() {
     let (_folder, page) = folder();
@@ -189,7 +191,7 @@ fn status_lists_who_reads_the_page() {
     let words = text(&run(&page, &["status"]).stdout);
     let name = fs::read_to_string("/proc/self/comm").unwrap();
     let line = format!("{} {}, which reads the page itself", std::process::id(), name.trim_end());
-    // A child of this process that has not executed its program yet is a reader, too.
+    // A forked child of this process that has not yet executed its program is a reader, too.
     assert!(words.contains("\nreaders ") && words.contains(&line), "{words}");
     let mut doctor = tickline(&["doctor", "--openmetrics", "-"]);
     let metrics = text(&doctor.env("XDG_RUNTIME_DIR", folder.path()).output().unwrap().stdout);
@@ -199,7 +201,7 @@ fn status_lists_who_reads_the_page() {
     assert!(!is_listed());
 }
 
-/// By default, in a folder of the user's own.
+/// By default, the page is in a folder of the user.
 #[test]
 fn a_user_without_rights_serves_that_users_programs() {
     const USER: u32 = 4_711;
@@ -227,7 +229,7 @@ fn a_user_without_rights_serves_that_users_programs() {
     });
     assert!(text(&output.stdout).contains("tickline/page.v1, of user "), "{}", text(&output.stdout));
     if is_root() {
-        // Root is another user.
+        // To the page of a user, root is another user.
         assert_fails(&run(&page, &["status"]), 2, "user 4711");
     }
     server.signal(libc::SIGTERM);

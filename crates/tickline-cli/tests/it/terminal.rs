@@ -1,4 +1,4 @@
-//! Commands on a pseudo-terminal: what they draw, and whether it fits.
+//! Tests of commands on a pseudo-terminal: colours, and lines that fit.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use crate::watch::ended;
 /// A machine with findings.
 const FACTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/facts/numa-watchdog.json");
 
-/// What a command shows on a terminal.
+/// The output of a command on a terminal.
 fn shown(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String {
     let size = Winsize { ws_row: 30, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let OpenptyResult { master, slave } = openpty(&size, None).expect("a pseudo-terminal");
@@ -23,18 +23,18 @@ fn shown(columns: u16, arguments: &[&str], variables: &[(&str, &str)]) -> String
     let child = command.stdin(end()).stdout(end()).stderr(end()).spawn().expect("a child");
     drop((command, slave));
     let mut shown = Vec::new();
-    // Linux reports by an error that the other end is closed.
+    // Linux reports the closed other end as an error.
     File::from(master).read_to_end(&mut shown).ok();
     let code = ended(child);
-    // 3: kept from some CPUs.
+    // The code is 3 if the process may not run on some CPUs.
     assert!([0, 1, 3].contains(&code), "{arguments:?}: exit code {code}");
     text(&shown)
 }
 
 const PLAIN: (&str, &str) = ("NO_COLOR", "1");
 
-/// The lines of text. Lines of the progress bar steer the cursor. Commands stay whole, to be
-/// copied, and so do words that are longer than a line.
+/// The lines of text with their lengths, without lines of the progress bar, which steer the cursor.
+/// Commands and words that are longer than a line stay whole, so they are left out, too.
 fn lines(shown: &str) -> impl Iterator<Item = (usize, &str)> {
     let is_text =
         |line: &&str| !line.contains('\u{1b}') && !line.contains("sudo ") && line.trim().contains(' ');
@@ -47,7 +47,7 @@ fn colour_is_for_terminals_without_no_color() {
     assert!(with.contains("\u{1b}[") && !without.contains("\u{1b}["), "{with:?}\n{without:?}");
 }
 
-/// Tables of 80 to 100 columns were broken by the terminal, in the middle of words.
+/// Symptom: the terminal broke tables of 80 to 100 columns in the middle of words.
 #[test]
 fn each_command_fits_a_terminal_of_40_and_of_80_columns() {
     let fits = |columns| {

@@ -1,4 +1,4 @@
-//! `tickline watch` while it runs: signals, readers that leave, and its rows.
+//! Tests of a running `tickline watch`: signals, readers that exit, and its rows.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use crate::common::{send, text, tickline, until};
 
-/// Every row has every column, and each figure is one.
+/// Checks that every row has every column, and that figures are figures. Returns the number of
+/// samples.
 pub(crate) fn check_csv(path: &Path) -> usize {
     let bytes = std::fs::read(path).expect("the table");
     assert_eq!(bytes.last(), Some(&b'\n'), "a half row: {}", text(&bytes));
@@ -28,12 +29,12 @@ pub(crate) fn check_csv(path: &Path) -> usize {
     samples
 }
 
-/// Waits for the child, but not for ever.
+/// Waits for the child for a limited time. Returns its exit code.
 pub(crate) fn ended(mut child: Child) -> i32 {
     until("the child ends", || child.try_wait().expect("a child")).code().unwrap_or(-1)
 }
 
-/// `watch` writing rows to `path`, its output, and the first lines of that.
+/// A running `watch` that writes rows to `path`, its output, and the output's first lines.
 fn watching(path: &Path, lines: usize) -> (Child, BufReader<std::process::ChildStdout>, String) {
     let mut command = tickline(&["watch", "--interval", "0.05", "--csv"]);
     let mut child = command.arg(path).stdout(Stdio::piped()).spawn().expect("it can be started");
@@ -70,7 +71,7 @@ fn watch_that_is_killed_leaves_whole_rows() {
     assert!(check_csv(&path) >= 4, "each row is there before its line is");
 }
 
-/// `nohup` makes the program ignore hangups, but one ended the watch all the same.
+/// Symptom: a hangup ended `watch` under `nohup`, which makes the program ignore hangups.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_ignored_signal_does_not_end_the_watch() {

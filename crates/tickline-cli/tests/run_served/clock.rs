@@ -1,5 +1,6 @@
-//! `Clock::open_page` in three cases, each in a process of its own: in a time namespace; with the
-//! counter denied; under a filter that kills a process that asks the kernel for the time.
+//! Tests of `Clock::open_page` in three cases, each in a process of its own: in a time namespace;
+//! with the counter denied; under a filter that kills the process if it asks the kernel for the
+//! time.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -28,7 +29,7 @@ fn child_of(prefix: &[&str], role: &str, page: &Path) {
     said.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));
 }
 
-/// What the child does.
+/// Plays a role in the child process.
 pub(crate) fn play(role: &str) {
     match role {
         "served" => assert!(is_served(&start(Probes::Full))),
@@ -50,7 +51,8 @@ fn start(probes: Probes) -> Clock {
     Clock::open_page(env::var_os(PAGE).unwrap(), probes).unwrap()
 }
 
-/// Whether readings are by the page, which is ahead of the kernel. They are right in any case.
+/// Whether readings come from the page, which is ahead of the kernel. Also checks that each reading
+/// is right.
 fn is_served(clock: &Clock) -> bool {
     let kernel_ns = || system_call_ns(libc::CLOCK_MONOTONIC);
     let mut is_ahead = false;
@@ -77,8 +79,8 @@ fn a_clock_in_a_time_namespace_is_served() {
     }
 }
 
-/// Children of a fork find out that they are in another namespace. With few probes they don't ask,
-/// and have the OS clock.
+/// Forked children detect that they are in another namespace. With `Probes::Minimal` they do not
+/// check, and read the OS clock.
 fn moved() {
     let clocks = [Probes::Full, Probes::Minimal].map(start);
     assert!(clocks.iter().all(is_served));
@@ -98,19 +100,20 @@ fn a_process_that_may_not_read_the_counter_has_the_kernels_clock() {
 }
 
 fn denied() {
-    // SAFETY: no pointer goes in. Only this thread is concerned.
+    // SAFETY: the call takes no pointer. It changes only this thread.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) }, 0);
     let clock = start(Probes::Full);
     assert!(!is_served(&clock));
     assert_eq!(clock.status().state, State::Fallback(Reason::Denied));
     assert!(clock.unix_now().as_nanos() > 0);
-    // SAFETY: as above. What comes after the test may ask the vDSO, which reads the counter.
+    // SAFETY: the call takes no pointer. Code after the test may ask the vDSO, which reads the
+    // counter, so allow the counter again.
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_ENABLE) }, 0);
     assert!(!is_served(&clock));
 }
 
-/// Readings by a line make no system call, nor does what they compare it with. Symptom: with
-/// minimal probes, each reading asked for the process's id.
+/// Neither a reading by a line nor its comparisons make a system call. Symptom: with minimal
+/// probes, each reading called getpid.
 #[test]
 fn a_filter_of_system_calls_sees_no_reading() {
     run("filtered");

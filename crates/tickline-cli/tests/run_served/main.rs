@@ -1,7 +1,8 @@
-//! Programs that `tickline run` serves, and clocks of a page. The page's line is 5 ms above the OS
-//! clock. The tests run on any host whose counter may be read.
+//! Tests of programs that `tickline run` serves, and of clocks of a page. The page's line is 5 ms
+//! above the OS clock, so a test can tell the two. The tests run on any host whose counter may be
+//! read.
 //!
-//! Some of them are this test, executed again.
+//! Some of the programs are this test program, executed again.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
@@ -29,7 +30,7 @@ use common::text;
 use served::{Calls, ServedPage, output};
 use signals::{count_signals, with_two_users};
 
-/// What a child that is this test does.
+/// The variable with the role of a child process that is this test program.
 const ROLE: &str = "TICKLINE_TEST_ROLE";
 
 #[test]
@@ -41,7 +42,7 @@ fn child() {
     }
 }
 
-/// Its variables are in their order.
+/// The variables also keep their order.
 #[test]
 fn the_environment_stays_as_it_was() {
     let Some(served) = ServedPage::new() else { return };
@@ -58,8 +59,8 @@ fn the_environment_stays_as_it_was() {
     assert_eq!(kept, text(&plain.stdout).lines().collect::<Vec<_>>());
 }
 
-/// Of two variables of one name ld.so takes the last, and others the first. Symptom: "LD_PRELOAD
-/// gives cat the clock", which had no page.
+/// Of two variables with one name, ld.so reads the last, and other code the first. Symptom: the
+/// program had no page, after the line "LD_PRELOAD gives cat the clock".
 #[test]
 fn a_variable_that_is_there_twice_is_set() {
     let Some(served) = ServedPage::new() else { return };
@@ -72,22 +73,22 @@ fn a_variable_that_is_there_twice_is_set() {
             strings.iter().map(|string| string.as_ptr()).chain([ptr::null()]).collect()
         };
         let (words, twice) = (pointers(&words), pointers(&twice));
-        // SAFETY: lists of strings that end with null.
+        // SAFETY: both lists end with null, and their strings live until the call.
         unsafe { libc::execve(words[0], words.as_ptr(), twice.as_ptr()) };
         Err(io::Error::last_os_error())
     };
-    // SAFETY: a system call; there is one thread, and nobody else allocates.
+    // SAFETY: the closure allocates and makes a system call, in a child that has one thread.
     let run = output(unsafe { command.pre_exec(execute) });
     let maps = text(&run.stdout);
     assert!(maps.contains(served.page.to_str().unwrap()), "{}{maps}", text(&run.stderr));
 }
 
-/// Where process numbers are ambiguous, nothing is traced.
+/// If process numbers are ambiguous, `run` traces no process.
 #[test]
 fn another_namespace_of_processes_is_left_alone() {
     let Some(served) = ServedPage::new() else { return };
     let program = [served::TRACED, "/bin/sh", "-c", "(exit 3); echo $?"];
-    // Children get another namespace than their parent, or `/proc` shows the one above.
+    // Children are in another namespace than their parent, or `/proc` shows the parent's namespace.
     let prefix = ["unshare", "--user", "--map-root-user", "--pid", "--fork"];
     for prefix in [&prefix[..4], &prefix] {
         let with = |command: &Command| output(&mut served::behind(prefix, command));
@@ -101,9 +102,9 @@ fn another_namespace_of_processes_is_left_alone() {
     }
 }
 
-/// What is said before the exec is what is known then. Symptoms: "X has the clock of PAGE" spoke of
-/// programs that X starts as well; "X has the kernel's clock", of programs that `LD_PRELOAD`
-/// served.
+/// The line before the exec must say only what is known then. Symptoms: "X has the clock of PAGE"
+/// spoke of programs that X starts as well; "X has the kernel's clock" spoke of programs that
+/// `LD_PRELOAD` served.
 #[test]
 fn no_more_is_said_than_is_known() {
     let Some(served) = ServedPage::new() else { return };
@@ -118,7 +119,7 @@ fn no_more_is_said_than_is_known() {
     assert_eq!(said(&mut served.run(&["true"])), gives);
     let traced = format!("tickline: {} has the clock of {page}; {others}\n", served::TRACED);
     assert_eq!(said(&mut served.run_traced(&["/bin/true"])), traced);
-    // Nobody needs to trace a dynamic program.
+    // A dynamic program is not traced, so a refused clone does not matter.
     let without = |mut command: Command| {
         served::refuse(&mut command, "clone", 0, 0);
         said(&mut command)
@@ -132,15 +133,15 @@ fn no_more_is_said_than_is_known() {
     );
     assert!(text.ends_with(in_preload), "{text}");
     if common::is_root() {
-        // A dynamic linker ignores the variable.
+        // In a process with another user's rights, a dynamic linker ignores `LD_PRELOAD`.
         let mut command = served.run(&["true"]);
-        // SAFETY: a system call.
+        // SAFETY: the closure makes one system call.
         unsafe { command.pre_exec(with_two_users) };
         assert_eq!(said(&mut command), traced.replace(served::TRACED, "true"));
     } else {
         println!("SKIPPED: a process with the rights of another user: this user is not root");
     }
-    // What a `run` around this one has set counts.
+    // The variables that an outer `tickline run` has set count.
     let run = |words: &[&str]| {
         let mut command = common::tickline(&[&["run"], words].concat());
         command.env("LD_PRELOAD", served.library).env("TICKLINE_PAGE", &served.page);
@@ -164,8 +165,8 @@ fn no_more_is_said_than_is_known() {
     assert_eq!(said(&mut served.run(&["true"])), expected);
 }
 
-/// Symptom: the program had SIGSEGV. Its vDSO's symbols led to where the library would be if that
-/// had moved as well.
+/// Symptom: SIGSEGV in the program, because the symbols of the moved vDSO still led to the library
+/// by relative addresses.
 #[test]
 fn a_program_may_move_its_vdso() {
     let Some(served) = ServedPage::new() else { return };
@@ -183,8 +184,8 @@ fn a_program_may_move_its_vdso() {
     }
 }
 
-/// The helper is no child that a program which adopts orphans could find, and needs no other
-/// process that waits for it. Symptom: as process 1, and as a subreaper, such a program was not
+/// A program that adopts orphans does not find the helper among its children, and no other process
+/// must wait for the helper. Symptom: as process 1, and as a subreaper, such a program was not
 /// served.
 #[test]
 fn a_program_that_adopts_orphans_is_served() {
@@ -192,19 +193,19 @@ fn a_program_that_adopts_orphans_is_served() {
     let children = "read children </proc/self/task/$$/children; echo \"<$children>\"";
     let mut command = served.run_traced(&["/bin/sh", "-c", children]);
     let adopt = || {
-        // SAFETY: no pointer goes in.
+        // SAFETY: the call takes no pointer.
         unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
         Ok(())
     };
-    // SAFETY: a system call.
+    // SAFETY: the closure makes one system call.
     unsafe { command.pre_exec(adopt) };
     let run = output(&mut command);
     assert!(text(&run.stderr).contains("has the clock of"), "{}", text(&run.stderr));
     assert_eq!(text(&run.stdout), "<>\n", "{run:?}");
 }
 
-/// Symptom: `run` ended by an overflow of its stack (`ulimit -s 40`). What is compiled for tests
-/// takes more than a release.
+/// Symptom: a stack overflow in `run` (`ulimit -s 40`). A test build needs more stack than a
+/// release build, so the limit here is higher.
 #[test]
 fn a_program_with_a_small_stack_runs() {
     let Some(served) = ServedPage::new() else { return };
@@ -216,7 +217,7 @@ fn a_program_with_a_small_stack_runs() {
     }
 }
 
-/// Whatever is asked of the clocks, and in whatever way the page comes into the program.
+/// Compares every call with and without a page, for each way in which a program gets the page.
 #[test]
 fn every_call_answers_as_without_a_page() {
     let Some(served) = ServedPage::new() else { return };
@@ -240,13 +241,12 @@ fn every_call_answers_as_without_a_page() {
         let run = |program: &str| served.run(&[program]);
         let mut ways = vec![("LD_PRELOAD", preloaded, all), ("run, dynamic", run(&dynamic), all)];
         if let Some(fixed) = &fixed {
-            // A static program that a static one executes is not reached.
+            // A static program that is executed by a static program is not served.
             ways.push(("run, static", run(fixed), ["at first: 111", "in a fork: 111", "executed: 000"]));
         }
         for (way, command, is_served) in ways {
-            // A child that finds the kernel's tick late asks the kernel meanwhile. The kernel's
-            // clock may be below the parent's last reading (docs/lease.md, "Exceptions"). So the
-            // test tries once more.
+            // If a child finds the kernel's tick late, it asks the kernel, whose clock may be below
+            // the parent's last reading (docs/lease.md, "Exceptions"). So the test tries again.
             let mut tries = (0..5).map(|_| calls(&command)).inspect(|found| {
                 let of_one_process = |found: &Calls| -> Vec<String> {
                     found.answers.iter().filter(|answer| !answer.starts_with("fork: ")).cloned().collect()

@@ -1,4 +1,4 @@
-//! Programs that are not traced, or run without what was refused to them.
+//! Tests of programs that are not traced, or that run although a part of the preparation fails.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,13 +14,14 @@ fn is_on_tmpfs(folder: &Path) -> bool {
     rustix::fs::statfs(folder).unwrap().f_type == TMPFS_MAGIC
 }
 
-/// SELinux and AppArmor refuse some execs of a process that is traced. So does a library here.
+/// SELinux and AppArmor refuse some execs of a traced process. Here a preloaded library refuses
+/// them.
 #[cfg(target_env = "gnu")]
 #[test]
 fn a_program_that_may_not_be_traced_is_executed_plainly() {
     let Some(served) = ServedPage::new() else { return };
     let Some(refuses) = library("refused", &[], served.folder.path()) else { return };
-    // One that cannot be executed anyway: nothing is said of tracing.
+    // A file that cannot be executed anyway: the message must not mention tracing.
     let file = served.folder.path().join("data");
     fs::write(&file, "text").unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
@@ -45,14 +46,14 @@ fn a_program_that_may_not_be_traced_is_executed_plainly() {
     }
 }
 
-/// Where a filter refuses what is needed, the program runs with what it had, and the line says why.
+/// If a filter refuses a necessary call, the program runs unserved, and the line says why.
 #[test]
 fn a_program_whose_preparation_is_refused_runs() {
     let Some(served) = ServedPage::new() else { return };
     let read_execute = u64::try_from(libc::PROT_READ | libc::PROT_EXEC).unwrap();
     // The kernel may refuse writes to read-only memory by `/proc/PID/mem` (Linux 6.12,
-    // `proc_mem.force_override=never`): here each one of 24 bytes, as many as the code has.
-    // Symptom: the program got SIGKILL.
+    // `proc_mem.force_override=never`). The filter refuses each write of 24 bytes, the length of
+    // the code. Symptom: SIGKILL for the program.
     let write = ("pwrite64", 2, 24);
     let [text, data] =
         [libc::PTRACE_POKETEXT, libc::PTRACE_POKEDATA].map(|request| ("ptrace", 0, u64::from(request)));
@@ -72,13 +73,13 @@ fn a_program_whose_preparation_is_refused_runs() {
     }
 }
 
-/// Symptom: the helper ended by SIGSYS, and the audit log said so.
+/// Symptom: the filter killed the helper by SIGSYS, and the audit log reported it.
 #[test]
 fn a_unit_with_a_filter_is_not_traced() {
     let Some(served) = ServedPage::new() else { return };
     let with = |variable: &str| {
         let mut command = served.run_traced(&["/bin/sh", "-c", "exit 5"]);
-        // Nobody calls it so.
+        // This filter refuses no real call of ptrace.
         served::refuse(&mut command, "ptrace", 0, u64::MAX >> 1);
         let run = output(command.env_remove("INVOCATION_ID").env(variable, "7"));
         assert_eq!(run.status.code(), Some(5), "{run:?}");
@@ -120,7 +121,7 @@ fn a_page_in_memory_serves_where_proc_hides_the_boot() {
     }
 }
 
-/// Symptom: SIGXFSZ ended `run`, which wrote a line to a file of a shell without room for files.
+/// Symptom: SIGXFSZ killed `run` when it wrote its line to a file beyond the size limit.
 #[test]
 fn what_is_said_ends_no_program() {
     let Some(served) = ServedPage::new() else { return };
@@ -153,22 +154,22 @@ fn privileged_interpreters_run_plainly() {
         let text = text(&output.stdout);
         text.lines().filter(|line| line.starts_with("Uid:") || line.starts_with("Gid:")).collect::<String>()
     };
-    let check = |path: &Path, what: Option<&str>| {
+    let check = |path: &Path, reason: Option<&str>| {
         let (plain, run) =
             (output(&mut Command::new(path)), output(&mut served.run(&[path.to_str().unwrap()])));
         assert_eq!(ids(&run), ids(&plain), "{}", path.display());
         let said = text(&run.stderr);
-        match what {
-            Some(what) => assert!(said.contains(&format!("{} {what}", interpreter.display())), "{said}"),
+        match reason {
+            Some(reason) => assert!(said.contains(&format!("{} {reason}", interpreter.display())), "{said}"),
             None => assert!(said.contains("LD_PRELOAD gives "), "{said}"),
         }
     };
     let set = Some("is set-user-id or set-group-id");
     for path in [&script, &second] {
         std::os::unix::fs::chown(&interpreter, Some(NOBODY), Some(NOBODY)).unwrap();
-        for (mode, what) in [(0o4755, set), (0o2755, set), (0o755, None)] {
+        for (mode, reason) in [(0o4755, set), (0o2755, set), (0o755, None)] {
             fs::set_permissions(&interpreter, Permissions::from_mode(mode)).unwrap();
-            check(path, what);
+            check(path, reason);
         }
     }
     // CAP_NET_RAW (Linux, `linux/capability.h`, `vfs_cap_data`, revision 2).

@@ -1,4 +1,4 @@
-//! A page, a library and programs for tests of `tickline run`.
+//! Provides a page, a library and programs for tests of `tickline run`.
 
 use std::env;
 use std::ffi::OsStr;
@@ -14,11 +14,11 @@ use crate::common::filter::{filter, put_under};
 use crate::common::{self, text, tickline};
 use crate::page::served_page;
 
-/// A dynamic linker. As a program, it is one that no dynamic linker loads: `tickline run` traces
-/// it.
+/// The path of a dynamic linker. No dynamic linker loads this program itself, so `tickline run`
+/// traces it.
 pub(crate) const TRACED: &str = "/lib64/ld-linux-x86-64.so.2";
 
-/// A page that serves, and the library.
+/// A served page, and the library.
 pub(crate) struct ServedPage {
     pub(crate) folder: TempDir,
     pub(crate) page: PathBuf,
@@ -37,7 +37,7 @@ impl ServedPage {
         Some(Self { folder, page, library })
     }
 
-    /// `tickline run`, which serves the program.
+    /// `tickline run` for a program, with the served page.
     pub(crate) fn run(&self, program: &[&str]) -> Command {
         self.run_with(&self.page, program)
     }
@@ -50,7 +50,8 @@ impl ServedPage {
         command
     }
 
-    /// The same for a program that is traced; `program` has its path.
+    /// As [`run`](Self::run), for a program that is traced: the dynamic linker runs `program`,
+    /// which begins with a path.
     pub(crate) fn run_traced(&self, program: &[&str]) -> Command {
         self.run(&[&[TRACED], program].concat())
     }
@@ -63,7 +64,7 @@ pub(crate) fn program<S: AsRef<OsStr>>(words: &[S]) -> Command {
     command
 }
 
-/// `command` with these words before its own.
+/// The command with `prefix` before its own words.
 pub(crate) fn behind<S: AsRef<OsStr>>(prefix: &[S], command: &Command) -> Command {
     let prefix = prefix.iter().map(AsRef::as_ref);
     let words: Vec<_> = prefix.chain([command.get_program()]).chain(command.get_args()).collect();
@@ -77,7 +78,7 @@ pub(crate) fn behind<S: AsRef<OsStr>>(prefix: &[S], command: &Command) -> Comman
     prefixed
 }
 
-/// The library as programs get it: the one that cargo builds for tests needs libc.
+/// The library as users get it. The build for tests would need libc.
 fn library() -> Option<&'static Path> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let build = || {
@@ -99,7 +100,7 @@ fn library() -> Option<&'static Path> {
     BUILT.get_or_init(build).as_deref()
 }
 
-/// A program of `c/`, dynamic and, where a static libc is installed, static.
+/// Compiles a program of `c/`: dynamic, and also static if a static libc is installed.
 pub(crate) fn compile(source: &str) -> Option<(String, Option<String>)> {
     let one = |name: &str, flags: &[&str]| {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -122,20 +123,20 @@ pub(crate) fn compile(source: &str) -> Option<(String, Option<String>)> {
 }
 
 pub(crate) struct Calls {
-    /// What must be the same however the program is started.
+    /// The lines that must be the same however the program is started.
     pub(crate) answers: Vec<String>,
-    /// Which clocks are the page's.
+    /// The lines that say which clocks are the page's.
     pub(crate) is_served: Vec<String>,
 }
 
-/// Runs `c/calls.c` as `command` has it, behind `prefix`.
+/// Runs `command`, which is `c/calls.c`, behind `prefix`.
 pub(crate) fn calls(prefix: &[&str], command: &Command) -> Calls {
     let output = output(&mut behind(prefix, command));
     assert_eq!(output.status.code(), Some(0), "{prefix:?} {command:?}: {output:?}");
     let (is_served, mut answers): (Vec<_>, Vec<_>) =
         text(&output.stdout).lines().map(str::to_owned).partition(|line| line.starts_with("served "));
     assert!(answers.len() > 300, "{} lines", answers.len());
-    // There each of these is a system call, with another error, and signal.
+    // If the kernel's clock is a system call, these cases end with another error or signal.
     if !tickline_page::program::kernels_clock_is_fast() {
         println!(
             "SKIPPED: wrong addresses, seccomp and PR_SET_TSC: the kernel's clock is a system call here"
@@ -152,8 +153,8 @@ pub(crate) fn output(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).output().unwrap()
 }
 
-/// Lets a system call fail with EACCES in the process and all that it executes, if an argument is
-/// this.
+/// Makes a system call fail with EACCES in the process and the programs that it executes, if an
+/// argument has this value.
 pub(crate) fn refuse(command: &mut Command, call: &str, number: u8, value: u64) {
     let argument = json!({ "index": number, "type": "dword", "op": "eq", "val": value });
     let rules = json!([{ "syscall": call, "args": [argument] }]);

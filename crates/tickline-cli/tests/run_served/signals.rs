@@ -1,4 +1,4 @@
-//! Signals that come before, at and after the exec.
+//! Tests of signals that arrive before, at and after the exec.
 
 use std::env;
 use std::fs;
@@ -15,16 +15,16 @@ use crate::ROLE;
 use crate::common::{send, text};
 use crate::served::{self, ServedPage, output};
 
-/// The status of a process says which signals it blocks and ignores, and which are pending.
+/// A program inherits blocked, ignored and pending signals. It reads them from its status.
 #[test]
 fn signals_are_as_the_caller_has_set_them() {
     let Some(served) = ServedPage::new() else { return };
     let program = [served::TRACED, "/bin/grep", "^Sig[PBIC]\\|^Shd", "/proc/self/status"];
-    // SIGCHLD because of the helper, SIGTRAP because of tracing. SIGPIPE is ignored in services of
-    // systemd, and by the standard library.
+    // SIGCHLD is affected by the helper, SIGTRAP by tracing, and SIGPIPE by the standard library
+    // and by systemd, which ignores it in services.
     let signals = [libc::SIGCHLD, libc::SIGTRAP, libc::SIGPIPE, libc::SIGUSR1, libc::SIGRTMIN()];
     let with = |mut command: Command, set: fn(libc::c_int) -> io::Result<()>| {
-        // SAFETY: system calls alone.
+        // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(move || signals.into_iter().try_for_each(set)) };
         output(&mut command)
     };
@@ -38,11 +38,11 @@ fn signals_are_as_the_caller_has_set_them() {
     }
 }
 
-/// A helper is quick: of so many signals some come in time.
+/// The most rounds. The helper is quick, so only some of the signals arrive while it traces.
 const MAX_ROUNDS: u64 = 200;
 
-/// A signal that ends a program, once, at any time before and after its exec. Symptom: SIGSEGV and
-/// SIGBUS came to the standard library's handlers, which return, and SIGPIPE was ignored.
+/// A fatal signal at any time before and after the exec ends the program. Symptom: the standard
+/// library's handlers took SIGSEGV and SIGBUS and returned, and SIGPIPE was ignored.
 #[test]
 fn a_program_ends_by_the_signal_that_it_gets() {
     let Some(served) = ServedPage::new() else { return };
@@ -58,7 +58,7 @@ fn a_program_ends_by_the_signal_that_it_gets() {
     until_in_time(42, |round| {
         let signal = signals[usize::try_from(round).unwrap() % signals.len()];
         let mut command = served.run_traced(&["/bin/sleep", "100"]);
-        // SAFETY: a system call.
+        // SAFETY: the closure makes one system call.
         unsafe { command.pre_exec(no_core_file) };
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let in_time = is_traced(&child);
@@ -73,7 +73,8 @@ fn a_program_ends_by_the_signal_that_it_gets() {
     });
 }
 
-/// Until so many rounds were in time: their signal came to a program that was traced.
+/// Repeats `round` until `enough` rounds return true: their signal came while the program was
+/// traced.
 fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
     let in_time = (0..MAX_ROUNDS).map(round).filter(|in_time| *in_time).take(enough).count();
     if in_time < enough {
@@ -81,7 +82,7 @@ fn until_in_time(enough: usize, round: impl FnMut(u64) -> bool) {
     }
 }
 
-/// A program that is stopped before or at its exec stays so until SIGCONT, and then goes on.
+/// A program that is stopped before or at its exec stays stopped until SIGCONT, and then goes on.
 #[test]
 fn a_stopped_program_stays_stopped() {
     let Some(served) = ServedPage::new() else { return };
@@ -99,8 +100,8 @@ fn a_stopped_program_stays_stopped() {
     });
 }
 
-/// A program gets signals while it is started, prepared and executed: those that it blocks are
-/// there in the end, each once and in order.
+/// A program gets signals while it is started, prepared and executed. Blocked signals are pending
+/// in the end, each once and in order.
 #[test]
 fn each_signal_arrives_once_and_in_order() {
     const PROGRAMS: u32 = 25;
@@ -110,7 +111,7 @@ fn each_signal_arrives_once_and_in_order() {
     for _ in 0..PROGRAMS {
         let mut command = served.run_traced(&[own.to_str().unwrap(), "--exact", "child", "--nocapture"]);
         command.env(ROLE, "counts").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // SAFETY: system calls alone.
+        // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(|| blocked(libc::SIGRTMIN())) };
         let mut child = command.spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -132,14 +133,15 @@ fn each_signal_arrives_once_and_in_order() {
     assert!(sent_to_all > PROGRAMS, "{sent_to_all} signals");
 }
 
-/// Signals with numbers in order, and in between others that stop the process, wake it, or are
-/// ignored.
+/// Sends numbered signals, and in between signals that stop the process, continue it, or are
+/// ignored. Returns how many were sent.
 fn bombard(child: &Child, is_last: &AtomicBool) -> u32 {
     let pid = i32::try_from(child.id()).unwrap();
     let mut sent: u32 = 0;
     for round in 0.. {
         let value = libc::sigval { sival_ptr: ptr::without_provenance_mut(sent as usize) };
-        // SAFETY: a signal to a child, with a number. It is refused if too many are pending.
+        // SAFETY: `sival_ptr` holds a number, which no code dereferences. The call fails if too
+        // many signals are pending.
         sent += u32::from(unsafe { libc::sigqueue(pid, libc::SIGRTMIN(), value) } == 0);
         match round % 8 {
             0 => send(child, libc::SIGSTOP),
@@ -153,13 +155,13 @@ fn bombard(child: &Child, is_last: &AtomicBool) -> u32 {
         if is_last.load(Ordering::SeqCst) {
             break;
         }
-        // Most of the time it must get on.
+        // Leave the program running most of the time.
         thread::sleep(Duration::from_millis(2));
     }
     sent
 }
 
-/// The child of that test.
+/// The child process of `each_signal_arrives_once_and_in_order`.
 pub(crate) fn count_signals() {
     println!("waits for the count");
     let mut line = String::new();
@@ -173,30 +175,30 @@ pub(crate) fn count_signals() {
 
 /// Blocks a signal in this process.
 fn blocked(signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: all zeros are a valid value.
+    // SAFETY: `sigset_t` and `siginfo_t` are plain data, for which all zeros are valid.
     let mut set: libc::sigset_t = unsafe { mem::zeroed() };
-    // SAFETY: there is room for the set.
+    // SAFETY: `set` is a signal set, to which the call adds a signal.
     unsafe { libc::sigaddset(&raw mut set, signal) };
-    // SAFETY: the kernel reads the set, no more.
+    // SAFETY: the kernel only reads `set`.
     let result = unsafe { libc::sigprocmask(libc::SIG_BLOCK, &raw const set, ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Ignores a signal in this process.
 fn ignored(signal: libc::c_int) -> io::Result<()> {
-    // SAFETY: no handler.
+    // SAFETY: `SIG_IGN` installs no handler.
     let former = unsafe { libc::signal(signal, libc::SIG_IGN) };
     if former == libc::SIG_ERR { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Takes a pending signal that is blocked. Returns the number that was sent with it.
+/// Takes a pending, blocked signal. Returns the number that was sent with it.
 fn pending(signal: libc::c_int) -> Option<usize> {
-    // SAFETY: all zeros are a valid value.
+    // SAFETY: `sigset_t` and `siginfo_t` are plain data, for which all zeros are valid.
     let (mut set, mut info): (libc::sigset_t, libc::siginfo_t) = unsafe { mem::zeroed() };
-    // SAFETY: there is room for the set.
+    // SAFETY: `set` is a signal set, to which the call adds a signal.
     unsafe { libc::sigaddset(&raw mut set, signal) };
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the answer.
+    // SAFETY: the call writes a `siginfo_t` to `info`, which has this type.
     let taken = unsafe { libc::sigtimedwait(&raw const set, &raw mut info, &raw const at_once) };
     // SAFETY: the signal was sent by `sigqueue`.
     (taken == signal).then(|| unsafe { info.si_value() }.sival_ptr.addr())
@@ -207,9 +209,9 @@ fn no_core_file() -> io::Result<()> {
     Ok(setrlimit(Resource::Core, none)?)
 }
 
-/// Lets another user be this process's real one.
+/// Makes another user the real user of this process.
 pub(crate) fn with_two_users() -> io::Result<()> {
-    // SAFETY: no pointer goes in.
+    // SAFETY: the call takes no pointer.
     let result = unsafe { libc::setresuid(65_534, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -219,18 +221,18 @@ fn state(child: &Child) -> Option<char> {
     status.lines().find_map(|line| line.strip_prefix("State:\t"))?.chars().next()
 }
 
-/// Whether the process stops, and stays so: a tracer stops it for moments.
+/// Whether the process is stopped in 15 checks in a row. A tracer stops it only for moments.
 fn comes_to_rest(child: &Child) -> bool {
-    let mut looks = 0;
-    // At least 10 s.
+    let mut checks = 0;
+    // All checks together take at least 10 s.
     (0..5_000).any(|_| {
         thread::sleep(Duration::from_millis(2));
-        looks = if matches!(state(child), Some('T' | 't')) { looks + 1 } else { 0 };
-        looks == 15
+        checks = if matches!(state(child), Some('T' | 't')) { checks + 1 } else { 0 };
+        checks == 15
     })
 }
 
-/// Waits for the helper. Whether it traces the process now; otherwise it has come and gone.
+/// Waits for the helper. Returns whether the helper traces the process, or has ended already.
 fn is_traced(child: &Child) -> bool {
     loop {
         let Ok(status) = fs::read_to_string(format!("/proc/{}/status", child.id())) else { return false };
@@ -243,8 +245,8 @@ fn is_traced(child: &Child) -> bool {
     }
 }
 
-/// A rare race, so many times. Symptom: the program waited for ever for its child, whose SIGCHLD
-/// the library took for the helper's.
+/// A rare race, so the test has many rounds. Symptom: the program waited for ever for its child,
+/// because the library took the child's SIGCHLD for the helper's.
 #[test]
 fn a_child_that_ends_beside_the_helper_is_told() {
     const ROUNDS: u32 = 20;
