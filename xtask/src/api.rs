@@ -15,11 +15,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let mut code = 0;
     for name in PUBLISHED.iter().filter(|name| **name != "tickline-cli") {
-        // One target for all developers, because the public API differs between systems.
+        // Use one target on every machine, because the public API differs between systems.
         let mut list = command(&format!(
             "cargo +nightly public-api -p {name} --all-features -ss --target x86_64-unknown-linux-gnu"
         ));
-        // The other builds of the nightly compiler are in this directory, too.
+        // Share this directory with the other builds of the nightly compiler.
         let present = output(list.env("CARGO_TARGET_DIR", "target/nightly"))? + "\n";
         let path = format!("docs/api/{name}.txt");
         if is_write {

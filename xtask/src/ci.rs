@@ -1,10 +1,10 @@
-//! The checks of CI (`xtask/ci.toml`), and commands that are a few lines each.
+//! Runs the checks of CI (`xtask/ci.toml`), and commands that are a few lines each.
 
 use std::collections::BTreeMap;
 
 use crate::files;
-use crate::step::{self, Step, code_of};
-use crate::targets::{PUBLISHED, packages};
+use crate::step::{self, Step, exit_code};
+use crate::targets::{PUBLISHED, package_options};
 use crate::vm::table::processor;
 
 /// Runs the steps of these names, or all steps of these lanes, in the order of the table. Stores
@@ -16,7 +16,7 @@ pub(crate) fn run(lanes: &[&str], names: &[&str]) -> Result<u8, String> {
     }
     let starts: Vec<String> = steps.iter().map(|step| format!("| {} |", step.name)).collect();
     steps.retain(|step| names.is_empty() || names.contains(&step.name.as_str()));
-    // Before the steps: a step reads the tree when it begins.
+    // Read the commit before the steps run, because each step reads the tree when it begins.
     let [commit, date] = ["git rev-parse --short HEAD", "date -u +%F"].map(step::output_of);
     let (code, results) = step::run_all(&steps);
     if lanes == ["nightly"] {
@@ -40,11 +40,11 @@ fn steps(lanes: &[&str]) -> Result<Vec<Step>, String> {
         steps.extend(table.remove(*lane).ok_or_else(|| format!("ci.toml has no lane {lane}"))?);
     }
     let words = [
-        ("{published}", packages(PUBLISHED)),
+        ("{published}", package_options(PUBLISHED)),
         ("{commit}", step::output_of("git rev-parse --short HEAD").unwrap_or_else(|_| "no-commit".into())),
     ];
     for step in &mut steps {
-        step.command = words.iter().fold(step.command.clone(), |line, (word, is)| line.replace(word, is));
+        step.command = words.iter().fold(step.command.clone(), |line, (word, text)| line.replace(word, text));
     }
     Ok(steps)
 }
@@ -55,14 +55,14 @@ pub(crate) fn bare() -> Result<u8, String> {
     /// QEMU's exit code when the program has passed: `End::Passed` in the example's `port.rs`, by
     /// the rule named there.
     const PASSED: u8 = 33;
-    step::shown(
+    step::must_succeed(
         "cargo build --release --target x86_64-unknown-none --manifest-path examples/bare-x86_64/Cargo.toml \
          --target-dir target",
     )?;
     // The program takes 3 s of the machine's own time. `timeout` only ends a program that hangs.
     let qemu = "timeout 60 qemu-system-x86_64 -accel tcg -nodefaults -no-reboot -display none -cpu max -serial stdio \
                 -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel target/x86_64-unknown-none/release/tickline-bare";
-    let code = code_of(qemu)?;
+    let code = exit_code(qemu)?;
     println!("exit code {code}, where {PASSED} says that all is well");
     Ok(u8::from(code != PASSED))
 }
@@ -73,12 +73,12 @@ pub(crate) fn sim(arguments: &[&str]) -> Result<u8, String> {
     let is_named = arguments.first().is_some_and(|first| ["replay", "track", "help"].contains(first));
     let run = if is_named { "" } else { "run" };
     let line = format!("cargo run -q --profile sim -p tickline-sim -- {run} {}", arguments.join(" "));
-    code_of(&line)
+    exit_code(&line)
 }
 
-/// `cargo xtask soak`: does everything at once on this machine, for 1 minute or as many as the
-/// arguments say, and counts errors. Then exchanges readings of lines that bend, for a tenth of that
-/// time.
+/// `cargo xtask soak`: uses all clocks at once on this machine, for 1 minute or as many as the
+/// arguments say, and counts errors. Then exchanges readings while lines are replaced, for a tenth
+/// of that time.
 pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
     let minutes = match *arguments {
         [] => "1",
@@ -88,8 +88,8 @@ pub(crate) fn soak(arguments: &[&str]) -> Result<u8, String> {
     let secs = 60 * minutes.parse::<u64>().map_err(|error| format!("--minutes {minutes}: {error}"))?;
     // The programs fail if a count is not 0.
     let run = "cargo run --release -q -p tickline-benches --bin";
-    step::shown(&format!("{run} soak -- --secs {secs}"))?;
-    code_of(&format!("{run} order -- --secs {} --clock-ms 0", secs / 10))
+    step::must_succeed(&format!("{run} soak -- --secs {secs}"))?;
+    exit_code(&format!("{run} order -- --secs {} --clock-ms 0", secs / 10))
 }
 
 #[cfg(test)]
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// What each of these crates brings along on Linux by default.
+    /// The dependencies of each crate on Linux, with default features.
     #[test]
     fn crates_that_promise_few_dependencies_have_no_others() {
         for (name, expected) in [("tickline-core", &[] as &[&str]), ("tickline", &["libc", "tickline-core"])]

@@ -1,21 +1,20 @@
 //! `cargo xtask dist`: builds the program as one static file, for any Linux on x86_64. Packs it
-//! into a Debian package and a tarball, with the library that `tickline run` maps into other
-//! programs.
+//! into a Debian package and a tarball, with the library that `tickline run` maps into programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::files;
-use crate::step::{command, output, output_of, shown};
+use crate::step::{command, must_succeed, output, output_of};
 
 /// The target of static programs.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
 
-/// `[profile.dist]` is in the workspace's `Cargo.toml`.
+/// The command that builds the program. `[profile.dist]` is in the workspace's `Cargo.toml`.
 const BUILD: &str = "cargo build -q --profile dist -p tickline-cli --target x86_64-unknown-linux-musl";
 
-/// The command that makes the package, for the target's name and the folder of the package. `cargo
+/// The command that makes the package; the target's name and the package's folder follow. `cargo
 /// install cargo-deb` installs it.
 const PACKAGE: &str =
     "cargo deb -q -p tickline-cli --profile dist --no-build --no-strip -Z gzip --deb-revision= --target";
@@ -26,13 +25,14 @@ pub(crate) const PRELOAD: &str = "cargo build -q --profile preload -p tickline-p
 
 /// Builds the program, checks that it is static, packs it, and prints the names of the files.
 pub(crate) fn run() -> Result<u8, String> {
-    // A compiler without rustup may have the target as well. If not, the build fails.
+    // This may fail, because a compiler without rustup may have the target. If not, the build
+    // fails.
     Command::new("rustup").args(["target", "add", TARGET]).output().ok();
-    shown(BUILD)?;
-    shown(PRELOAD)?;
+    must_succeed(BUILD)?;
+    must_succeed(PRELOAD)?;
     let folder = files::target();
     let path = folder.join(TARGET).join("dist/tickline");
-    // A header of type INTERP (elf(5)) names a program that loads libraries.
+    // A header of type INTERP (elf(5)) names a dynamic linker.
     if output_of(&format!("readelf -lW {}", path.display()))?.contains("INTERP") {
         return Err(format!("{} is not static: it names a dynamic linker", path.display()));
     }
@@ -67,13 +67,13 @@ pub(crate) fn package(folder: &Path) -> Result<PathBuf, String> {
     }
     let made = folder.join("package");
     fs::remove_dir_all(&made).ok();
-    let place = made.display();
-    output(command(&format!("{PACKAGE} {TARGET} --output")).arg(format!("{place}/")))?;
-    files::entries(&made).pop().ok_or_else(|| format!("no package in {place}"))
+    let path = made.display();
+    output(command(&format!("{PACKAGE} {TARGET} --output")).arg(format!("{path}/")))?;
+    files::entries(&made).pop().ok_or_else(|| format!("no package in {path}"))
 }
 
-/// The commands that a help text lists, without `help`. A line has two spaces and the command's
-/// name.
+/// The commands that a help text lists, without `help`. A line begins with two spaces and the
+/// command's name.
 fn commands(help: &str) -> impl Iterator<Item = &str> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names =
@@ -90,13 +90,13 @@ pub(crate) fn tarball(package: &Path) -> Result<PathBuf, String> {
     Ok(path)
 }
 
-/// The functions that the library replaces in a program with `LD_PRELOAD`. Any other exported name
-/// could replace a function of the program.
+/// The functions that the library replaces in a program by `LD_PRELOAD`. Any other exported name
+/// might replace a function of the program by mistake.
 const EXPORTS: [&str; 3] = ["clock_gettime", "gettimeofday", "timespec_get"];
 
-/// The names that the library must find in libc, even in the oldest. If one is missing, the dynamic
-/// linker loads neither the library nor the program. Any further name would also be missing in a
-/// static program.
+/// The names that the library imports from libc. Even the oldest libc has them. If an import is
+/// missing, the dynamic linker loads neither the library nor the program. Any further import would
+/// also be missing in a static program.
 const IMPORTS: [&str; 2] = ["__errno_location", "environ"];
 
 /// Reads the library, and checks its exports and imports.

@@ -1,4 +1,4 @@
-//! Checks of the documents: none is too long, and every name of a file is the name of a file.
+//! Checks that no document is too long, and that every file name in documents and comments exists.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use crate::step::output_of;
 /// The documents with limits, in lines.
 const LIMITS: [(&str, usize); 3] = [("README.md", 140), ("CONTRIBUTING.md", 150), ("DESIGN.md", 330)];
 
-/// A name in backticks with one of these ends must be a file of this repository. Names with other
-/// ends may be files of the kernel's sources, or JSON that programs write.
+/// A name in backticks with one of these suffixes must be a file of this repository. Names with
+/// other suffixes may be files of the kernel's sources, or JSON that programs write.
 const ENDS: [&str; 8] = [".rs", ".md", ".toml", ".sh", ".yaml", ".svg", ".png", ".py"];
 
 /// Files of other projects, and files that programs write.
@@ -32,7 +32,7 @@ fn documents_are_short() {
     }
 }
 
-/// The files to which a text points, by names in backticks and by links.
+/// The names in backticks (`false`) and the targets of links (`true`) in a text.
 fn pointers(text: &str) -> impl Iterator<Item = (bool, &str)> {
     let names = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).map(|name| (false, name));
     let links = text.split("](").skip(1).filter_map(|rest| Some((true, rest.split_once(')')?.0)));
@@ -66,7 +66,7 @@ fn every_pointer_to_a_file_is_true() {
             let is_folder = name.ends_with('/')
                 && ["crates/", "xtask/", "docs/", "tests/", "benches/", "fuzz/"]
                     .iter()
-                    .any(|it| name.starts_with(it));
+                    .any(|folder| name.starts_with(folder));
             let is_true = match is_link {
                 true if name.contains("::") || name.contains(':') || !name.contains(['.', '/']) => continue,
                 true => root().join(file).parent().unwrap_or(Path::new("")).join(name).exists(),

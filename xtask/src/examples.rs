@@ -1,8 +1,8 @@
 //! `cargo xtask examples`: runs every example in `examples/` twice, once with the counter switched
 //! off.
 //!
-//! There is no list of examples: cargo knows them. The head of an example has one line that says
-//! what the example must print, and an example without this line fails:
+//! Cargo lists the examples. The head of an example must have one line that says what the example
+//! prints:
 //!
 //! ```text
 //! //! Its output has: "this", "and that".
@@ -17,10 +17,10 @@ use serde_json::Value;
 use crate::files;
 use crate::step::{command, output, output_of};
 
-/// Optimised, as people run them.
+/// The command that builds the examples, optimised as users run them.
 const BUILD: &str = "cargo build --release --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
 
-/// The text of a clock's state while the counter is in use, and while it is not in use (`State` in
+/// The texts of a clock's state while the counter is in use, and while it is not (`State` in
 /// `tickline`).
 const BY_COUNTER: &str = "the counter serves";
 const BY_OS: &str = "the OS clock serves, because";
@@ -51,7 +51,8 @@ pub(crate) fn run() -> Result<u8, String> {
 /// Runs an example twice, shows the output of the first run, and judges both runs.
 fn check(program: &str, source: &str) -> Result<(), String> {
     let line = |start: &str| source.lines().find_map(|line| line.strip_prefix(start)).unwrap_or_default();
-    // Examples write their files here. They take less than 2 s; `timeout` only ends one that hangs.
+    // Examples write their files into this folder. They take less than 2 s, so `timeout` only ends
+    // an example that hangs.
     let folder = files::target().join("examples-run");
     fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let start = |switch: &str| {

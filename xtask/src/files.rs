@@ -24,7 +24,7 @@ pub(crate) fn read(path: impl AsRef<Path>) -> Result<String, String> {
     fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Replaces the file by `text`. Nobody ever sees the file half-written.
+/// Replaces the file by `text`. No reader ever sees the file half-written.
 pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     let path = root().join(path);
     let mut new = path.clone().into_os_string();
@@ -58,7 +58,7 @@ pub(crate) fn block(path: &str, name: &str) -> Result<String, String> {
     parts(&text, name).map(|[_, block, _]| block.to_owned()).map_err(|why| format!("{path}: {why}"))
 }
 
-/// A page's text with another block of this name.
+/// A page's text with the block of this name replaced.
 pub(crate) fn with_block(text: &str, name: &str, block: &str) -> Result<String, String> {
     parts(text, name).map(|[before, _, after]| [before, block, after].concat())
 }
@@ -73,8 +73,8 @@ pub(crate) fn table_head(titles: &str) -> String {
     format!("| {titles} |\n|{}\n", "---|".repeat(titles.split(" | ").count()))
 }
 
-/// For each of `starts`, the row that begins with it: from `new`, or else from `stored`. Leaves out
-/// all other rows.
+/// For each of `starts`, the row that begins with it, from `new` or else from `stored`. Other rows
+/// are left out.
 pub(crate) fn merged(starts: &[String], new: &str, stored: &str) -> Result<String, String> {
     let row = |start: &String| {
         let mut rows = new.lines().chain(stored.lines()).filter(|row| row.starts_with(start));

@@ -18,7 +18,7 @@ mod vm;
 
 use std::process::ExitCode;
 
-// Without clap: these patterns are fewer lines than clap's declarations would be.
+// Patterns instead of clap, whose declarations would need more lines.
 const HELP: &str = include_str!("../help.txt");
 
 fn main() -> ExitCode {

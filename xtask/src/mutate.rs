@@ -1,15 +1,16 @@
-//! The mutation check: takes out one rule at a time, or weakens one ordering, and shows that a test
+//! The mutation check: removes one rule at a time, or weakens one ordering, and shows that a test
 //! then fails.
 //!
 //! The check copies the workspace to `target/mutate/tree`. For each mutant of `xtask/mutants.toml`
-//! it changes the file there, builds and runs tests, and restores the file. A rule's mutant is
-//! *caught* if a unit test of its crate fails, or if the tests do not end: some rules make sure
-//! that nobody waits. Tests in which threads race do not count.
+//! it changes the file in the copy, builds and runs tests, and restores the file. A rule's mutant
+//! is *caught* if a unit test of its crate fails, or if the tests do not end, because some rules
+//! make sure that no thread waits for another. Tests in which threads race do not count.
 //!
-//! Each ordering of the sources is weakened, unless the comment on it says that no test sees that. A
-//! weaker ordering must fail a model by loom (core, leases), or a test under Miri (elsewhere).
-//! Ordinary tests would miss it, because x86 keeps most orderings anyway. A model that does not end
-//! has not caught the mutant, because a model takes longer if its orderings allow more executions.
+//! The check weakens each ordering of the sources, unless the comment on the ordering says that no
+//! test sees that. A loom model (core, leases) or a test under Miri (elsewhere) must then fail.
+//! Ordinary tests would miss a weaker ordering, because x86 keeps most orderings anyway. A model
+//! that does not end has not caught the mutant: a weaker ordering allows more executions, so the
+//! model takes longer.
 //!
 //! A mutant that does not compile proves nothing and is an error. So is a table that does not match
 //! the sources.
@@ -24,30 +25,30 @@ use std::time::{Duration, Instant};
 use table::{Mutant, Table, Tests};
 use tree::Tree;
 
-/// How long tests may take: a multiple of their time without a mutation, but at least a minimum.
-/// They take a second, or a few on a busy machine.
+/// The longest time for tests: a multiple of their time without a mutation, but at least a minimum.
+/// They take a second, or a few seconds on a busy machine.
 const TIMEOUT: (u32, Duration) = (20, Duration::from_secs(10));
 
-/// How long a model, or the tests without a mutation, may take. A model takes seconds.
+/// The longest time for a model, or for the tests without a mutation. A model takes seconds.
 const MODEL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The limit of seeds under Miri that may be necessary to catch a weakening. Most need one or two.
+/// The most seeds under Miri for one weaker ordering. Most need one or two seeds.
 const SEEDS: u32 = 32;
 
-/// CI takes one mutant in this many, so that it has an answer within two minutes. It takes no
-/// weaker orderings, because their models take minutes to build.
+/// CI runs one of this many mutants, so that it has an answer within two minutes. It runs no weaker
+/// orderings, because their models take minutes to build.
 const SAMPLE: usize = 20;
 
-/// Runs the mutants that the arguments name: all, a sample, or those whose rule is the argument, or
-/// whose description or file name contains it.
+/// Runs all mutants, a sample, or the mutants that match the argument: by their rule, or by a part
+/// of their description or file name.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let all = Table::load()?.mutants()?;
     let mut mutants: Vec<&Mutant> = match arguments {
         [] => all.iter().collect(),
-        ["--sample"] => all.iter().filter(|it| it.tests() == Tests::Unit).step_by(SAMPLE).collect(),
+        ["--sample"] => all.iter().filter(|mutant| mutant.tests() == Tests::Unit).step_by(SAMPLE).collect(),
         [filter] if !filter.starts_with('-') => all
             .iter()
-            .filter(|it| it.rule == *filter || it.does.contains(filter) || it.file.contains(filter))
+            .filter(|one| one.rule == *filter || one.does.contains(filter) || one.file.contains(filter))
             .collect(),
         _ => return Err(format!("takes a filter or --sample, not '{}'", arguments.join(" "))),
     };
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let tree = Tree::copy()?;
     let mut survivors = 0;
     // Group the mutants that need the same build and the same tests.
-    mutants.sort_by_key(|it| (it.tests(), it.package()));
+    mutants.sort_by_key(|mutant| (mutant.tests(), mutant.package()));
     let is_alike =
         |one: &&Mutant, other: &&Mutant| one.tests() == other.tests() && one.package() == other.package();
     for group in mutants.chunk_by(is_alike) {
@@ -70,7 +71,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     Ok(u8::from(survivors > 0))
 }
 
-/// Applies each of a crate's mutants in turn, and runs the tests. Returns how many survived.
+/// Applies each of a crate's mutants in turn, and runs the tests. Returns the number of survivors.
 fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Result<usize, String> {
     let (mut survivors, mut patience) = (0, MODEL_TIMEOUT);
     let mut green = Vec::new();
@@ -90,13 +91,13 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
     if tests != Tests::Unit {
         let names: BTreeSet<&String> = mutants.iter().flat_map(|mutant| &mutant.names).collect();
         for name in names {
-            if !is_green(tree, package, tests, slice::from_ref(name))? {
+            if !passes_as_is(tree, package, tests, slice::from_ref(name))? {
                 return Err(format!("{name} is red without any mutation"));
             }
         }
     }
     for mutant in mutants {
-        let (red, hangs) = tree.with(mutant, || match tests {
+        let (red, hangs) = tree.with_mutant(mutant, || match tests {
             Tests::Miri => {
                 let is_caught = !tree.passes_under_miri(package, &mutant.names, SEEDS)?;
                 Ok((if is_caught { vec![mutant.names.join(" or ")] } else { Vec::new() }, false))
@@ -107,7 +108,7 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
             }
             Tests::Unit => {
                 let ran = tree.build(package, tests)?.run(&[], patience)?;
-                // The tests that have not ended, and the tests that have not begun because of them.
+                // The tests that hang, and the tests that have not begun because of them.
                 let unended = || green.iter().filter(|test| !ran.green.contains(test)).cloned().collect();
                 Ok(if ran.hangs { (unended(), true) } else { (ran.red, false) })
             }
@@ -118,8 +119,8 @@ fn check(tree: &Tree, package: &str, tests: Tests, mutants: &[&Mutant]) -> Resul
     Ok(survivors)
 }
 
-/// Whether a test of weaker orderings passes without one.
-fn is_green(tree: &Tree, package: &str, tests: Tests, name: &[String]) -> Result<bool, String> {
+/// Whether a test for weaker orderings passes without a mutation.
+fn passes_as_is(tree: &Tree, package: &str, tests: Tests, name: &[String]) -> Result<bool, String> {
     if tests == Tests::Miri {
         return tree.passes_under_miri(package, name, 1);
     }
@@ -127,7 +128,7 @@ fn is_green(tree: &Tree, package: &str, tests: Tests, name: &[String]) -> Result
     Ok(ran.red.is_empty() && !ran.green.is_empty())
 }
 
-/// What the mutant does, and the tests that fail, first those of its rule.
+/// The line for a mutant: its description, and the tests that fail, first the tests of its rule.
 fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
     let own = format!("rule_{}_", mutant.rule);
     let mut red: Vec<&str> = red.iter().map(|test| test.rsplit("::").next().unwrap_or(test)).collect();

@@ -1,9 +1,9 @@
 //! `cargo xtask ports`: runs the tests of published programs over this project's clock.
 //!
-//! Programs that depend on quanta are built as they are published, with one patched dependency
-//! (`crates/tickline-quanta/patch/`). In the others, this command replaces lines. Cargo fetches all
-//! sources, and none is part of this repository. Unit tests, integration tests and documentation
-//! tests run.
+//! Programs that depend on quanta are built as published, with one patched dependency
+//! (`crates/tickline-quanta/patch/`). In other programs, this command replaces lines. Cargo fetches
+//! all sources, and none is part of this repository. The command runs unit tests, integration tests
+//! and doc tests.
 
 use std::path::Path;
 
@@ -12,12 +12,12 @@ use serde_json::Value;
 use crate::files::{self, read, root, store};
 use crate::step::{self, SOME_SKIPPED, command, output_of};
 
-/// A published crate, its version, the features with which it is tested, and the texts that are
-/// replaced in its sources. The list of texts is empty if its dependency `quanta` is patched.
+/// A published crate, its version, the features with which it is tested, and replacements of texts
+/// in its sources. There are no replacements if its dependency `quanta` is patched.
 type Port = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// The programs, in versions that were the newest when they were chosen. moka compares times of
-/// different threads, so it gets `now_ordered`.
+/// The programs, in the newest version at the time of choice. moka compares times of different
+/// threads, so it gets `now_ordered`.
 const PORTS: [Port; 6] = [
     ("governor", "0.10.4", "", &[]),
     ("metrics-util", "0.20.4", "", &[]),
@@ -45,9 +45,9 @@ const PORTS: [Port; 6] = [
 /// The version of quanta in the lock files of the patched programs.
 const PATCHED: &str = "\"0.12.6+tickline\"";
 
-/// Tests run up to this often until they pass. governor's `tests/future.rs` asserts two times. A
-/// call takes at most 200 us. A wait that began before a reading takes 100 ms after that reading.
-/// If the thread is preempted there, the test fails with any clock.
+/// The most runs of a program's tests until they pass. governor's `tests/future.rs` asserts that a
+/// call takes at most 200 us, and that a wait that began before a reading takes 100 ms after that
+/// reading. If the thread is preempted in between, the test fails with any clock.
 const TRIES: usize = 3;
 
 pub(crate) fn run() -> Result<u8, String> {
@@ -69,8 +69,8 @@ pub(crate) fn run() -> Result<u8, String> {
     let mut code = 0;
     for port in &PORTS {
         let packages = metadata["packages"].as_array().into_iter().flatten();
-        let mut of_port = packages.filter(|it| it["name"] == port.0 && it["version"] == port.1);
-        let path = of_port.find_map(|it| Path::new(it["manifest_path"].as_str()?).parent());
+        let mut found = packages.filter(|package| package["name"] == port.0 && package["version"] == port.1);
+        let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
         match test(port, path.ok_or("cargo has no such source")?) {
             Ok(passed) => println!("{} {}: {passed} tests passed", port.0, port.1),
             Err(why) => {
@@ -82,7 +82,7 @@ pub(crate) fn run() -> Result<u8, String> {
     Ok(code)
 }
 
-/// Copies a crate, gives it this project's clock, and runs its tests. Returns how many passed.
+/// Copies a crate, gives it this project's clock, and runs its tests. Returns the number of passes.
 fn test((name, version, features, edits): &Port, source: &Path) -> Result<u64, String> {
     let folder = files::target().join("ports").join(format!("{name}-{version}"));
     let (from, to) = (source.display(), folder.display());
@@ -96,7 +96,7 @@ fn test((name, version, features, edits): &Port, source: &Path) -> Result<u64, S
             store(file, &read(file)?.replace(text, instead))?;
         }
     }
-    let (config, is_it) = if edits.is_empty() {
+    let (config, lock_text) = if edits.is_empty() {
         let patch = root().join("crates/tickline-quanta/patch/0.12");
         (vec!["--config".to_owned(), format!("patch.crates-io.quanta.path={patch:?}")], PATCHED)
     } else {
@@ -120,7 +120,7 @@ fn test((name, version, features, edits): &Port, source: &Path) -> Result<u64, S
         let (status, output) = step::logged(&mut tests, name).map_err(|error| error.to_string())?;
         // If a patch does not apply, cargo only warns.
         let lock = read(folder.join("Cargo.lock"))?;
-        if !lock.contains(is_it) || lock.contains("[[patch.unused]]") {
+        if !lock.contains(lock_text) || lock.contains("[[patch.unused]]") {
             return Err("its lock file does not have this project".into());
         }
         let passed = step::passed(&output);

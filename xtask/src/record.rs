@@ -10,7 +10,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 
 use crate::files::{built, entries, read, root, store, with_block};
-use crate::step::{SOME_SKIPPED, command, output_of, shown};
+use crate::step::{SOME_SKIPPED, command, must_succeed, output_of};
 use tables::Record;
 
 /// The version of the record's fields. It changes when a field gets another name or another
@@ -37,9 +37,10 @@ const PAGES: [(&str, &[(&str, Write)]); 2] = [
     ),
 ];
 
-/// The programs of `benches/`, by the key of their output in the record. `LONG` is the length of
-/// each long measurement, s. `SETTLE` is the time that clocks get to settle before, s. The argument
-/// behind a slash is for a smoke run, which only shows that everything runs.
+/// The key of each output in the record, and the program of `benches/` that makes it. `LONG` is the
+/// length of each long measurement, s, `SHORT` that of a short one, and `SETTLE` the time for
+/// clocks to settle before. The argument behind a slash is for a smoke run, which only tests the
+/// command.
 const SUITE: [(&str, &str); 8] = [
     ("cost", "ratios --rounds 200/5"),
     ("startup", "startup --runs 101/3"),
@@ -66,8 +67,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         ["--secs", text] => (text.parse().map_err(|error| format!("--secs {text}: {error}"))?, false),
         _ => return Err("takes --smoke, --secs N or --readme".into()),
     };
-    rewritten(&stored()?)?; // finds a page without its markers, before minutes are spent
-    shown("cargo build --release -q -p tickline-benches -p tickline-cli")?;
+    rewritten(&stored()?)?; // fails at once if a page lacks its markers
+    must_succeed("cargo build --release -q -p tickline-benches -p tickline-cli")?;
     let found = json_of(&format!("{} --secs 1 --json -", built("release/tickline")))?;
     if let Some(why) = no_counter(&found) {
         println!("SKIPPED every measurement: {why}");
@@ -78,7 +79,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         format!("{}-{}.json", tables::text(&record, "date"), sanitised(tables::text(&record, "processor")));
     let new = Record { name: name.clone(), json: record };
     let mut records = stored()?;
-    let replaced: Vec<Record> = records.extract_if(.., |it| it.processor() == new.processor()).collect();
+    let replaced: Vec<Record> = records.extract_if(.., |old| old.processor() == new.processor()).collect();
     records.push(new.clone());
     records.sort_by(|one, other| one.processor().cmp(other.processor()));
     if is_smoke {
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     Ok(0)
 }
 
-/// Runs the suite. Returns the whole record. `found` is the report of the program `tickline`.
+/// Runs the suite. Returns the record. `found` is the output of the program `tickline`.
 fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Result<Value, String> {
     let start = Instant::now();
     let mut record = json!({
@@ -133,8 +134,8 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
     Ok(record)
 }
 
-/// The JSON that a command prints. The program `tickline` ends with 1 if a gate is closed, `order`
-/// says that it skipped a part. Such a report counts, too.
+/// The JSON that a command prints. The program `tickline` exits with 1 if a gate is closed, and
+/// `order` exits with 77 if it has skipped a part. Such a result counts, too.
 fn json_of(line: &str) -> Result<Value, String> {
     let output = command(line).output().map_err(|error| format!("`{line}`: {error}"))?;
     if ![0, 1, i32::from(SOME_SKIPPED)].map(Some).contains(&output.status.code()) {
@@ -144,8 +145,8 @@ fn json_of(line: &str) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("`{line}` printed no JSON: {error}"))
 }
 
-/// The reason from the report of the program `tickline` if there is no bare counter to compare
-/// with.
+/// Why there is no bare counter to compare with, from the output of the program `tickline`; `None`
+/// if there is a counter.
 fn no_counter(found: &Value) -> Option<String> {
     let gates = found["gates"].as_array()?;
     let closed = |name: &str| gates.iter().any(|gate| gate["gate"] == name && gate["open"] == false);
@@ -157,7 +158,7 @@ fn no_counter(found: &Value) -> Option<String> {
 fn stored() -> Result<Vec<Record>, String> {
     let mut records = Vec::new();
     for path in
-        entries(&root().join(FOLDER)).iter().filter(|path| path.extension().is_some_and(|it| it == "json"))
+        entries(&root().join(FOLDER)).iter().filter(|path| path.extension().is_some_and(|end| end == "json"))
     {
         let json =
             serde_json::from_str(&read(path)?).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -186,8 +187,8 @@ fn write_pages(records: &[Record]) -> Result<(), String> {
     rewritten(records)?.into_iter().try_for_each(|(path, text)| store(path, &text))
 }
 
-/// The processor's name in a record, without trade marks and the clock rate. On x86 it has family
-/// and model, because guests see names that many processors share.
+/// The processor's name in a record, without trade marks and clock rate. On x86 it includes family
+/// and model, because many processors show the same name to guests.
 fn processor(name: &str, cpuinfo: &str) -> String {
     let value = |key: &str| {
         let line =
@@ -206,8 +207,8 @@ fn processor(name: &str, cpuinfo: &str) -> String {
     }
 }
 
-/// `text` as a part of a file name: small letters and digits, and a single hyphen in place of all
-/// other characters.
+/// `text` as a part of a file name: small letters and digits, with one hyphen for any run of other
+/// characters.
 fn sanitised(text: &str) -> String {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-").to_ascii_lowercase()
@@ -217,7 +218,7 @@ fn sanitised(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The pages' tables agree with the stored records, and each record is of another processor.
+    /// The pages' tables agree with the stored records, and no two records have the same processor.
     #[test]
     fn the_pages_say_what_the_records_say() {
         let records = stored().unwrap();

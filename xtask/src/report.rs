@@ -14,10 +14,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::files::{self, read, store};
-use crate::step::{code_of, command, output, output_of, shown};
+use crate::step::{command, exit_code, must_succeed, output, output_of};
 
-/// Catches errors, requests that the report's policy forbids, and the data to be downloaded, before
-/// any script of the report runs.
+/// The script that runs before the report's own scripts. It collects errors, requests that the
+/// report's policy forbids, and the data for the download.
 const FIRST: &str = "<script>window.faults = []; addEventListener('error', e => faults.push(e.message)); \
     addEventListener('securitypolicyviolation', e => faults.push('request for ' + e.blockedURI)); \
     for (const name of ['error', 'warn', 'log']) console[name] = (...what) => faults.push(name + ' ' + what); \
@@ -34,22 +34,22 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (report, sample) = (folder.join("report.html"), folder.join("sample.html"));
     match arguments {
         [] => {
-            made(&report, "", 2)?;
+            make_report(&report, "", 2)?;
             let mut test = command("cargo test -q -p tickline-cli --bins hostile_facts");
             output(test.env("TICKLINE_WRITE_REPORT", &sample))?;
             Ok(check(&report)? | check(&sample)?)
         }
         ["--screenshot", picture] => {
-            made(&report, "--release", 20)?;
+            make_report(&report, "--release", 20)?;
             let whole = files::built("report/whole.png");
             // The window shows the report up to the end of the charts. The scheme is as in `check`.
             let shot = format!("--screenshot={whole} --hide-scrollbars --window-size=1280,1634");
             for (scheme, picture) in [(1, (*picture).to_owned()), (0, picture.replace(".png", "-dark.png"))] {
                 let scheme = format!("--blink-settings=preferredColorScheme={scheme}");
                 let browser = format!("chromium --headless --no-sandbox --disable-gpu {scheme}");
-                shown(&format!("{browser} {shot} file://{}", report.display()))?;
-                // 256 colours are enough for charts, and make a third of the file.
-                shown(&format!("pngquant --force --output {picture} -- {whole}"))?;
+                must_succeed(&format!("{browser} {shot} file://{}", report.display()))?;
+                // 256 colours are enough for charts, and shrink the file to a third.
+                must_succeed(&format!("pngquant --force --output {picture} -- {whole}"))?;
             }
             check(&report)
         }
@@ -58,19 +58,19 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     }
 }
 
-/// Makes a report of this machine. A release build is necessary for figures, and watches the clock
-/// for longer.
-fn made(report: &Path, build: &str, secs: u32) -> Result<(), String> {
+/// Makes a report of this machine. Useful figures need a release build (`--release`) and a long
+/// watch.
+fn make_report(report: &Path, build: &str, secs: u32) -> Result<(), String> {
     let line =
         format!("cargo run -q -p tickline-cli {build} -- report --secs {secs} --out {}", report.display());
-    match code_of(&line)? {
-        // 1 means that this machine's counter cannot be used. It has a report, too.
+    match exit_code(&line)? {
+        // The code is 1 if this machine's counter cannot be used. There is a report anyway.
         0 | 1 => Ok(()),
         code => Err(format!("`{line}`: exit code {code}")),
     }
 }
 
-/// Prints the faults of a report, at each width and in each scheme. Returns 1 if there are some.
+/// Prints the faults of a report, at each width and in each scheme. Returns 1 if there is a fault.
 fn check(report: &Path) -> Result<u8, String> {
     let text = read(report)?;
     let (head, body) = text.split_once("<head>").ok_or("the report has no head")?;

@@ -1,5 +1,5 @@
-//! Runs commands, and steps. A step is a command with its requirements. Steps run in a row, and end
-//! with a summary.
+//! Runs commands and steps. A step is a command with its requirements. Steps run one after the
+//! other, and end with a summary.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -29,25 +29,25 @@ pub(crate) struct Step {
     beside: bool,
 }
 
-/// The exit code of a command that has skipped some of its checks, and printed which. All others
-/// have passed.
+/// The exit code of a command that has skipped some of its checks, and has printed which. All other
+/// checks have passed.
 pub(crate) const SOME_SKIPPED: u8 = 77;
 
 /// Why a check has not passed.
 #[derive(Debug, Clone)]
 pub(crate) enum NotPassed {
-    /// What this machine lacks. Everything else was right. Empty if only parts of a step were
-    /// skipped.
+    /// The check was skipped, because this machine lacks this requirement, and found no fault.
+    /// Empty if only parts of a step were skipped.
     Skipped(String),
-    /// What is wrong: a line for each fault.
+    /// The check failed, with one line for each fault.
     Failed(String),
 }
 
 use NotPassed::{Failed, Skipped};
 
 impl From<String> for NotPassed {
-    fn from(what: String) -> Self {
-        Failed(what)
+    fn from(fault: String) -> Self {
+        Failed(fault)
     }
 }
 
@@ -57,7 +57,7 @@ impl From<io::Error> for NotPassed {
     }
 }
 
-/// How a check ended, in a word.
+/// The result of a check, in one word.
 pub(crate) const fn word<T>(end: &Result<T, NotPassed>) -> &'static str {
     match end {
         Ok(_) => "passed",
@@ -66,36 +66,35 @@ pub(crate) const fn word<T>(end: &Result<T, NotPassed>) -> &'static str {
     }
 }
 
-/// How many checks have ended how.
+/// The numbers of checks that passed, failed and were skipped.
 pub(crate) fn counts<'a, T: 'a>(ends: impl Iterator<Item = &'a Result<T, NotPassed>> + Clone) -> String {
     let count = |wanted: &str| ends.clone().filter(|end| word(end) == wanted).count();
     format!("{} passed, {} failed, {} skipped", count("passed"), count("FAILED"), count("SKIPPED"))
 }
 
-/// The exit code of a command with these checks.
+/// The exit code of a command that has made these checks.
 pub(crate) fn code<'a, T: 'a>(ends: impl Iterator<Item = &'a Result<T, NotPassed>>) -> u8 {
     let codes =
         ends.filter_map(|end| Some(if matches!(end.as_ref().err()?, Failed(_)) { 1 } else { SOME_SKIPPED }));
     codes.min().unwrap_or(0)
 }
 
-/// A step's name, its end, and how long it took, s.
+/// A step's name, its result, and its duration, s.
 type Done<'a> = (&'a str, Result<(), NotPassed>, f64);
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
-/// passed. Prints the output of each step when the step ends, and keeps it in `target/ci`. Steps
-/// that may run beside others begin at the place of the first of them. The summary repeats why a
-/// step has failed, for a reader who sees only the end. Returns the exit code, and the summary as
-/// rows of a table.
+/// passed. Prints the output of each step when the step ends, and keeps it in `target/ci`. The
+/// steps that may run beside others begin when it is the first one's turn. The summary repeats the
+/// faults of failed steps. Returns the exit code, and the summary as rows of a table.
 pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     let ends = thread::scope(|scope| {
         let (mut ends, mut beside) = (Vec::new(), None);
         for step in steps {
             if step.beside {
-                let all = || -> Vec<Done<'_>> { steps.iter().filter(|step| step.beside).map(done).collect() };
+                let all = || steps.iter().filter(|step| step.beside).map(run_step).collect::<Vec<_>>();
                 beside.get_or_insert_with(|| scope.spawn(all));
             } else {
-                ends.push(done(step));
+                ends.push(run_step(step));
             }
         }
         ends.extend(beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")));
@@ -116,7 +115,7 @@ pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
     (u8::from(code(ends) == 1), table)
 }
 
-fn done(step: &Step) -> Done<'_> {
+fn run_step(step: &Step) -> Done<'_> {
     let start = Instant::now();
     println!("\n=== {}: {}", step.name, step.command);
     let end = run(step);
@@ -147,7 +146,7 @@ fn run(step: &Step) -> Result<(), NotPassed> {
 }
 
 /// Runs a command to its end. Returns both of its output streams. The command writes them to a
-/// file, because a process that it leaves behind could keep a pipe open.
+/// file, because a process that it leaves running could keep a pipe open.
 pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatus, String)> {
     let folder = files::target().join("ci");
     fs::create_dir_all(&folder)?;
@@ -157,64 +156,64 @@ pub(crate) fn logged(command: &mut Command, name: &str) -> io::Result<(ExitStatu
     Ok((status, String::from_utf8_lossy(&fs::read(path)?).into_owned()))
 }
 
-/// The last lines of the output that name an error, each with the next line. If there are none, the
-/// last lines.
+/// The last lines of the output that name an error, each with the next line; the last lines if no
+/// line names an error.
 fn faults(output: &str) -> String {
     const SIGNS: [&str; 4] = ["FAILED", "panicked at", "error:", "error["];
     const MAX_LINES: usize = 16;
     let tells = |line: &str| SIGNS.iter().any(|sign| line.contains(sign));
     let lines: Vec<&str> = output.lines().collect();
-    let is_telling = |place: &usize| tells(lines[*place]) || *place > 0 && tells(lines[*place - 1]);
-    let mut telling: Vec<&str> = (0..lines.len()).filter(is_telling).map(|place| lines[place]).collect();
+    let is_telling = |index: &usize| tells(lines[*index]) || *index > 0 && tells(lines[*index - 1]);
+    let mut telling: Vec<&str> = (0..lines.len()).filter(is_telling).map(|index| lines[index]).collect();
     if telling.is_empty() {
         telling = lines;
     }
     telling[telling.len().saturating_sub(MAX_LINES)..].join("\n")
 }
 
-/// How many tests passed: the sum over the closing lines of all test programs.
+/// The number of tests that passed: the sum over the closing lines of all test programs.
 pub(crate) fn passed(output: &str) -> u64 {
     let counts = output.lines().filter_map(|line| line.strip_prefix("test result: "));
     counts.filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).sum()
 }
 
-/// The output of a command, if it succeeds, without the line break at the end.
+/// The output of a command that must succeed, without the line break at the end.
 pub(crate) fn output_of(line: &str) -> Result<String, String> {
     output(&mut command(line))
 }
 
 /// As [`output_of`], for a command with an environment or with arguments that have spaces.
 pub(crate) fn output(command: &mut Command) -> Result<String, String> {
-    let what = format!("{command:?}").replace('"', "");
-    let output = command.output().map_err(|error| format!("`{what}`: {error}"))?;
+    let line = format!("{command:?}").replace('"', "");
+    let output = command.output().map_err(|error| format!("`{line}`: {error}"))?;
     if !output.status.success() {
-        return Err(format!("`{what}`: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+        return Err(format!("`{line}`: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim_end_matches('\n').to_owned())
 }
 
 /// Runs a command, lets it print to the terminal, and returns its exit code.
-pub(crate) fn code_of(line: &str) -> Result<u8, String> {
+pub(crate) fn exit_code(line: &str) -> Result<u8, String> {
     let status = command(line).status().map_err(|error| format!("`{line}`: {error}"))?;
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     code.ok_or_else(|| format!("`{line}`: {status}"))
 }
 
-/// As [`code_of`], for a command that must succeed.
-pub(crate) fn shown(line: &str) -> Result<(), String> {
-    match code_of(line)? {
+/// As [`exit_code`], for a command that must succeed.
+pub(crate) fn must_succeed(line: &str) -> Result<(), String> {
+    match exit_code(line)? {
         0 => Ok(()),
         code => Err(format!("`{line}`: exit code {code}")),
     }
 }
 
-/// The command of this line, which runs in the root of the workspace.
+/// The command of this line, to be run in the root of the workspace.
 pub(crate) fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words).current_dir(files::root());
-    // Cargo sets these for its children; without them `cargo +nightly` can choose another
-    // toolchain.
+    // Cargo sets these variables for its children. They would keep `cargo +nightly` from choosing
+    // another toolchain.
     for name in ["CARGO", "RUSTUP_TOOLCHAIN", "RUSTC", "RUSTDOC"] {
         command.env_remove(name);
     }

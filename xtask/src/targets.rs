@@ -1,4 +1,4 @@
-//! `cargo xtask targets`: checks for each target which parts compile and run, and makes the table.
+//! `cargo xtask targets`: checks which parts compile and run on each target, and makes the table.
 //! CI and documentation share one list of targets.
 
 mod list;
@@ -19,13 +19,13 @@ use machine::Machine;
 const STORED: &str = "PLATFORM.md";
 const TITLES: &str = "target | compiled | unit tests run | control loop run | counter path checked";
 
-/// The message of a test that has nothing to test.
-const SKIPPED: &str = "SKIPPED: ";
+/// The beginning of the message of a test that skips itself.
+const SKIP_MARK: &str = "SKIPPED: ";
 
-/// The message of `tests/control_loop.rs` when it has run.
-const RAN: &str = "control loop: ";
+/// The beginning of the message of `tests/control_loop.rs` when it has run.
+const RAN_MARK: &str = "control loop: ";
 
-/// How a check ended. If it passed, or there is nothing to check: the table's text.
+/// The result of a check. `Ok` has the table's text, also if there is nothing to check.
 type Outcome = Result<String, NotPassed>;
 
 fn passed(text: impl Into<String>) -> Outcome {
@@ -40,20 +40,19 @@ fn text(outcome: &Outcome) -> String {
     }
 }
 
-/// The amount of tests on each target.
+/// The extent of the tests on each target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// Unit tests, integration tests, doc tests.
     Full,
-    /// For other targets only the libraries, because the program takes longest to compile. Only
-    /// unit tests, and none for RISC-V. No optimised tests. For the missing parts the table says
-    /// "nightly".
+    /// Only the libraries, because the program takes longest to compile. Only unit tests, and none
+    /// for RISC-V. No optimised tests. The table has "nightly" for the missing parts.
     Short,
 }
 
 /// Checks the targets whose names contain one of `names`, or all targets, and prints the table.
-/// `--others` leaves out x86_64 Linux, which other steps of CI check, and checks less of each
-/// target (`Extent::Short`). Fails if a check fails. `--write` stores the table in `PLATFORM.md`,
+/// Fails if a check fails. `--others` leaves out x86_64 Linux, which other steps of CI check, and
+/// checks less of each target (`Extent::Short`). `--write` stores the table in `PLATFORM.md`,
 /// unless a check failed or was skipped.
 pub(crate) fn run(names: &[&str]) -> Result<u8, String> {
     let (write, others) = (names == ["--write"], names == ["--others"]);
@@ -91,7 +90,7 @@ fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
     println!("\n=== {}", target.triple);
     let compiled = Machine::with_compiler(target).and_then(|machine| compile(target, &machine, extent));
     let rest = || {
-        // If the target does not compile, no other result has a meaning.
+        // If the target does not compile, skip the other checks.
         compiled.clone()?;
         let (plain, with_files) = (Machine::that_runs(target, false)?, Machine::that_runs(target, true)?);
         let tests = unit_tests(target, &plain, extent);
@@ -112,22 +111,22 @@ fn check(target: &Target, extent: Extent) -> [Outcome; 5] {
     outcomes
 }
 
-/// `-p` and the name of each crate.
-pub(crate) fn packages(crates: &[&str]) -> String {
+/// The options of cargo that choose these crates: `-p` and the name of each.
+pub(crate) fn package_options(crates: &[&str]) -> String {
     crates.iter().map(|name| format!(" -p {name}")).collect()
 }
 
-/// `--target` and the target's name. Empty for this machine's own target, so that cargo uses the
-/// builds of other steps.
-fn option(target: &Target) -> String {
+/// The option of cargo that chooses the target. Empty for this machine's own target, so that cargo
+/// uses the builds of other steps.
+fn target_option(target: &Target) -> String {
     if target.triple == HOST { String::new() } else { format!(" --target {}", target.triple) }
 }
 
 fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     let is_short = extent == Extent::Short && target.crates == Crates::Published;
     let (crates, crates_are) = if is_short { Crates::Libraries } else { target.crates }.names();
-    let (packages, option) = (packages(crates), option(target));
-    // The program needs nearly all libraries.
+    let (packages, option) = (package_options(crates), target_option(target));
+    // The build of the program below checks nearly all libraries.
     let is_checked = is_short && target.is_static;
     if !is_checked {
         machine.run(&format!("cargo check{packages}{option}"))?;
@@ -135,7 +134,7 @@ fn compile(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     if !target.is_static {
         return passed(crates_are);
     }
-    // The program, linked statically: no interpreter that would load libraries, and it runs.
+    // Check that the program is linked statically, so has no dynamic linker, and that it runs.
     let binary = files::built(&format!("{}/dist/tickline", target.triple));
     machine.run(&format!("{BUILD}{option}"))?;
     if machine.run(&format!("readelf -lW {binary}"))?.contains("INTERP") {
@@ -154,16 +153,16 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
     if is_short && target.triple == RISC_V {
         return passed("nightly");
     }
-    let (some, option) = (if is_short { " --lib" } else { "" }, option(target));
+    let (some, option) = (if is_short { " --lib" } else { "" }, target_option(target));
     let tests = machine.run(&format!("cargo test -p tickline-core -p tickline{some}{option}"))?;
-    // Its other tests need a C compiler for the target.
+    // The other tests of tickline-page need a C compiler for the target.
     let leases = machine.run(&format!("cargo test -p tickline-page --lib{option}"))?;
     Ok(with_skips(&machine.name, &(tests + &leases)))
 }
 
-/// `name`, and how often tests said that they had nothing to test.
+/// `name`, and the number of tests that skipped themselves.
 fn with_skips(name: &str, output: &str) -> String {
-    let skips: Vec<&str> = output.lines().filter_map(|line| Some(line.split_once(SKIPPED)?.1)).collect();
+    let skips: Vec<&str> = output.lines().filter_map(|line| Some(line.split_once(SKIP_MARK)?.1)).collect();
     skips.iter().for_each(|why| println!("    SKIPPED in a test: {why}"));
     if skips.is_empty() { name.to_owned() } else { format!("{name}, {} skips", skips.len()) }
 }
@@ -173,7 +172,7 @@ fn control_loop(target: &Target, machine: &Machine) -> Outcome {
         Counter::Unreachable => passed("no"),
         Counter::None if target.runner.is_empty() => passed("no"),
         Counter::None if target.runner == "node" => {
-            machine.run(&format!("cargo build -p tickline --example any_system{}", option(target)))?;
+            machine.run(&format!("cargo build -p tickline --example any_system{}", target_option(target)))?;
             let program = files::built(&format!("{}/debug/examples/any_system.wasm", target.triple));
             machine.run(&format!("node --no-warnings xtask/src/targets/wasm.mjs {program}"))?;
             Ok(format!("no counter; readings {}", machine.name))
@@ -191,13 +190,13 @@ fn counter_path(target: &Target, machine: &Machine) -> Outcome {
     }
 }
 
-/// A test file of tickline by itself, optimised. It counts as passed only if it has skipped
-/// nothing.
+/// Runs one test file of tickline, optimised. It passes only if it has skipped nothing.
 fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
-    let test = format!("cargo test -p tickline --release --test {name}{} -- --nocapture", option(target));
+    let test =
+        format!("cargo test -p tickline --release --test {name}{} -- --nocapture", target_option(target));
     let output = machine.run(&test)?;
-    output.lines().filter(|line| line.starts_with(RAN)).for_each(|line| println!("    {line}"));
-    match (output.split_once(SKIPPED), name) {
+    output.lines().filter(|line| line.starts_with(RAN_MARK)).for_each(|line| println!("    {line}"));
+    match (output.split_once(SKIP_MARK), name) {
         (Some((_, rest)), _) => Err(Skipped(rest.lines().next().unwrap_or_default().to_owned())),
         (None, "disassembly") => passed("machine code"),
         (None, _) => Ok(machine.name.clone()),

@@ -1,4 +1,4 @@
-//! `cargo xtask vm`: real kernels with bad clocks, in guests under QEMU's emulation. See
+//! `cargo xtask vm`: runs real kernels with bad clocks, in guests under QEMU's emulation. See
 //! `tests/vm/README.md`.
 
 mod image;
@@ -25,11 +25,11 @@ fn folder() -> PathBuf {
     files::target().join("vm")
 }
 
-/// Runs the scenarios of these names, or all; judges them and prints tables. With `--programs`, these
-/// are the scenarios on Debian; without, all others. Fails if a scenario fails, and says so if one
-/// was skipped. `--write` stores the rows, unless a scenario other than a program's has failed.
-/// `--prepare` only fetches what guests need, so that CI can distinguish a skipped step from a
-/// passed one.
+/// Runs the named scenarios, or all; judges them and prints tables. With `--programs`, these are
+/// the scenarios on Debian; without it, all others. Fails if a scenario fails, and says so if a
+/// scenario was skipped. `--write` stores the rows, unless a scenario that is not on Debian has
+/// failed. `--prepare` only fetches the guests' requirements, so that CI can distinguish a skipped
+/// step from a passed one.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (is_on_debian, arguments) = match arguments {
         ["--programs", rest @ ..] => (true, rest),
@@ -39,8 +39,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         ["--prepare"] => {
             return match image::fetch() {
                 Ok(_) => Ok(0),
-                Err(NotPassed::Skipped(what) | NotPassed::Failed(what)) => {
-                    Err(format!("no guests here: {what}"))
+                Err(NotPassed::Skipped(reason) | NotPassed::Failed(reason)) => {
+                    Err(format!("no guests here: {reason}"))
                 }
             };
         }
@@ -56,11 +56,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     }
     let image = match if is_on_debian { programs::prepare() } else { image::prepare() } {
         Ok(image) => image,
-        Err(NotPassed::Skipped(what)) => {
-            println!("SKIPPED all guests: {what}. Nothing was checked.");
+        Err(NotPassed::Skipped(reason)) => {
+            println!("SKIPPED all guests: {reason}. Nothing was checked.");
             return Ok(SOME_SKIPPED);
         }
-        Err(NotPassed::Failed(what)) => return Err(format!("before the first guest: {what}")),
+        Err(NotPassed::Failed(reason)) => return Err(format!("before the first guest: {reason}")),
     };
     let start = Instant::now();
     let mut rows = Vec::new();
@@ -69,13 +69,13 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         let start = Instant::now();
         let daemon = one.daemon.as_ref().map(packages::folder);
         let more = daemon.or_else(|| (one.act == "limiter").then(limiter::folder));
-        let run = match more.map(|folder| image.with(&folder?)) {
+        let run = match more.map(|folder| image.with_files(&folder?)) {
             None => qemu::run(one, &image),
             Some(Ok(image)) => qemu::run(one, &image),
-            Some(Err(NotPassed::Skipped(what))) => qemu::Run::unavailable(&what),
-            Some(Err(NotPassed::Failed(what))) => qemu::Run { phases: Vec::new(), broken: Some(what) },
+            Some(Err(NotPassed::Skipped(reason))) => qemu::Run::unavailable(&reason),
+            Some(Err(NotPassed::Failed(reason))) => qemu::Run { phases: Vec::new(), broken: Some(reason) },
         };
-        // The guest's report has a line for each phase.
+        // The guest's report has one line for each phase.
         let lines: String = run.phases.iter().map(|phase| format!("{phase}\n")).collect();
         files::store(folder().join(format!("{}.json", one.name)), &lines)?;
         let verdict = judge::judge(one, &run);
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     table::print(&rows, start.elapsed().as_secs_f64());
     // A guest that was skipped has not passed.
     let code = code(rows.iter().map(|row| &row.verdict));
-    // A program that is too slow fails, and its row says so.
+    // The row of a program that is too slow says so, so store it in spite of the failure.
     if is_write && (is_on_debian || code != 1) {
         table::store(&scenarios, &rows)?;
     }

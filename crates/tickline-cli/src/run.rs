@@ -377,8 +377,8 @@ impl Reporter {
         let raised: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU].into_iter().collect();
         let (before, mask) = (pending(), raised.thread_swap_mask(SigmaskHow::SIG_BLOCK));
         nix::unistd::write(&stderr, &text).ok();
-        let is_new = |signal: &Signal| pending().contains(*signal) && !before.contains(*signal);
-        for signal in raised.iter().filter(is_new) {
+        for signal in raised.iter().filter(|signal| pending().contains(*signal) && !before.contains(*signal))
+        {
             SigSet::from(signal).wait().ok();
         }
         if let Ok(mask) = mask {

@@ -1,5 +1,5 @@
-//! Reads `xtask/mutants.toml`, which says what each rule's mutant takes out, and where. Derives the
-//! mutants of orderings from the sources.
+//! Reads the mutants of rules from `xtask/mutants.toml`, and derives the mutants of orderings from
+//! the sources.
 
 use std::collections::BTreeMap;
 
@@ -8,16 +8,16 @@ use serde::Deserialize;
 use crate::files;
 use crate::step;
 
-/// The file's two lists.
+/// The two lists of `xtask/mutants.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Table {
     rule: Vec<Rule>,
-    /// By file: the tests of which one must fail for each weaker ordering.
+    /// For each file: the tests, one of which must fail for each weaker ordering.
     orderings: BTreeMap<String, Vec<String>>,
 }
 
-/// A text of a file, and its replacement.
+/// The mutant of a rule: a text of a file, and its replacement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rule {
@@ -31,15 +31,15 @@ struct Rule {
 /// A file with a mutation.
 #[derive(Debug)]
 pub(super) struct Mutant {
-    /// The rule that it takes out, or `ordering`.
+    /// The rule that the mutant removes, or `ordering`.
     pub(super) rule: String,
-    /// What the mutated code does.
+    /// A description of the mutated code's behaviour.
     pub(super) does: String,
     /// The file's path from `crates/`.
     pub(super) file: String,
     /// The text of the mutated file.
     pub(super) mutated: String,
-    /// For a weaker ordering: the tests of which one must fail.
+    /// For a weaker ordering: the tests, one of which must fail.
     pub(super) names: Vec<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum Tests {
 }
 
 impl Mutant {
-    /// The crate that it changes.
+    /// The crate that the mutant changes.
     pub(super) fn package(&self) -> &str {
         self.file.split('/').next().unwrap_or_default()
     }
@@ -77,25 +77,25 @@ impl Table {
         toml::from_str(&files::read("xtask/mutants.toml")?).map_err(|error| format!("mutants.toml: {error}"))
     }
 
-    /// Every mutant, first those of the rules. Returns an error if the table does not match the
-    /// sources. A rule's text must be there exactly once, and a file with orderings must have
-    /// tests.
+    /// Every mutant, first the mutants of rules. Returns an error if the table does not match the
+    /// sources: a rule's text must occur in its file exactly once, and a file with orderings must
+    /// have tests.
     pub(super) fn mutants(&self) -> Result<Vec<Mutant>, String> {
         let mut mutants = Vec::new();
-        for it in &self.rule {
-            let source = files::read(format!("crates/{}", it.file))?;
-            let found = source.matches(&it.text).count();
+        for rule in &self.rule {
+            let source = files::read(format!("crates/{}", rule.file))?;
+            let found = source.matches(&rule.text).count();
             if found != 1 {
                 return Err(format!(
                     "mutants.toml is out of date: \"{}\" replaces a text that occurs {found} times in {}, not once:\n{}",
-                    it.does, it.file, it.text
+                    rule.does, rule.file, rule.text
                 ));
             }
             mutants.push(Mutant {
-                rule: it.rule.clone(),
-                does: it.does.clone(),
-                file: it.file.clone(),
-                mutated: source.replacen(&it.text, &it.instead, 1),
+                rule: rule.rule.clone(),
+                does: rule.does.clone(),
+                file: rule.file.clone(),
+                mutated: source.replacen(&rule.text, &rule.instead, 1),
                 names: Vec::new(),
             });
         }
@@ -135,8 +135,8 @@ fn sources() -> Result<Vec<String>, String> {
     Ok(sources.map(|file| file["crates/".len()..].to_owned()).collect())
 }
 
-/// The source with each next weaker ordering in turn, and what it then has. A `Relaxed` fence does
-/// nothing, so it is left out.
+/// For each ordering, a description and the source with the next weaker ordering. A `Relaxed` fence
+/// does nothing, so the weakened source has no fence.
 fn weakened(source: &str) -> Result<Vec<(String, String)>, String> {
     let mut weakened = Vec::new();
     let mut line_start = 0;
@@ -174,8 +174,8 @@ fn weakened(source: &str) -> Result<Vec<(String, String)>, String> {
     Ok(weakened)
 }
 
-/// Whether the comment on an ordering says that no test sees this weaker ordering, or any. `before`
-/// is the source up to the ordering.
+/// Whether the comment on an ordering says that no test sees this weaker ordering, or any weaker
+/// one. `before` is the source up to the ordering.
 fn is_unseen(before: &str, to: &str) -> bool {
     let comment = before.rsplit("// ORDERING:").next().unwrap_or_default();
     let words: Vec<&str> = comment.split_whitespace().filter(|word| *word != "//").collect();
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn every_mutant_matches_its_source_and_every_file_with_orderings_has_tests() {
         let mutants = Table::load().unwrap().mutants().unwrap();
-        let orderings = mutants.iter().filter(|it| it.tests() != Tests::Unit);
+        let orderings = mutants.iter().filter(|mutant| mutant.tests() != Tests::Unit);
         assert!(orderings.count() > 40);
         for mutant in &mutants {
             let source = files::read(format!("crates/{}", mutant.file)).unwrap();
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn every_rule_that_has_a_test_has_a_mutant() {
         let table = Table::load().unwrap();
-        let mutated: BTreeSet<&str> = table.rule.iter().map(|it| it.rule.as_str()).collect();
+        let mutated: BTreeSet<&str> = table.rule.iter().map(|mutant| mutant.rule.as_str()).collect();
         let mut rules = BTreeSet::new();
         let files =
             step::output_of("git ls-files -- crates/tickline-core/src crates/tickline-page/src").unwrap();

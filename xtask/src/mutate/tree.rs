@@ -1,4 +1,4 @@
-//! The copy of the workspace in which the check applies mutants, and its tests.
+//! Copies the workspace for the mutation check, applies mutants to the copy, and runs its tests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ use crate::step;
 /// they do not count.
 const BY_CHANCE: [&str; 2] = ["readers_never_see_", "readers_of_the_"];
 
-/// The limit of preemptions in an execution, for all models. Three find every weakening. The checks
-/// of `ci.toml`, which run the models without a weakening, allow more.
+/// The limit of preemptions in an execution of a model. Three preemptions find every weaker
+/// ordering. The checks of `ci.toml`, which run the models without a mutation, allow more.
 const PREEMPTIONS: (&str, &str) = ("LOOM_MAX_PREEMPTIONS", "3");
 
 /// A copy of the workspace.
@@ -35,7 +35,7 @@ pub(super) struct Built {
 pub(super) struct Ran {
     pub(super) green: Vec<String>,
     pub(super) red: Vec<String>,
-    /// Whether the check had to end the tests.
+    /// Whether the tests exceeded their time, so that the check ended them.
     pub(super) hangs: bool,
     pub(super) took: Duration,
 }
@@ -56,7 +56,7 @@ impl Tree {
     }
 
     /// Runs `action` while the mutant is in place.
-    pub(super) fn with<T>(
+    pub(super) fn with_mutant<T>(
         &self,
         mutant: &Mutant,
         action: impl FnOnce() -> Result<T, String>,
@@ -74,7 +74,7 @@ impl Tree {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "-p", package, "--lib", "--no-run", "--message-format=json-render-diagnostics"]);
         cargo.args(features(package));
-        // Leave out debug information, which doubles the time of linking.
+        // Debug information would double the time of linking.
         cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").current_dir(&self.0);
         if tests == Tests::Loom {
             cargo.arg("--release").env("RUSTFLAGS", "--cfg loom");
@@ -88,7 +88,7 @@ impl Tree {
         }
         let messages = String::from_utf8_lossy(&output.stdout);
         let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        let program = messages.filter_map(|it| it["executable"].as_str().map(PathBuf::from)).next_back();
+        let program = messages.filter_map(|one| one["executable"].as_str().map(PathBuf::from)).next_back();
         let program = program.ok_or("cargo does not say where the tests are")?;
         Ok(Built { program, output: self.0.with_file_name("output") })
     }
@@ -123,7 +123,7 @@ impl Tree {
     }
 }
 
-/// The features, not default ones, whose mutants there are.
+/// The features that have mutants and are not default features.
 fn features(package: &str) -> &'static [&'static str] {
     if package == "tickline" { &["--features", "utc"] } else { &[] }
 }
@@ -138,10 +138,10 @@ impl Built {
         let mut command = Command::new("timeout");
         command.arg(patience.as_secs_f64().to_string()).arg(&self.program).args(names);
         command.env(PREEMPTIONS.0, PREEMPTIONS.1).stdout(output).stderr(Stdio::null());
-        // A test that fails would keep its case in the tree of this run.
+        // A failing property test would store its case in the copy.
         command.env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");
         if names.is_empty() {
-            // Use many threads, so that a test that hangs delays few others.
+            // With many threads, a test that hangs delays few others.
             command.arg("--test-threads=16").args(BY_CHANCE.iter().flat_map(|name| ["--skip", name]));
         }
         let status = command.status().map_err(failed)?;
@@ -152,7 +152,7 @@ impl Built {
             let tests = text.lines().filter_map(|line| line.strip_prefix("test ")?.strip_suffix(how));
             tests.map(str::to_owned).collect::<Vec<_>>()
         };
-        // `timeout` has this exit code if it has ended the tests.
+        // `timeout` exits with this code if it has ended the tests.
         let hangs = status.code() == Some(124);
         let ran = Ran { green: ended(" ... ok"), red: ended(" ... FAILED"), hangs, took };
         if status.success() || hangs || !ran.red.is_empty() {

@@ -1,6 +1,6 @@
 //! Formats figures and tables.
 
-/// A row: its title, and the figure in each of the columns, if it has one.
+/// A row: its title, and the figure for each of `columns`, or an empty cell.
 pub(super) fn line<T>(title: &str, columns: &[T], figure: impl Fn(&T) -> Option<String>) -> String {
     let figures: Vec<String> = columns.iter().map(|column| figure(column).unwrap_or_default()).collect();
     format!("| {title} | {} |\n", figures.join(" | "))
@@ -21,7 +21,7 @@ pub(super) fn whole(figure: f64) -> String {
     if rounded < 0 { format!("-{text}") } else { text }
 }
 
-/// A figure with one decimal if it is small. Large figures and 0 have none.
+/// A figure with one decimal if it is below 10. Larger figures and 0 have no decimals.
 pub(super) fn short(figure: f64) -> String {
     let tenths = (figure * 10.0).round() / 10.0;
     if tenths == 0.0 {

@@ -1,4 +1,4 @@
-//! The tables of the records. They have a row for each figure, and a column for each processor.
+//! Writes the tables of the records, with a row for each figure, and a column for each processor.
 
 use serde_json::Value;
 
@@ -8,20 +8,20 @@ use crate::files::table_head;
 /// The record of one processor.
 #[derive(Debug, Clone)]
 pub(super) struct Record {
-    /// Its file's name.
+    /// The name of the record's file.
     pub(super) name: String,
     pub(super) json: Value,
 }
 
 impl Record {
-    /// The processor, by name, family and model.
+    /// The processor's name, family and model.
     pub(super) fn processor(&self) -> &str {
         self.json["processor"].as_str().unwrap_or("unknown")
     }
 }
 
-/// The value at a path with dots; `null` if the record has `null` for it, or for the object that
-/// should have it. Panics if a field is missing: programs and tables must agree.
+/// The value at a path of keys with dots; `null` if the value, or an object on the path, is `null`.
+/// Panics if a field is missing, because programs and tables must agree.
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     path.split('.').fold(value, |value, key| match value {
         Value::Null => value,
@@ -62,7 +62,7 @@ pub(super) fn short(records: &[Record]) -> String {
             Some(format!("{:.1} / {:.1}", number(cost, "tight_ns")?, number(cost, "awaited_ns")?))
         });
     }
-    block += &line("backward steps of `now_ordered` between threads", records, |it| order(&it.json, false));
+    block += &line("backward steps of `now_ordered` between threads", records, |one| order(&one.json, false));
     let runs =
         |record: &Record| ["accuracy_thread", "accuracy_reader"].map(|driver| record.json[driver].clone());
     block += &line("offset from `CLOCK_MONOTONIC`, ns: least to most", records, |record| {
@@ -91,26 +91,27 @@ fn largest_bound_ns(run: &Value) -> Option<f64> {
 }
 
 fn hello(record: &Value) -> Option<String> {
-    let of = |path: &str| Some(time_ns(number(record, &format!("startup.hello.{path}.median"))? * 1e3));
-    Some(format!("{} (of {})", of("difference_us")?, of("with_std_us")?))
+    let time = |path: &str| Some(time_ns(number(record, &format!("startup.hello.{path}.median"))? * 1e3));
+    Some(format!("{} (of {})", time("difference_us")?, time("with_std_us")?))
 }
 
-/// The results of exchanges between threads while the line changes. `in_full` adds the bare
-/// counter's.
+/// The backward steps in exchanges between threads while lines are replaced. `in_full` adds the
+/// result of the bare counter.
 fn order(record: &Value, in_full: bool) -> Option<String> {
     let order = &record["order"];
     if let Some(why) = order["skipped"].as_str() {
         return Some(format!("not tried: {why}"));
     }
-    let of = |path: &str| number(order, path).map(count);
-    let found = format!("{} in {}", of("ordered.count.backward")?, of("ordered.count.exchanges")?);
+    let counted = |path: &str| number(order, path).map(count);
+    let found = format!("{} in {}", counted("ordered.count.backward")?, counted("ordered.count.exchanges")?);
     if !in_full {
         return Some(found);
     }
-    Some(format!("{found} exchanges (bare counter: {} in {})", of("plain.backward")?, of("plain.exchanges")?))
+    let [backward, exchanges] = ["plain.backward", "plain.exchanges"].map(counted);
+    Some(format!("{found} exchanges (bare counter: {} in {})", backward?, exchanges?))
 }
 
-/// The machines of the records, a line each.
+/// The machines of the records, one on each line.
 pub(super) fn machines(records: &[Record]) -> String {
     records.iter().map(machine).collect()
 }
@@ -134,12 +135,12 @@ fn machine(record: &Record) -> String {
     )
 }
 
-/// The groups of clocks: their names in the programs' output and in the table.
+/// The groups of clocks: the name in the programs' output, and the title in the table.
 const GROUPS: [(&str, &str); 3] =
     [("counter", "bare instructions"), ("time", "time in ns"), ("coarse", "coarse time")];
 
-/// Every clock that is compared, in the order of the first record that has it. A row has the
-/// clock's cost on each processor, and the worst of its other figures.
+/// The table of all clocks, in the order of the first record that has each. A row has the clock's
+/// cost on each processor, and the worst of its other figures.
 pub(super) fn clocks(records: &[Record]) -> String {
     let mut titles = vec![String::new()];
     let (mut watched_s, mut clocks) = (0.0_f64, Vec::<(&str, &str)>::new());
@@ -158,8 +159,8 @@ pub(super) fn clocks(records: &[Record]) -> String {
     titles.extend([format!("offset changed in at most {watched_s} s"), "backward steps, per million".into()]);
     let mut table = table_head(&titles.join(" | "));
     for (group, title) in GROUPS {
-        let of_group = clocks.iter().filter(|(_, of)| *of == group);
-        let rows: String = of_group.map(|(clock, _)| clock_row(records, clock)).collect();
+        let in_group = clocks.iter().filter(|(_, its_group)| *its_group == group);
+        let rows: String = in_group.map(|(clock, _)| clock_row(records, clock)).collect();
         if !rows.is_empty() {
             table += &format!("| *{title}* |{}\n{rows}", " |".repeat(titles.len() - 1));
         }
@@ -167,12 +168,12 @@ pub(super) fn clocks(records: &[Record]) -> String {
     table
 }
 
-/// A clock's cost on each processor, and the worst of each other figure on any processor. The worst
-/// figure is the one that is furthest from 0.
+/// A clock's cost on each processor, and the worst of each other figure on any processor: the
+/// figure that is furthest from 0.
 fn clock_row(records: &[Record], name: &str) -> String {
     let (mut cells, mut figures): (Vec<_>, [Vec<f64>; 5]) = (Vec::new(), Default::default());
     for record in records.iter().map(|record| &record.json) {
-        let figure = |of: &Value, list: &str, path: &str| number(entry(of, list, "clock", name)?, path);
+        let figure = |run: &Value, list: &str, path: &str| number(entry(run, list, "clock", name)?, path);
         for column in ["tight", "awaited"] {
             let cost = |unit: &str| figure(record, "cost.clocks", &format!("{column}_{unit}"));
             cells.push(cost("ns").zip(cost("ratio")).map(|(ns, ratio)| format!("{ns:.1} ({ratio:.2})")));
@@ -185,17 +186,17 @@ fn clock_row(records: &[Record], name: &str) -> String {
         figures[3].extend(figure(record, "drift.clocks", "offset_change_ns"));
         let backward = figure(record, "order.clocks", "count.backward");
         let exchanges = figure(record, "order.clocks", "count.exchanges");
-        figures[4].extend(backward.zip(exchanges).map(|(backward, of)| backward / of.max(1.0) * 1e6));
+        figures[4].extend(backward.zip(exchanges).map(|(steps, all)| steps / all.max(1.0) * 1e6));
     }
     let [call_us, reading_us, ppb, offset_ns, per_million] =
         figures.map(|all| all.into_iter().max_by(|one, other| one.abs().total_cmp(&other.abs())));
     cells.push(call_us.map(|us| time_ns(us * 1e3)));
-    // Tenths of a ms are enough, because most of this time is the process's own start.
+    // Tenths of a ms are enough, because the start of the process takes most of this time.
     cells.push(reading_us.map(|us| format!("{:.1} ms", us / 1e3)));
     cells.push(ppb.map(short_figure));
     cells.push(offset_ns.map(time_ns));
     cells.push(per_million.map(|per_million| match short_figure(per_million) {
-        // Show that there were some.
+        // Do not round a few backward steps to none.
         rounded if rounded == "0" && per_million > 0.0 => "< 0.1".into(),
         rounded => rounded,
     }));
@@ -233,8 +234,8 @@ pub(super) fn tickline(records: &[Record]) -> String {
         percent.or_else(|| Some("no thread".into()))
     });
     block += &format!("\n{}", head_of("", records));
-    block += &line("backward steps between threads while the line changes, `now_ordered`", records, |it| {
-        order(&it.json, true)
+    block += &line("backward steps between threads while the line changes, `now_ordered`", records, |one| {
+        order(&one.json, true)
     });
     block += &line("served by the counter after", records, |record| {
         let clock = entry(&record.json, "startup.clocks", "clock", "tickline now_ns");
@@ -256,8 +257,8 @@ pub(super) fn tickline(records: &[Record]) -> String {
         })
 }
 
-/// The cost of a span, ns, on one thread, and on each of two, in the order of the newest record. A
-/// record that is older than a row has no figure in this row.
+/// The table of the costs of a span, ns, on one thread and on each of two threads. The rows are
+/// those of the newest record. An older record may have no figure for a row.
 pub(super) fn spans(records: &[Record]) -> String {
     let mut block = head_of("ns a span: one thread / two", records);
     let newest = records.iter().max_by_key(|record| record.json["date"].as_str());

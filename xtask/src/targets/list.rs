@@ -15,7 +15,7 @@ pub(crate) const PUBLISHED: &[&str] = &[
     "tickline-cli",
 ];
 
-/// The crates that are compiled, by the words of the table.
+/// The crates that are compiled, with their names in the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 pub(super) enum Crates {
     #[default]
@@ -37,7 +37,7 @@ impl Crates {
     }
 }
 
-/// The counter of a target.
+/// The access to a target's counter; `xtask/targets.toml` explains the values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Counter {
@@ -75,6 +75,6 @@ pub(super) fn all() -> Result<Vec<Target>, String> {
     list.map(|list| list.target).map_err(|error| format!("targets.toml: {error}"))
 }
 
-/// The target of the machine that runs the checks.
+/// The target of the machine that runs the checks, and the target whose tests take longest.
 pub(super) const HOST: &str = "x86_64-unknown-linux-gnu";
 pub(super) const RISC_V: &str = "riscv64gc-unknown-linux-gnu";

@@ -1,5 +1,5 @@
-//! Provides what a target's programs need: the compiler's library, a linker, and an emulator with
-//! the files of a system.
+//! Provides the requirements of a target's programs: the compiler's library, a linker, and an
+//! emulator with the files of a system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::files::{self, store};
 use crate::step::NotPassed::{self, Skipped};
 use crate::step::{self, output_of};
 
-/// The number of random cases of each property. It is small, because native tests try thousands.
+/// The number of random cases of each property. It is small, because native runs try thousands.
 const CASES: (&str, &str) = ("PROPTEST_CASES", "32");
 
 /// The settings with which cargo compiles, or runs, programs of a target.
@@ -21,6 +21,7 @@ pub(super) struct Machine {
     environment: Vec<(String, String)>,
 }
 
+/// The output of a command that this machine may lack.
 fn need(line: &str) -> Result<String, NotPassed> {
     output_of(line).map_err(|_| Skipped(format!("`{line}` does not work here")))
 }
@@ -42,10 +43,10 @@ impl Machine {
             machine.set_for(target, "LINKER", &target.linker);
         }
         if triple != HOST {
-            // Leave out debug information, which takes a quarter of the time.
+            // Debug information would take a quarter of the time.
             machine.set("CARGO_PROFILE_DEV_DEBUG", "0");
-            // criterion contains a few lines of C (alloca). No program that is linked here has
-            // them, so cargo does not need the target's C compiler.
+            // criterion contains a few lines of C (alloca), which no program that is linked here
+            // uses. So `true` can stand in for the target's C compiler.
             for tool in ["CC", "AR"] {
                 machine.set(&format!("{tool}_{}", triple.replace('-', "_")), "true");
             }
@@ -53,11 +54,11 @@ impl Machine {
         Ok(machine)
     }
 
-    /// A machine that links and runs. Emulated programs see the files of this machine, or files
-    /// about their counter like those of the target's kernel.
+    /// A machine that links and runs. Emulated programs see the files of this machine, or with
+    /// `with_files` a folder that names the target's clocksource.
     pub(super) fn that_runs(target: &Target, with_files: bool) -> Result<Self, NotPassed> {
         let mut machine = Self::with_compiler(target)?;
-        // The compiler brings `rust-lld` along.
+        // The compiler includes `rust-lld`.
         if !matches!(&target.linker[..], "" | "rust-lld") {
             need(&format!("{} --version", target.linker))?;
         }
@@ -85,8 +86,8 @@ impl Machine {
                 };
                 let runner = format!("{program} -L {}", root.display());
                 machine.set_for(target, "RUNNER", &runner);
-                // Tests that execute themselves again need the emulator's command, and some tests
-                // must know that there is one.
+                // Tests that execute themselves need the emulator's command, and some tests must
+                // know that there is an emulator.
                 machine.set("TICKLINE_TEST_RUNNER", &runner);
                 machine.set(CASES.0, CASES.1);
             }
@@ -106,7 +107,7 @@ impl Machine {
         );
     }
 
-    /// Runs a command. Returns both of its output streams. If the command fails, shows the output,
+    /// Runs a command. Returns both of its output streams. If the command fails, prints the output,
     /// and returns the error.
     pub(super) fn run(&self, line: &str) -> Result<String, NotPassed> {
         let start = Instant::now();
@@ -126,8 +127,8 @@ impl Machine {
     }
 }
 
-/// The first word with a digit in it, from this digit on: `10.0.2` of `qemu-aarch64 version 10.0.2
-/// (...)`.
+/// The version in a text: the first word with a dot, from its first digit on: `10.0.2` of
+/// `qemu-aarch64 version 10.0.2 (...)`.
 fn version(text: &str) -> &str {
     text.split_whitespace()
         .map(|word| word.trim_start_matches(|c: char| !c.is_ascii_digit()))
@@ -135,8 +136,8 @@ fn version(text: &str) -> &str {
         .unwrap_or("of unknown version")
 }
 
-/// A folder with a system for an emulator's programs: the target's libraries, and a kernel's files
-/// that name its clocksource. QEMU looks for files there before it looks in the real system.
+/// Makes a folder with the target's libraries, and with a kernel's files that name its clocksource.
+/// QEMU looks for files there before it looks in the real system.
 fn system(target: &Target) -> Result<PathBuf, String> {
     let root = files::target().join("targets").join(&target.triple);
     let folder = root.join("sys/devices/system/clocksource/clocksource0");
@@ -147,9 +148,9 @@ fn system(target: &Target) -> Result<PathBuf, String> {
     Ok(root)
 }
 
-/// A folder for Wine with a library that Rust's programs need, and that Wine has only from version
-/// 9 on. The library's function fills memory with random bytes, and a function of another library
-/// stands in for it.
+/// Makes a folder for Wine with a library that Rust's programs need, and that Wine has only from
+/// version 9 on. The library forwards its function, which fills memory with random bytes, to
+/// another library.
 fn wine_folder(linker: &str) -> Result<PathBuf, String> {
     let folder = files::target().join("targets/wine");
     let definition = folder.join("bcryptprimitives.def");
@@ -159,12 +160,13 @@ fn wine_folder(linker: &str) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Starts Wine's server, unless it runs already. It ends two minutes after the last program. Debian's
-/// Wine would end it with each program, and a program that starts at that moment loses it.
+/// Starts Wine's server, unless it runs already. The server ends two minutes after the last
+/// program. By default, Debian's Wine ends it with each program, and a program that starts at that
+/// moment fails.
 fn keep_wine_up(prefix: &Path) -> Result<(), String> {
     let mut command = Command::new("wineserver");
     command.arg("-p120").env("WINEPREFIX", prefix);
-    // The server keeps these open.
+    // The server inherits these streams and keeps them open.
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let started = fs::create_dir_all(prefix).and_then(|()| command.status());
     started.map(|_| ()).map_err(|error| format!("`wineserver`: {error}"))

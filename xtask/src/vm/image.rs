@@ -9,15 +9,15 @@ use std::process::Command;
 use super::packages;
 use crate::dist::{LIBRARY, TARGET};
 use crate::files::{self, entries};
-use crate::step::{NotPassed, output, output_of, shown};
+use crate::step::{NotPassed, must_succeed, output, output_of};
 
-/// This package depends on the newest kernel for guests: 27 MB, with all the drivers that guests
-/// need here.
+/// A package that depends on the newest kernel for guests. That kernel has 27 MB, and all drivers
+/// that these guests need.
 const KERNEL_PACKAGE: &str = "linux-image-cloud-amd64";
 
 pub(super) const QEMU: &str = "qemu-system-x86_64";
 
-/// What a guest boots.
+/// The kernel and the disks of a guest.
 #[derive(Debug, Clone)]
 pub(super) struct Image {
     pub(super) kernel: PathBuf,
@@ -26,12 +26,11 @@ pub(super) struct Image {
     pub(super) memory_mb: &'static str,
 }
 
-/// The memory of a guest without disks, MB: 24 MB of kernel and programs, and some room. It is small
-/// because a saved state has this size.
+/// The memory of a guest without disks, MB. Kernel and programs take 24 MB. It is small because a
+/// saved state has this size.
 const MEMORY_MB: &str = "192";
 
-/// Fetches the parts of guests that others provide: the compiler's target, the emulator, the
-/// kernel.
+/// Fetches the compiler's target, the emulator and the kernel. Returns the kernel.
 pub(super) fn fetch() -> Result<PathBuf, NotPassed> {
     fs::create_dir_all(super::folder())?;
     output_of(&format!("rustup target add {TARGET}")).map_err(NotPassed::Skipped)?;
@@ -44,7 +43,7 @@ pub(super) fn fetch() -> Result<PathBuf, NotPassed> {
     kernel()
 }
 
-/// Fetches and builds what guests need.
+/// Fetches and builds the image of guests without disks.
 pub(super) fn prepare() -> Result<Image, NotPassed> {
     let kernel = fetch()?;
     let programs = build()?;
@@ -59,7 +58,7 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
     Ok(Image { kernel, initramfs: archive(&root)?, disks: Vec::new(), memory_mb: MEMORY_MB })
 }
 
-/// Puts a program into a folder that becomes an archive.
+/// Writes a program into a folder that becomes an archive.
 pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), NotPassed> {
     let path = root.join(name);
     fs::create_dir_all(path.parent().unwrap_or(root))?;
@@ -67,9 +66,9 @@ pub(super) fn put(root: &Path, name: &str, content: &[u8]) -> Result<(), NotPass
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
 }
 
-/// Packs a folder into an archive that the kernel can unpack
-/// (`Documentation/driver-api/early-userspace/buffer-format.rst`). Returns the archive, which is
-/// beside the folder. An initramfs may consist of several archives.
+/// Packs a folder into an archive, beside the folder, that the kernel can unpack
+/// (`Documentation/driver-api/early-userspace/buffer-format.rst`). An initramfs may consist of
+/// several archives.
 pub(super) fn archive(root: &Path) -> Result<PathBuf, NotPassed> {
     let file = root.with_extension("cpio");
     let pack = "find . | cpio -o -H newc -R 0:0 --quiet > \"$0\"";
@@ -79,7 +78,7 @@ pub(super) fn archive(root: &Path) -> Result<PathBuf, NotPassed> {
 
 impl Image {
     /// This image, with the files of a folder added.
-    pub(super) fn with(&self, folder: &Path) -> Result<Self, NotPassed> {
+    pub(super) fn with_files(&self, folder: &Path) -> Result<Self, NotPassed> {
         let mut initramfs = fs::read(&self.initramfs)?;
         initramfs.extend(fs::read(archive(folder)?)?);
         let file = self.initramfs.with_file_name("initramfs-more.cpio");
@@ -88,13 +87,13 @@ impl Image {
     }
 }
 
-/// The kernel, unpacked from its package into `target/vm`. Nothing is installed on this machine.
+/// Unpacks the kernel from its package into `target/vm`. Nothing is installed on this machine.
 fn kernel() -> Result<PathBuf, NotPassed> {
     let unpacked = super::folder().join("kernel");
     if let Some(kernel) = boot_file(&unpacked, "vmlinuz-") {
         return Ok(kernel);
     }
-    let missing = |what: &str| NotPassed::Skipped(format!("no kernel: {what}"));
+    let missing = |reason: &str| NotPassed::Skipped(format!("no kernel: {reason}"));
     let depends = output_of(&format!("apt-cache depends {KERNEL_PACKAGE}")).map_err(|why| missing(&why))?;
     let package = depends
         .lines()
@@ -109,19 +108,20 @@ fn kernel() -> Result<PathBuf, NotPassed> {
 
 /// The file in the folder `boot` of `root` whose name begins with `start`.
 pub(super) fn boot_file(root: &Path, start: &str) -> Option<PathBuf> {
-    let is_it =
+    let is_match =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(start));
-    entries(&root.join("boot")).into_iter().find(is_it)
+    entries(&root.join("boot")).into_iter().find(is_match)
 }
 
-/// Builds all static programs. `--target` and the target's name follow. All have the same profile,
-/// so that no crate is built twice. They have no symbols, because unpacking is most of the boot.
+/// The command that builds all static programs; `--target` and the target's name follow. All have
+/// one profile, so that no crate is built twice, and no symbols, because unpacking takes most of
+/// the boot.
 pub(crate) const BUILD: &str = "cargo build -q --profile dist -p tickline-vm-guest -p tickline-cli";
 
-/// Builds the programs. Returns them by their names in the guest, the first process first.
+/// Builds the programs. Returns each with its name in the guest, the guest's first process first.
 pub(super) fn build() -> Result<[(&'static str, Vec<u8>); 3], NotPassed> {
-    shown(&format!("{BUILD} --target {TARGET}"))?;
-    shown(crate::dist::PRELOAD)?;
+    must_succeed(&format!("{BUILD} --target {TARGET}"))?;
+    must_succeed(crate::dist::PRELOAD)?;
     let target = files::target();
     let program = |name: &str| fs::read(target.join(TARGET).join("dist").join(name));
     let preload = crate::dist::library(&target)?;

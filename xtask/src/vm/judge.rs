@@ -1,4 +1,4 @@
-//! Compares a guest's report with the expectations.
+//! Compares a guest's report with the expectations of `tests/vm/guests.toml`.
 
 use std::cmp::Ordering;
 
@@ -18,24 +18,24 @@ pub(super) fn judge(scenario: &Scenario, run: &Run) -> Result<(), NotPassed> {
     faults.extend(violated(&scenario.checks, &run.phases));
     match unavailable(&run.phases).map(str::to_owned).or_else(|| untestable(&run.phases)) {
         _ if !faults.is_empty() => Err(NotPassed::Failed(faults.join("\n"))),
-        Some(what) => Err(NotPassed::Skipped(what)),
+        Some(requirement) => Err(NotPassed::Skipped(requirement)),
         None => Ok(()),
     }
 }
 
-/// The checks that a report violates, in words. If the guest could not do everything, the phases
-/// that it did not reach are not judged.
+/// The checks that a report violates, in words. If the guest lacks a requirement, the phases that
+/// it did not reach are not judged.
 pub(super) fn violated<'a>(checks: impl IntoIterator<Item = &'a Check>, phases: &[Value]) -> Vec<String> {
     let untestable = untestable(phases);
     let is_reached = |check: &Check| phases.iter().any(|phase| phase["phase"] == check.phase);
-    // What lacks a program excuses that program's phases, `PROGRAM MODE`, and no other.
+    // If a program is unavailable, only its own phases, `PROGRAM MODE`, are excused.
     let is_excused = |check: &Check| {
         phases.iter().filter(|phase| phase["phase"] == "unavailable").any(|phase| {
-            let of_program = |program| check.phase.rsplit_once(' ').is_some_and(|(of, _)| of == program);
-            phase["program"].as_str().is_none_or(of_program)
+            let is_of = |program| check.phase.rsplit_once(' ').is_some_and(|(name, _)| name == program);
+            phase["program"].as_str().is_none_or(is_of)
         })
     };
-    // Order must hold, whatever serves.
+    // The checks of order hold whichever clock serves the readings.
     let counts = |check: &&Check| {
         (is_reached(check) || !is_excused(check))
             && (untestable.is_none() || check.path.starts_with("readers."))
@@ -43,14 +43,14 @@ pub(super) fn violated<'a>(checks: impl IntoIterator<Item = &'a Check>, phases: 
     checks.into_iter().filter(counts).filter_map(|check| fault(check, phases)).collect()
 }
 
-/// What this guest could not do.
+/// The requirement that this guest lacks.
 fn unavailable(phases: &[Value]) -> Option<&str> {
     find(phases, "unavailable", "what").find_map(Value::as_str)
 }
 
-/// A reason not to judge the guest: its clock says that it could not compare the CPUs' counters. On
-/// a busy machine the emulator's threads take turns, and never run at once. If the clock uses the
-/// counter anyway, or names another reason, the guest is judged.
+/// A reason not to judge the guest: its clock reports that it could not compare the CPUs' counters.
+/// On a busy machine the emulator's threads take turns, and never run at the same time. If the
+/// clock uses the counter anyway, or names another reason, the guest is judged.
 fn untestable(phases: &[Value]) -> Option<String> {
     let is_untestable = |phase: &Value| {
         phase["comparison"]["found"] == "impossible"
@@ -64,8 +64,8 @@ fn untestable(phases: &[Value]) -> Option<String> {
     ))
 }
 
-/// A value of every phase of this name. `path` has keys, separated by dots; a number is an index
-/// into a list. The value is `Null` if the phase does not have it.
+/// The value at `path` in every phase of this name, `Null` if the phase does not have it. The path
+/// has keys, separated by dots; a number is an index into a list.
 pub(super) fn find<'a>(
     phases: &'a [Value],
     name: &'a str,
@@ -179,7 +179,7 @@ mod tests {
         assert!(fault(&check, &[json!({ "phase": "p" })]).is_some(), "a phase that was not reached");
     }
 
-    /// A guest that lacks something is skipped only if everything else was right.
+    /// A guest that lacks a requirement is skipped only if it violates no check.
     #[test]
     fn what_a_guest_lacks_hides_no_fault() {
         let scenarios = all().unwrap();
@@ -189,7 +189,7 @@ mod tests {
             phases.extend_from_slice(more);
             judge(suspended, &Run { phases, broken: None })
         };
-        assert!(matches!(verdict(&[]), Err(NotPassed::Skipped(what)) if what == "no suspend"));
+        assert!(matches!(verdict(&[]), Err(NotPassed::Skipped(requirement)) if requirement == "no suspend"));
         let readers = |backward: u64| {
             json!({ "phase": "end", "readers":
                 { "backward": backward, "backward_in_thread": 0, "readings": 100_000, "exchanges": 10 } })
@@ -209,8 +209,8 @@ mod tests {
         assert_eq!(violated(&checks, &[missing]).len(), 2, "of the other program, and of the end");
     }
 
-    /// A report of a guest in which everything is right, and changes of it. Each change has the
-    /// expected fault, the place in the report, and the new value.
+    /// A report of a guest without faults, and changes of the report. Each change has the expected
+    /// fault, a JSON pointer into the report, and the new value.
     #[derive(serde::Deserialize)]
     struct Report {
         guest: String,
@@ -240,9 +240,9 @@ mod tests {
                 }
             };
             assert_eq!(judged(&good), "", "{guest}");
-            for (expected, place, value) in faults {
+            for (expected, pointer, value) in faults {
                 let mut lines = good.clone();
-                *lines.pointer_mut(&place).unwrap() = value;
+                *lines.pointer_mut(&pointer).unwrap() = value;
                 let found = judged(&lines);
                 assert!(found.contains(&expected), "{expected}: {found}");
             }

@@ -1,5 +1,5 @@
-//! Builds `tests/vm/limiter` for a guest, once over quanta, and once over `tickline-quanta` in its
-//! place. They are two packages outside of this workspace, because one lock file can't have both.
+//! Builds `tests/vm/limiter` for a guest twice: over quanta, and over `tickline-quanta` in place of
+//! quanta. Both are packages outside of this workspace, because one lock file can't have both.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
-//! Provides a daemon of the distribution for a guest. Unpacks its package and the packages of its
-//! libraries into `target/vm`, and collects the files that the daemon needs at run time. A daemon
-//! of crates.io is built without libraries.
+//! Provides a daemon for a guest. Unpacks its package and the packages of its libraries from the
+//! distribution into `target/vm`, and collects the files that the daemon needs at run time. A
+//! daemon of crates.io is built as a static program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,16 +22,16 @@ const LIBRARIES: [&str; 2] = ["lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu"
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Daemon {
-    /// The distribution's name, or that of crates.io with the version: `NAME@VERSION`.
+    /// The package's name in the distribution, or in crates.io with the version: `NAME@VERSION`.
     pub(super) package: String,
-    /// Its place.
+    /// The daemon's path.
     pub(super) path: String,
     /// Arguments of `cargo install` for a package of crates.io.
     #[serde(default)]
     features: String,
 }
 
-/// A folder with the daemon, the dynamic linker and all libraries, at their places.
+/// A folder with the daemon, the dynamic linker and all libraries, at their paths in the guest.
 pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     let to = super::folder().join(format!("{}-files", daemon.package));
     if daemon.package.contains('@') {
@@ -41,9 +41,9 @@ pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     }
     let root = unpack(daemon)?;
     let linker = root.join(LINKER);
-    let places = LIBRARIES.map(|place| root.join(place).display().to_string()).join(":");
+    let folders = LIBRARIES.map(|folder| root.join(folder).display().to_string()).join(":");
     let output = Command::new(&linker)
-        .args(["--library-path", &places, "--list"])
+        .args(["--library-path", &folders, "--list"])
         .arg(root.join(&daemon.path))
         .output()?;
     let listed = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -61,7 +61,8 @@ pub(super) fn folder(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     Ok(to)
 }
 
-/// Builds a daemon of crates.io, which is not for musl, with glibc in it. Nothing is installed.
+/// Builds a daemon of crates.io, linked statically to glibc, because it does not support musl.
+/// Nothing is installed.
 fn build(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
     let root = super::folder().join(&daemon.package);
     let name = daemon.path.rsplit('/').next().unwrap_or_default();
@@ -82,7 +83,7 @@ fn build(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
 
 /// Unpacks the package, and all libraries that apt names for it. Nothing is installed.
 fn unpack(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
-    let missing = |what: &str| NotPassed::Skipped(format!("no {}: {what}", daemon.package));
+    let missing = |reason: &str| NotPassed::Skipped(format!("no {}: {reason}", daemon.package));
     let root = super::folder().join(&daemon.package);
     if root.join(&daemon.path).is_file() {
         return Ok(root);
@@ -93,19 +94,19 @@ fn unpack(daemon: &Daemon) -> Result<PathBuf, NotPassed> {
         daemon.package
     ));
     let depends = depends.map_err(|why| missing(&why))?;
-    // A line without indentation is a package. Its relations are indented.
+    // A line without indentation names a package. The lines of its relations are indented.
     let libraries = depends.lines().filter(|line| line.starts_with("lib") && !line.ends_with("-perl"));
     println!("fetching {} and its libraries", daemon.package);
     download(&[daemon.package.as_str()].into_iter().chain(libraries).collect::<Vec<_>>(), &root)?;
     if root.join(&daemon.path).is_file() { Ok(root) } else { Err(missing("apt-get cannot download it")) }
 }
 
-/// Unpacks packages into a folder, as far as apt has them. Nothing is installed.
+/// Unpacks the packages that apt has into a folder. Nothing is installed.
 pub(super) fn download(packages: &[&str], to: &Path) -> Result<(), NotPassed> {
     let folder = super::folder().join("packages");
     fs::create_dir_all(&folder)?;
     Command::new("apt-get").args(["download", "-qq"]).args(packages).current_dir(&folder).output()?;
-    for file in entries(&folder).iter().filter(|path| path.extension().is_some_and(|it| it == "deb")) {
+    for file in entries(&folder).iter().filter(|path| path.extension().is_some_and(|end| end == "deb")) {
         Command::new("dpkg-deb").arg("-x").arg(file).arg(to).output()?;
     }
     fs::remove_dir_all(folder)?;

@@ -1,5 +1,6 @@
-//! The programs on Debian, which guests run natively and served. `tests/vm/programs/programs.toml`
-//! lists them, and `disks.sh` beside it makes the disks that these guests boot.
+//! Provides the programs on Debian, which guests run natively and served.
+//! `tests/vm/programs/programs.toml` lists the programs, and `disks.sh` beside it makes the disks
+//! that these guests boot.
 
 use std::fs;
 
@@ -10,7 +11,7 @@ use super::scenario::Check;
 use crate::files::{self, read, root};
 use crate::step::{self, NotPassed};
 
-/// A guest's memory, MB. Postgres, Java and Node run in it at once.
+/// The memory of a guest, MB. Postgres, Java and Node run in it at the same time.
 const MEMORY_MB: &str = "2048";
 
 /// The ways in which a program gets its time.
@@ -25,7 +26,7 @@ struct List {
     program: Vec<Program>,
 }
 
-/// See `programs.toml`. The guest gets it as JSON.
+/// A program; `programs.toml` explains the fields. The guest gets the programs as JSON.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Program {
@@ -51,7 +52,7 @@ pub(super) fn all() -> Result<Vec<Program>, String> {
 
 impl Program {
     /// The phase of the guest's report in which the program runs in a mode, or is handed over.
-    pub(super) fn phase(&self, mode: &str) -> String {
+    pub(super) fn phase_in(&self, mode: &str) -> String {
         format!("{} {mode}", self.name)
     }
 
@@ -66,31 +67,31 @@ impl Program {
             phases[1].1.push("load under run");
             phases.push((HANDED_OVER, vec![HANDED_OVER]));
         }
-        phases.into_iter().map(|(phase, groups)| (self.phase(phase), groups)).collect()
+        phases.into_iter().map(|(phase, groups)| (self.phase_in(phase), groups)).collect()
     }
 
     pub(super) fn phases(&self) -> Vec<String> {
         self.expect().into_iter().map(|(phase, _)| phase).collect()
     }
 
-    /// The checks of this program only: its ratio, of which `share` is enough, and its own.
+    /// The checks of this program only: its ratio times `share`, and its own checks.
     pub(super) fn checks(&self, share: f64) -> Result<Vec<Check>, String> {
         let least = self.least * share;
         let ratio = format!("native.ns >= {least} * ns # so many times as fast as natively");
         let ratio = (least > 0.0).then_some(&ratio);
-        ratio.into_iter().chain(&self.checks).map(|line| Check::parse(&self.phase("run"), line)).collect()
+        ratio.into_iter().chain(&self.checks).map(|line| Check::parse(&self.phase_in("run"), line)).collect()
     }
 }
 
-/// Makes the disks.
+/// Makes the image of guests with Debian on their disks.
 pub(super) fn prepare() -> Result<Image, NotPassed> {
-    for (need, what) in [
+    for (need, reason) in [
         ("qemu-system-x86_64 --version", "there is no QEMU"),
         ("mke2fs -V", "mke2fs is not here"),
         ("mmdebstrap --version", "mmdebstrap is not here"),
         ("cargo deb --version", "cargo-deb is not here (`cargo install cargo-deb --locked`)"),
     ] {
-        step::output_of(need).map_err(|_| NotPassed::Skipped(what.to_owned()))?;
+        step::output_of(need).map_err(|_| NotPassed::Skipped(reason.to_owned()))?;
     }
     let folder = super::folder().join("programs");
     let (own, debian) = (folder.join("own"), folder.join("root"));
@@ -103,7 +104,7 @@ pub(super) fn prepare() -> Result<Image, NotPassed> {
     let programs = all()?;
     fs::write(own.join("programs.json"), serde_json::json!(programs).to_string())?;
     let script = root().join("tests/vm/programs/disks.sh");
-    step::shown(&format!("{} {}", script.display(), folder.display()))
+    step::must_succeed(&format!("{} {}", script.display(), folder.display()))
         .map_err(|why| NotPassed::Skipped(format!("no disks: {why}")))?;
     let no_kernel = || NotPassed::Failed("Debian's package has brought no kernel".to_owned());
     Ok(Image {

@@ -15,25 +15,24 @@ use serde_json::{Value, json};
 use super::image::{Image, QEMU};
 use super::scenario::Scenario;
 
-/// A guest that reports nothing for this time hangs. The longest phase takes a minute, in which
-/// Postgres fills its table. Also the longest time for an answer of QEMU's monitor.
+/// The longest time without a report from a guest, or without an answer from QEMU's monitor. The
+/// longest phase takes a minute, in which Postgres fills its table.
 const SILENCE: Duration = Duration::from_secs(300);
 
-/// A guest that reports for longer than this does not end by itself. The longest, Debian with all
-/// programs, takes 12 minutes.
+/// The longest run of a guest. Debian with all programs takes 12 minutes.
 const RUN_LIMIT: Duration = Duration::from_secs(3_600);
 
-/// How long a guest is stopped on its own request.
+/// The time for which a guest is stopped on its own request.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// A guest that has reported nothing after this time never will. Debian needs 11 s to boot, any
-/// other guest 2 s, and both four times as long on a machine that is four times overcommitted.
+/// The longest time until a guest's first report. Debian needs 11 s to boot, any other guest 2 s,
+/// and both need four times as long on a machine that is four times overcommitted.
 const BOOT_LIMIT: Duration = Duration::from_secs(60);
 
-/// The number of attempts to boot a guest whose kernel or clocks do not come up.
+/// The most attempts to boot a guest after a fault of the emulator.
 const BOOTS: u32 = 3;
 
-/// The pause between two questions to QEMU whether something has happened.
+/// The pause between two polls of QEMU.
 const POLL: Duration = Duration::from_millis(50);
 
 /// A guest's report.
@@ -45,38 +44,38 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The run of a guest for which this machine lacks something.
-    pub(super) fn unavailable(what: &str) -> Self {
-        Self { phases: vec![json!({ "phase": "unavailable", "what": what })], broken: None }
+    /// The run of a guest for which this machine lacks a requirement.
+    pub(super) fn unavailable(reason: &str) -> Self {
+        Self { phases: vec![json!({ "phase": "unavailable", "what": reason })], broken: None }
     }
 }
 
-/// Boots the scenario's guest, and waits until it ends, dies, or takes too long.
+/// Boots the scenario's guest, and waits until it ends, fails, or takes too long.
 pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
     let mut boot = 1;
     loop {
         let mut phases = Vec::new();
         let end = Machine::boot(scenario, image).and_then(|mut machine| machine.collect(&mut phases));
         match end {
-            Ok(Some(EmulatorFault(what))) if boot < BOOTS => println!("    booting again: {what}"),
-            Ok(fault) => return Run { phases, broken: fault.map(|EmulatorFault(what)| what) },
+            Ok(Some(EmulatorFault(reason))) if boot < BOOTS => println!("    booting again: {reason}"),
+            Ok(fault) => return Run { phases, broken: fault.map(|EmulatorFault(reason)| reason) },
             Err(error) => return Run { phases, broken: Some(error.to_string()) },
         }
         boot += 1;
     }
 }
 
-/// A fault of the emulator on a busy machine, for which no guest is to blame.
+/// A fault of the emulator on a busy machine, not of the guest:
 ///
-/// - The kernel did not come up: once in 80 boots. The same holds for "Kernel panic - not syncing:
-///   IO-APIC + timer doesn't work!", twice in 10 boots on a busier machine.
-/// - The kernel has calibrated its clocks wrong, so its times are worthless: once in 40 boots, on a
+/// - The kernel did not boot: once in 80 boots; with "Kernel panic - not syncing: IO-APIC + timer
+///   doesn't work!", twice in 10 boots on a busier machine.
+/// - The kernel has calibrated its clocks wrong, so its times are worthless: once in 40 boots on a
 ///   machine that was four times overcommitted ("PIT calibration deviates from HPET: 248266
 ///   2594266").
 struct EmulatorFault(String);
 
-/// Whether the guest's and the host's times for a phase, ms, differ by more than reporting takes on
-/// a busy machine.
+/// Whether the guest's and the host's durations of a phase, ms, differ by more than a report takes
+/// on a busy machine.
 fn is_wrong_pace(guest_ms: u64, our_ms: u64) -> bool {
     let (spare_ms, most) = (500, 2);
     guest_ms > most * our_ms + spare_ms || our_ms > most * guest_ms + spare_ms
@@ -98,7 +97,7 @@ struct Machine<'a> {
     image: &'a Image,
     child: Killed,
     monitor: Monitor,
-    /// The reports of this guest, and of its predecessors, whose state it has taken over.
+    /// The lines from this QEMU, and from earlier ones whose state it has loaded.
     lines: Receiver<String>,
     sender: Sender<String>,
 }
@@ -117,12 +116,12 @@ impl<'a> Machine<'a> {
             if start.elapsed() > RUN_LIMIT {
                 return Err(io::Error::other(format!("no end after {} s", RUN_LIMIT.as_secs())));
             }
-            // The channel stays open for a successor, so only the poll notices a guest that dies.
+            // `sender` keeps the channel open, so only `try_wait` notices that QEMU has ended.
             let line = match self.lines.recv_timeout(Duration::from_secs(1)) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) if phases.is_empty() && last_line.elapsed() > BOOT_LIMIT => {
-                    let what = format!("no word after {} s", BOOT_LIMIT.as_secs());
-                    return Ok(Some(EmulatorFault(what)));
+                    let reason = format!("no word after {} s", BOOT_LIMIT.as_secs());
+                    return Ok(Some(EmulatorFault(reason)));
                 }
                 Err(RecvTimeoutError::Timeout) if last_line.elapsed() > SILENCE => {
                     return Err(io::Error::other(format!("no word for {} s", SILENCE.as_secs())));
@@ -130,8 +129,8 @@ impl<'a> Machine<'a> {
                 Err(_) => match self.child.0.try_wait()? {
                     None => continue,
                     Some(status) if phases.is_empty() => {
-                        let what = format!("{QEMU} ended, {status}, before the guest's first word");
-                        return Ok(Some(EmulatorFault(what)));
+                        let reason = format!("{QEMU} ended, {status}, before the guest's first word");
+                        return Ok(Some(EmulatorFault(reason)));
                     }
                     Some(status) => return Err(io::Error::other(format!("{QEMU} ended, {status}"))),
                 },
@@ -139,7 +138,7 @@ impl<'a> Machine<'a> {
             let Ok(phase) = serde_json::from_str::<Value>(&line) else {
                 return Err(io::Error::other(format!("the guest said '{line}'")));
             };
-            // Debian's guests take many minutes.
+            // A guest with Debian takes many minutes, so show its progress.
             if !self.image.disks.is_empty() {
                 println!("    {line}");
             }
@@ -158,8 +157,8 @@ impl<'a> Machine<'a> {
                 "start" if !self.scenario.has_own_pace => {
                     let our_ms = u64::try_from(since_last.as_millis()).unwrap_or(u64::MAX);
                     if is_wrong_pace(guest_ms, our_ms) {
-                        let what = format!("its first {guest_ms} ms took {our_ms} ms here");
-                        return Ok(Some(EmulatorFault(what)));
+                        let reason = format!("its first {guest_ms} ms took {our_ms} ms here");
+                        return Ok(Some(EmulatorFault(reason)));
                     }
                 }
                 _ => {}
@@ -183,8 +182,9 @@ impl<'a> Machine<'a> {
         input.flush()
     }
 
-    /// Saves the machine's state in a file, ends the machine, and goes on with the state in a new
-    /// machine. If the request says so, the new machine's counter, or one CPU's, is higher.
+    /// Saves the machine's state in a file, ends the machine, and loads the state into a new
+    /// machine. Adds the requested ticks to the new machine's counter, or to the counter of one
+    /// CPU.
     fn save_and_load(&mut self, request: &Value) -> io::Result<()> {
         let file = format!("{}.state", self.scenario.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
@@ -203,8 +203,8 @@ impl<'a> Machine<'a> {
     }
 }
 
-/// Asks again and again until there is an answer. Fails with `complaint` if the answer takes longer
-/// than a guest may be silent.
+/// Polls `ask` until it returns an answer. Fails with `complaint` if the answer takes longer than
+/// `SILENCE`.
 fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) -> io::Result<T> {
     let start = Instant::now();
     loop {
@@ -221,9 +221,9 @@ fn wait_for<T>(complaint: &str, mut ask: impl FnMut() -> io::Result<Option<T>>) 
 /// Stops the machine, makes QEMU send its state to `uri`, and waits for the end of the transfer.
 fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
     // While CPUs run, QEMU first sends all memory, and then again the parts that have changed. If
-    // the emulator's threads missed a change, memory and registers would be of two moments.
+    // QEMU missed a change, memory and registers would be from different moments.
     monitor.execute("stop", &Value::Null)?;
-    // The default is 128 MiB a second.
+    // The default limit is 128 MiB a second.
     monitor.execute("migrate-set-parameters", &json!({ "max-bandwidth": 1_u64 << 33 }))?;
     monitor.execute("migrate", &json!({ "uri": uri }))?;
     wait_for("the state is not sent", || {
@@ -236,8 +236,8 @@ fn send_state(monitor: &mut Monitor, uri: &str) -> io::Result<()> {
     })
 }
 
-/// Sends each line that the guest writes.
-fn pass_on(child: &mut Child, sender: Sender<String>) {
+/// Sends each line that the guest writes to `sender`.
+fn forward_lines(child: &mut Child, sender: Sender<String>) {
     if let Some(output) = child.stdout.take() {
         thread::spawn(move || {
             BufReader::new(output).lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
@@ -245,7 +245,7 @@ fn pass_on(child: &mut Child, sender: Sender<String>) {
     }
 }
 
-/// Starts a QEMU that ends when the machine ends. The machine never writes to a disk of the image.
+/// Starts a QEMU that exits when the machine ends, and that never writes to a disk of the image.
 fn spawn(
     scenario: &Scenario,
     image: &Image,
@@ -273,17 +273,17 @@ fn spawn(
         .stdout(Stdio::piped())
         .stderr(errors)
         .spawn()?;
-    pass_on(&mut child, sender.clone());
+    forward_lines(&mut child, sender.clone());
     let mut child = Killed(child);
     let mut monitor = Monitor::accept(&listener, &mut child.0)?;
-    spread(&mut monitor);
+    pin_cpus(&mut monitor);
     Ok((child, monitor))
 }
 
-/// Pins each CPU of the guest to a CPU of the host, if the host has as many. On a busy machine the
-/// scheduler otherwise leaves the emulator's threads on one CPU for a long time. They take turns
-/// there, and the guest's CPUs never run at once. A failure changes nothing.
-fn spread(monitor: &mut Monitor) {
+/// Pins each CPU of the guest to a CPU of the host, if the host has as many. Otherwise the
+/// scheduler of a busy machine leaves the emulator's threads on one CPU for a long time, so the
+/// guest's CPUs never run at the same time. A failure is ignored.
+fn pin_cpus(monitor: &mut Monitor) {
     let answer = monitor.execute("query-cpus-fast", &Value::Null).unwrap_or_default();
     let threads: Vec<&Value> = answer.as_array().into_iter().flatten().map(|cpu| &cpu["thread-id"]).collect();
     let cpus = thread::available_parallelism().map_or(1, usize::from);
@@ -292,15 +292,15 @@ fn spread(monitor: &mut Monitor) {
     }
 }
 
-/// QEMU's machine protocol (its documentation, "QEMU Machine Protocol Specification"): a line of
-/// JSON each way, and events in between.
+/// A connection by QEMU's machine protocol (QEMU's documentation, "QEMU Machine Protocol
+/// Specification"): requests and answers, and events in between, each a line of JSON.
 struct Monitor {
     input: BufReader<TcpStream>,
     output: TcpStream,
 }
 
 impl Monitor {
-    /// Waits until QEMU connects, or has ended.
+    /// Waits until QEMU connects. Fails if QEMU has ended.
     fn accept(listener: &TcpListener, child: &mut Child) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         let stream = wait_for("its monitor does not call", || match listener.accept() {
@@ -328,7 +328,7 @@ impl Monitor {
         self.answer("return")
     }
 
-    /// The next message that has this key.
+    /// The value of this key in the next message that has it.
     fn answer(&mut self, key: &str) -> io::Result<Value> {
         loop {
             let mut line = String::new();

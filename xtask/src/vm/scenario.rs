@@ -1,4 +1,4 @@
-//! Reads the guests of `tests/vm/guests.toml`: machine, kernel, act, and the checks of the report.
+//! Reads the guests of `tests/vm/guests.toml`: machine, kernel, act, and checks of the report.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::files;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
-    /// Settings of guests that do not set them.
+    /// The default settings of guests.
     defaults: toml::Table,
-    /// QEMU's `-cpu`, by the name that guests use for it.
+    /// For each name of a processor: QEMU's `-cpu`.
     processors: BTreeMap<String, String>,
-    /// Checks that several guests have, by the group's name.
+    /// For each group: its checks, which several guests have.
     groups: BTreeMap<String, Vec<String>>,
     guest: Vec<toml::Table>,
 }
@@ -28,7 +28,7 @@ struct List {
 pub(super) struct Scenario {
     pub(super) name: String,
     pub(super) about: String,
-    /// QEMU's `-cpu`. In the file: the processor's name.
+    /// QEMU's `-cpu`; in the file, the processor's name.
     pub(super) processor: String,
     pub(super) cpus: u8,
     /// The kernel's clocksource before the act.
@@ -38,8 +38,8 @@ pub(super) struct Scenario {
     pub(super) act: String,
     trust: String,
     awaits: String,
-    /// Whether the guest's clocks may run at another rate than the host's. If those of another
-    /// guest do, the kernel has calibrated them wrong, and the guest is booted again.
+    /// Whether the guest's clocks may run at another rate than the host's. If they may not but do,
+    /// the kernel has calibrated them wrong, and the guest is booted again.
     #[serde(default)]
     pub(super) has_own_pace: bool,
     /// A daemon that the guest needs.
@@ -55,8 +55,8 @@ pub(super) struct Scenario {
     own_checks: Vec<String>,
     #[serde(skip)]
     pub(super) checks: Vec<Check>,
-    /// The first finding that the program `tickline` must print in a phase: the phase, the special
-    /// condition in the phase, and the finding's code.
+    /// The first finding that the program `tickline` must print in a phase: the phase, the phase's
+    /// special condition, and the finding's code.
     #[serde(default)]
     pub(super) findings: Vec<[String; 3]>,
 }
@@ -67,7 +67,7 @@ impl Scenario {
         ["programs", "systemd"].contains(&self.act.as_str())
     }
 
-    /// The steps of the act "systemd", and the programs that run meanwhile.
+    /// The steps of the act "systemd", and the programs that run during the act.
     pub(super) fn steps(&self) -> impl Iterator<Item = &str> {
         let groups = ["step", "handed over"].into_iter().filter_map(|group| self.expect.get(group));
         groups.flat_map(|phases| phases.split(' '))
@@ -86,13 +86,13 @@ pub(super) struct Check {
     pub(super) phase: String,
     /// Keys of the phase's JSON, separated by dots.
     pub(super) path: String,
-    /// The rule's text in the file.
+    /// The rule in the syntax of the file.
     pub(super) rule: String,
     pub(super) why: String,
 }
 
 impl Check {
-    /// `PATH RULE # why`.
+    /// Parses a line `PATH RULE # why`.
     pub(super) fn parse(phase: &str, line: &str) -> Result<Self, String> {
         let parse = || {
             let (rule, why) = line.split_once(" # ")?;
@@ -114,9 +114,9 @@ pub(super) fn all() -> Result<Vec<Scenario>, String> {
 }
 
 fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
-    let mut whole = list.defaults.clone();
-    whole.extend(guest.clone());
-    let guest: Result<Scenario, _> = whole.try_into();
+    let mut merged = list.defaults.clone();
+    merged.extend(guest.clone());
+    let guest: Result<Scenario, _> = merged.try_into();
     let mut guest = guest.map_err(|error| format!("guests.toml: {error}"))?;
     let mut expect = Vec::new();
     for (group, phases) in &guest.expect {
@@ -124,7 +124,7 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
     }
     for (group, phase, is_wanted) in [
         ("order", "end", !guest.out_of_order),
-        // With one CPU there are no threads that exchange readings.
+        // On one CPU no threads exchange readings.
         ("exchanges", "end", guest.cpus > 1),
         ("followed", "set_clock", true),
         ("prompt", "set_clock", !guest.has_own_pace),
@@ -136,7 +136,7 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
     if guest.act == "programs" {
         guest.programs = programs::all()?;
     }
-    // A native call to acpi_pm takes a fifth to a quarter less time (`programs.toml`).
+    // With acpi_pm a native call takes a fifth to a quarter less time (`programs.toml`).
     let share = if guest.kernel.contains("clocksource=acpi_pm") { 0.75 } else { 1.0 };
     for program in &guest.programs {
         for (phase, groups) in program.expect() {
@@ -161,7 +161,7 @@ fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
         let line = format!("finding.code is {code} # the program's first finding");
         guest.checks.push(Check::parse(phase, &line)?);
     }
-    // A panic ends the guest, because QEMU does not boot it again.
+    // After a panic the kernel reboots at once, and QEMU exits instead of a reboot (`-no-reboot`).
     guest.kernel = format!(
         "console=ttyS0 panic=-1 {} tickline.act={} tickline.trust={} tickline.awaits={}",
         guest.kernel, guest.act, guest.trust, guest.awaits
@@ -188,10 +188,10 @@ mod tests {
             let states = |phase| {
                 one.checks
                     .iter()
-                    .any(|it| it.phase == phase && ["state", "reason"].contains(&it.path.as_str()))
+                    .any(|check| check.phase == phase && ["state", "reason"].contains(&check.path.as_str()))
             };
             assert!(states("before") && states("after"), "{} expects no state", one.name);
-            assert!(one.checks.iter().any(|it| it.path.contains("backward")), "{}: no order", one.name);
+            assert!(one.checks.iter().any(|check| check.path.contains("backward")), "{}: no order", one.name);
         }
     }
 

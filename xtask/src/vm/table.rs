@@ -1,4 +1,4 @@
-//! The tables of guests. There is a row
+//! Writes the tables of guests. There is a row
 //!
 //! - for each guest, with the verdict, and with figures that matter even if everything passed,
 //! - for each expected finding of the program `tickline`,
@@ -23,8 +23,8 @@ pub(super) struct Row<'a> {
     pub(super) run: Run,
 }
 
-/// A table: its page and block, its head, and functions for a guest's rows. One function returns
-/// the beginnings of the rows, the other their remaining cells.
+/// A table: its page and block, its head, and functions for a guest's rows. `starts` returns the
+/// beginnings of the rows, and `cells` the remaining cells.
 struct Table {
     page: &'static str,
     block: &'static str,
@@ -33,10 +33,10 @@ struct Table {
     cells: fn(&Row<'_>) -> Vec<String>,
 }
 
-/// A program that also measures.
+/// The program whose own measurements have a table.
 const POSTGRES: &str = "Postgres";
 
-/// The row of a guest on Debian whose checks are of no program.
+/// The title of the row with the checks of a guest on Debian that concern no program.
 const THE_GUEST: &str = "the guest";
 
 const TABLES: [Table; 6] = [
@@ -106,11 +106,11 @@ const TABLES: [Table; 6] = [
 
 impl Table {
     fn rows(&self, rows: &[Row<'_>]) -> String {
-        let of = |row: &Row<'_>| (self.starts)(row.scenario).into_iter().zip((self.cells)(row));
-        rows.iter().flat_map(of).map(|(start, cells)| format!("{start}{cells} |\n")).collect()
+        let parts = |row: &Row<'_>| (self.starts)(row.scenario).into_iter().zip((self.cells)(row));
+        rows.iter().flat_map(parts).map(|(start, cells)| format!("{start}{cells} |\n")).collect()
     }
 
-    /// The block, with each guest's new row, or else the stored row.
+    /// The block, with the new row of each guest, or else the stored row.
     fn merged(&self, guests: &[Scenario], rows: &[Row<'_>]) -> Result<String, String> {
         let starts: Vec<String> = guests.iter().flat_map(self.starts).collect();
         let table = files::merged(&starts, &self.rows(rows), &files::block(self.page, self.block)?)?;
@@ -119,7 +119,7 @@ impl Table {
 }
 
 impl Row<'_> {
-    /// The first value of a phase, as text; nothing without a value.
+    /// The first value of a phase, as text; empty without a value.
     fn text(&self, phase: &str, path: &str) -> String {
         match judge::find(&self.run.phases, phase, path).next() {
             Some(Value::String(text)) => text.clone(),
@@ -147,12 +147,12 @@ impl Row<'_> {
         }
     }
 
-    /// A program in all its modes.
+    /// The cells of a program, with all its modes.
     fn program(&self, program: &Program) -> String {
-        let modes = MODES.map(|mode| program.phase(mode));
+        let modes = MODES.map(|mode| program.phase_in(mode));
         let numbers = |paths: [&str; 2]| -> Vec<f64> {
-            let of = |phase: &String| paths.map(|path| self.number(phase, path));
-            modes.iter().flat_map(of).flatten().collect()
+            let in_phase = |phase: &String| paths.map(|path| self.number(phase, path));
+            modes.iter().flat_map(in_phase).flatten().collect()
         };
         let rounded = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
         let largest = |paths| numbers(paths).into_iter().fold(0.0, f64::max);
@@ -160,9 +160,9 @@ impl Row<'_> {
         let ratio =
             native.zip(run).map_or_else(|| "-".to_owned(), |(native, run)| format!("{:.1}", native / run));
         let counted = modes.each_ref().map(|phase| self.text(phase, "counted.served_clocks"));
-        let counted: Vec<&str> = counted.iter().map(String::as_str).filter(|it| !it.is_empty()).collect();
+        let counted: Vec<&str> = counted.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
         let back: f64 = numbers(["monotonic.backward", "realtime.backward"]).iter().sum();
-        let handed_over = program.phase(HANDED_OVER);
+        let handed_over = program.phase_in(HANDED_OVER);
         let back_then =
             ["backward", "below_others"].map(|path| self.number(&handed_over, path).unwrap_or(0.0));
         let calls = self.number(&handed_over, "calls");
@@ -187,17 +187,17 @@ impl Row<'_> {
         cells.join(" | ")
     }
 
-    /// Postgres' own measurements, in each mode.
+    /// The cells of Postgres' own measurements, in each mode.
     fn postgres(&self) -> String {
         let all = |key: &str| {
             let path = format!("figures.{key}");
-            let of = |mode| self.number(&format!("{POSTGRES} {mode}"), &path);
-            MODES.map(|mode| of(mode).map_or_else(|| "-".to_owned(), |it| format!("{it:.0}"))).join(" / ")
+            let figure = |mode| self.number(&format!("{POSTGRES} {mode}"), &path);
+            MODES.map(|mode| figure(mode).map_or("-".to_owned(), |ns| format!("{ns:.0}"))).join(" / ")
         };
         ["pg_test_timing_ns", "explain_on_ms", "explain_off_ms"].map(all).join(" | ")
     }
 
-    /// A step of the package or its unit, or a program that ran meanwhile.
+    /// The cells of a step of the package or its unit, or of a program that ran during the steps.
     fn step(&self, step: &str) -> String {
         let [command, mut unit, mut served] =
             ["command", "state", "serving"].map(|path| self.text(step, path));
@@ -208,7 +208,7 @@ impl Row<'_> {
         [command, unit, served, self.result(&[step])].join(" | ")
     }
 
-    /// The figures that follow the row's beginning.
+    /// The cells of a guest's figures.
     fn figures(&self) -> Vec<String> {
         let text = |phase: &str, path: &str| self.text(phase, path);
         let largest = |phase: &str, path: &str| {
@@ -235,7 +235,7 @@ impl Row<'_> {
         vec![cells.join(" | ")]
     }
 
-    /// The readings of UTC in a scenario.
+    /// The cells of the readings of UTC in a scenario.
     fn utc(&self, name: &str) -> String {
         let number = |path, unit: f64| {
             self.number(name, path).map_or_else(String::new, |value| (value / unit).floor().to_string())
@@ -253,7 +253,7 @@ impl Row<'_> {
         cells.join(" | ")
     }
 
-    /// The first finding that the program printed, for each phase with an expected finding.
+    /// The cells of the first printed finding, for each phase with an expected finding.
     fn found(&self) -> Vec<String> {
         let printed = |[phase, _, code]: &[String; 3]| {
             let clocksource = Some(self.text(phase, "clocksource")).filter(|name| !name.is_empty());
@@ -289,7 +289,7 @@ pub(super) fn store(guests: &[Scenario], rows: &[Row<'_>]) -> Result<(), String>
     Ok(())
 }
 
-/// The date and the machine on which guests with this kernel were run.
+/// The date, the kernel, the emulator and the machine of a run, as text.
 fn conditions(kernel: &str) -> String {
     let first_line = |line: &str| {
         output_of(line).map_or("unknown".into(), |text| text.lines().next().unwrap_or("").to_owned())
@@ -313,13 +313,13 @@ mod tests {
     use super::super::scenario;
     use super::*;
 
-    /// Pages that state how much faster readings are with a slow OS clock agree with the stored
-    /// table.
+    /// Two pages state how much faster readings are with a slow OS clock. The stored table must
+    /// agree.
     #[test]
     fn pages_say_what_the_stored_table_does() {
         let read = |name| files::read(name).unwrap();
-        let place = |title| TABLES[0].titles.split(" | ").position(|one| one == title).unwrap();
-        let (source, ratio) = (place("clocksource"), place("OS/now"));
+        let column = |title| TABLES[0].titles.split(" | ").position(|one| one == title).unwrap();
+        let (source, ratio) = (column("clocksource"), column("OS/now"));
         let ratios: Vec<f64> = read(TABLES[0].page)
             .lines()
             .map(|row| row.trim_matches(['|', ' ']).split(" | ").collect::<Vec<_>>())
