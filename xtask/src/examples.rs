@@ -59,22 +59,22 @@ fn check(program: &str, source: &str) -> Result<(), String> {
         let line = format!("timeout 60 {program} {}", line("//! CI runs it with: "));
         output(command(&line).env("TICKLINE", switch).current_dir(&folder))
     };
-    let as_it_is = start("on")?;
-    println!("{as_it_is}");
-    judge(line("//! Its output has: "), &as_it_is, &start("off")?)
+    let by_default = start("on")?;
+    println!("{by_default}");
+    judge(line("//! Its output has: "), &by_default, &start("off")?)
 }
 
-fn judge(expected: &str, as_it_is: &str, switched_off: &str) -> Result<(), String> {
+fn judge(expected: &str, by_default: &str, switched_off: &str) -> Result<(), String> {
     let expected: Vec<&str> = expected.split('"').skip(1).step_by(2).collect();
     if expected.is_empty() {
         return Err("there is no line `Its output has: \"...\"` in its head".into());
     }
-    for (how, text) in [("", as_it_is), (" with TICKLINE=off", switched_off)] {
+    for (how, text) in [("", by_default), (" with TICKLINE=off", switched_off)] {
         if let Some(words) = expected.iter().find(|words| !text.contains(**words)) {
             return Err(format!("its output{how} does not have \"{words}\":\n{text}"));
         }
     }
-    if as_it_is.contains(BY_COUNTER) && !switched_off.contains(BY_OS) {
+    if by_default.contains(BY_COUNTER) && !switched_off.contains(BY_OS) {
         return Err(format!("with TICKLINE=off it does not say what serves:\n{switched_off}"));
     }
     Ok(())

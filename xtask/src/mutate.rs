@@ -130,9 +130,9 @@ fn passes_as_is(tree: &Tree, package: &str, tests: Tests, name: &[String]) -> Re
 
 /// The line for a mutant: its description, and the tests that fail, first the tests of its rule.
 fn row(mutant: &Mutant, red: &[String], hangs: bool) -> String {
-    let own = format!("rule_{}_", mutant.rule);
+    let prefix = format!("rule_{}_", mutant.rule);
     let mut red: Vec<&str> = red.iter().map(|test| test.rsplit("::").next().unwrap_or(test)).collect();
-    red.sort_unstable_by_key(|test| (!test.starts_with(&own), *test));
+    red.sort_unstable_by_key(|test| (!test.starts_with(&prefix), *test));
     let tests = match red[..] {
         [] => "SURVIVED".to_owned(),
         [test] => test.to_owned(),

@@ -199,7 +199,7 @@ pub(crate) fn exit_code(line: &str) -> Result<u8, String> {
     code.ok_or_else(|| format!("`{line}`: {status}"))
 }
 
-/// As [`exit_code`], for a command that must succeed.
+/// Runs a command that must succeed, and lets it print to the terminal.
 pub(crate) fn must_succeed(line: &str) -> Result<(), String> {
     match exit_code(line)? {
         0 => Ok(()),

@@ -275,7 +275,7 @@ pub(crate) struct Who {
 /// one server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Serve {
-    /// What to do with a page instead of serving it
+    /// The action on a page, instead of serving it
     #[arg(value_name = "ACTION", value_enum)]
     pub(crate) action: Option<ServeAction>,
 

@@ -35,7 +35,7 @@ pub(super) struct Rejection {
 /// The kernel's rejection of the TSC; `None` if the log has no message about one.
 pub(super) fn rejection(log: &[String]) -> Option<Rejection> {
     let messages_of = |key: &str| -> Vec<String> {
-        let kinds = MESSAGES.iter().filter(|(of, _)| *of == key);
+        let kinds = MESSAGES.iter().filter(|(its_key, _)| *its_key == key);
         let messages = kinds
             .flat_map(|(_, parts)| log.iter().filter(|line| parts.iter().all(|part| line.contains(part))));
         messages.cloned().collect()

@@ -42,9 +42,9 @@ impl ChangeDetector {
     /// `readable` says whether the process may read the counter.
     pub(crate) fn new(readable: bool) -> Self {
         let counter = HardwareCounter::if_present().filter(|_| readable);
-        let mut this = Self { counter, clocksource: clocksource(), last: None, frequency_hz: None };
-        this.last = this.read();
-        this
+        let mut detector = Self { counter, clocksource: clocksource(), last: None, frequency_hz: None };
+        detector.last = detector.read();
+        detector
     }
 
     /// The changes since the last call. `frequency_hz` is the counter's frequency by the clock's

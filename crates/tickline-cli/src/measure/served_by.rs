@@ -29,7 +29,7 @@ pub(crate) enum ServedBy {
     Vdso,
     /// The kernel, by a system call.
     SystemCall,
-    /// Neither: the call ends the process (SIGSEGV).
+    /// No code: the call ends the process (SIGSEGV).
     Nobody,
 }
 

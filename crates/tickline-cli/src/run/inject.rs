@@ -292,7 +292,7 @@ mod tests {
         assert_eq!(read_code(&whole.memory, whole.registers.rip).expect("there is code"), whole.code);
         let registers = ptrace::getregs(tracee.pid).expect("it is stopped");
         assert_eq!(registers, whole.registers);
-        // A program that was killed meanwhile does not count as unrestored.
+        // A program that was killed does not count as unrestored.
         child.kill().expect("it is there");
         child.wait().expect("it was killed");
         for start in [Ok(Outcome::Served), Err(ended_error())] {

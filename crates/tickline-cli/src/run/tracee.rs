@@ -106,7 +106,7 @@ impl Tracee {
 
     /// Detaches from the process, which goes on.
     pub(super) fn release(self) {
-        // Both calls fail if the process was killed meanwhile.
+        // Both calls fail if the process was killed.
         ptrace::setoptions(self.pid, Options::empty()).ok();
         ptrace::detach(self.pid, None).ok();
     }

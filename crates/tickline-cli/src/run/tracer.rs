@@ -63,11 +63,11 @@ pub(super) fn fork_helper(payload: Payload<'_>, report: Report<'_>) -> io::Resul
         let text = "its unit has a filter of system calls (SystemCallFilter=, MemoryDenyWriteExecute= and others), which may kill for ptrace";
         return Err(io::Error::other(text));
     }
-    let (mut own, mut helpers) = UnixStream::pair()?;
+    let (mut own_end, mut helpers) = UnixStream::pair()?;
     let not_started = |error| io::Error::other(format!("its helper was not started: {error}"));
     let helper = match fork_without_exit_signal().map_err(not_started)? {
         ForkResult::Child => {
-            drop(own);
+            drop(own_end);
             detach_from_terminal();
             if let Err(error) = trace(program, &mut helpers, payload, report) {
                 report(Err(error));
@@ -85,7 +85,7 @@ pub(super) fn fork_helper(payload: Payload<'_>, report: Report<'_>) -> io::Resul
     }
     let helper = Helper(helper);
     let mut error = [0; 4];
-    let answered = own.write_all(&[0]).and_then(|()| own.read_exact(&mut error));
+    let answered = own_end.write_all(&[0]).and_then(|()| own_end.read_exact(&mut error));
     match (answered, i32::from_ne_bytes(error)) {
         (Ok(()), 0) => Ok(helper),
         (answered, error) => {
@@ -108,9 +108,9 @@ fn is_in_filtered_unit() -> bool {
 /// process of a new namespace, which accepts no further process once the first one has ended.
 fn has_one_namespace() -> bool {
     let link = |name: &str| fs::read_link(name).ok();
-    let own = link("/proc/self/ns/pid");
-    own.is_some()
-        && own == link("/proc/self/ns/pid_for_children")
+    let namespace = link("/proc/self/ns/pid");
+    namespace.is_some()
+        && namespace == link("/proc/self/ns/pid_for_children")
         && link("/proc/self").is_some_and(|number| number.as_os_str() == getpid().to_string().as_str())
 }
 

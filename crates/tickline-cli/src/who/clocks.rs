@@ -39,8 +39,8 @@ impl TimeCall {
     /// counter, or for a coarse clock the cost of a system call that does not. `None` for the CPU
     /// time of another process, and for the clock of a device.
     pub(super) fn cost_ns(self, facts: &Document) -> Option<f64> {
-        let own = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
-        own.and_then(|row| row.cost_ns).or_else(|| match self {
+        let measured = facts.row(&self.name()).filter(|row| row.served_by == Some(ServedBy::SystemCall));
+        measured.and_then(|row| row.cost_ns).or_else(|| match self {
             Self::Time | Self::ClockGettime(5 | 6) => facts.cost_ns(GETPPID),
             Self::GetTimeOfDay | Self::ClockGettime(0 | 1 | 4 | 7..=9 | 11) => facts.cost_ns(SYSTEM_CALL),
             // No vDSO answers these clocks, so this cost is that of a system call.

@@ -133,8 +133,7 @@ impl<'a> SampledTracepoint<'a> {
             let Ok(Record::Sample(sample)) = record.parse_record() else { continue };
             self.samples += 1;
             let pid = sample.pid().unwrap_or(0);
-            let clock =
-                sample.raw().zip(self.tracepoint.clock_at).and_then(|(raw, at)| clock_number(raw, at));
+            let clock = sample.raw().zip(self.tracepoint.clock_at).and_then(|(raw, at)| clock_id(raw, at));
             let wanted = process.map_or(pid != std::process::id(), |process| process == pid);
             if let Some(call) = TimeCall::new(self.tracepoint.call, clock).filter(|_| wanted) {
                 counted.add(pid, call, machine::process_name);
@@ -153,7 +152,7 @@ fn lost_calls(calls: u64, samples: u64, period: u64) -> u64 {
 
 /// The clock's number in an event's data. The argument has 64 bits, and the clock's number 32.
 #[expect(clippy::cast_possible_truncation, reason = "the lower half is the clock")]
-fn clock_number(raw: &[u8], at: usize) -> Option<i32> {
+fn clock_id(raw: &[u8], at: usize) -> Option<i32> {
     Some(i64::from_ne_bytes(*raw.get(at..)?.first_chunk()?) as i32)
 }
 
@@ -201,8 +200,8 @@ mod tests {
         let mut raw = vec![0_u8; 16];
         raw.extend(1_u64.to_ne_bytes());
         raw.extend((-6_i64).to_ne_bytes());
-        assert_eq!(clock_number(&raw, 16), Some(1));
-        assert_eq!(clock_number(&raw, 24), Some(-6));
-        assert_eq!(clock_number(&raw, 25), None, "beyond the end");
+        assert_eq!(clock_id(&raw, 16), Some(1));
+        assert_eq!(clock_id(&raw, 24), Some(-6));
+        assert_eq!(clock_id(&raw, 25), None, "beyond the end");
     }
 }

@@ -46,15 +46,15 @@ pub(super) fn text(document: &Document) -> String {
 
 /// The result in one or two sentences.
 fn sentence(who: &WhoSummary) -> String {
-    let whose =
+    let subject =
         who.process.map_or_else(|| "all processes together".to_owned(), |pid| format!("process {pid}"));
     if who.callers.is_empty() {
-        return format!("No system call for the time was seen, by {whose}.");
+        return format!("No system call for the time was seen, by {subject}.");
     }
     let fixed = who.fixed_core_percent();
     let fixed = fixed.map_or_else(|| "an unknown share".to_owned(), |percent| format!("{percent:.2} %"));
     format!(
-        "{:.0} system calls a second for the time, by {whose}: {:.2} % of a CPU now, {fixed} after the fix.",
+        "{:.0} system calls a second for the time, by {subject}: {:.2} % of a CPU now, {fixed} after the fix.",
         who.calls_per_second(),
         who.core_percent()
     )

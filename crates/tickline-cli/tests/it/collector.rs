@@ -93,9 +93,9 @@ fn this_machine_is_described_as_the_program_describes_it() {
     assert_eq!(faults(&document_schema(), &facts), [""; 0]);
     let (_, code) = diagnosed(&facts);
     assert!(matches!(code, Some(0 | 1)), "{code:?}: {facts}");
-    let own = &measured("doctor").json;
+    let program_facts = &measured("doctor").json;
     for key in ["kernel", "clocksource", "available_clocksources", "online_cpus"] {
-        assert_eq!(facts["machine"][key], own["machine"][key], "{key}");
+        assert_eq!(facts["machine"][key], program_facts["machine"][key], "{key}");
     }
 }
 

@@ -51,18 +51,18 @@ fn nobody_learns_what_root_does() {
         assert!(matches!(output.status.code(), Some(0 | 1)), "{}", text(&output.stderr));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    let mine = json(Command::new(&program).env_remove("TICKLINE"));
-    let theirs = json(&mut unprivileged(&program));
+    let root = json(Command::new(&program).env_remove("TICKLINE"));
+    let user = json(&mut unprivileged(&program));
     for key in
         ["clocksource", "available_clocksources", "cpuid", "counter_readable", "vdso_mapped", "allowed_cpus"]
     {
-        assert_eq!(mine["machine"][key], theirs["machine"][key], "{key}");
+        assert_eq!(root["machine"][key], user["machine"][key], "{key}");
     }
-    let [mine_is_on, theirs_is_on] = [&mine, &theirs].map(|document| &document["machine"]["hypervisor"]);
-    let is_hidden = theirs["machine"]["kernel_log"].is_null() && theirs_is_on == "kvm";
-    assert!(mine_is_on == theirs_is_on || is_hidden && mine_is_on == "firecracker", "{mine_is_on}");
-    assert_eq!(mine["served_unknown"], theirs["served_unknown"]);
-    assert_eq!(served_by(&mine, "clock_gettime MONOTONIC"), served_by(&theirs, "clock_gettime MONOTONIC"));
+    let [root_on, user_on] = [&root, &user].map(|document| &document["machine"]["hypervisor"]);
+    let is_hidden = user["machine"]["kernel_log"].is_null() && user_on == "kvm";
+    assert!(root_on == user_on || is_hidden && root_on == "firecracker", "{root_on}");
+    assert_eq!(root["served_unknown"], user["served_unknown"]);
+    assert_eq!(served_by(&root, "clock_gettime MONOTONIC"), served_by(&user, "clock_gettime MONOTONIC"));
 }
 
 #[test]

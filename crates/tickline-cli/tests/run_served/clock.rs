@@ -21,9 +21,9 @@ const PAGE: &str = "TICKLINE_TEST_PAGE";
 
 /// Runs `role` in a process behind `prefix`.
 fn child_of(prefix: &[&str], role: &str, page: &Path) {
-    let mut own = Command::new(env::current_exe().unwrap());
-    own.args(["--exact", "child", "--nocapture"]).env(ROLE, role).env(PAGE, page);
-    let output = served::behind(prefix, &own).output().unwrap();
+    let mut child = Command::new(env::current_exe().unwrap());
+    child.args(["--exact", "child", "--nocapture"]).env(ROLE, role).env(PAGE, page);
+    let output = served::behind(prefix, &child).output().unwrap();
     let (said, failed) = (text(&output.stdout), text(&output.stderr));
     assert!(output.status.success() && said.contains("1 passed"), "{role}: {output:?}\n{said}{failed}");
     said.lines().filter(|line| line.contains("SKIPPED")).for_each(|line| println!("{line}"));

@@ -53,8 +53,8 @@ fn the_environment_stays_as_it_was() {
     };
     let (plain, run) = (with(&served::program(&program)), with(&served.run(&program)));
     let found = text(&run.stdout);
-    let own = |line: &&str| !line.starts_with("LD_PRELOAD=") && !line.starts_with("TICKLINE_");
-    let kept: Vec<_> = found.lines().filter(own).collect();
+    let is_kept = |line: &&str| !line.starts_with("LD_PRELOAD=") && !line.starts_with("TICKLINE_");
+    let kept: Vec<_> = found.lines().filter(is_kept).collect();
     assert!(found.contains("LD_PRELOAD="), "{found} {}", text(&run.stderr));
     assert_eq!(kept, text(&plain.stdout).lines().collect::<Vec<_>>());
 }

@@ -106,10 +106,10 @@ fn a_stopped_program_stays_stopped() {
 fn each_signal_arrives_once_and_in_order() {
     const PROGRAMS: u32 = 25;
     let Some(served) = ServedPage::new() else { return };
-    let own = env::current_exe().unwrap();
+    let exe = env::current_exe().unwrap();
     let mut sent_to_all = 0;
     for _ in 0..PROGRAMS {
-        let mut command = served.run_traced(&[own.to_str().unwrap(), "--exact", "child", "--nocapture"]);
+        let mut command = served.run_traced(&[exe.to_str().unwrap(), "--exact", "child", "--nocapture"]);
         command.env(ROLE, "counts").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // SAFETY: the closure only makes system calls.
         unsafe { command.pre_exec(|| blocked(libc::SIGRTMIN())) };
