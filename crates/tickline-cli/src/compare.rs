@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::input;
 use crate::output::Outputs;
 use crate::screen::Screen;
-use crate::words::{cell, plain, unit};
+use crate::words::{cell, plain, split_unit};
 
 /// The schema's name. This JSON is a comparison, not a document of a machine.
 pub(crate) const SCHEMA: &str = "tickline-compare/1";
@@ -68,7 +68,7 @@ struct DiffRow {
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
     let outputs = Outputs::open(&args.json)?;
-    let read = |file| Ok::<_, io::Error>(side(file, &input::document(file)?.1, args.above));
+    let read = |file| Ok::<_, io::Error>(side(file, &input::read_document(file)?.1, args.above));
     let found = compare(read(&args.first)?, read(&args.second)?, args.above);
     outputs.emit(&found, &comparison_text(&found))?;
     Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
@@ -219,7 +219,7 @@ fn facts_of(document: &Document, above_percent: f64) -> Vec<Fact> {
 fn add_facts(prefix: &str, object: &Value, facts: &mut Vec<Fact>) {
     let entries = object.as_object().into_iter().flatten();
     for (key, value) in entries.filter(|(key, _)| !SKIPPED.contains(&key.as_str())) {
-        let (name, unit) = unit(key);
+        let (name, unit) = split_unit(key);
         let name = format!("{prefix}{}", name.replace('_', " "));
         match value {
             Value::Object(_) => add_facts(&format!("{name}, "), value, facts),

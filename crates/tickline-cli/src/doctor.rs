@@ -33,7 +33,7 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
         return diagnose_recorded(file, args);
     }
     let setup = Setup::start();
-    let destinations = open(args)?;
+    let destinations = open_destinations(args)?;
     let progress = Progress::new();
     let mut document = setup.measure("doctor", args.time, &progress, 1.0);
     document.max_error_ns = args.max_error_ns;
@@ -45,8 +45,8 @@ fn diagnose(args: &Doctor) -> io::Result<Exit> {
 
 /// Diagnoses the machine of the file. The JSON output is the file's JSON with the new findings.
 fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
-    let (mut json, mut document) = input::document(file)?;
-    let destinations = open(args)?;
+    let (mut json, mut document) = input::read_document(file)?;
+    let destinations = open_destinations(args)?;
     document.max_error_ns = args.max_error_ns;
     document.diagnose();
     json["max_error_ns"] = document.max_error_ns.into();
@@ -60,7 +60,7 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
 /// The destinations of the document, and of the figures for a metrics collector.
 type Destinations = (Outputs, Option<Destination>);
 
-fn open(args: &Doctor) -> io::Result<Destinations> {
+fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
     let outputs = Outputs::open(&args.json)?;
     let metrics = args.openmetrics.as_deref();
     let metrics = metrics.map(|path| outputs.open_second("--openmetrics", path)).transpose()?;

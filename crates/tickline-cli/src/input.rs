@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 256 << 20;
 ///
 /// If the file cannot be read, or is not a document of the present schema. The error names the
 /// file.
-pub(crate) fn document(path: &Path) -> io::Result<(Value, Document)> {
+pub(crate) fn read_document(path: &Path) -> io::Result<(Value, Document)> {
     let is_stdin = path == Path::new("-");
     let name = if is_stdin { Path::new("standard input") } else { path };
     let read = || if is_stdin { read_limited(io::stdin().lock()) } else { read_limited(File::open(path)?) };

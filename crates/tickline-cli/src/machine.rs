@@ -155,19 +155,19 @@ pub(crate) struct NtpDaemon {
 impl Machine {
     /// Collects all facts.
     pub(crate) fn read(status: &Status) -> Self {
-        let (product, system) = (product(), system::facts());
+        let (product, system) = (product_name(), system::facts());
         let text_of = |name: &str| match name {
             "version" => read_line("/proc/version"),
             "log" => system.kernel_log.as_ref().map(|log| log.join("\n")),
             "acpi" => Some(acpi_devices()),
             "product" => product.clone(),
-            name => dmi(name),
+            name => dmi_field(name),
         };
         // If the processor has CPUID, and CPUID names no hypervisor, there is no hypervisor.
         let by_cpuid = Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None);
         let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
         Self {
-            cpu: cpu(),
+            cpu: cpu_name(),
             architecture: Some(std::env::consts::ARCH.to_owned()),
             kernel: read_line("/proc/sys/kernel/osrelease"),
             kernel_command_line: read_line("/proc/cmdline"),
@@ -188,7 +188,7 @@ impl Machine {
                 CounterComparison::Synchronised { cpus } => Some(cpus),
                 _ => None,
             },
-            counters: comparison(status.comparison),
+            counters: comparison_text(status.comparison),
             counter_difference_ticks: match status.comparison {
                 CounterComparison::Unsynchronised { difference, .. } => Some(difference.size_ticks()),
                 _ => None,
@@ -225,19 +225,19 @@ pub(crate) fn process_name(pid: u32) -> Option<String> {
     Some(read_text(format!("/proc/{pid}/comm"))?.trim_end_matches('\n').to_owned())
 }
 
-fn cpu() -> Option<String> {
+fn cpu_name() -> Option<String> {
     let text = read_text("/proc/cpuinfo")?;
     let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "))?;
     Some(name.1.to_owned())
 }
 
 /// A field of the firmware's DMI tables.
-fn dmi(name: &str) -> Option<String> {
+fn dmi_field(name: &str) -> Option<String> {
     read_line(&format!("/sys/class/dmi/id/{name}"))
 }
 
-fn product() -> Option<String> {
-    let words = ["sys_vendor", "product_name"].map(dmi);
+fn product_name() -> Option<String> {
+    let words = ["sys_vendor", "product_name"].map(dmi_field);
     Some(words.into_iter().flatten().collect::<Vec<_>>().join(" ")).filter(|text| !text.is_empty())
 }
 
@@ -255,7 +255,7 @@ fn status_line(name: &str) -> Option<String> {
 }
 
 /// The result of the clock's comparison of the CPUs' counters, in words.
-fn comparison(comparison: CounterComparison) -> String {
+fn comparison_text(comparison: CounterComparison) -> String {
     match comparison {
         CounterComparison::Pending => "not compared by this program".to_owned(),
         CounterComparison::Single => "one CPU only".to_owned(),

@@ -14,7 +14,7 @@ use crate::diagnose::Level;
 use crate::document::Document;
 use crate::machine::Ntp;
 use crate::measure::served_by::ServedBy;
-use crate::words::{UNKNOWN, unit};
+use crate::words::{UNKNOWN, split_unit};
 
 /// The gauges. Their names, labels and units change only with the major version of the program.
 const GAUGES: &str = include_str!("openmetrics_gauges.txt");
@@ -52,7 +52,7 @@ fn figures(document: &Document) -> Value {
 
 /// The value of a sample: a number in the base unit, or 1 or 0 for true or false.
 fn figure(element: &Value, key: &str) -> Option<f64> {
-    let scale = match unit(key).1 {
+    let scale = match split_unit(key).1 {
         Some("ns" | "ppb") => 1e9,
         Some("us") => 1e6,
         _ => 1.0,

@@ -1,8 +1,9 @@
 //! `tickline run`: gives a program and its children the clock of the machine's page.
 //!
 //! The command looks for a reason not to serve the program (here and in `kind`), and puts the
-//! library into `LD_PRELOAD`. If no dynamic linker will read that, it forks a helper that traces
-//! the exec (`tracer`) and maps the library (`inject`). At last the program replaces this process.
+//! library into `LD_PRELOAD`. If no dynamic linker will read that variable, it forks a helper that
+//! traces the exec (`tracer`) and maps the library (`inject`). Then the program replaces this
+//! process.
 
 #![allow(unsafe_code, reason = "undoes what the standard library does before `main`; one thread")]
 
@@ -186,17 +187,17 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
     if is_always {
         set_variable(SERVE_VARIABLE, OsStr::new(ALWAYS));
     }
-    let missing = reason_not_serving(&file);
+    let reason = reason_not_serving(&file);
     match reporter.kind {
         ProgramKind::Dynamic => {
-            reporter.say_served(&page, missing);
+            reporter.say_served(&page, reason);
             return Ok(None);
         }
         ProgramKind::Foreign => return Err(io::Error::other("it is not a 64-bit x86_64 program")),
         _ => {}
     }
     let payload = Payload { image: &image, page: &page, finish: finish_flags() };
-    let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, missing))
+    let helper = tracer::fork_helper(payload, &|start| reporter.say_start(start, &page, reason))
         .map_err(|error| io::Error::new(error.kind(), format!("it cannot be traced: {error}")))?;
     Ok(Some(helper))
 }
@@ -224,7 +225,8 @@ fn is_cheaper(call: &str, other: &str) -> bool {
     ticks.is_none_or(|(ticks, other)| ticks.saturating_mul(4) < other.saturating_mul(3))
 }
 
-/// The changes by the helper's breakpoints and its end that the library's `finish` must undo.
+/// The flags for the library's `finish`, which undoes the helper's effects on the program's
+/// signals.
 fn finish_flags() -> i32 {
     let ignore_trap = if is_ignored(libc::SIGTRAP) { FinishFlag::IgnoreTrap as i32 } else { 0 };
     // After an exec of its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2)
@@ -332,9 +334,9 @@ impl Reporter {
     }
 
     /// Prints what is known before the exec. A dynamic linker has not loaded the library yet.
-    fn say_served(&self, page: &Path, missing: Option<&str>) {
+    fn say_served(&self, page: &Path, reason: Option<&str>) {
         let (name, page) = (&self.name, page.display());
-        if let Some(why) = missing {
+        if let Some(why) = reason {
             return self.say(&format!("{name} asks the kernel until {page} is served: {why}"));
         }
         let has = match self.kind {
@@ -345,9 +347,9 @@ impl Reporter {
     }
 
     /// Prints the result of the helper's work.
-    fn say_start(&self, start: io::Result<Outcome>, page: &Path, missing: Option<&str>) {
+    fn say_start(&self, start: io::Result<Outcome>, page: &Path, reason: Option<&str>) {
         match start {
-            Ok(Outcome::Served) => self.say_served(page, missing),
+            Ok(Outcome::Served) => self.say_served(page, reason),
             Ok(Outcome::NotServed(why)) => self.say_why(&why),
             Ok(Outcome::Unrestored(why)) => Self::say_always(&format!("{} is killed: {why}", self.name)),
             Err(error) => self.say_why(&error.to_string()),
@@ -377,8 +379,8 @@ impl Reporter {
         let raised: SigSet = [Signal::SIGPIPE, Signal::SIGXFSZ, Signal::SIGTTOU].into_iter().collect();
         let (before, mask) = (pending(), raised.thread_swap_mask(SigmaskHow::SIG_BLOCK));
         nix::unistd::write(&stderr, &text).ok();
-        for signal in raised.iter().filter(|signal| pending().contains(*signal) && !before.contains(*signal))
-        {
+        let is_new = |signal: &Signal| pending().contains(*signal) && !before.contains(*signal);
+        for signal in raised.iter().filter(is_new) {
             SigSet::from(signal).wait().ok();
         }
         if let Ok(mask) = mask {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::compare::DocumentDiff;
 use crate::document::Document;
-use crate::words::unit;
+use crate::words::split_unit;
 
 /// The folder of the stored schemas.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema");
@@ -80,7 +80,7 @@ fn every_key_is_described() {
             if description.is_empty() {
                 faults.push(format!("{name}.{key} has no description"));
             }
-            if let (_, Some(unit)) = unit(key)
+            if let (_, Some(unit)) = split_unit(key)
                 && !description.contains(unit)
             {
                 faults.push(format!("{name}.{key} does not name its unit: {description}"));

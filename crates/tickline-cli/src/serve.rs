@@ -44,7 +44,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         }
         Some(ServeAction::Status) => {
             let outputs = Outputs::open(&args.json)?;
-            let status = status::Status::read(page)?;
+            let status = status::PageStatus::read(page)?;
             outputs.emit(&status, &status.text())?;
             Ok(if status.serving { Exit::Success } else { Exit::Negative })
         }

@@ -108,7 +108,7 @@ impl WhoSummary {
 pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     let setup = Setup::start();
     if let Some(pid) = args.process {
-        exists(pid)?;
+        check_exists(pid)?;
     }
     let outputs = Outputs::open(&args.json)?;
     let progress = Progress::new();
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
 /// # Errors
 ///
 /// If there is no such process.
-fn exists(pid: u32) -> io::Result<()> {
+fn check_exists(pid: u32) -> io::Result<()> {
     let proc = std::path::Path::new("/proc");
     if proc.join("self").exists() && !proc.join(pid.to_string()).exists() {
         return Err(io::Error::new(io::ErrorKind::NotFound, format!("there is no process {pid}")));

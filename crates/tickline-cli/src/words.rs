@@ -34,7 +34,7 @@ const CODES: [(&str, &str); 9] = [
 pub(crate) const UNKNOWN: &str = "unknown";
 
 /// A key without its unit suffix, and the unit.
-pub(crate) fn unit(key: &str) -> (&str, Option<&'static str>) {
+pub(crate) fn split_unit(key: &str) -> (&str, Option<&'static str>) {
     let found = UNITS.iter().find_map(|(end, unit)| Some((key.strip_suffix(end)?, Some(*unit))));
     found.unwrap_or((key, None))
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::Document;
 use crate::machine::Ntp;
-use crate::words::{UNKNOWN, unit, with_unit};
+use crate::words::{UNKNOWN, split_unit, with_unit};
 
 /// For each row: JSON pointers into the document, and the words for the value at each pointer. The
 /// three words are for a known value, for an unknown value, and for a value that is false or 0. The
@@ -52,7 +52,7 @@ fn describe(pointer: &str, value: &Value, texts: &Value) -> String {
         value if *value == false || (*value == 0 && texts[2].is_string()) => &texts[2],
         _ => &texts[0],
     };
-    text.as_str().unwrap_or_default().replace("{}", &with_unit(value, unit(pointer).1))
+    text.as_str().unwrap_or_default().replace("{}", &with_unit(value, split_unit(pointer).1))
 }
 
 /// The words of the kernel's command line that concern clocks; the JSON has the whole line.

@@ -12,11 +12,11 @@ use super::calls::monotonic_ns;
 use super::{as_f64, narrowest, signed_f64};
 
 /// The time between two points.
-const STEP: Duration = Duration::from_millis(20);
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// The most points of a track, some 100 bytes of JSON each. A track of more than 100 s has more
 /// time between two points.
-const MAX_READINGS: u32 = 5_000;
+const MAX_POINTS: u32 = 5_000;
 
 /// The number of brackets for one point, of which the narrowest counts.
 const BRACKETS: u32 = 32;
@@ -124,7 +124,7 @@ impl OffsetSummary {
 pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSummary {
     let clock = Clock::global();
     let start_ns = monotonic_ns();
-    let step = STEP.max(time / MAX_READINGS);
+    let interval = INTERVAL.max(time / MAX_POINTS);
     let mut points = Vec::new();
     loop {
         let at_s = as_f64(monotonic_ns() - start_ns) / 1e9;
@@ -134,7 +134,7 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
         }
         progress(share);
         points.push(sample(clock, at_s));
-        thread::sleep(step);
+        thread::sleep(interval);
     }
 }
 

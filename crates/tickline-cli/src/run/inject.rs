@@ -138,7 +138,7 @@ impl<'a> StoppedProgram<'a> {
     fn attach(tracee: &'a Tracee) -> io::Result<Self> {
         let memory = File::options().read(true).write(true).open(format!("/proc/{}/mem", tracee.pid))?;
         let mut registers = ptrace::getregs(tracee.pid)?;
-        // This is no system call's number. So the kernel does not restart a system call.
+        // No system call has this number, so the kernel does not restart one.
         registers.orig_rax = u64::MAX;
         let code = read_code(&memory, registers.rip)?;
         Ok(Self { tracee, memory, registers, code, blocked: tracee.signal_mask()? })

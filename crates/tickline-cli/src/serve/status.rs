@@ -18,7 +18,7 @@ use crate::screen::Screen;
 
 /// The state of a page; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]
-pub(super) struct Status {
+pub(super) struct PageStatus {
     schema: &'static str,
     page: String,
     owner: u32,
@@ -41,7 +41,7 @@ pub(super) struct Status {
     time_namespace: Option<u64>,
 }
 
-impl Status {
+impl PageStatus {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
         let (file, shift_ns) = PageFile::attach(page).map_err(super::page_error)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
