@@ -58,8 +58,8 @@ impl From<io::Error> for NotPassed {
 }
 
 /// The result of a check, in one word.
-pub(crate) const fn word<T>(end: &Result<T, NotPassed>) -> &'static str {
-    match end {
+pub(crate) const fn word<T>(result: &Result<T, NotPassed>) -> &'static str {
+    match result {
         Ok(_) => "passed",
         Err(Failed(_)) => "FAILED",
         Err(Skipped(_)) => "SKIPPED",
@@ -67,15 +67,16 @@ pub(crate) const fn word<T>(end: &Result<T, NotPassed>) -> &'static str {
 }
 
 /// The numbers of checks that passed, failed and were skipped.
-pub(crate) fn counts<'a, T: 'a>(ends: impl Iterator<Item = &'a Result<T, NotPassed>> + Clone) -> String {
-    let count = |wanted: &str| ends.clone().filter(|end| word(end) == wanted).count();
+pub(crate) fn counts<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPassed>> + Clone) -> String {
+    let count = |wanted: &str| results.clone().filter(|result| word(result) == wanted).count();
     format!("{} passed, {} failed, {} skipped", count("passed"), count("FAILED"), count("SKIPPED"))
 }
 
 /// The exit code of a command that has made these checks.
-pub(crate) fn code<'a, T: 'a>(ends: impl Iterator<Item = &'a Result<T, NotPassed>>) -> u8 {
-    let codes =
-        ends.filter_map(|end| Some(if matches!(end.as_ref().err()?, Failed(_)) { 1 } else { SOME_SKIPPED }));
+pub(crate) fn code<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPassed>>) -> u8 {
+    let codes = results.filter_map(|result| {
+        Some(if matches!(result.as_ref().err()?, Failed(_)) { 1 } else { SOME_SKIPPED })
+    });
     codes.min().unwrap_or(0)
 }
 
@@ -87,39 +88,39 @@ type Done<'a> = (&'a str, Result<(), NotPassed>, f64);
 /// steps that may run beside others begin when it is the first one's turn. The summary repeats the
 /// faults of failed steps. Returns the exit code, and the summary as rows of a table.
 pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
-    let ends = thread::scope(|scope| {
-        let (mut ends, mut beside) = (Vec::new(), None);
+    let results = thread::scope(|scope| {
+        let (mut results, mut beside) = (Vec::new(), None);
         for step in steps {
             if step.beside {
                 let all = || steps.iter().filter(|step| step.beside).map(run_step).collect::<Vec<_>>();
                 beside.get_or_insert_with(|| scope.spawn(all));
             } else {
-                ends.push(run_step(step));
+                results.push(run_step(step));
             }
         }
-        ends.extend(beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")));
-        ends
+        results.extend(beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")));
+        results
     });
     println!("\nsummary");
     let mut table = String::new();
-    for (name, end, seconds) in &ends {
-        let word = word(end);
+    for (name, result, seconds) in &results {
+        let word = word(result);
         println!("  {word:<8} {seconds:>7.1} s  {name}");
         writeln!(table, "| {name} | {word} | {seconds:.0} |").ok();
-        if let Err(Failed(why)) = end {
+        if let Err(Failed(why)) = result {
             why.lines().for_each(|line| println!("      {line}"));
         }
     }
-    let ends = ends.iter().map(|(_, end, _)| end);
-    println!("{}", counts(ends.clone()));
-    (u8::from(code(ends) == 1), table)
+    let results = results.iter().map(|(_, result, _)| result);
+    println!("{}", counts(results.clone()));
+    (u8::from(code(results) == 1), table)
 }
 
 fn run_step(step: &Step) -> Done<'_> {
     let start = Instant::now();
     println!("\n=== {}: {}", step.name, step.command);
-    let end = run(step);
-    match &end {
+    let result = run(step);
+    match &result {
         Ok(()) => {}
         Err(Failed(why)) => println!("=== FAILED {}: {}", step.name, why.lines().next().unwrap_or_default()),
         Err(Skipped(need)) if need.is_empty() => {
@@ -129,7 +130,7 @@ fn run_step(step: &Step) -> Done<'_> {
             println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
         }
     }
-    (&step.name, end, start.elapsed().as_secs_f64())
+    (&step.name, result, start.elapsed().as_secs_f64())
 }
 
 fn run(step: &Step) -> Result<(), NotPassed> {
