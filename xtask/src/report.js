@@ -1,23 +1,23 @@
-// Appended to a report by `cargo xtask report`: lists its faults in an element that Chromium prints.
+// `cargo xtask report` appends this script to a report. It lists the faults in an element that Chromium prints.
 addEventListener("load", () => setTimeout(() => {
   const faults = [];
   const fault = (name, list) => [...list].forEach((what) => faults.push(`${name}: ${what}`));
   const start = (element) => element.outerHTML.slice(0, 80);
   const box = (element) => element.getBoundingClientRect();
   fault("error", window.faults);
-  const asked = performance.getEntriesByType("resource").map((it) => it.name);
-  fault("request for", asked.filter((it) => !/^(data|blob):/.test(it)));
+  const asked = performance.getEntriesByType("resource").map((one) => one.name);
+  fault("request for", asked.filter((one) => !/^(data|blob):/.test(one)));
   fault("wider than the window", [...document.querySelectorAll("body, body *")]
-    .filter((it) => box(it).right > document.documentElement.clientWidth + 1).map(start));
+    .filter((one) => box(one).right > document.documentElement.clientWidth + 1).map(start));
   for (const svg of document.querySelectorAll("svg")) {
-    const texts = [...svg.querySelectorAll("text")].map((it) => [it.textContent, box(it)]);
+    const texts = [...svg.querySelectorAll("text")].map((one) => [one.textContent, box(one)]);
     fault("overlapping texts", texts.flatMap(([a, p], i) => texts.slice(i + 1).filter(([, q]) => p.left < q.right - 1 &&
       q.left < p.right - 1 && p.top < q.bottom - 3 && q.top < p.bottom - 3).map(([b]) => `${a} / ${b}`)));
   }
   for (const card of document.querySelectorAll(".charts > *, .tables > *, .log")) {
     const edge = box(card);
-    fault("beyond its card", [...card.querySelectorAll("*")].filter((it) => box(it).width > 0 &&
-      (box(it).right > edge.right || box(it).left < edge.left)).map(start));
+    fault("beyond its card", [...card.querySelectorAll("*")].filter((one) => box(one).width > 0 &&
+      (box(one).right > edge.right || box(one).left < edge.left)).map(start));
   }
   const text = document.getElementById("data").textContent;
   const data = JSON.parse(text);

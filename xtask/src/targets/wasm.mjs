@@ -1,4 +1,4 @@
-// Runs a program that was compiled to WebAssembly, under Node.js: with WASI if it asks for it, and else with nothing at all.
+// Runs a WebAssembly program under Node.js: with WASI if the program imports it, otherwise without any imports.
 import { readFile } from "node:fs/promises";
 import { WASI } from "node:wasi";
 
@@ -9,7 +9,7 @@ if (needsWasi) {
     const wasi = new WASI({ version: "preview1", args: [path, ...args], returnOnExit: true });
     process.exitCode = wasi.start(await WebAssembly.instantiate(module, wasi.getImportObject()));
 } else {
-    // A panic is a trap there, and so an exception here.
+    // In WebAssembly a panic is a trap, which Node.js turns into an exception.
     const { exports } = await WebAssembly.instantiate(module, {});
     process.exitCode = exports.main(0, 0);
 }
