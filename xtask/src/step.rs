@@ -74,10 +74,8 @@ pub(crate) fn counts<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotP
 
 /// The exit code of a command that has made these checks.
 pub(crate) fn code<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPassed>>) -> u8 {
-    let codes = results.filter_map(|result| {
-        Some(if matches!(result.as_ref().err()?, Failed(_)) { 1 } else { SOME_SKIPPED })
-    });
-    codes.min().unwrap_or(0)
+    let code = |why: &NotPassed| if matches!(why, Failed(_)) { 1 } else { SOME_SKIPPED };
+    results.filter_map(|result| result.as_ref().err().map(code)).min().unwrap_or(0)
 }
 
 /// A step's name, its result, and its duration, s.

@@ -192,8 +192,8 @@ fn counter_path(target: &Target, machine: &Machine) -> Outcome {
 
 /// Runs one test file of tickline, optimised. It passes only if it has skipped nothing.
 fn one_test(target: &Target, machine: &Machine, name: &str) -> Outcome {
-    let test =
-        format!("cargo test -p tickline --release --test {name}{} -- --nocapture", target_option(target));
+    let option = target_option(target);
+    let test = format!("cargo test -p tickline --release --test {name}{option} -- --nocapture");
     let output = machine.run(&test)?;
     output.lines().filter(|line| line.starts_with(RAN_MARK)).for_each(|line| println!("    {line}"));
     match (output.split_once(SKIP_MARK), name) {

@@ -225,8 +225,7 @@ fn is_cheaper(call: &str, other: &str) -> bool {
     ticks.is_none_or(|(ticks, other)| ticks.saturating_mul(4) < other.saturating_mul(3))
 }
 
-/// The flags for the library's `finish`, which undoes the helper's effects on the program's
-/// signals.
+/// Flags for the library's `finish`, which undoes the helper's effects on the program's signals.
 fn finish_flags() -> i32 {
     let ignore_trap = if is_ignored(libc::SIGTRAP) { FinishFlag::IgnoreTrap as i32 } else { 0 };
     // After an exec of its parent, the kernel signals a child's end by SIGCHLD, whatever clone(2)

@@ -107,8 +107,8 @@ fn order(record: &Value, in_full: bool) -> Option<String> {
     if !in_full {
         return Some(found);
     }
-    let [backward, exchanges] = ["plain.backward", "plain.exchanges"].map(counted);
-    Some(format!("{found} exchanges (bare counter: {} in {})", backward?, exchanges?))
+    let bare = format!("{} in {}", counted("plain.backward")?, counted("plain.exchanges")?);
+    Some(format!("{found} exchanges (bare counter: {bare})"))
 }
 
 /// The machines of the records, one on each line.

@@ -127,11 +127,10 @@ impl Scale {
     fn marks(&self) -> Vec<f64> {
         let least = (self.high - self.low) / 5.0;
         let power = 10_f64.powf(least.log10().floor());
-        let spacing =
-            power * [1.0, 2.0, 5.0].into_iter().find(|spacing| spacing * power >= least).unwrap_or(10.0);
-        let first = (self.low / spacing).ceil();
-        let values = (0..100).map(|index| (first + f64::from(index)) * spacing);
-        values.take_while(|value| *value <= self.high + spacing * 1e-6).collect()
+        let step = power * [1.0, 2.0, 5.0].into_iter().find(|step| step * power >= least).unwrap_or(10.0);
+        let first = (self.low / step).ceil();
+        let values = (0..100).map(|index| (first + f64::from(index)) * step);
+        values.take_while(|value| *value <= self.high + step * 1e-6).collect()
     }
 }
 
