@@ -1,6 +1,6 @@
 //! Findings about the counters, about settings, and about the program's own process: its rights,
-//! its tracer, and a library that replaces its clocks. The latter say nothing about other
-//! processes.
+//! its tracer, and a library that replaces its clocks. A finding about the process says nothing
+//! about other processes.
 
 use serde_json::json;
 

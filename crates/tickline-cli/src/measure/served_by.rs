@@ -1,5 +1,5 @@
-//! Finds out whether the vDSO, in the process itself, or the kernel, by a system call, answers each
-//! clock. The result is a proof, not a guess from the cost.
+//! Finds the answerer of each clock: the vDSO, in the process itself, or the kernel, by a system
+//! call. The result is a proof, not a guess from the cost.
 //!
 //! The program starts itself again under a seccomp(2) filter. The filter makes the system calls for
 //! the time fail with an error that they never return otherwise. A clock that fails with this error

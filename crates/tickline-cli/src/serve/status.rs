@@ -156,7 +156,7 @@ impl PageStatus {
     }
 }
 
-/// The most readers on the screen. The other lines are some ten.
+/// The most readers on the screen, below some ten other lines.
 const MAX_READERS: usize = 12;
 
 /// The lead of a line over the OS clock, by brackets of the OS clock around readings.

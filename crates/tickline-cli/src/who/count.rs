@@ -32,7 +32,7 @@ const SAMPLES_PER_SECOND: u64 = 20_000;
 /// The time between two reads of the buffers.
 const POLL: Duration = Duration::from_millis(20);
 
-/// The size of a buffer, bytes. A sample takes 64 bytes. A buffer has room for four times the
+/// The size of a buffer, bytes. A sample takes 64 bytes. A buffer has room for five times the
 /// samples that arrive between two reads.
 const BUFFER_BYTES: usize = 1 << 17;
 
@@ -96,7 +96,7 @@ fn on_each<'a>(
     tracepoints.iter().flat_map(|tracepoint| cpus.iter().map(move |cpu| (tracepoint, *cpu)))
 }
 
-/// The smallest period that gives at most `SAMPLES_PER_SECOND` for this number of calls.
+/// The smallest period that gives at most `SAMPLES_PER_SECOND` for this number of calls a second.
 fn sampling_period(calls_per_second: u64) -> u64 {
     let few = |period: &&u64| calls_per_second / **period <= SAMPLES_PER_SECOND;
     PERIODS.iter().find(few).or(PERIODS.last()).copied().unwrap_or(1)
