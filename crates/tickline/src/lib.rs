@@ -149,7 +149,6 @@ mod options;
 #[cfg_attr(any(not(target_os = "linux"), miri), path = "page/other.rs")]
 pub mod page;
 mod per_cpu;
-mod process_lock;
 mod reading;
 mod status;
 mod substitute;

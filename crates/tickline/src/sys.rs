@@ -28,7 +28,7 @@ use other as system;
 pub(crate) use system::map_page;
 pub(crate) use system::{
     ClockSetNotifier, CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, comparable_cpus, cpu_ids,
-    forgo_wiped, lock_token, may_read_counter, pin_this_thread, sleep_while, token, wake_one,
+    forgo_wiped, lock_token, may_read_counter, pin_this_thread, token,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

@@ -17,7 +17,7 @@
 //! - **With minimal probes** the thread sleeps on a futex. It also does so when the timer is lost.
 //!   std's condition variable would read the clock through the vDSO.
 //! - **Starting and dropping** are the only calls that wait for another thread. They wait for the
-//!   lock of the global clock's thread, asleep on a futex, and to join the thread. They are not for
+//!   lock of the global clock's thread, asleep, and to join the thread. They are not for
 //!   signal handlers.
 //! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
 //!   its process while a child that shares its memory lives on. The kernel then marks a word of the

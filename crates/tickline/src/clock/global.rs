@@ -1,11 +1,14 @@
 //! The global clock's thread, and the guards that keep it running.
 
+use core::time::Duration;
 use std::thread::ThreadId;
+
+use tickline_core::try_lock::TryLock;
 
 use crate::engine::{Engine, GLOBAL};
 use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, Settings};
-use crate::process_lock::ProcessLock;
+use crate::sys::{self, ClockSetNotifier};
 use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 
@@ -65,17 +68,41 @@ struct GlobalThread {
     thread: ClockThread<&'static Engine>,
 }
 
-static GLOBAL_THREAD: ProcessLock<Option<GlobalThread>> = ProcessLock::new(None);
+/// std's `Mutex` does not serve: a child that was forked while another thread held it would wait for a
+/// thread that it does not have.
+///
+/// With minimal probes the token of this lock is the process's id. Two processes that share one
+/// memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. If both
+/// start or stop the global clock at once, one process takes the lock over from the other. The
+/// clock's thread may then keep running unjoined. Readings are not affected: their locks have another
+/// token (`sys::lock_token`).
+static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
-/// Does `work` with the global clock's thread, if that is in this process, under its lock. Forgets
-/// what a `fork` has left behind.
+/// The pause between two tries to get the lock. Its holder makes or joins a thread.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Does `work` with the global clock's thread, if that is in this process, under its lock, for which
+/// this waits asleep. Forgets what a `fork` has left behind. Not for signal handlers: a handler that
+/// has interrupted the holder would wait for it.
 fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
-    GLOBAL_THREAD.with(|slot| {
-        if GLOBAL.driver() != Driver::Thread {
-            drop(slot.take()); // in a child there is nothing to stop
-        }
-        work(slot)
-    })
+    // Sleeps without reading the clock.
+    let pauses = ClockSetNotifier::without_timer();
+    let mut slot = loop {
+        // Where another process has left the lock behind, the content may be half changed: it is
+        // forgotten, not dropped.
+        // SAFETY: valid for a write. Nothing reads or drops the half-written value.
+        let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
+        // SAFETY: the token is the same for all threads of this process, and unlike that of any
+        // ancestor; this is not for signal handlers.
+        match unsafe { GLOBAL_THREAD.try_lock(sys::token(), reset) } {
+            Some(slot) => break slot,
+            None => pauses.wait(PAUSE),
+        };
+    };
+    if GLOBAL.driver() != Driver::Thread {
+        drop(slot.take()); // in a child there is nothing to stop
+    }
+    work(&mut slot)
 }
 
 impl ClockGuard {

@@ -5,7 +5,6 @@ pub(crate) mod file;
 mod fork;
 #[cfg(feature = "utc")]
 mod map;
-mod parking;
 pub(crate) mod process;
 mod robust_futex;
 mod sleep;
@@ -14,7 +13,6 @@ pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 pub(crate) use fork::{forgo_wiped, lock_token, token};
 #[cfg(feature = "utc")]
 pub(crate) use map::map_page;
-pub(crate) use parking::{sleep_while, wake_one};
 pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use robust_futex::RobustFutex;
 pub(crate) use sleep::ClockSetNotifier;

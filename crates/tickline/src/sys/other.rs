@@ -1,7 +1,6 @@
 //! Systems without files of their own. They have no notice of a set clock, no signal masks, no
 //! affinity.
 
-use core::sync::atomic::AtomicU32;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -29,15 +28,6 @@ pub(crate) fn map_page(_: &core::ffi::CStr, _: impl FnOnce(core::ptr::NonNull<u8
 
 /// There is no such memory here.
 pub(crate) fn forgo_wiped() {}
-
-/// Sleeps a while. A lock of std's could be left behind locked by a `fork`, so nothing wakes the
-/// sleeper.
-pub(crate) fn sleep_while(_word: &AtomicU32, _value: u32, _: Option<Duration>) {
-    std::thread::sleep(Duration::from_millis(1));
-}
-
-/// Sleepers wake by themselves.
-pub(crate) fn wake_one(_word: &AtomicU32) {}
 
 /// A sleep that another thread can end.
 #[derive(Debug, Default)]

@@ -10,7 +10,9 @@
 //!
 //! A daemon's `closefrom` may have closed the descriptor, and its number may since be another
 //! file's. So before each use it must answer `timerfd_gettime` with the odd interval that was set
-//! at the start. If it does not, the notifier abandons it, and sleeps on a futex.
+//! at the start. If it does not, the notifier abandons it, and sleeps on a futex. std's condition
+//! variable does not serve for that: it reads the clock for its deadline, through the vDSO
+//! (`ROUTE_KERNEL` of `sys/reference/linux.rs`). A relative `FUTEX_WAIT` needs no clock.
 
 use core::ptr;
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -18,7 +20,6 @@ use core::time::Duration;
 use std::io;
 
 use super::file::beyond_standard_streams;
-use super::parking::{narrowed, sleep_while, wake_one};
 use crate::sys::Woken;
 
 /// The interval that marks the notifier's timer: 11 years and some odd nanoseconds. It never
@@ -85,7 +86,10 @@ impl ClockSetNotifier {
             Some(timer) => self.poll(timer, time),
             None => {
                 // A stop before this is not missed: the word is not 0 any more.
-                sleep_while(&self.stopped, 0, Some(time));
+                // The kernel's timespec for this call has the width of long, whatever libc's has.
+                let timeout: [libc::c_long; 2] =
+                    [narrowed(time.as_secs()), narrowed(time.subsec_nanos().into())];
+                futex(&self.stopped, libc::FUTEX_WAIT, 0, Some(&timeout));
                 false
             }
         };
@@ -114,7 +118,7 @@ impl ClockSetNotifier {
     pub(crate) fn stop(&self) {
         // ORDERING: Relaxed, a flag on its own. The kernel sees it before it looks for sleepers.
         self.stopped.store(1, Ordering::Relaxed);
-        wake_one(&self.stopped);
+        futex(&self.stopped, libc::FUTEX_WAKE, 1, None);
         if let Some(timer) = self.timer() {
             arm(timer, 1).ok();
         }
@@ -152,6 +156,20 @@ fn arm(timer: libc::c_int, expiry_s: u64) -> Result<(), i32> {
     // SAFETY: the value is valid, the old one is not asked for.
     let result = unsafe { libc::timerfd_settime(timer, flags, &raw const value, ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error().raw_os_error().unwrap_or(0)) }
+}
+
+fn futex(word: &AtomicU32, operation: libc::c_int, value: u32, timeout: Option<&[libc::c_long; 2]>) {
+    let timeout = timeout.map_or(ptr::null(), |timeout| timeout.as_ptr());
+    // SAFETY: the word, and the timeout if there is one, are valid for the call. The kernel goes to
+    // sleep only if the word still has that value, and waking touches no memory.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), operation | libc::FUTEX_PRIVATE_FLAG, value, timeout)
+    };
+}
+
+/// The number in libc's type, which has 32 bits on some targets: then at most 2^31 - 1.
+fn narrowed<T: TryFrom<u64> + From<i32>>(number: u64) -> T {
+    T::try_from(number).unwrap_or_else(|_| i32::MAX.into())
 }
 
 fn timespec(time: Duration) -> libc::timespec {
