@@ -61,8 +61,6 @@
 //! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends
 //!   by a clock that counts seconds, and a counter that stands still meanwhile. UTC is then later
 //!   than the interval, until the source has measured.
-//! - A [`UtcReading`] ends in the year 2262 (2^63 ns). [`UtcReading::from_bounds`] replaces a
-//!   later time by that end, so two such readings overlap.
 //!
 //! # Leap seconds
 //!
@@ -116,8 +114,8 @@ pub(crate) use polls::UtcPolls;
 /// The earliest and the latest time that UTC can have been when the reading was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct UtcReading {
-    earliest_ns: i64,
-    latest_ns: i64,
+    earliest: UnixTime,
+    latest: UnixTime,
     tai_offset_s: Option<NonZeroU16>,
     source: UtcSource,
 }
@@ -137,10 +135,9 @@ impl UtcReading {
     /// ```
     #[must_use]
     pub fn from_bounds(earliest: UnixTime, latest: UnixTime) -> Self {
-        let ns = |time: UnixTime| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
         Self {
-            earliest_ns: ns(earliest.min(latest)),
-            latest_ns: ns(earliest.max(latest)),
+            earliest: earliest.min(latest),
+            latest: earliest.max(latest),
             tai_offset_s: None,
             source: UtcSource::Message,
         }
@@ -149,22 +146,22 @@ impl UtcReading {
     /// UTC was not before this.
     #[inline]
     #[must_use]
-    pub fn earliest(&self) -> UnixTime {
-        UnixTime::from_nanos(u64::try_from(self.earliest_ns).unwrap_or(0))
+    pub const fn earliest(&self) -> UnixTime {
+        self.earliest
     }
 
     /// UTC was not after this.
     #[inline]
     #[must_use]
-    pub fn latest(&self) -> UnixTime {
-        UnixTime::from_nanos(u64::try_from(self.latest_ns).unwrap_or(0))
+    pub const fn latest(&self) -> UnixTime {
+        self.latest
     }
 
     /// The time between the two.
     #[inline]
     #[must_use]
-    pub fn width(&self) -> Duration {
-        Duration::from_nanos(u64::try_from(self.latest_ns.saturating_sub(self.earliest_ns)).unwrap_or(0))
+    pub const fn width(&self) -> Duration {
+        Duration::from_nanos(self.latest.as_nanos().saturating_sub(self.earliest.as_nanos()))
     }
 
     /// Whose claim it is.
@@ -185,9 +182,9 @@ impl UtcReading {
     #[inline]
     #[must_use]
     pub const fn order(&self, other: &Self) -> UtcOrder {
-        if self.latest_ns < other.earliest_ns {
+        if self.latest.as_nanos() < other.earliest.as_nanos() {
             UtcOrder::Before
-        } else if other.latest_ns < self.earliest_ns {
+        } else if other.latest.as_nanos() < self.earliest.as_nanos() {
             UtcOrder::After
         } else {
             UtcOrder::Unknown
@@ -410,6 +407,6 @@ fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
 
 /// The time until the earliest UTC is after `reading`.
 fn time_left(now: &UtcReading, reading: &UtcReading) -> Duration {
-    let left_ns = reading.latest_ns.saturating_add(1).saturating_sub(now.earliest_ns);
-    Duration::from_nanos(u64::try_from(left_ns).unwrap_or(0))
+    let after_ns = reading.latest.as_nanos().saturating_add(1);
+    Duration::from_nanos(after_ns.saturating_sub(now.earliest.as_nanos()))
 }

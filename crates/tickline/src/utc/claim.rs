@@ -9,6 +9,7 @@ use core::num::NonZeroU16;
 use tickline_core::sample::SUSPENDED_BOUND_NS;
 
 use super::{UtcReading, UtcSource, UtcUnknown};
+use crate::unix_time::UnixTime;
 
 /// Binary places of the slopes of an [`Extrapolation`].
 pub(super) const SLOPE_BITS: u32 = 48;
@@ -138,10 +139,13 @@ impl Claim {
 
     #[inline]
     fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
+        // BOUND: a claim begins after 1970, and two days before the end of the range. It holds for one.
+        let time = |utc_ns: i64, elapsed_ns: i64| {
+            UnixTime::from_nanos(utc_ns.wrapping_add(elapsed_ns).cast_unsigned())
+        };
         Some(UtcReading {
-            // BOUND: a claim begins two days before the end of the range, and holds for one.
-            earliest_ns: self.utc_ns[0].wrapping_add(least_ns),
-            latest_ns: self.utc_ns[1].wrapping_add(greatest_ns),
+            earliest: time(self.utc_ns[0], least_ns),
+            latest: time(self.utc_ns[1], greatest_ns),
             tai_offset_s: self.tai_offset_s,
             source: self.source?,
         })

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use tickline_core::gate::Clocksource;
 
 use super::*;
+use crate::utc::UtcReading;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const START_NS: i64 = 1_800_000_000 * SECOND_NS;
@@ -38,6 +39,11 @@ pub(in crate::utc) fn said(offset_ns: i64, measurement: u64) -> Result<Report, U
     })
 }
 
+/// The earliest and the latest time of a reading, ns since 1970.
+pub(in crate::utc) fn bounds_ns(reading: &UtcReading) -> [i64; 2] {
+    [reading.earliest(), reading.latest()].map(|time| time.as_nanos().cast_signed())
+}
+
 /// Why there is nothing after the source has `said` something.
 fn refused(maker: &mut ClaimMaker, moment: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
     let claim = maker.claim(moment, said, VALID_NS).unwrap();
@@ -52,10 +58,10 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     assert_eq!(maker.claim(&moment(2), Err(UtcUnknown::NoSource), VALID_NS), None);
     let at = |seconds: i64| {
         let moment = moment(seconds);
-        let of = |reading: Option<crate::utc::UtcReading>| reading.map(|it| (it.earliest_ns, it.latest_ns));
+        let of = |reading: Option<UtcReading>| reading.map(|it| bounds_ns(&it));
         [of(claim.at_ticks(moment.ticks.unwrap())), of(claim.at_raw(moment.raw_ns))]
     };
-    for (earliest_ns, latest_ns) in at(2).map(Option::unwrap) {
+    for [earliest_ns, latest_ns] in at(2).map(Option::unwrap) {
         let now_ns = moment(2).realtime_ns;
         // 1 us, the width, and a second of 1 ppm for UTC and 1 ppm for the counter.
         assert!((now_ns - 3_200..=now_ns - 2_050).contains(&earliest_ns), "{}", now_ns - earliest_ns);
@@ -313,7 +319,7 @@ fn a_claim_by_a_counter_is_as_long_as_its_ticks_allow() {
             moment.ticks = moment.ticks.map(|thirds| ticks(thirds / 3));
             maker.claim(&moment, said(0, 0), DAY_NS).unwrap()
         });
-        let last_ns = claim.at_raw(SECOND_NS + DAY_NS - 1).unwrap().earliest_ns;
+        let [last_ns, _] = bounds_ns(&claim.at_raw(SECOND_NS + DAY_NS - 1).unwrap());
         assert!(last_ns > START_NS + DAY_NS, "by CLOCK_MONOTONIC_RAW it holds for a day");
         claim.by_counter.valid
     };
@@ -375,7 +381,7 @@ proptest! {
                     claim.at_ticks(claim.by_counter.start.wrapping_add(later)),
                 ];
                 for reading in readings.into_iter().flatten() {
-                    prop_assert!(reading.earliest_ns <= reading.latest_ns);
+                    prop_assert!(reading.earliest() <= reading.latest());
                 }
             }
         }

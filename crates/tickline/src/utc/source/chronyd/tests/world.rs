@@ -6,7 +6,7 @@ use fastrand::Rng;
 use super::*;
 use crate::utc::UtcReading;
 use crate::utc::claim::Claim;
-use crate::utc::claim_maker::tests::moment;
+use crate::utc::claim_maker::tests::{bounds_ns, moment};
 use crate::utc::claim_maker::{ClaimMaker, Moment};
 use crate::utc::source::at_end;
 
@@ -209,8 +209,8 @@ impl World {
         let by_counter = claim.at_ticks(self.ticks.floor() as u64).filter(|_| self.is_open);
         let by_raw = claim.at_raw(self.stepped(self.raw).floor() as i64);
         let check = |reading: UtcReading| {
-            let ns = |utc_ns: i64| (utc_ns - START_NS) as f64;
-            let (earliest, utc, latest) = (ns(reading.earliest_ns), self.utc, ns(reading.latest_ns));
+            let [earliest, latest] = bounds_ns(&reading).map(|utc_ns| (utc_ns - START_NS) as f64);
+            let utc = self.utc;
             assert!(earliest <= utc && utc <= latest, "{earliest} {utc} {latest}: {claim:?}");
         };
         [by_counter, by_raw].into_iter().flatten().map(check).count()
