@@ -11,16 +11,12 @@ const MAX_CPUS: usize = 8_192;
 
 /// Parses a list that a user has written.
 pub(crate) fn parse(value: &str) -> Result<BTreeSet<u32>, String> {
-    match cpu_list::ids_in_list(value.as_bytes()) {
-        None => Err(format!("{value} is not a list of CPUs such as 0-3,8")),
-        Some(ids) if ids > MAX_CPUS => {
-            Err(format!("{value} names CPU {}, but the last CPU of any kernel is {}", ids - 1, MAX_CPUS - 1))
-        }
-        Some(ids) => {
-            let named = (0..ids).filter(|cpu| cpu_list::contains(value.as_bytes(), *cpu));
-            Ok(named.filter_map(|cpu| u32::try_from(cpu).ok()).collect())
-        }
+    let ranges = cpu_list::ranges(value.as_bytes())
+        .ok_or_else(|| format!("{value} is not a list of CPUs such as 0-3,8"))?;
+    if let Some(last) = ranges.iter().map(|range| *range.end()).find(|last| *last >= MAX_CPUS) {
+        return Err(format!("{value} names CPU {last}, but the last CPU of any kernel is {}", MAX_CPUS - 1));
     }
+    Ok(ranges.into_iter().flatten().filter_map(|cpu| u32::try_from(cpu).ok()).collect())
 }
 
 /// The CPUs of the list, if this process may run on each; by default, all on which it may run.

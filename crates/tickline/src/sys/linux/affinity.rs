@@ -63,8 +63,10 @@ impl CpuMask {
 /// How many CPU ids this kernel can ever have, by its own list
 /// (`Documentation/admin-guide/cputopology.rst`), else how many are configured.
 pub(crate) fn cpu_ids() -> Option<usize> {
-    let list = std::fs::read("/sys/devices/system/cpu/possible").ok();
-    list.and_then(|list| cpu_list::ids_in_list(&list)).or_else(|| {
+    let ranges =
+        std::fs::read("/sys/devices/system/cpu/possible").ok().and_then(|list| cpu_list::ranges(&list));
+    let last = ranges.and_then(|ranges| ranges.iter().map(|range| *range.end()).max());
+    last.and_then(|last| last.checked_add(1)).or_else(|| {
         // SAFETY: no memory is passed.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).ok().filter(|count| *count > 0)
     })
@@ -80,9 +82,10 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     // Where a user wants no other threads (`isolcpus`):
     // `Documentation/ABI/testing/sysfs-devices-system-cpu`.
     let isolated = std::fs::read("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    let isolated = cpu_list::ranges(&isolated).unwrap_or_default();
     let allowed = |cpu: &u32| {
         usize::try_from(*cpu).is_ok_and(|cpu| {
-            masks.iter().any(|mask| mask.contains(cpu)) && !cpu_list::contains(&isolated, cpu)
+            masks.iter().any(|mask| mask.contains(cpu)) && !isolated.iter().any(|range| range.contains(&cpu))
         })
     };
     (0..MAX_CPUS).filter(allowed).collect()
