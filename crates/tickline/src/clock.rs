@@ -147,7 +147,7 @@ impl Clock {
 
     pub(crate) fn own(settings: Settings) -> Result<Self, Error> {
         learn_environment(settings.probes);
-        let engine = Arc::new(Engine::new(settings.driver, settings.interval_ns()));
+        let engine = Arc::new(Engine::new(settings.driver));
         engine.restrict_probes(settings.probes);
         engine.apply(&settings);
         let thread = match settings.driver {

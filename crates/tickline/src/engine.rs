@@ -26,7 +26,7 @@ mod slow;
 mod status;
 
 /// The engine of the global clock.
-pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
 
 /// What `read` returns of the clock behind the free functions: the global one, or a mock that is
 /// active on this thread.
@@ -82,7 +82,8 @@ const _: () = assert!(
 );
 
 impl Engine {
-    pub(crate) const fn new(driver: Driver, interval_ns: u64) -> Self {
+    /// With the default settings, whose driver this one replaces.
+    pub(crate) const fn new(driver: Driver) -> Self {
         Self {
             clock: DrivenClock::new(SharedClock::new(LineCell::new())),
             cpu_lines: LazyCpuLines::new(),
@@ -92,7 +93,7 @@ impl Engine {
             thread_futex: sys::RobustFutex::new(),
             recent_ns: AtomicI64::new(0),
             has_minimal_probes: AtomicBool::new(false),
-            interval_ns: AtomicU64::new(interval_ns),
+            interval_ns: AtomicU64::new(DEFAULT_INTERVAL_NS),
             trust: AtomicU8::new(Trust::Auto as u8),
             assume_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
@@ -212,9 +213,14 @@ impl Engine {
 
     /// Puts the settings into force that concern the control loop.
     pub(crate) fn apply(&self, settings: &Settings) {
-        // ORDERING: Relaxed, a setting on its own.
-        self.interval_ns.store(settings.interval_ns(), Ordering::Relaxed);
-        self.set_policy(settings);
+        let (trust, assume_invariant) = (settings.trust as u8, settings.assume_invariant);
+        // ORDERING: Relaxed for all three, settings. `request_judgement` below publishes the last two.
+        let order = Ordering::Relaxed;
+        self.interval_ns.store(settings.interval_ns(), order);
+        let before = (self.trust.swap(trust, order), self.assume_invariant.swap(assume_invariant, order));
+        if before != (trust, assume_invariant) {
+            self.request_judgement(); // even if nobody has judged: somebody may be about to
+        }
     }
 
     /// Minimal probes stay, once they are asked for: the program may have installed a seccomp

@@ -30,7 +30,7 @@ use tickline_core::sample::Timescale;
 
 use crate::clock::Clock;
 use crate::engine::Engine;
-use crate::options::{DEFAULT_INTERVAL_NS, Driver};
+use crate::options::Driver;
 use crate::reading::Reading;
 use crate::status::State;
 use crate::substitute::Substitute;
@@ -149,7 +149,7 @@ impl MockClock {
             #[cfg(feature = "utc")]
             utc_error: utc::UtcError::default(),
         });
-        let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+        let mut engine = Engine::new(Driver::Manual);
         engine.leave_to(Arc::<MockTime>::clone(&time));
         Self { time, clock: Clock::of(None, Arc::new(engine)) }
     }

@@ -30,7 +30,7 @@ use tickline_core::shared::{Figures, SharedClock};
 use tickline_core::state::Phase;
 
 use super::Engine;
-use crate::options::{Probes, Settings};
+use crate::options::Probes;
 use crate::per_cpu::CpuLines;
 use crate::status::State;
 use crate::sys::reference::{HAS_CLOCK, OsClock};
@@ -59,18 +59,6 @@ fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
 }
 
 impl Engine {
-    /// Judges by these from now on.
-    pub(super) fn set_policy(&self, settings: &Settings) {
-        let Settings { trust, assume_invariant, .. } = *settings;
-        // ORDERING: Relaxed for both, a setting. `request_judgement` below publishes it.
-        let order = Ordering::Relaxed;
-        let before =
-            (self.trust.swap(trust as u8, order), self.assume_invariant.swap(assume_invariant, order));
-        if before != (trust as u8, assume_invariant) {
-            self.request_judgement(); // even if nobody has judged: somebody may be about to
-        }
-    }
-
     /// Ends the present line. The gates are judged again before the next one.
     pub(crate) fn request_judgement(&self) {
         self.clock.keeper.request_judgement(self);

@@ -47,7 +47,7 @@ fn times_before_zero_are_zero() {
 #[test]
 fn ordering_a_threads_first_coarse_time_is_there_before_it() {
     for _ in 0..8 {
-        let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+        let engine = Engine::new(Driver::Manual);
         let start_ns = engine.now_ordered_ns();
         std::thread::scope(|scope| {
             scope.spawn(|| engine.attach_thread());

@@ -12,7 +12,7 @@ use tickline_page::{LeasePhase, PageReading, PageSource, ProcessHighWater, Reade
 use crate::clock::Clock;
 use crate::engine::{Engine, saturating_unsigned};
 use crate::error::{Error, ErrorKind};
-use crate::options::{DEFAULT_INTERVAL_NS, Driver, Environment, Probes};
+use crate::options::{Driver, Environment, Probes};
 use crate::reading::Reading;
 use crate::status::State;
 use crate::substitute::Substitute;
@@ -165,7 +165,7 @@ impl Clock {
         // token, which would be a system call without it.
         let token = sys::token();
         learn_environment(probes);
-        let mut engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+        let mut engine = Engine::new(Driver::Manual);
         engine.restrict_probes(probes);
         engine.leave_to(Arc::new(PageReader::open(path.as_ref(), probes, token)?));
         Ok(Self::of(None, Arc::new(engine)))

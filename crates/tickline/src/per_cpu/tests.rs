@@ -1,6 +1,7 @@
 //! The table, and calibrations of this machine's CPUs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tickline_core::control::{Config, DrivenBy, MIN_INTERVAL_NS};
 use tickline_core::sample::Resolutions;
@@ -70,7 +71,9 @@ fn set_high_water(clock: &SharedClock, b_ns: i64) {
 /// The engine's thread, once it has made a line for each CPU, and these. `None`, with a message,
 /// where there can be none.
 fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &CpuLines)> {
-    let settings = Settings { per_cpu: PerCpu::On, ..Settings::DEFAULT };
+    let interval = Duration::from_millis(10);
+    let settings = Settings { per_cpu: PerCpu::On, interval, ..Settings::DEFAULT };
+    engine.apply(&settings);
     let thread = ClockThread::start(Arc::clone(engine), settings).expect("a thread");
     loop {
         match engine.cpu_lines() {
@@ -88,7 +91,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
 /// second reading stepped back, and on other CPUs any reading.
 #[test]
 fn readers_leave_the_cpus_lines_in_order() {
-    let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));
+    let engine = Arc::new(Engine::new(Driver::Reader));
     let Some((thread, table)) = with_cpus_lines(&engine) else { return };
     let Some(home) = CpuMask::of_this_thread() else {
         return eprintln!("SKIPPED: no way to say where this thread may run");
@@ -119,7 +122,7 @@ fn readers_leave_the_cpus_lines_in_order() {
 /// yet. Readings by the OS clock were then below earlier ones by the CPUs' lines.
 #[test]
 fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
-    let engine = Arc::new(Engine::new(Driver::Reader, 10_000_000));
+    let engine = Arc::new(Engine::new(Driver::Reader));
     let Some((thread, table)) = with_cpus_lines(&engine) else { return };
     let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
     table.clocks.iter().for_each(|clock| set_high_water(clock, mark_ns));

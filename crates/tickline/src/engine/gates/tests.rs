@@ -1,5 +1,7 @@
 //! A clock on the real machine, with made-up costs.
 
+use std::time::Duration;
+
 use tickline_core::cell::{StateCell as _, WindowedLine};
 use tickline_core::control::DrivenBy;
 use tickline_core::gate::Cost;
@@ -7,7 +9,7 @@ use tickline_core::shared::{BoundedReading, Event};
 use tickline_core::state::LineState;
 
 use super::*;
-use crate::options::{DEFAULT_INTERVAL_NS, Driver};
+use crate::options::{Driver, Settings};
 use crate::status::Status;
 use crate::trust::facts::played;
 
@@ -54,7 +56,8 @@ fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
 #[test]
 fn unix_time_is_served_by_its_own_verdict() {
     const SLOW: Option<Reason> = Some(Reason::Slow);
-    let engine = Engine::new(Driver::Manual, 10_000_000);
+    let engine = Engine::new(Driver::Manual);
+    engine.apply(&Settings { interval: Duration::from_millis(10), ..Settings::DEFAULT });
     let Some(status) = judged(&engine, (40, 120, 36)) else { return };
     assert_eq!((status.state, status.reason(), status.unix_reason()), (State::Fast, None, SLOW));
     assert!(!unix_by_line(&engine));
@@ -83,9 +86,9 @@ fn unix_time_is_served_by_its_own_verdict() {
 /// as long as nothing else changed.
 #[test]
 fn a_policy_counts_that_is_set_under_the_first_judge() {
-    let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+    let engine = Engine::new(Driver::Reader);
     let judge = |_| {
-        engine.set_policy(&Settings { assume_invariant: true, ..Settings::DEFAULT });
+        engine.apply(&Settings { assume_invariant: true, ..Settings::DEFAULT });
         Some(Ok(()))
     };
     assert_eq!(engine.clock.keeper.judge_if_due(|| 0, &engine, judge), None);
@@ -96,7 +99,7 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
 /// and a clock that readers drive stayed closed.
 #[test]
 fn a_request_is_not_judged_by_facts_that_are_older() {
-    let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+    let engine = Engine::new(Driver::Reader);
     let cost = |counter_ps| Some(Cost { counter_ps, os_ps: 40_000, os_unix_ps: 40_000 });
     played::COST.set(cost(1_000_000));
     while !engine.is_prepared() {}
@@ -111,7 +114,7 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
 /// drives the clock itself never did.
 #[test]
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
-    let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+    let engine = Engine::new(Driver::Manual);
     let Some(_) = judged(&engine, (30, 120, 120)) else { return };
     engine.clock.lock(&engine).unwrap().facts = Facts::UNKNOWN;
     for _ in 0..8 {
@@ -138,7 +141,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
 /// Symptom: a clock whose cost was measured in a bad moment had no line for the rest of its life.
 #[test]
 fn a_slow_counter_is_measured_again() {
-    let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+    let engine = Engine::new(Driver::Manual);
     let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
     assert_eq!(status.state, State::Fallback(Reason::Slow));
     played::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
@@ -153,7 +156,7 @@ fn a_slow_counter_is_measured_again() {
 /// next iteration does, and until the line is back the state is not "fast".
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
-    let engine = Engine::new(Driver::Manual, DEFAULT_INTERVAL_NS);
+    let engine = Engine::new(Driver::Manual);
     let Some(status) = judged(&engine, (1, 1_000, 1_000)) else { return };
     if status.state != State::Fast {
         eprintln!("SKIPPED: no line by the counter here: {}", status.state);

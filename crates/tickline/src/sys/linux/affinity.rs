@@ -1,5 +1,7 @@
 //! Linux: where threads may run, and the ids that CPUs may have.
 
+use core::ops::RangeInclusive;
+
 use crate::cpu_list;
 
 /// A set of CPUs, by their ids.
@@ -60,13 +62,16 @@ impl CpuMask {
     }
 }
 
+/// The CPUs that the kernel names in this file; empty if it does not.
+fn ranges_in(file: &str) -> Vec<RangeInclusive<usize>> {
+    std::fs::read(file).ok().and_then(|list| cpu_list::ranges(&list)).unwrap_or_default()
+}
+
 /// How many CPU ids this kernel can ever have, by its own list
 /// (`Documentation/admin-guide/cputopology.rst`), else how many are configured.
 pub(crate) fn cpu_ids() -> Option<usize> {
-    let ranges =
-        std::fs::read("/sys/devices/system/cpu/possible").ok().and_then(|list| cpu_list::ranges(&list));
-    let last = ranges.and_then(|ranges| ranges.iter().map(|range| *range.end()).max());
-    last.and_then(|last| last.checked_add(1)).or_else(|| {
+    let possible = ranges_in("/sys/devices/system/cpu/possible");
+    possible.iter().filter_map(|range| range.end().checked_add(1)).max().or_else(|| {
         // SAFETY: no memory is passed.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).ok().filter(|count| *count > 0)
     })
@@ -81,8 +86,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::of).collect();
     // Where a user wants no other threads (`isolcpus`):
     // `Documentation/ABI/testing/sysfs-devices-system-cpu`.
-    let isolated = std::fs::read("/sys/devices/system/cpu/isolated").unwrap_or_default();
-    let isolated = cpu_list::ranges(&isolated).unwrap_or_default();
+    let isolated = ranges_in("/sys/devices/system/cpu/isolated");
     let allowed = |cpu: &u32| {
         usize::try_from(*cpu).is_ok_and(|cpu| {
             masks.iter().any(|mask| mask.contains(cpu)) && !isolated.iter().any(|range| range.contains(&cpu))

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::engine::Engine;
-use crate::options::{DEFAULT_INTERVAL_NS, Driver};
+use crate::options::Driver;
 
 /// The facts that two collections have in common.
 fn lasting(mut facts: Facts) -> Facts {
@@ -51,7 +51,7 @@ fn a_reader_does_one_stage_a_call() {
     if COUNTER.is_none() {
         return eprintln!("SKIPPED: no counter on this target");
     }
-    let engine = Engine::new(Driver::Reader, DEFAULT_INTERVAL_NS);
+    let engine = Engine::new(Driver::Reader);
     let mut steps = Vec::new();
     while !engine.is_judged() {
         engine.now_ns();
