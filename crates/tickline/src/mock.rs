@@ -24,6 +24,8 @@ use core::cell::RefCell;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+#[cfg(feature = "utc")]
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant as StdInstant;
 
 use tickline_core::sample::Timescale;
@@ -34,9 +36,8 @@ use crate::options::Driver;
 use crate::reading::Reading;
 use crate::status::State;
 use crate::substitute::Substitute;
-
 #[cfg(feature = "utc")]
-mod utc;
+use crate::utc::{UtcReading, UtcUnknown};
 
 /// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
@@ -72,8 +73,9 @@ struct MockTime {
     unix_offset_ns: AtomicI64,
     /// The clock that it follows, if there is one, and when the mock was made by that clock.
     followed: Option<(fn() -> StdInstant, StdInstant)>,
+    /// How far UTC may be from Unix time, or why it is not known.
     #[cfg(feature = "utc")]
-    utc_error: utc::UtcError,
+    utc_error: Mutex<Result<Duration, UtcUnknown>>,
 }
 
 impl MockTime {
@@ -116,8 +118,9 @@ impl Substitute for MockTime {
     }
 
     #[cfg(feature = "utc")]
-    fn utc(&self) -> Result<crate::utc::UtcReading, crate::utc::UtcUnknown> {
-        self.utc_error.reading(self.now_ns(Timescale::Unix))
+    fn utc(&self) -> Result<UtcReading, UtcUnknown> {
+        let error = *self.utc_error.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(UtcReading::of_mock(self.now_ns(Timescale::Unix), error?))
     }
 
     #[cfg(feature = "utc")]
@@ -147,7 +150,7 @@ impl MockClock {
             unix_offset_ns: AtomicI64::new((UNIX_START_S - 1) * 1_000_000_000),
             followed: clock.map(|now| (now, now())),
             #[cfg(feature = "utc")]
-            utc_error: utc::UtcError::default(),
+            utc_error: Mutex::new(Ok(Duration::ZERO)),
         });
         let mut engine = Engine::new(Driver::Manual);
         engine.leave_to(Arc::<MockTime>::clone(&time));
@@ -211,6 +214,25 @@ impl MockClock {
         let stepped = |offset_ns: i64| Some(offset_ns.saturating_add(ns));
         // ORDERING: Relaxed for both, as in `MockTime::advance`.
         self.time.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
+    }
+
+    /// Sets what [`Clock::utc`](crate::Clock::utc) returns: how far UTC may be from this clock's
+    /// Unix time, or why UTC is unknown. A new mock has an error of 0. Needs the feature `utc`.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tickline::{mock::MockClock, utc::UtcUnknown};
+    ///
+    /// let mock = MockClock::new();
+    /// mock.set_utc_error(Ok(Duration::from_millis(1)));
+    /// assert_eq!(mock.clock().utc()?.width(), Duration::from_millis(2));
+    /// mock.set_utc_error(Err(UtcUnknown::Expired)); // the NTP daemon dies
+    /// assert_eq!(mock.clock().utc(), Err(UtcUnknown::Expired));
+    /// # Ok::<(), UtcUnknown>(())
+    /// ```
+    #[cfg(feature = "utc")]
+    pub fn set_utc_error(&self, error: Result<Duration, UtcUnknown>) {
+        *self.time.utc_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 
     /// Lets `Instant`, `UnixTime` and the free functions of this crate read this clock on this

@@ -207,7 +207,8 @@ impl UtcReading {
 
     /// The time of a mock, and up to `error` before and after it.
     #[cfg(feature = "mock")]
-    pub(crate) fn of_mock(time: UnixTime, error: Duration) -> Self {
+    pub(crate) fn of_mock(unix_ns: u64, error: Duration) -> Self {
+        let time = UnixTime::from_nanos(unix_ns);
         let (earliest, latest) = (time.checked_sub(error), time.checked_add(error));
         let reading =
             Self::from_bounds(earliest.unwrap_or(UnixTime::UNIX_EPOCH), latest.unwrap_or(UnixTime::MAX));
