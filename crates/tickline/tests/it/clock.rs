@@ -2,11 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{in_child, read_in_order, skip, skipped_as_too_slow, until, until_fast};
-use tickline::{
-    Clock, CounterComparison, Driver, Environment, ErrorKind, Event, Gate, Hypervisor, PerCpu, Probes,
-    Reason, State, Trust,
-};
+use crate::common::{in_child, read_in_order, until, until_fast};
+use tickline::{Clock, Driver, Environment, ErrorKind, Event, PerCpu, Probes, Reason, State};
 
 /// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
 #[test]
@@ -136,33 +133,4 @@ fn start_global_sets_the_interval() {
         let interval_ns = clock.status().interval_ns.unwrap_or_default();
         assert!(interval_ns <= 5_000_000, "{interval_ns} ns");
     });
-}
-
-/// A thread compares the counters where that matters. The result is the process's, and the thread
-/// ends.
-#[test]
-#[cfg(unix)]
-fn a_comparison_is_made_where_it_matters() {
-    if skipped_as_too_slow() {
-        return;
-    }
-    let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(10)).start().unwrap();
-    until_fast(&clock);
-    let status = clock.status();
-    if status.hypervisor == Hypervisor::None && status.state == State::Fast {
-        skip("the kernel has compared the counters of this machine itself");
-        return;
-    }
-    let closed = [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed_by);
-    if closed.iter().any(Option::is_some) {
-        skip("no counter to compare, or none that is worth it");
-        return;
-    }
-    let start = Instant::now();
-    while clock.status().comparison == CounterComparison::Pending {
-        assert!(start.elapsed() < Duration::from_secs(60), "no comparison was made");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    let reader = Clock::builder().driver(Driver::Reader).start().unwrap();
-    assert_eq!(reader.status().comparison, clock.status().comparison, "it is the process's");
 }

@@ -1,19 +1,8 @@
 //! Conversions between times: each there and back, and against another implementation where there
 //! is one.
 
-use std::time::{Duration, Instant as StdInstant, SystemTime};
-
 use proptest::prelude::*;
 use tickline::{Anchor, Instant, UnixTime};
-
-/// Durations of all sizes, also beyond 2^64 ns.
-fn durations() -> impl Strategy<Value = Duration> {
-    prop_oneof![
-        (0..2_000_000_000_u64).prop_map(Duration::from_nanos),
-        any::<u64>().prop_map(Duration::from_nanos),
-        (any::<u64>(), 0..1_000_000_000_u32).prop_map(|(seconds, ns)| Duration::new(seconds, ns)),
-    ]
-}
 
 /// Times of all sizes, many near both ends.
 fn nanos() -> impl Strategy<Value = u64> {
@@ -40,50 +29,6 @@ proptest! {
         prop_assert!(in_range(earlier).is_none() || anchor.to_unix(anchor.to_instant(time)) == time);
     }
 
-    /// Every instant is one of std on Linux, whose seconds have 64 bits and a sign.
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn std_there_and_back_loses_nothing(first in nanos(), second in nanos()) {
-        let anchor = Anchor::std();
-        let [first, second] = [first, second].map(Instant::from_nanos);
-        let [first_std, second_std] = [first, second].map(|instant| anchor.to_std(instant));
-        prop_assert_eq!([first_std, second_std].map(|instant| anchor.to_instant(instant)), [first, second]);
-        prop_assert_eq!(first_std.checked_duration_since(second_std), first.checked_duration_since(second));
-    }
-
-    /// Instants of std that are out of the range saturate.
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn std_times_out_of_range_saturate(seconds in 18_446_744_074..1_u64 << 40) {
-        let (anchor, away) = (Anchor::std(), Duration::from_secs(seconds));
-        prop_assert_eq!(anchor.to_instant(StdInstant::now() + away), Instant::from_nanos(u64::MAX));
-        prop_assert_eq!(anchor.to_instant(StdInstant::now() - away), Instant::ZERO);
-    }
-
-    /// As std's, of the same numbers. `SystemTime` on Linux has seconds of 64 bits.
-    #[test]
-    #[cfg(target_os = "linux")]
-    fn unix_time_computes_as_system_time(first in nanos(), second in nanos(), duration in durations()) {
-        let [time, other] = [first, second].map(UnixTime::from_nanos);
-        let [system, other_system] = [time, other].map(SystemTime::from);
-        prop_assert_eq!(UnixTime::try_from(system), Ok(time));
-        prop_assert_eq!(
-            time.duration_since(other).map_err(|error| error.duration()),
-            system.duration_since(other_system).map_err(|error| error.duration())
-        );
-        let sum = system.checked_add(duration).and_then(|sum| UnixTime::try_from(sum).ok());
-        prop_assert_eq!(time.checked_add(duration), sum);
-        let less = system.checked_sub(duration).and_then(|less| UnixTime::try_from(less).ok());
-        prop_assert_eq!(time.checked_sub(duration), less);
-        if let Some(sum) = sum {
-            let mut moving = time;
-            moving += duration;
-            prop_assert_eq!(moving, sum);
-            moving -= duration;
-            prop_assert_eq!(moving, time);
-        }
-    }
-
     #[test]
     fn units_there_and_back(ns in any::<u64>()) {
         let time = UnixTime::from_nanos(ns);
@@ -106,6 +51,66 @@ proptest! {
         let cut = &fraction[..digits];
         let expected = if cut.is_empty() { format!("{start}Z") } else { format!("{start}.{cut}Z") };
         prop_assert_eq!(format!("{time:.digits$}"), expected);
+    }
+}
+
+/// Where the seconds of std's times have 64 bits and a sign.
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::time::{Duration, Instant as StdInstant, SystemTime};
+
+    use super::*;
+
+    /// Durations of all sizes, also beyond 2^64 ns.
+    fn durations() -> impl Strategy<Value = Duration> {
+        prop_oneof![
+            (0..2_000_000_000_u64).prop_map(Duration::from_nanos),
+            any::<u64>().prop_map(Duration::from_nanos),
+            (any::<u64>(), 0..1_000_000_000_u32).prop_map(|(seconds, ns)| Duration::new(seconds, ns)),
+        ]
+    }
+
+    proptest! {
+        /// Every instant is one of std.
+        #[test]
+        fn std_there_and_back_loses_nothing(first in nanos(), second in nanos()) {
+            let anchor = Anchor::std();
+            let [first, second] = [first, second].map(Instant::from_nanos);
+            let [first_std, second_std] = [first, second].map(|instant| anchor.to_std(instant));
+            prop_assert_eq!([first_std, second_std].map(|instant| anchor.to_instant(instant)), [first, second]);
+            prop_assert_eq!(first_std.checked_duration_since(second_std), first.checked_duration_since(second));
+        }
+
+        /// Instants of std that are out of the range saturate.
+        #[test]
+        fn std_times_out_of_range_saturate(seconds in 18_446_744_074..1_u64 << 40) {
+            let (anchor, away) = (Anchor::std(), Duration::from_secs(seconds));
+            prop_assert_eq!(anchor.to_instant(StdInstant::now() + away), Instant::from_nanos(u64::MAX));
+            prop_assert_eq!(anchor.to_instant(StdInstant::now() - away), Instant::ZERO);
+        }
+
+        /// As std's, of the same numbers.
+        #[test]
+        fn unix_time_computes_as_system_time(first in nanos(), second in nanos(), duration in durations()) {
+            let [time, other] = [first, second].map(UnixTime::from_nanos);
+            let [system, other_system] = [time, other].map(SystemTime::from);
+            prop_assert_eq!(UnixTime::try_from(system), Ok(time));
+            prop_assert_eq!(
+                time.duration_since(other).map_err(|error| error.duration()),
+                system.duration_since(other_system).map_err(|error| error.duration())
+            );
+            let sum = system.checked_add(duration).and_then(|sum| UnixTime::try_from(sum).ok());
+            prop_assert_eq!(time.checked_add(duration), sum);
+            let less = system.checked_sub(duration).and_then(|less| UnixTime::try_from(less).ok());
+            prop_assert_eq!(time.checked_sub(duration), less);
+            if let Some(sum) = sum {
+                let mut moving = time;
+                moving += duration;
+                prop_assert_eq!(moving, sum);
+                moving -= duration;
+                prop_assert_eq!(moving, time);
+            }
+        }
     }
 }
 

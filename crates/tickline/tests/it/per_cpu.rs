@@ -1,7 +1,7 @@
 //! A line for each CPU, on any machine. Where its counters are synchronised, the lines must hold
 //! all the same.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common;
@@ -102,6 +102,8 @@ fn the_global_clock_can_have_them_too() {
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::sync::atomic::AtomicBool;
+
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
     use super::*;

@@ -2,19 +2,20 @@
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tickline::{Clock, Driver, ErrorKind, Reason, State};
+use tickline::{Clock, CounterComparison, Driver, ErrorKind, Gate, Hypervisor, Reason, State, Trust};
 
 use crate::allocator::{ASLEEP, SLEEPS};
 use crate::common::procfs::{await_tickline_threads, own_signals, signals, tickline_threads};
-use crate::common::{in_fork, os_ns, until, until_fast};
+use crate::common::{in_fork, os_ns, skip, skipped_as_too_slow, until, until_fast};
 
 in_processes! { in_child:
     there_is_a_thread_only_between_start_and_drop,
     clones_share_the_clock,
     the_coarse_clock_follows_the_thread_and_falls_back_without_one,
     errno_survives_a_reading,
+    a_comparison_is_made_where_it_matters,
     a_start_that_waits_for_another_one_sleeps,
 }
 
@@ -111,6 +112,33 @@ fn errno_survives_a_reading() {
     assert_eq!(unsafe { *errno }, 77);
     let reason = clock.status().reason();
     assert!(reason.is_some(), "a clocksource that cannot be read closes a gate");
+}
+
+/// A thread compares the counters where that matters. The result is the process's, and the thread
+/// ends.
+fn a_comparison_is_made_where_it_matters() {
+    if skipped_as_too_slow() {
+        return;
+    }
+    let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(10)).start().unwrap();
+    until_fast(&clock);
+    let status = clock.status();
+    if status.hypervisor == Hypervisor::None && status.state == State::Fast {
+        skip("the kernel has compared the counters of this machine itself");
+        return;
+    }
+    let closed = [Gate::Supported, Gate::Readable, Gate::Cost].map(|gate| status.verdict(gate).closed_by);
+    if closed.iter().any(Option::is_some) {
+        skip("no counter to compare, or none that is worth it");
+        return;
+    }
+    let start = Instant::now();
+    while clock.status().comparison == CounterComparison::Pending {
+        assert!(start.elapsed() < Duration::from_secs(60), "no comparison was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let reader = Clock::builder().driver(Driver::Reader).start().unwrap();
+    assert_eq!(reader.status().comparison, clock.status().comparison, "it is the process's");
 }
 
 // ---- starts that meet others ------------------------------------------------------------------
