@@ -193,6 +193,17 @@ pub enum Environment {
 }
 
 impl Environment {
+    /// The variable's name.
+    pub(crate) const NAME: &str = "TICKLINE";
+
+    /// What std says, which has a lock against `set_var`.
+    pub(crate) fn through_std() -> Self {
+        match std::env::var_os(Self::NAME) {
+            None => Self::Unset,
+            Some(value) => Self::from_value(value.as_encoded_bytes()),
+        }
+    }
+
     pub(crate) fn from_value(value: &[u8]) -> Self {
         match value {
             b"on" => Self::On,

@@ -4,7 +4,8 @@
 //! - a notice when the clock is set,
 //! - a thread that gets no signals,
 //! - the CPUs of a thread,
-//! - whether a thread may read the counter.
+//! - whether a thread may read the counter,
+//! - what the kernel says about its clocksource, and of the environment at the start.
 //!
 //! Miri executes neither system calls nor counter instructions. For it this is a system without
 //! files of its own, and without a counter: std's clocks serve.
@@ -14,7 +15,7 @@
 use tickline_core::counter::HardwareCounter;
 
 #[cfg(all(target_os = "linux", not(miri)))]
-pub(crate) mod linux;
+mod linux;
 #[cfg(any(not(target_os = "linux"), miri))]
 mod other;
 pub(crate) mod reference;
@@ -27,8 +28,9 @@ use other as system;
 #[cfg(feature = "utc")]
 pub(crate) use system::map_page;
 pub(crate) use system::{
-    ClockSetNotifier, CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, comparable_cpus, cpu_ids,
-    forgo_wiped, lock_token, may_read_counter, pin_this_thread, token,
+    ClockSetNotifier, CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, clocksource, comparable_cpus,
+    cpu_ids, environment_at_start, find_clocksource, forgo_wiped, is_accepted, lock_token, may_read_counter,
+    pin_this_thread, token,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

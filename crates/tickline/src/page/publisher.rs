@@ -17,7 +17,6 @@ use crate::error::Error;
 use crate::status::State;
 use crate::sys::reference::{OsClock, Timex};
 use crate::sys::{self, COUNTER};
-use crate::trust::facts;
 
 /// How soon the publisher looks again while its clock has no line, but may have one any moment.
 const SOON: Duration = Duration::from_millis(10);
@@ -191,7 +190,7 @@ impl Engine {
 /// The resolution of the OS clock, ns.
 fn os_resolution_ns() -> i64 {
     // The counter's own resolution matters only for brackets.
-    facts::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0).reference_ns.max(1)
+    sys::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0).reference_ns.max(1)
 }
 
 /// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and

@@ -1,15 +1,19 @@
 //! Linux.
 
 mod affinity;
-pub(crate) mod file;
+mod clocksource;
+mod environment;
+mod file;
 mod fork;
 #[cfg(feature = "utc")]
 mod map;
-pub(crate) mod process;
+mod process;
 mod robust_futex;
 mod sleep;
 
 pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
+pub(crate) use clocksource::{clocksource, find_clocksource, is_accepted};
+pub(crate) use environment::environment_at_start;
 pub(crate) use fork::{forgo_wiped, lock_token, token};
 #[cfg(feature = "utc")]
 pub(crate) use map::map_page;

@@ -4,7 +4,10 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
+use tickline_core::gate::Clocksource;
+
 use super::Woken;
+use crate::options::{Environment, Probes};
 
 #[cfg(all(windows, not(miri)))]
 mod windows;
@@ -124,6 +127,28 @@ impl CpuMask {
 /// Unknown.
 pub(crate) fn cpu_ids() -> Option<usize> {
     None
+}
+
+/// Unknown.
+pub(crate) fn clocksource() -> Clocksource {
+    Clocksource::Unknown
+}
+
+/// There is no such file.
+pub(crate) fn find_clocksource() {}
+
+/// Unknown.
+pub(crate) fn is_accepted() -> Option<bool> {
+    None
+}
+
+/// What the variable says at the first reading, where there are no signal handlers.
+///
+/// On Unix a reading does not ask for the variable: the reading may be in a signal handler, which
+/// std's lock could stop, and `getenv` has none. A reading does not need to know it there, because no
+/// system but Linux and Windows lets the counter serve.
+pub(crate) fn environment_at_start(_: Probes) -> Option<Environment> {
+    if cfg!(unix) { None } else { Some(Environment::through_std()) }
 }
 
 /// The system has no way to deny the counter.

@@ -9,23 +9,16 @@ mod cpu;
 #[path = "facts/cpu_other.rs"]
 mod cpu;
 mod environment;
-#[cfg(all(target_os = "linux", not(miri)))]
-#[path = "facts/linux.rs"]
-mod kernel;
-#[cfg(any(not(target_os = "linux"), miri))]
-#[path = "facts/other.rs"]
-mod kernel;
 
 pub(crate) use collector::Collector;
 #[cfg(test)]
 pub(crate) use cost::played;
 pub(crate) use cpu::{hypervisor, nominal_hz};
 pub(crate) use environment::{environment, learn_environment};
-pub(crate) use kernel::clocksource;
-use kernel::is_accepted;
 
 use tickline_core::gate::{self, Facts};
 
+use crate::sys::{clocksource, is_accepted};
 use crate::trust::compare;
 
 /// Whether the counter may be read. A read is a SIGSEGV where the process may not read the counter.

@@ -15,9 +15,8 @@ use super::vmclock::VMCLOCK;
 use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
 use crate::options::Probes;
-use crate::sys::COUNTER;
 use crate::sys::reference::OsClock;
-use crate::trust::facts;
+use crate::sys::{self, COUNTER};
 
 /// Tries to read the clocks without an interruption in between.
 const TRIES: u32 = 8;
@@ -83,7 +82,7 @@ impl UtcPolls {
             VMCLOCK.map(VMCLOCK_DEVICE);
         }
         self.asked_ns = Some(now_ns);
-        let clocksource = facts::clocksource();
+        let clocksource = sys::clocksource();
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || moment(engine, clocksource, resolution_ns);
         let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use tickline_core::sample::{Reference, SUSPENDED_BOUND_NS};
 
 use super::{OsClock, Timex};
-use crate::sys::linux::process::{PreserveErrno, may_read_counter};
+use crate::sys::{PreserveErrno, may_read_counter};
 
 /// How this process asks for the time.
 static ROUTE: AtomicU8 = AtomicU8::new(ROUTE_UNKNOWN);

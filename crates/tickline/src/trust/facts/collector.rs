@@ -14,11 +14,10 @@ use tickline_core::sample::Reference;
 use super::cost::measure_cost;
 use super::cpu::{self, hypervisor};
 use super::environment::environment;
-use super::kernel::{clocksource, find_clocksource, is_accepted};
 use crate::options::{Environment, Probes};
 use crate::status::Hypervisor;
 use crate::sys::reference::OsClock;
-use crate::sys::{COUNTER, may_read_counter};
+use crate::sys::{COUNTER, clocksource, find_clocksource, is_accepted, may_read_counter};
 
 /// How long a collection may take, ns, before it begins anew. A program may stop reading between
 /// two steps.

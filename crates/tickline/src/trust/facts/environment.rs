@@ -5,23 +5,14 @@
 //! read once, and never by a racing `getenv`:
 //!
 //! - Any reading may be the first one ([`environment`]), perhaps in a signal handler. On Linux it
-//!   asks the kernel for the environment of the start (`source`).
+//!   asks the kernel for the environment of the start (`sys/linux/environment.rs`).
 //! - A thread that starts a clock or another thread reads it before that ([`learn_environment`]):
 //!   as above, or through std's lock, which waits for `set_var`.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::options::{Environment, Probes};
-
-#[cfg(all(target_os = "linux", not(miri)))]
-#[path = "environment/linux.rs"]
-mod source;
-#[cfg(any(not(target_os = "linux"), miri))]
-#[path = "environment/other.rs"]
-mod source;
-
-/// The variable's name.
-const NAME: &str = "TICKLINE";
+use crate::sys::environment_at_start;
 
 /// What the variable says: its place in [`KINDS`], counted from 1; [`NOT_READ`] before that.
 static KNOWN: AtomicU8 = AtomicU8::new(NOT_READ);
@@ -47,7 +38,7 @@ fn keep(found: Environment) -> Environment {
 /// What the environment variable `TICKLINE` said when the process started. As long as it can't be
 /// read, it counts as not set. A signal handler may ask.
 pub(crate) fn environment(probes: Probes) -> Environment {
-    known().unwrap_or_else(|| source::at_start(probes).map_or(Environment::Unset, keep))
+    known().unwrap_or_else(|| environment_at_start(probes).map_or(Environment::Unset, keep))
 }
 
 /// Reads the variable, before a clock starts. Returns whether this is news that a judgement
@@ -56,13 +47,5 @@ pub(crate) fn learn_environment(probes: Probes) -> bool {
     if known().is_some() {
         return false;
     }
-    keep(source::at_start(probes).unwrap_or_else(through_std)) != Environment::Unset
-}
-
-/// What std says, which has a lock against `set_var`.
-fn through_std() -> Environment {
-    match std::env::var_os(NAME) {
-        None => Environment::Unset,
-        Some(value) => Environment::from_value(value.as_encoded_bytes()),
-    }
+    keep(environment_at_start(probes).unwrap_or_else(Environment::through_std)) != Environment::Unset
 }

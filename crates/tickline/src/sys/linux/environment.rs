@@ -1,4 +1,4 @@
-//! Linux: the environment of the start, as the kernel shows it.
+//! Linux: the environment variable `TICKLINE` at the start, as the kernel shows it.
 //!
 //! `/proc/self/environ` is the memory that `execve` filled (proc(5), `environ`). `setenv` and
 //! `set_var` don't write there. A program that writes a title for `ps` over that memory
@@ -13,9 +13,8 @@
 
 use core::ffi::CStr;
 
-use super::NAME;
+use super::file::File;
 use crate::options::{Environment, Probes};
-use crate::sys::linux::file::File;
 
 const ENVIRON: &CStr = c"/proc/self/environ";
 
@@ -30,7 +29,7 @@ fn is_privileged() -> bool {
 }
 
 /// What the variable said at the start; `None` if the kernel doesn't say, or may not be asked.
-pub(super) fn at_start(probes: Probes) -> Option<Environment> {
+pub(crate) fn environment_at_start(probes: Probes) -> Option<Environment> {
     if is_privileged() {
         return Some(Environment::Unset);
     }
@@ -57,7 +56,7 @@ pub(super) fn at_start(probes: Probes) -> Option<Environment> {
 }
 
 /// Room for the name, `=`, and more than any value that means something.
-const ENTRY_BYTES: usize = NAME.len() + 8;
+const ENTRY_BYTES: usize = Environment::NAME.len() + 8;
 
 /// The beginning of one entry, `NAME=value`.
 #[derive(Debug, Default)]
@@ -78,7 +77,7 @@ impl Entry {
     /// What the entry says, if it is the variable's.
     fn value(&self) -> Option<Environment> {
         let bytes = self.bytes.get(..self.length.min(ENTRY_BYTES))?;
-        let value = bytes.strip_prefix(NAME.as_bytes())?.strip_prefix(b"=")?;
+        let value = bytes.strip_prefix(Environment::NAME.as_bytes())?.strip_prefix(b"=")?;
         let is_whole = self.length <= ENTRY_BYTES;
         Some(if is_whole { Environment::from_value(value) } else { Environment::Unrecognised })
     }

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Clocksource;
 
-use crate::sys::linux::file::{File, read};
+use super::file::{File, read};
 
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 const CURRENT: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
