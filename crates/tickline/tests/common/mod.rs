@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 use fork::{CANNOT, code_of_fork, watch_over};
-use tickline::{Clock, Driver, Event, Reason, State};
+use tickline::{Clock, Driver, Event, Reason, State, Status};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 
@@ -212,12 +212,19 @@ pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
     }
 }
 
+/// Makes this reading, as often as a reader needs that drives the clock, until the status is as
+/// `wanted`. For at most 20 s.
+#[track_caller]
+pub(crate) fn read_until<T>(clock: &Clock, read: impl Fn(&Clock) -> T, wanted: impl Fn(Status) -> bool) {
+    until(clock, || {
+        (0..100).for_each(|_| _ = std::hint::black_box(read(clock)));
+        wanted(clock.status())
+    });
+}
+
 /// Waits for `count` more lines, and calls the clock meanwhile.
 pub(crate) fn await_publications(clock: &Clock, count: u64) {
-    let publications = || clock.status().events.get(Event::Publication);
-    let before = publications();
-    until(clock, || {
-        std::hint::black_box(clock.now());
-        publications() >= before + count
-    });
+    let publications = |status: Status| status.events.get(Event::Publication);
+    let before = publications(clock.status());
+    read_until(clock, Clock::now, |status| publications(status) >= before + count);
 }

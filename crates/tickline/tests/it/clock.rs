@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::common::{in_child, read_in_order, until, until_fast};
+use crate::common::{in_child, read_in_order, read_until, until, until_fast};
 use tickline::{Clock, Driver, Environment, ErrorKind, Event, PerCpu, Probes, Reason, State};
 
 /// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
@@ -23,12 +23,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     }
     assert_eq!(clock.status().state, disabled, "reading must not open the gate");
     clock.enable();
-    until(&clock, || {
-        for _ in 0..100 {
-            std::hint::black_box(clock.unix_now());
-        }
-        clock.status().state == State::Fast
-    });
+    read_until(&clock, Clock::unix_now, |status| status.state == State::Fast);
     read_in_order(&clock, &mut last_ns);
     let events = clock.status().events;
     assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::common;
-use tickline::{Clock, Driver, ErrorKind, Event, PerCpu, State};
+use tickline::{Clock, Driver, ErrorKind, Event, PerCpu, State, Status};
 
 /// A clock with a line for each CPU, once it is fast. `None`, with a message, where there cannot be
 /// one.
@@ -26,12 +26,8 @@ fn fast_clock(interval: Duration) -> Option<Clock> {
 /// message, behind a closed gate.
 fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
     common::until_fast(clock)?;
-    common::until(clock, || {
-        // As many as a reader that drives the clock needs before it is not scheduled for a while.
-        (0..100).for_each(|_| _ = std::hint::black_box(clock.now()));
-        let status = clock.status();
-        status.state == State::Fast && lines(status.per_cpu.len())
-    });
+    let wanted = |status: Status| status.state == State::Fast && lines(status.per_cpu.len());
+    common::read_until(clock, Clock::now, wanted);
     Some(())
 }
 
@@ -204,11 +200,7 @@ mod linux {
                 return common::skip("the OS clock serves Unix time");
             }
             common::in_fork(|| {
-                common::until(&clock, || {
-                    for _ in 0..100 {
-                        core::hint::black_box(clock.unix_now());
-                    }
-                    let status = clock.status();
+                common::read_until(&clock, Clock::unix_now, |status| {
                     status.per_cpu.is_empty() && status.state == State::Fast
                 });
             });

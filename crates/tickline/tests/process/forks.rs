@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tickline::{Clock, CounterComparison, Driver, Probes, State, Trust};
 
 use crate::common::procfs::{await_tickline_threads, threads_named, tickline_threads, timers};
-use crate::common::{in_fork, read_in_order, skip, until, until_fast};
+use crate::common::{in_fork, read_in_order, read_until, skip, until, until_fast};
 
 in_processes! { in_child_of_a_kernel:
     a_forked_child_goes_on_without_its_parents_thread,
@@ -36,14 +36,7 @@ fn check_forked_child(clock: &Clock, parents_last: u64) {
     assert!(clock.recent().as_nanos() >= end, "the coarse time of a thread that does not exist here");
     // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for
     // the state again and again.
-    until(clock, || {
-        // Readers start a line only if calls are frequent, and a status takes longer than many
-        // calls.
-        for _ in 0..100 {
-            std::hint::black_box(clock.now_ordered());
-        }
-        clock.status().state != State::Calibrating
-    });
+    read_until(clock, Clock::now_ordered, |status| status.state != State::Calibrating);
 }
 
 /// A child drops the clocks and guards that it has inherited. It is then rid of their descriptors.

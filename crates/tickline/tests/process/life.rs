@@ -229,31 +229,11 @@ fn a_stopped_process_goes_on_where_time_is() {
     }
 }
 
-/// Stops this process; a helper sees that and continues it a while later.
+/// Stops this process, all its threads, by a shell that continues it a while later.
 fn stop_for_a_while() {
-    let stat = format!("/proc/{}/stat", std::process::id());
-    // SAFETY: takes nothing.
-    let own = unsafe { libc::getpid() };
-    // SAFETY: the helper below takes no lock that another thread could hold, except the
-    // allocator's, which fork handles.
-    let helper = unsafe { libc::fork() };
-    assert!(helper >= 0);
-    if helper == 0 {
-        let is_stopped = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") T "));
-        let start = Instant::now();
-        while !is_stopped() && start.elapsed() < Duration::from_secs(20) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        std::thread::sleep(Duration::from_millis(250));
-        // SAFETY: passes numbers.
-        unsafe { libc::kill(own, libc::SIGCONT) };
-        // SAFETY: ends the helper at once.
-        unsafe { libc::_exit(0) };
-    }
-    // SAFETY: stops this process, all its threads; this one at the latest in the call below.
-    unsafe { libc::kill(own, libc::SIGSTOP) };
-    // SAFETY: the helper made above; its status does not matter.
-    unsafe { libc::waitpid(helper, std::ptr::null_mut(), 0) };
+    let own = std::process::id();
+    let script = format!("kill -STOP {own} && sleep 0.25 && kill -CONT {own}");
+    assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
 }
 
 // ---- what is refused --------------------------------------------------------------------------
