@@ -23,7 +23,7 @@ pub(crate) trait Substitute: fmt::Debug + Send + Sync {
     fn state(&self) -> State;
 
     /// What the page says, if this is one.
-    #[cfg(all(feature = "page", target_os = "linux"))]
+    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
     fn page_status(&self) -> Option<crate::page::PageStatus> {
         None
     }

@@ -212,8 +212,8 @@ pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Makes this reading, as often as a reader needs that drives the clock, until the status is as
-/// `wanted`. For at most 20 s.
+/// Reads until the status is as `wanted`, for at most 20 s. Many readings come before each status:
+/// readers start a line only if calls are frequent, and a status takes longer than many calls.
 #[track_caller]
 pub(crate) fn read_until<T>(clock: &Clock, read: impl Fn(&Clock) -> T, wanted: impl Fn(Status) -> bool) {
     until(clock, || {
