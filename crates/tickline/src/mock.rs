@@ -272,11 +272,13 @@ impl Drop for MockGuard {
     fn drop(&mut self) {
         // ORDERING: Relaxed, as in `activate`.
         ACTIVE.fetch_sub(1, Ordering::Relaxed);
-        CURRENT.with_borrow_mut(|stack| {
-            if let Some(place) = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.time, &self.clock.time)) {
-                stack.remove(place);
-            }
-        });
+        // At the end of a thread the stack may be gone before a guard that is in a thread-local, too.
+        let remove = |stack: &RefCell<Vec<MockClock>>| {
+            let mut stack = stack.borrow_mut();
+            let own = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.time, &self.clock.time));
+            own.map(|place| stack.remove(place));
+        };
+        CURRENT.try_with(remove).ok();
     }
 }
 

@@ -1,8 +1,9 @@
 //! A clock that a test moves by hand.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
-use tickline::mock::MockClock;
+use tickline::mock::{MockClock, MockGuard};
 use tickline::{Anchor, Clock, Instant, State, UnixTime};
 
 #[test]
@@ -57,6 +58,17 @@ fn a_mock_can_be_injected() {
     let other = MockClock::new();
     let _active = other.activate();
     assert_eq!(clock.now(), now);
+}
+
+/// Symptom: a guard in a thread-local variable, which was dropped after the mocks of its thread, aborted
+/// the process.
+#[test]
+fn a_mock_may_be_active_until_its_thread_ends() {
+    std::thread_local! {
+        static KEPT: RefCell<Option<MockGuard>> = const { RefCell::new(None) };
+    }
+    let keep = || KEPT.with_borrow_mut(|kept| *kept = Some(MockClock::new().activate()));
+    std::thread::spawn(keep).join().unwrap();
 }
 
 /// With a mock, the present is the mock's: a deadline of the mock is as far away for std.
