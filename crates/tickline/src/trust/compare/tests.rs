@@ -1,5 +1,7 @@
 //! Comparisons of this machine's counters, and what clocks make of them.
 
+use std::process::{Command, Stdio};
+
 use tickline_core::gate::{Difference, Reason};
 
 use super::*;
@@ -37,11 +39,18 @@ fn the_counters_of_this_machine_are_compared() {
 }
 
 /// What clocks make of a comparison's result: one that may have a line for each CPU, and one that
-/// may not. No other test of this binary has a clock.
+/// may not. In a process of its own: the result is the process's, and other tests have clocks, which
+/// follow it, or publish another one.
 #[test]
 fn unsynchronised_counters_get_a_line_for_each_cpu() {
+    const ALONE: &str = "TICKLINE_TEST_ALONE";
     if let Err(why) = crate::per_cpu::needs() {
         return eprintln!("SKIPPED: {why}");
+    }
+    if std::env::var_os(ALONE).is_none() {
+        let mut child = Command::new(std::env::current_exe().unwrap());
+        child.args(["--nocapture", "unsynchronised_counters_get_a_line_for_each_cpu"]).env(ALONE, "1");
+        return assert!(child.stdout(Stdio::null()).status().unwrap().success());
     }
     let until = |what: &str, clock: &Clock, done: fn(&Status) -> bool| {
         let start = std::time::Instant::now();
