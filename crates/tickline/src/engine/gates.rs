@@ -16,24 +16,18 @@
 
 use core::sync::atomic::Ordering;
 
-use tickline_core::cell::StateCell;
-use tickline_core::control::{Config, Control, DISRUPTED_OFFSET_NS, Iteration};
+use tickline_core::control::{Config, Control, Iteration};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{LockedState, Platform};
 use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::gate::{
     Clocksource, CounterComparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge,
-    judge_missing_line,
 };
 use tickline_core::sample::Reference;
-use tickline_core::shared::{Figures, SharedClock};
-use tickline_core::state::Phase;
 
 use super::Engine;
 use crate::options::Probes;
-use crate::per_cpu::CpuLines;
-use crate::status::State;
-use crate::sys::reference::{HAS_CLOCK, OsClock};
+use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
 
@@ -54,7 +48,7 @@ struct Judgement {
 }
 
 /// What `judge` says of each gate.
-fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
+pub(super) fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
     core::array::from_fn(|place| judge(Gate::ALL[place]))
 }
 
@@ -180,7 +174,7 @@ impl Engine {
         self.verdicts[verdict.gate as usize].store(code, Ordering::Relaxed);
     }
 
-    fn recorded(&self, gate: Gate) -> Verdict {
+    pub(super) fn recorded(&self, gate: Gate) -> Verdict {
         // ORDERING: Relaxed, as in `record`.
         let code = self.verdicts[gate as usize].load(Ordering::Relaxed);
         let place = usize::from(code & !WARNING).checked_sub(1);
@@ -200,41 +194,6 @@ impl Engine {
     /// Whether the last judgement has left Unix time to the OS.
     pub(crate) fn os_serves_unix(&self) -> bool {
         self.reason_of(Gate::UnixCost).is_some() || self.reason_of(Gate::Cost).is_some()
-    }
-
-    /// The last verdicts.
-    pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
-        if let Some(substitute) = &self.substitute {
-            // The process that serves a page has judged the others.
-            let reason = match substitute.state() {
-                State::Fallback(reason) => Some(reason),
-                _ => None,
-            };
-            return each_gate(|gate| Verdict::of(gate, reason.filter(|_| gate == Gate::User)));
-        }
-        let state = self.clock.shared.cell.load();
-        // Behind a closed gate there is no line, and none is missing.
-        let has_line = state.is_gate_closed()
-            || state.phase() != Phase::NoLine
-            || self.cpu_lines().is_some_and(CpuLines::is_published);
-        each_gate(|gate| match gate {
-            Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::DisabledByProgram)),
-            Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
-            _ => self.recorded(gate),
-        })
-    }
-
-    /// What the control loop last found of the line that serves this CPU.
-    #[inline(never)]
-    pub(super) fn figures(&self) -> Figures {
-        let clock = self.cpu_lines().and_then(CpuLines::clock_here);
-        clock.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
-    }
-
-    /// Whether the control loop has found a jump. A function of its own, whose frame is gone soon.
-    #[inline(never)]
-    fn loop_found_disruption(&self) -> bool {
-        self.figures().is_disrupted
     }
 
     /// Whether the gates have been judged at least once.
@@ -261,43 +220,8 @@ impl Engine {
         self.clock.keeper.enable();
     }
 
-    fn is_disabled(&self) -> bool {
+    pub(super) fn is_disabled(&self) -> bool {
         self.clock.keeper.stage() == Stage::Disabled
-    }
-
-    /// What would serve a reading now.
-    pub(crate) fn state(&self) -> State {
-        if !HAS_CLOCK {
-            return State::Unavailable;
-        }
-        if let Some(substitute) = &self.substitute {
-            return substitute.state();
-        }
-        if let Some(reason) = first_closed(self.verdicts()) {
-            return State::Fallback(reason);
-        }
-        let is_published = self.clock.shared.cell.load().is_published()
-            || self.cpu_lines().is_some_and(CpuLines::is_published);
-        match COUNTER.is_some() && is_published {
-            true if self.is_disrupted() => State::Disrupted,
-            true => State::Fast,
-            false => State::Calibrating,
-        }
-    }
-
-    /// Whether readings by the line are off because the OS clock or the counter has jumped. The
-    /// control loop says so. Until its next iteration this asks the OS clock, which is far
-    /// outside the line's bounds then.
-    pub(crate) fn is_disrupted(&self) -> bool {
-        if self.loop_found_disruption() {
-            return true;
-        }
-        let before_ns = OsClock.monotonic_ns();
-        let Some(reading) = self.read_bounds().or_else(|| self.bounds_by_cpu()) else { return false };
-        let after_ns = OsClock.monotonic_ns();
-        let (earliest_ns, latest_ns) = reading.bounds_ns();
-        let missed_ns = earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(latest_ns));
-        missed_ns > DISRUPTED_OFFSET_NS
     }
 }
 

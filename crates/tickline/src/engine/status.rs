@@ -1,17 +1,30 @@
-//! What a clock says about itself, filled in.
+//! What a clock says about itself: its state, its verdicts, and the rest of its status.
 
-use tickline_core::gate::CounterComparison;
+use tickline_core::cell::StateCell;
+use tickline_core::control::DISRUPTED_OFFSET_NS;
+use tickline_core::gate::{CounterComparison, Gate, Reason, Verdict, first_closed, judge_missing_line};
+use tickline_core::sample::Reference;
+use tickline_core::shared::{BoundedReading, Figures, SharedClock};
+use tickline_core::state::Phase;
 
 use super::Engine;
+use super::gates::each_gate;
 use crate::options::Probes;
-use crate::status::{Events, Status};
-use crate::sys::reference;
+use crate::per_cpu::CpuLines;
+use crate::status::{Events, State, Status};
+use crate::sys::COUNTER;
+use crate::sys::reference::{self, HAS_CLOCK, OsClock};
 use crate::trust::{compare, facts};
 
 impl Engine {
+    /// A reading by the line that serves this CPU; `None` without one.
+    fn bounds(&self) -> Option<BoundedReading> {
+        self.read_bounds().or_else(|| self.bounds_by_cpu())
+    }
+
     /// Half the width of the interval that contains the OS clock now, ns. `None` without a line.
     fn bound_ns(&self) -> Option<u64> {
-        let reading = self.read_bounds().or_else(|| self.bounds_by_cpu())?;
+        let reading = self.bounds()?;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         Some(latest_ns.abs_diff(earliest_ns).div_ceil(2))
     }
@@ -42,5 +55,75 @@ impl Engine {
             }),
             per_cpu: table.map_or_else(Vec::new, |table| table.status()),
         }
+    }
+
+    /// The last verdicts.
+    pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
+        if let Some(substitute) = &self.substitute {
+            // The process that serves a page has judged the others.
+            let reason = match substitute.state() {
+                State::Fallback(reason) => Some(reason),
+                _ => None,
+            };
+            return each_gate(|gate| Verdict::of(gate, reason.filter(|_| gate == Gate::User)));
+        }
+        let state = self.clock.shared.cell.load();
+        // Behind a closed gate there is no line, and none is missing.
+        let has_line = state.is_gate_closed()
+            || state.phase() != Phase::NoLine
+            || self.cpu_lines().is_some_and(CpuLines::is_published);
+        each_gate(|gate| match gate {
+            Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::DisabledByProgram)),
+            Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
+            _ => self.recorded(gate),
+        })
+    }
+
+    /// What the control loop last found of the line that serves this CPU.
+    #[inline(never)]
+    fn figures(&self) -> Figures {
+        let clock = self.cpu_lines().and_then(CpuLines::clock_here);
+        clock.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
+    }
+
+    /// Whether the control loop has found a jump. A function of its own, whose frame is gone soon.
+    #[inline(never)]
+    fn loop_found_disruption(&self) -> bool {
+        self.figures().is_disrupted
+    }
+
+    /// What would serve a reading now.
+    pub(crate) fn state(&self) -> State {
+        if !HAS_CLOCK {
+            return State::Unavailable;
+        }
+        if let Some(substitute) = &self.substitute {
+            return substitute.state();
+        }
+        if let Some(reason) = first_closed(self.verdicts()) {
+            return State::Fallback(reason);
+        }
+        let is_published = self.clock.shared.cell.load().is_published()
+            || self.cpu_lines().is_some_and(CpuLines::is_published);
+        match COUNTER.is_some() && is_published {
+            true if self.is_disrupted() => State::Disrupted,
+            true => State::Fast,
+            false => State::Calibrating,
+        }
+    }
+
+    /// Whether readings by the line are off because the OS clock or the counter has jumped. The
+    /// control loop says so. Until its next iteration this asks the OS clock, which is far
+    /// outside the line's bounds then.
+    pub(crate) fn is_disrupted(&self) -> bool {
+        if self.loop_found_disruption() {
+            return true;
+        }
+        let before_ns = OsClock.monotonic_ns();
+        let Some(reading) = self.bounds() else { return false };
+        let after_ns = OsClock.monotonic_ns();
+        let (earliest_ns, latest_ns) = reading.bounds_ns();
+        let missed_ns = earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(latest_ns));
+        missed_ns > DISRUPTED_OFFSET_NS
     }
 }

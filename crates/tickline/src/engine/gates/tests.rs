@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickline_core::cell::{StateCell as _, WindowedLine};
+use tickline_core::cell::{StateCell, WindowedLine};
 use tickline_core::control::DrivenBy;
 use tickline_core::gate::Cost;
 use tickline_core::shared::{BoundedReading, Event};
@@ -10,7 +10,7 @@ use tickline_core::state::LineState;
 
 use super::*;
 use crate::options::{Driver, Settings};
-use crate::status::Status;
+use crate::status::{State, Status};
 use crate::trust::facts::played;
 
 /// Judges by these costs, ns (the counter; the OS clock's monotonic and Unix time), and iterates
