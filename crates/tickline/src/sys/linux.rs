@@ -5,8 +5,6 @@ mod clocksource;
 mod environment;
 mod file;
 mod fork;
-#[cfg(feature = "utc")]
-mod map;
 mod process;
 mod robust_futex;
 mod sleep;
@@ -14,9 +12,9 @@ mod sleep;
 pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
 pub(crate) use clocksource::{clocksource, find_clocksource, is_accepted};
 pub(crate) use environment::environment_at_start;
-pub(crate) use fork::{forgo_wiped, lock_token, token};
 #[cfg(feature = "utc")]
-pub(crate) use map::map_page;
+pub(crate) use file::map_page;
+pub(crate) use fork::{forgo_wiped, lock_token, token};
 pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use robust_futex::RobustFutex;
 pub(crate) use sleep::ClockSetNotifier;
