@@ -199,10 +199,12 @@ impl Engine {
 
     /// Who drives this clock in this process.
     pub(crate) fn driver(&self) -> Driver {
-        match self.is_manual {
-            _ if self.has_thread() => Driver::Thread,
-            true => Driver::Manual,
-            false => Driver::Reader,
+        if self.has_thread() {
+            Driver::Thread
+        } else if self.is_manual {
+            Driver::Manual
+        } else {
+            Driver::Reader
         }
     }
 
