@@ -82,7 +82,7 @@ const _: () = assert!(
 );
 
 impl Engine {
-    /// With the default settings, whose driver this one replaces.
+    /// With the default settings, but for the driver.
     pub(crate) const fn new(driver: Driver) -> Self {
         Self {
             clock: DrivenClock::new(SharedClock::new(LineCell::new())),
