@@ -1,11 +1,11 @@
-//! A server with a flight recorder. It hangs in one of 50,000 requests, answers all others, and is
-//! then killed. The file that it leaves shows the one request as open, all others as ended. (On
-//! Unix.)
+//! A server with a flight recorder (on Unix). The server hangs in one of 50,000 requests, answers
+//! all others, and is then killed. The recorder's file shows this request as open, and all others
+//! as ended.
 //!
 //! `cargo run --release --example flight_recorder [TRACE]`
 //!
 //! Its output has: "flight.json", "50000 requests", "1 open", "reaches back".
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut server = server.env("BLACK_BOX", &file).stdout(Stdio::piped()).spawn()?;
     let answers = BufReader::new(server.stdout.take().ok_or("no output")?).lines();
     let answered = (1..REQUESTS).zip(answers.map_while(Result::ok)).count();
-    server.kill()?; // the server has no time to write anything
+    server.kill()?; // SIGKILL: the server can't write anything more.
     server.wait()?;
     let mut bytes = Vec::new();
     let left = flight::convert(fs::File::open(&file)?, &mut bytes)?;
@@ -59,10 +59,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Requests come as fast as two threads answer them.
+/// Serves requests with two threads, which answer them as fast as they can.
 fn serve(file: &str) -> Result<(), Box<dyn Error>> {
     let _thread = tickline::start()?;
-    let recorder = FlightRecorder::builder().with_fields().tracks(Tracks::Requests).create(file, 4)?;
+    let recorder =
+        FlightRecorder::builder().with_fields().tracks(Tracks::Requests).threads_in_file(4).create(file)?;
     let layer = SpanTimingLayer::new().with_sink(recorder);
     tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer))?;
     let (requests, received) = mpsc::sync_channel(64);
@@ -80,7 +81,7 @@ fn serve(file: &str) -> Result<(), Box<dyn Error>> {
     Err("nobody has killed the server".into())
 }
 
-/// A request begins on one thread and ends on another.
+/// Answers a request, which began on another thread and ends on this one.
 fn answer(number: u64, request: Span) {
     let text = request.in_scope(|| {
         if number == HANGS {
@@ -92,6 +93,6 @@ fn answer(number: u64, request: Span) {
     });
     drop(request);
     if io::stdout().write_all(text.as_bytes()).is_err() {
-        exit(1) // the client is gone
+        exit(1) // The client has ended.
     }
 }

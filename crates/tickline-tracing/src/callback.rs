@@ -1,4 +1,4 @@
-//! Callbacks, and the values of fields that they choose.
+//! Callbacks for closed spans, which may ask for the values of some fields.
 
 use core::fmt;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use tracing_core::Metadata;
 use tracing_core::field::{Field, Visit};
 use tracing_core::span::{Attributes, Id, Record};
 
-use crate::sink::{Sink, Span};
+use crate::sink::{Span, SpanSink};
 use crate::timing::SpanTimes;
 
-/// A closed span, as a callback gets it.
+/// A closed span: the argument of a callback.
 #[derive(Debug)]
 pub struct ClosedSpan<'a> {
     span: &'a Span<'a>,
@@ -24,36 +24,36 @@ impl ClosedSpan<'_> {
         self.span.metadata.name()
     }
 
-    /// Its name, target, level and place in the source.
+    /// The span's name, target, level and source location.
     pub fn metadata(&self) -> &'static Metadata<'static> {
         self.span.metadata
     }
 
-    /// Its number, which another span may have later.
+    /// The span's number. A later span may get the same number.
     pub fn id(&self) -> Id {
         self.span.id.clone()
     }
 
-    /// The text of a field, as it was recorded last, without quotation marks if it is a string.
+    /// The text of the last value that was recorded for a field; a string has no quotation marks.
     /// `None` if the span has no such field, or if [`Callback::with_fields`] does not name it.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.as_ref()?.0.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
     }
 
-    /// Its times.
+    /// The span's times.
     pub fn times(&self) -> &SpanTimes {
         self.times
     }
 
-    /// Its CPU time; `None` without a [`CpuTimes`](crate::cpu_time::CpuTimes) among the sinks
-    /// before, or if the span was never exited.
+    /// The span's CPU time; `None` if no [`CpuTimes`](crate::cpu_time::CpuTimes) is among the
+    /// earlier sinks, or if the span was never exited.
     #[cfg(all(unix, feature = "cpu-time"))]
     pub fn cpu_time(&self) -> Option<core::time::Duration> {
-        crate::cpu_time::of(self.span)
+        crate::cpu_time::get(self.span)
     }
 }
 
-/// A [`Sink`](crate::Sink) made of a closure.
+/// A [`Sink`](crate::Sink) that calls a closure.
 #[must_use]
 pub struct Callback {
     call: Box<dyn Fn(&ClosedSpan<'_>) + Send + Sync>,
@@ -66,9 +66,9 @@ impl Callback {
         Self { call: Box::new(call), fields: &[] }
     }
 
-    /// Also keeps these fields of the spans, for [`ClosedSpan::field`]. A span that has any of them
-    /// costs a lookup in the registry and some text when it is created. Other spans cost nothing
-    /// more.
+    /// Also keeps these fields of the spans, for [`ClosedSpan::field`]. At its creation, a span
+    /// with any of these fields costs a lookup in the registry and some text. Other spans cost
+    /// nothing more.
     ///
     /// ```
     /// use tickline_tracing::{Callback, SpanTimingLayer};
@@ -92,12 +92,13 @@ impl Callback {
         self.fields.iter().any(|name| span.metadata.fields().field(name).is_some())
     }
 
-    /// Keeps the values of the chosen fields, which `record` passes to its visitor.
+    /// Keeps the values of the chosen fields. `record` passes all values to its visitor.
     fn keep(&self, span: &Span<'_>, record: impl FnOnce(&mut dyn Visit)) {
         if !self.has_fields(span) {
             return;
         }
-        // The extensions are not locked while values are formatted: a value's `Debug` may use them.
+        // Values are formatted before the extensions are locked, because a value's `Debug` may use
+        // the extensions.
         let mut chosen = Chosen { names: self.fields, texts: Vec::new() };
         record(&mut chosen);
         span.extension(|Texts(kept), _| {
@@ -114,7 +115,7 @@ impl fmt::Debug for Callback {
     }
 }
 
-impl Sink for Callback {
+impl SpanSink for Callback {
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
         self.keep(span, |visit| attributes.record(visit));
     }
@@ -124,18 +125,18 @@ impl Sink for Callback {
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
-        // The callback may use the extensions, so they are not locked.
+        // The fields are copied, because the callback may lock the extensions.
         let kept = || span.extension(|texts: &mut Texts, _| texts.clone());
         let fields = if self.has_fields(span) { kept() } else { None };
         (self.call)(&ClosedSpan { span, times, fields });
     }
 }
 
-/// The extension of a span: name and text of the fields that some callback has chosen.
+/// A span's extension: name and text of each field that a callback has chosen.
 #[derive(Debug, Clone, Default)]
 struct Texts(Arc<Vec<(&'static str, String)>>);
 
-/// Takes the texts of the fields with these names.
+/// A visitor that keeps the texts of the fields with these names.
 struct Chosen {
     names: &'static [&'static str],
     texts: Vec<(&'static str, String)>,

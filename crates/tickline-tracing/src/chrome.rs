@@ -1,52 +1,53 @@
-//! A trace file for <https://ui.perfetto.dev>, `chrome://tracing` and similar viewers, written
-//! while the program runs.
+//! A sink that writes a trace file for <https://ui.perfetto.dev>, `chrome://tracing` and similar
+//! viewers while the program runs.
 //!
 //! The format is the JSON Array Format of "Trace Event Format" (Google, 2016): an array of events.
-//! A busy interval of a thread in a span is a `B` event and an `E` event. A span that does not end
-//! is therefore in the file, too. The spans of a request are `b` and `e` events with the request's
+//! A busy interval of a thread in a span is a `B` event and an `E` event. The file therefore also
+//! has spans that do not end. The spans of a request are `b` and `e` events with the request's
 //! number ([`Tracks`]). Events of `tracing` are instants with their fields, named by their message.
 //! Threads have the system's numbers and names.
 //!
 //! The [README](https://github.com/tickline/tickline/blob/main/crates/tickline-tracing/README.md)
-//! compares this with tracing-chrome and tracing-perfetto.
+//! compares this sink with tracing-chrome and tracing-perfetto.
 //!
 //! # When the program ends without dropping the guard
 //!
 //! The writer writes every 100 ms ([`Builder::flush_every`]). The table says when the file also has
-//! what happened since then:
+//! the records after the last write:
 //!
 //! | the program | is the file complete up to that moment? |
 //! |---|---|
 //! | panics | with [`Builder::flush_on_panic`], even if the panic aborts |
-//! | leaks its guard, or calls `exit` on the thread that made the trace | where the system runs a thread's destructors then: Linux with glibc, macOS |
+//! | leaks its guard, or calls `exit` on the thread that made the trace | if the system then runs the thread's destructors: Linux with glibc, macOS |
 //! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
-//! | aborts, segfaults | if its handler of the signal calls [`Flusher::flush_in_signal_handler`] |
-//! | is killed | no: up to 100 ms before; a recorder's file has it all ([`flight`](crate::flight#the-black-box)) |
+//! | aborts, segfaults | if its signal handler calls [`Flusher::flush_in_signal_handler`] |
+//! | is killed | no, up to 100 ms are missing; the file of a flight recorder is complete ([`flight`](crate::flight#the-black-box)) |
 //!
-//! Viewers open the file as it is: "the `]` at the end of the JSON Array Format is optional"
-//! (ibid.). The file begins with `[` and an event, and each further event has its comma before it.
-//! Each write ends with a whole event. A `SIGKILL` during a write may cut the last event, which
-//! Perfetto then leaves out. A loss of power may damage the file.
+//! Viewers open an incomplete file: "the `]` at the end of the JSON Array Format is optional"
+//! (ibid.). The file begins with `[` and an event, and a comma comes before each further event.
+//! Each write ends with a whole event. A `SIGKILL` during a write may truncate the last event,
+//! which Perfetto then leaves out. A loss of power may damage the file.
 //!
 //! # In a forked child
 //!
-//! The file is the parent's. The child's spans are not recorded, it waits for nobody, and its copy
-//! of the guard does nothing. A child that wants a trace makes its own, in another file. (In one
-//! case the child may wait for ever: at the fork it was in a span that another thread was just
-//! entering or exiting.)
+//! The file belongs to the parent. The child's spans are not recorded, the child does not wait for
+//! the writer, and its copy of the guard does nothing. A child that needs a trace makes its own, in
+//! another file. (In one case the child may wait for ever: at the fork it was in a span that
+//! another thread was just entering or exiting.)
 //!
 //! # Order in the file
 //!
-//! The events of a thread are in order of time, and each `E` belongs to the last `B` of its thread.
-//! The writer takes the threads in turn, so an `e` may come before its `b`, which another thread
-//! has recorded. Viewers sort; a script sorts by `ts` before it pairs them.
+//! The events of a thread are in order of time, and each `E` belongs to the last open `B` of its
+//! thread. The writer takes the records of one thread after another, so an `e` may come before its
+//! `b`, which another thread has recorded. Viewers sort the events. A script must sort them by `ts`
+//! before it pairs them.
 //!
-//! # What it costs the program
+//! # Cost
 //!
-//! A thread puts three words into a ring of its own when it enters a span, and two when it exits.
-//! It waits for nobody. The writer's thread turns them into text. Records that do not fit into the
-//! ring are dropped and counted. The file says how many are missing, and where. With
-//! [`Builder::wait_when_full`] the program waits instead.
+//! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
+//! It does not wait for other threads. The writer's thread turns the words into text. Records that
+//! do not fit into the ring are dropped and counted. The file says how many are missing, and where.
+//! With [`Builder::wait_when_full`] the program's threads wait instead.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -62,20 +63,20 @@ use std::time::Instant;
 
 use crate::trace::json::Trace;
 use crate::trace::record::{Records, Word};
-use crate::trace::recorder::{Recorder, TraceSink, own_name};
+use crate::trace::recorder::{Recorder, TraceSink, program_name};
 use crate::trace::ring::HeadWord;
 use crate::trace::{self, Settings, WhenFull, settings, thread_recorder};
 
 pub use crate::trace::{TraceSummary, Tracks};
 
-/// How long an event may wait for the writer, by default. A longer time loses more events when the
-/// process is killed; a shorter one costs more system calls.
+/// The default of [`Builder::flush_every`]. A longer time loses more events when the process is
+/// killed; a shorter time costs more system calls.
 const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 
-/// How long a program that ends waits for the writer.
+/// The longest time that a program waits for the writer when it ends.
 const LAST_FLUSH: Duration = Duration::from_secs(2);
 
-/// A sink that writes the trace file. Made by [`Chrome::builder`].
+/// A sink that writes a trace file, made by [`Chrome::builder`].
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -117,26 +118,25 @@ pub struct Builder {
 impl Builder {
     settings!();
 
-    /// How long an event may wait in the program before it is written, 100 ms by default.
+    /// The longest time before an event is written to the file, 100 ms by default.
     pub fn flush_every(self, flush_every: Duration) -> Self {
         Self { flush_every, ..self }
     }
 
-    /// A thread that records faster than the writer writes waits for it, so that nothing is
-    /// dropped.
+    /// Makes a thread wait for the writer when its ring is full, so that no record is dropped.
     pub fn wait_when_full(mut self) -> Self {
         self.settings.when_full = WhenFull::Wait;
         self
     }
 
-    /// Writes everything when a thread panics, after the present panic hook has run.
+    /// Flushes the trace when a thread panics, after the present panic hook has run.
     pub fn flush_on_panic(self) -> Self {
         Self { flush_on_panic: true, ..self }
     }
 
-    /// Creates the file, or empties it, and starts the thread that writes it. Links are followed.
-    /// `/dev/stdout` is emptied too if it is a file: to append to that, pass [`std::io::stdout`]
-    /// to [`write_to`](Self::write_to).
+    /// Creates or truncates the file, and starts the thread that writes it. Links are followed. If
+    /// `/dev/stdout` is a file, it is truncated, too. To append to standard output, pass
+    /// [`std::io::stdout`] to [`write_to`](Self::write_to).
     ///
     /// # Errors
     ///
@@ -153,8 +153,8 @@ impl Builder {
     pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(FlushRequests::default());
-        let (recorded, asked) = (Arc::clone(&recorder), Arc::clone(&requests));
-        let write = move || write(output, &recorded, &asked, self.flush_every);
+        let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
+        let write = move || write(output, &recorded, &requested, self.flush_every);
         let thread = thread::Builder::new().name("tickline-trace".to_owned()).spawn(write)?;
         let flusher = Flusher { requests, writer: thread.thread().clone(), process: process::id() };
         flush_when_this_thread_ends(flusher.clone());
@@ -174,7 +174,7 @@ impl Chrome {
     }
 }
 
-/// Asks the writer to write what was recorded. Clones ask the same writer.
+/// Makes the writer write the records so far to the file. Clones share the writer.
 #[derive(Debug, Clone)]
 pub struct Flusher {
     requests: Arc<FlushRequests>,
@@ -184,23 +184,22 @@ pub struct Flusher {
 }
 
 impl Flusher {
-    /// Asks the writer to write what was recorded before, and waits for that, at most `timeout`.
-    /// Returns whether it is written.
+    /// Requests a write of all records so far, and waits for it, at most `timeout`. Returns whether
+    /// they are written.
     #[must_use = "after false the trace is not complete"]
     pub fn flush(&self, timeout: Duration) -> bool {
-        let number = self.requests.ask();
+        let number = self.requests.request();
         self.writer.unpark();
         self.wait(number, timeout)
     }
 
-    /// The same as [`flush`](Self::flush), for the handler of a signal. The calling thread only
-    /// changes an atomic, reads the clock, and sleeps, while the writer's thread works. It does not
-    /// wake the writer, which may take as long as [`Builder::flush_every`] to notice. The
-    /// interrupted thread may hold a lock that the writer needs, such as the allocator's. The call
-    /// then waits in vain, but no longer than `timeout`.
+    /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
+    /// reads the clock, and sleeps, while the writer's thread works. It does not wake the writer,
+    /// which may notice the request only after [`Builder::flush_every`]. If the interrupted thread
+    /// holds a lock that the writer needs, such as the allocator's, the call fails after `timeout`.
     #[must_use = "after false the trace is not complete"]
     pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
-        self.wait(self.requests.ask(), timeout)
+        self.wait(self.requests.request(), timeout)
     }
 
     fn wait(&self, number: u64, timeout: Duration) -> bool {
@@ -218,13 +217,12 @@ impl Flusher {
     }
 }
 
-/// Flushes when the thread that made the traces ends. For the main thread, that is the end of the
-/// program.
+/// Flushes the traces when the thread that made them ends. The main thread ends with the program.
 struct AtEnd(Vec<Flusher>);
 
 impl Drop for AtEnd {
     fn drop(&mut self) {
-        // On other systems the writer's thread may be gone by now, and the wait would be in vain.
+        // On other systems the writer's thread may have ended by now, and the wait would time out.
         if cfg!(unix) {
             self.0.iter().for_each(|flusher| _ = flusher.flush(LAST_FLUSH));
         }
@@ -242,10 +240,10 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
     });
 }
 
-/// Ends the file when it is dropped. What is recorded later is not in the file.
+/// Ends the file when it is dropped. The file does not get later records.
 ///
-/// Keep it until the end of `main`. The [module's documentation](self) says what the file has if
-/// the program ends without dropping it.
+/// Keep the guard until the end of `main`. The [module's documentation](self) says which records
+/// are missing if the program ends without dropping it.
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
 pub struct Guard {
@@ -255,17 +253,16 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Writes what was recorded, ends the file, and says what it contains.
+    /// Writes the remaining records, ends the file, and returns a summary of its content.
     ///
     /// # Errors
     ///
-    /// The first error of a write. Nothing was written after it.
+    /// The first error of a write. The writer stopped at this error.
     pub fn finish(mut self) -> io::Result<TraceSummary> {
         self.stop()
     }
 
-    /// For programs that end without dropping the guard, and want the file to be complete before
-    /// that.
+    /// A flusher, for programs that end without dropping the guard.
     pub fn flusher(&self) -> Flusher {
         self.flusher.clone()
     }
@@ -273,7 +270,8 @@ impl Guard {
     fn stop(&mut self) -> io::Result<TraceSummary> {
         let thread = self.thread.take().ok_or_else(|| io::Error::other("the trace was ended before"))?;
         if process::id() != self.flusher.process {
-            // To join or to detach it is an error: a child has only the thread that forked.
+            // The child must neither join nor detach the writer: it has only the thread that
+            // forked.
             mem::forget(thread);
             return Err(io::Error::other("the trace is written by the parent of this process"));
         }
@@ -290,48 +288,49 @@ impl Drop for Guard {
     }
 }
 
-// The thread that takes records out of the rings, and writes them as text.
+// The writer: the thread that takes records out of the rings, and writes them as text.
 
-/// What the program asks of the writer. These are atomics, so a signal's handler may ask, too.
+/// The program's requests to the writer. They are atomics, so that a signal handler can make one.
 #[derive(Debug, Default)]
 struct FlushRequests {
-    /// Counts requests to write all that was recorded before.
-    asked: AtomicU64,
-    /// The last request that was carried out; [`ENDED`] once the writer has ended, by itself or
-    /// because of an error.
+    /// The number of requests so far. Each is a request to write all earlier records.
+    requested: AtomicU64,
+    /// The last request that was carried out; [`ENDED`] once the writer has ended, with or without
+    /// an error.
     done: AtomicU64,
 }
 
 const ENDED: u64 = u64::MAX;
 
 impl FlushRequests {
-    /// Asks to write what was recorded before. Returns the request's number.
-    fn ask(&self) -> u64 {
-        // ORDERING: Release, pairs with the Acquire load in `asked`: the writer sees what the
-        // asking thread has recorded.
-        self.asked.fetch_add(1, Ordering::Release) + 1
+    /// Makes a request, and returns its number.
+    fn request(&self) -> u64 {
+        // ORDERING: Release, pairs with the Acquire load in `requested`: the writer sees the
+        // earlier records of the requesting thread.
+        self.requested.fetch_add(1, Ordering::Release) + 1
     }
 
     fn is_done(&self, number: u64) -> bool {
-        // ORDERING: Acquire, pairs with the Release store in `set_done`: the records are written.
+        // ORDERING: Acquire, pairs with the Release store in `set_done`: this thread sees that the
+        // records are written.
         self.done.load(Ordering::Acquire) >= number
     }
 
     /// For the writer: the number of the last request.
-    fn asked(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the Release change in `ask`: what was recorded before is
-        // taken next.
-        self.asked.load(Ordering::Acquire)
+    fn requested(&self) -> u64 {
+        // ORDERING: Acquire, pairs with the Release change in `request`: the writer then takes all
+        // records from before the request.
+        self.requested.load(Ordering::Acquire)
     }
 
-    /// For the writer: requests up to this number are carried out.
+    /// For the writer: marks the requests up to this number as carried out.
     fn set_done(&self, number: u64) {
         // ORDERING: Release, pairs with the Acquire load in `is_done`.
         self.done.store(number, Ordering::Release);
     }
 }
 
-/// Writes what is recorded, until the program ends the recorder, or a write fails.
+/// Writes records until the program ends the recorder, or a write fails.
 fn write(
     output: impl Write,
     recorder: &Recorder,
@@ -339,9 +338,9 @@ fn write(
     flush_every: Duration,
 ) -> io::Result<TraceSummary> {
     thread_recorder::IS_READER.set(true);
-    // A recorder has one reader.
+    // This is the only `set`, because a recorder has one reader.
     let _ = recorder.reader.set(thread::current());
-    let result = Trace::begin(output, process::id(), &own_name()).and_then(|trace| {
+    let result = Trace::begin(output, process::id(), &program_name()).and_then(|trace| {
         let writer = Writer { trace, recorder, words: Vec::new() };
         writer.write_all(requests, flush_every)
     });
@@ -351,7 +350,7 @@ fn write(
 }
 
 struct Writer<'a, W: Write> {
-    /// Its summary counts the records that are missing before a mark.
+    /// The `dropped` of its summary is the number of missing records that the marks state so far.
     trace: Trace<W>,
     recorder: &'a Recorder,
     words: Vec<Word>,
@@ -362,14 +361,14 @@ impl<W: Write> Writer<'_, W> {
         self.trace.output.flush()?;
         let (mut flushed, mut done) = (Instant::now(), 0);
         loop {
-            let (asked, finish) = (requests.asked(), self.recorder.has_ended());
-            let took_much = self.take()?;
-            if finish || asked != done || flushed.elapsed() >= flush_every {
+            let (requested, finish) = (requests.requested(), self.recorder.has_ended());
+            let took_much = self.take_records()?;
+            if finish || requested != done || flushed.elapsed() >= flush_every {
                 self.write_missing()?;
                 self.trace.output.flush()?;
                 flushed = Instant::now();
-                requests.set_done(asked);
-                done = asked;
+                requests.set_done(requested);
+                done = requested;
             }
             if finish {
                 return self.trace.finish();
@@ -380,12 +379,12 @@ impl<W: Write> Writer<'_, W> {
         }
     }
 
-    /// Takes what is in the rings now. Returns whether that was so much that more may have come
-    /// already.
-    fn take(&mut self) -> io::Result<bool> {
+    /// Takes and writes the present records of all rings. Returns whether there were so many that
+    /// more have probably been recorded meanwhile.
+    fn take_records(&mut self) -> io::Result<bool> {
         let mut is_much = false;
         for ring in self.recorder.rings().unwrap_or_default() {
-            // Loaded before the end of the records is, so that no record can come after that end.
+            // This is loaded before the records are taken, so no record can follow after the end.
             let has_ended = ring.has_ended();
             let from = ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > ring.capacity() / 4;
@@ -397,13 +396,13 @@ impl<W: Write> Writer<'_, W> {
                 self.trace.write(thread, &record, |address| self.recorder.callsite(address))?;
             }
             if has_ended {
-                self.recorder.forget(&ring);
+                self.recorder.remove(&ring);
             }
         }
         Ok(is_much)
     }
 
-    /// Writes a mark that says how many events are missing before it.
+    /// Writes a mark that states how many records are missing since the last mark.
     fn write_missing(&mut self) -> io::Result<()> {
         let missing = self.recorder.dropped() - self.trace.summary.dropped;
         if missing == 0 {
@@ -418,7 +417,8 @@ impl<W: Write> Writer<'_, W> {
 mod tests {
     use super::*;
 
-    /// The writer finds what was recorded before a request, and who asked finds it written.
+    /// The writer sees the records from before a request, and the requesting thread sees that they
+    /// are written.
     #[test]
     fn ordering_a_request_comes_with_what_was_recorded() {
         for finish in [false, true].repeat(8) {
@@ -427,10 +427,10 @@ mod tests {
             let (recorded, written) = (AtomicU64::new(0), AtomicU64::new(0));
             thread::scope(|scope| {
                 scope.spawn(|| {
-                    while requests.asked() == 0 && !recorder.has_ended() {
+                    while requests.requested() == 0 && !recorder.has_ended() {
                         thread::yield_now();
                     }
-                    // ORDERING: Relaxed for all: the requests order them.
+                    // ORDERING: Relaxed for all three: the requests order them.
                     written.store(recorded.load(Ordering::Relaxed), Ordering::Relaxed);
                     requests.set_done(ENDED);
                 });
@@ -438,12 +438,12 @@ mod tests {
                 if finish {
                     recorder.end();
                 } else {
-                    assert_eq!(requests.ask(), 1);
+                    assert_eq!(requests.request(), 1);
                 }
                 while !requests.is_done(1) {
                     thread::yield_now();
                 }
-                // ORDERING: Relaxed: `is_done` is to order it behind the writer's store.
+                // ORDERING: Relaxed: `is_done` must order this load after the writer's store.
                 assert_eq!(written.load(Ordering::Relaxed), 7);
             });
         }

@@ -1,4 +1,4 @@
-//! Sends an event with the times of each span that is closed, like `fmt` with `FmtSpan::CLOSE`.
+//! A sink that sends an event with the times of each closed span, like `fmt` with `FmtSpan::CLOSE`.
 
 use std::sync::OnceLock;
 
@@ -6,16 +6,16 @@ use tracing_core::dispatcher::{self, WeakDispatch};
 use tracing_core::field::{Field, FieldSet, Value};
 use tracing_core::{Dispatch, Event};
 
-use crate::sink::{Sink, Span};
+use crate::sink::{Span, SpanSink};
 use crate::timing::SpanTimes;
 
 /// Sends an event for each span that is closed, with the message `close` and the fields `time.busy`
 /// and `time.idle`, as with `FmtSpan::CLOSE`. The event is in the span, and has its level and
-/// target. It goes to all layers of the subscriber, so it appears in whatever they write.
+/// target. All layers of the subscriber get the event, and may print it.
 ///
-/// Don't [reload](tracing_subscriber::reload) the layer while other threads close spans: its events
-/// may wait for the reload, and the reload for them, for ever ([`Sink`](crate::Sink)). Reloading a
-/// filter around the layer is fine.
+/// Don't [reload](tracing_subscriber::reload) the layer while other threads close spans: an event
+/// and the reload may wait for each other for ever ([`Sink`](crate::Sink)). A reload of a filter
+/// around the layer is safe.
 ///
 /// ```
 /// use tickline_tracing::{CloseEvents, SpanTimingLayer};
@@ -41,16 +41,16 @@ impl CloseEvents {
     }
 }
 
-impl Sink for CloseEvents {
-    fn attached(&self, dispatch: &Dispatch) {
-        // The first subscriber stays: a layer is for one subscriber.
+impl SpanSink for CloseEvents {
+    fn layer_registered(&self, dispatch: &Dispatch) {
+        // Later calls change nothing: a layer belongs to one subscriber.
         let _ = self.dispatch.set(dispatch.downgrade());
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {
         let metadata = span.metadata;
-        // A field set belongs to a callsite. Here that is the span's, whose level and target the
-        // event has.
+        // A field set needs a callsite. The event uses that of the span, and has its level and
+        // target.
         let fields = FieldSet::new(&["message", "time.busy", "time.idle"], metadata.callsite());
         let mut names = fields.iter();
         let (Some(message), Some(busy), Some(idle)) = (names.next(), names.next(), names.next()) else {
@@ -61,14 +61,14 @@ impl Sink for CloseEvents {
             let values = fields.value_set(values);
             let event = Event::new_child_of(span.id.clone(), metadata, &values);
             let send = |dispatch: &Dispatch| {
-                // Layers with filters of their own rely on this call before each event.
+                // Per-layer filters need this call before each event.
                 if dispatch.enabled(metadata) {
                     dispatch.event(&event);
                 }
             };
             match self.dispatch.get() {
                 Some(dispatch) => dispatch.upgrade().iter().for_each(send),
-                // Reloading has put the layer in, without calling `on_register_dispatch`.
+                // `reload` has added the layer without a call of `on_register_dispatch`.
                 None => dispatcher::get_default(send),
             }
         };

@@ -1,9 +1,9 @@
-//! The CPU time of spans: how long their threads really ran, in contrast to waiting for a CPU, a
-//! lock or a device.
+//! The CPU time of spans: how long a CPU executed their threads, without the time that the threads
+//! waited for a CPU, a lock or a device.
 //!
-//! The kernel counts it for each thread (`CLOCK_THREAD_CPUTIME_ID`). Reading this time takes a
-//! system call at each enter and exit, by far the largest cost of a span. So only programs that
-//! add this sink pay for it.
+//! The kernel measures the CPU time of each thread (`CLOCK_THREAD_CPUTIME_ID`). The sink reads it
+//! by a system call at each enter and exit, by far the largest cost of a span. Therefore only
+//! programs that add this sink pay for it.
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;
@@ -25,20 +25,20 @@ use std::thread::{self, ThreadId};
 use nix::time::{ClockId, clock_gettime};
 use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
-use crate::sink::{Sink, Span};
+use crate::sink::{Span, SpanSink};
 use crate::timing::SpanTimes;
 
-/// A sink that adds up the CPU time of each span, from enters to exits. Sinks that come later find
-/// it: [`ClosedSpan::cpu_time`](crate::ClosedSpan::cpu_time), `Measure::Cpu` of the histograms,
-/// and [`CpuTimes::of`].
+/// A sink that adds up the CPU time of each span, from each enter to its exit. Later sinks can read
+/// the sum, by [`ClosedSpan::cpu_time`](crate::ClosedSpan::cpu_time), `Measure::Cpu` of the
+/// histograms, and [`CpuTimes::of`].
 ///
-/// If several threads are in a span at once, the CPU time of all counts, so it may be longer than
-/// [`SpanTimes::busy`](crate::SpanTimes::busy). The system calls are in the busy time, but not in
-/// the CPU time of their own span.
+/// If several threads are in a span at once, their CPU times are added, so the sum may be longer
+/// than [`SpanTimes::busy`](crate::SpanTimes::busy). The time of the sink's system calls is in the
+/// span's busy time, but not in its CPU time.
 #[derive(Debug)]
 pub struct CpuTimes;
 
-/// The extension of a span.
+/// A span's extension.
 #[derive(Default)]
 struct CpuTime {
     /// `None` before the first exit.
@@ -55,25 +55,25 @@ struct Entered {
     depth: u32,
 }
 
-/// The CPU time of this thread; `None` if the kernel does not tell.
+/// The CPU time of this thread; `None` if the system call fails.
 fn thread_cpu() -> Option<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }
 
 impl CpuTimes {
-    /// The CPU time of a span that is being closed; `None` if it was never exited, or if the sink
-    /// is not there.
+    /// The CPU time of a span that is being closed; `None` if the span was never exited, or if the
+    /// layer has no such sink.
     pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {
         span.extensions().get::<CpuTime>()?.sum
     }
 }
 
-/// The CPU time of a span that is being closed, as [`CpuTimes::of`].
-pub(crate) fn of(span: &Span<'_>) -> Option<Duration> {
+/// [`CpuTimes::of`] for a sink's span.
+pub(crate) fn get(span: &Span<'_>) -> Option<Duration> {
     span.extension(|time: &mut CpuTime, _| time.sum).flatten()
 }
 
-impl Sink for CpuTimes {
+impl SpanSink for CpuTimes {
     fn wants_enters(&self) -> bool {
         true
     }
@@ -83,7 +83,7 @@ impl Sink for CpuTimes {
             let thread = thread::current().id();
             match entered.iter_mut().find(|entered| entered.thread == thread) {
                 Some(known) => known.depth += 1,
-                // The clock is read last, so that little of this sink's own work counts.
+                // The clock is read last, so that the CPU time has little of this sink's own work.
                 None => entered.push(Entered { thread, depth: 1, at: thread_cpu() }),
             }
         });

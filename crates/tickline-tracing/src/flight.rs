@@ -1,10 +1,11 @@
-//! A flight recorder: the last moments of the program, in memory, for when something goes wrong.
+//! A flight recorder: it keeps the last spans and events in memory, and writes them to a trace file
+//! when something goes wrong.
 //!
 //! Each thread has a ring, in which new records overwrite the oldest. The program chooses the size
 //! of a ring ([`Builder::bytes_per_thread`]), or the time that it covers ([`Builder::keep_last`]).
 //! Threads format nothing but fields, write no file, and never wait for each other. On request the
-//! recorder writes all rings to a trace file, while the program goes on. [`chrome`](crate::chrome)
-//! describes its format.
+//! recorder writes all rings to a file, while the program goes on. [`chrome`](crate::chrome)
+//! describes the file's format.
 //!
 //! ```
 //! use std::time::Duration;
@@ -36,9 +37,9 @@
 //!
 //! # The black box
 //!
-//! These rings are lost when the process is killed, aborts, segfaults or exits; only a panic can
-//! write them. With [`Builder::create`] the rings are in a mapped file, and stay there whatever
-//! ends the process. Recording costs the same: it is the same stores.
+//! Rings in memory are lost when the process is killed, aborts, segfaults or exits; only a panic
+//! can still write them. With [`Builder::create`] the rings are in a mapped file. They survive
+//! every end of the process. Recording costs the same, because the threads execute the same stores.
 //!
 #![cfg_attr(unix, doc = "```")]
 #![cfg_attr(not(unix), doc = "```no_run")]
@@ -48,8 +49,8 @@
 //! # let folder = std::env::temp_dir();
 //! # let (path, trace) = (folder.join("tickline-doc-box"), folder.join("tickline-doc-box.json"));
 //! // In the server: rings for 32 threads, 34 MB.
-//! let recorder = FlightRecorder::builder().with_fields().create(&path, 32)?;
-//! // After its end: `tickline flight FILE --out trace.json`, or
+//! let recorder = FlightRecorder::builder().with_fields().threads_in_file(32).create(&path)?;
+//! // After the server's end: `tickline flight FILE --out trace.json`, or
 //! let summary = flight::convert(File::open(&path)?, File::create(&trace)?)?;
 //! # assert_eq!(summary.unended, 0);
 //! # std::fs::remove_file(path)?;
@@ -57,44 +58,48 @@
 //! # }
 //! ```
 //!
-//! - A record is in the file once it is whole. One that a thread was writing at the end is lost.
-//! - The names of all callsites are in the file: up to 1,024 bytes for each, and one ring for all.
-//! - The file is its owner's alone (mode 0600), and has its full size from the start, so that a full
-//!   disk is an error of `create`. (Btrfs and ZFS need new space for each change of a file. A full
-//!   disk there ends the process by `SIGBUS`.) Nobody may truncate the file: the process would end by
-//!   `SIGBUS`. Removing it does no harm.
+//! - A record is in the file once it is complete. A record that a thread was writing when the
+//!   process ended is lost.
+//! - The file has the names of all callsites: up to 1,024 bytes each, in one ring.
+//! - Only the file's owner may read it (mode 0600). It has its full size from the start, so
+//!   `create` fails on a full disk. (Btrfs and ZFS need new space for each change of a file. There
+//!   a full disk ends the process by `SIGBUS`.) Do not truncate the file while the process runs:
+//!   this would also end the process by `SIGBUS`. Removing the file does no harm.
 //! - The file survives the process, not the machine. On a disk the kernel writes it back every few
-//!   seconds, and a thread may wait for that. Choose a file system in memory: `/dev/shm`, `/run`.
-//! - Each file has one recorder. `create` fails while another one has it. The file of a process that
-//!   has ended becomes `PATH.old`, so that a server that starts again leaves it to be read.
+//!   seconds, and a thread may wait for the write. Choose a file system in memory: `/dev/shm`,
+//!   `/run`.
+//! - Each file has one recorder. `create` fails while another recorder uses the file. `create`
+//!   renames the file of a process that has ended to `PATH.old`, so that a restarted server does
+//!   not overwrite it.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
-//!   overwritten are left out: [`TraceSummary::undecided`]. If more threads run than the file has rings,
-//!   a mark says how many; requests that ended on these look open.
+//!   overwritten are left out: [`TraceSummary::undecided`]. If more threads run than the file has
+//!   rings, a mark says how many; requests that ended on these threads look open.
 //!
-//! # What is in the file
+//! # Content of the trace
 //!
-//! The events are in order of time. [`TraceSummary::complete_since_ns`] says how far back the file
-//! reaches without a gap. A mark on the track of each thread whose ring lost records says where
-//! that thread's records begin, and how many are missing before. A request counts as open if its
-//! span is open when the file is written. If a request has ended, but the ring that had its end is
-//! gone or overwritten, it is left out.
+//! The events are in order of time. [`TraceSummary::complete_since_ns`] says how far back the trace
+//! reaches without a gap. If a thread's ring lost records, a mark on its track says where its
+//! records begin, and how many are missing before. A request counts as open if its span is open
+//! when the trace is written. A request that has ended is left out if the record of its end is
+//! gone.
 //!
-//! The records of each thread reach back as far as its ring does: those of an idle thread reach
-//! back further. The outermost 64 spans that the thread was in at that time are there from their
-//! beginning. A ring is overwritten in pieces of 32 KiB. The rings of the eight threads that ended
-//! last are kept, too; in a file all are, until another thread needs one. A recorder's memory is
-//! therefore at most that of eight rings, and one for each thread that runs and has recorded
-//! something.
+//! A thread's records reach back as far as its ring does; an idle thread's ring reaches back
+//! further. The outermost 64 spans that the thread was in at that time have their true beginnings.
+//! A thread overwrites its ring in pieces of 32 KiB. In memory, the recorder also keeps the rings
+//! of the eight threads that ended last. In a file it keeps a ring until another thread needs it.
+//! The memory of a recorder is therefore limited to eight rings, and a ring for each running thread
+//! that has recorded something.
 //!
 //! # In a forked child
 //!
-//! The child has a copy of the rings, records to it, and may write files of its own. Of rings in a
-//! file it has no copy: it begins with empty ones, in memory. (A child that a bare `clone` made, not
-//! `fork`, would record into its parent's file.) A handler of `pthread_atfork` must neither create
-//! nor drop a recorder of a file: it would wait for itself. The child does not wait for threads of
-//! its parent: if such a thread held the lock on the list of rings at the fork, `write` returns an
-//! error within a second. (The child may wait for ever in a span that it was in at the fork, if
-//! another thread was just entering or exiting that, or reading whether it is open.)
+//! The child has a copy of the rings in memory, records to it, and may write files of its own. It
+//! has no copy of rings in a file: it begins with empty rings in memory. (A child made by a bare
+//! `clone` instead of `fork` would record into its parent's file.) A handler of `pthread_atfork`
+//! must neither create nor drop a recorder with a file: it would deadlock. The child does not wait
+//! for threads of its parent: if such a thread held the lock on the list of rings at the fork,
+//! `write` returns an error within a second. (In one case the child may wait for ever: in a span
+//! that it was in at the fork, if another thread was just entering or exiting this span, or reading
+//! whether it is open.)
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -113,8 +118,11 @@ use crate::trace::record::{Kind, Record, Records};
 use crate::trace::recorder::{Recorder, Snapshot, ThreadSnapshot, TraceSink};
 use crate::trace::{self, Settings, TraceSummary, Tracks, WhenFull, fields, settings};
 
-/// A sink that keeps the last moments. Clones are the same recorder: one is the sink, another
-/// writes the file.
+/// 34 MB with the default size of a ring.
+const DEFAULT_THREADS_IN_FILE: usize = 32;
+
+/// A sink that keeps the last spans and events. Clones share one recorder: use one clone as the
+/// sink, and another to write the file.
 #[derive(Debug, Clone)]
 pub struct FlightRecorder {
     recorder: Arc<Recorder>,
@@ -131,19 +139,21 @@ impl TraceSink for FlightRecorder {
 #[must_use]
 pub struct Builder {
     settings: Settings,
+    threads_in_file: usize,
 }
 
 impl Builder {
     settings!();
 
-    /// Keeps what happened within `last`. Each ring begins with 64 KiB. It grows when it would
-    /// overwrite a record younger than that, up to [`bytes_per_thread`](Self::bytes_per_thread),
+    /// Keeps the records of the period `last`. Each ring begins with 64 KiB. It grows if it would
+    /// otherwise overwrite a younger record, up to [`bytes_per_thread`](Self::bytes_per_thread),
     /// and never becomes smaller. Without this setting a ring always grows to that size.
     ///
-    /// Beyond that the oldest are overwritten, however young; [`TraceSummary::complete_since_ns`]
-    /// says how far back the rings reach. A thread that records 100,000 spans a second takes 20 MB
-    /// for five seconds. So state as much as the busiest thread may take: only what is used is
-    /// committed. In a file ([`create`](Self::create)) all of it is allocated at once.
+    /// At that size the ring overwrites its oldest records, even younger ones than `last`;
+    /// [`TraceSummary::complete_since_ns`] says how far back the rings reach. A thread that records
+    /// 100,000 spans a second takes 20 MB for five seconds. Choose the size for the busiest thread:
+    /// the system commits only used memory. In a file ([`create`](Self::create)) the whole size is
+    /// allocated at once.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -152,23 +162,28 @@ impl Builder {
     /// let recorder = builder.bytes_per_thread(64 << 20).build();
     /// ```
     pub fn keep_last(mut self, last: Duration) -> Self {
-        self.settings.kept_ns = as_ns(last);
+        self.settings.keep_ns = as_ns(last);
         self
     }
 
-    /// The recorder.
+    /// The number of threads for which [`create`](Self::create) makes rings in the file: 32 by
+    /// default. Further threads record in memory, and the file counts them.
+    pub fn threads_in_file(self, threads_in_file: usize) -> Self {
+        Self { threads_in_file, ..self }
+    }
+
+    /// Makes a recorder whose rings are in memory.
     pub fn build(self) -> FlightRecorder {
         FlightRecorder { recorder: Arc::new(Recorder::new(self.settings)) }
     }
 
-    /// Makes a recorder whose records are in a file, and stay there however the process ends ([the
-    /// black box](self#the-black-box)). The file has a head of 4 KiB, a ring for each of `threads`
-    /// threads, and one more ring for names. Each ring has
-    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes. Further threads record in
-    /// memory. The file counts them.
+    /// Makes a recorder whose rings are in a file, and survive every end of the process ([the black
+    /// box](self#the-black-box)). The file has a head of 4 KiB, a ring for each of its
+    /// [threads](Self::threads_in_file), and one more ring for names. Each ring has
+    /// [`bytes_per_thread`](Self::bytes_per_thread) and 256 bytes.
     ///
-    /// If the process before has left a file there, this becomes `PATH.old`, in place of an older
-    /// one.
+    /// If an earlier process has left a file at `path`, `create` renames it to `PATH.old`, and
+    /// replaces an older file of that name.
     ///
     /// # Errors
     ///
@@ -176,22 +191,23 @@ impl Builder {
     /// - If another recorder writes to an existing file, or the existing file is not a recorder's.
     /// - If the process has no memory to prepare for a `fork`.
     /// - On a system other than Unix.
-    pub fn create(self, path: impl AsRef<Path>, threads: usize) -> io::Result<FlightRecorder> {
-        let mut recorder = Recorder::new(self.settings);
-        recorder.file = Some(RingFile::create(path.as_ref(), threads, self.settings.bytes_per_thread)?);
+    pub fn create(self, path: impl AsRef<Path>) -> io::Result<FlightRecorder> {
+        let Self { settings, threads_in_file } = self;
+        let mut recorder = Recorder::new(settings);
+        recorder.file = Some(RingFile::create(path.as_ref(), threads_in_file, settings.bytes_per_thread)?);
         Ok(FlightRecorder { recorder: Arc::new(recorder) })
     }
 }
 
-/// Reads the file of a recorder ([`Builder::create`]), and writes what is in it as a trace. Of a
-/// process that is still running, records that it overwrites meanwhile are missing or damaged.
+/// Reads the file of a recorder ([`Builder::create`]), and writes its records as a trace. If the
+/// process still runs, the records that it overwrites meanwhile are missing or damaged.
 ///
 /// # Errors
 ///
 /// - The file cannot be read, or is not a recorder's.
 /// - Another kind of machine wrote the file.
-/// - The file is cut, or has longer names of a callsite than a recorder writes.
-/// - The first error of a write.
+/// - The file is truncated, or the names of a callsite are longer than a recorder writes them.
+/// - A write fails: the first error.
 ///
 /// Damaged records are left out, and counted by [`TraceSummary::damaged`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
@@ -201,66 +217,67 @@ pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> 
 impl FlightRecorder {
     /// Settings for a recorder.
     pub fn builder() -> Builder {
-        Builder { settings: Settings::new(WhenFull::Overwrite) }
+        Builder { settings: Settings::new(WhenFull::Overwrite), threads_in_file: DEFAULT_THREADS_IN_FILE }
     }
 
-    /// Writes all that is kept to a file, in place of an older one. The program goes on
+    /// Writes all kept records to a file, which replaces an older one. The program goes on
     /// meanwhile.
     ///
     /// # Errors
     ///
-    /// If the file cannot be written. Then an older one stays as it is.
+    /// If the file cannot be written. An older file then stays unchanged.
     pub fn write(&self, path: impl AsRef<Path>) -> io::Result<TraceSummary> {
         self.write_last(path, Duration::MAX)
     }
 
-    /// The same, but only what happened within `last`, up to now.
+    /// Writes the kept records of the period `last`, up to now, to a file, which replaces an older
+    /// one.
     ///
     /// # Errors
     ///
-    /// As for [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn write_last(&self, path: impl AsRef<Path>, last: Duration) -> io::Result<TraceSummary> {
-        trace::beside(path.as_ref(), |beside| {
-            let summary = self.write_within(last, File::create_new(beside)?)?;
-            fs::rename(beside, &path)?;
+        trace::with_temporary(path.as_ref(), |temporary| {
+            let summary = self.write_within(last, File::create_new(temporary)?)?;
+            fs::rename(temporary, &path)?;
             Ok(summary)
         })
     }
 
-    /// The same on a thread of its own, for callbacks that must not wait. Errors of writing are
-    /// lost.
+    /// Starts a thread that does [`write_last`](Self::write_last), for callbacks that must not
+    /// wait. Errors of writing are lost.
     ///
     /// # Errors
     ///
     /// [`ResourceBusy`](io::ErrorKind::ResourceBusy) if an earlier call is still writing; the
-    /// system's, if no thread could be started.
+    /// system's error if no thread could be started.
     pub fn write_last_in_background(&self, path: impl Into<PathBuf>, last: Duration) -> io::Result<()> {
-        // ORDERING: Relaxed, a flag on its own: the file system orders what is done to files.
-        if self.recorder.writing.swap(process::id(), Ordering::Relaxed) == process::id() {
+        // ORDERING: Relaxed: the flag orders no memory, and the file system orders the writes.
+        if self.recorder.writing_process.swap(process::id(), Ordering::Relaxed) == process::id() {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "an earlier call is still writing"));
         }
         let (recorder, path) = (self.clone(), path.into());
         let write = move || {
             let _ = recorder.write_last(path, last);
-            // ORDERING: Relaxed, a flag on its own.
-            recorder.recorder.writing.store(0, Ordering::Relaxed);
+            // ORDERING: Relaxed: the flag orders no memory.
+            recorder.recorder.writing_process.store(0, Ordering::Relaxed);
         };
         let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
         if thread.is_err() {
-            // ORDERING: Relaxed, nothing was written.
-            self.recorder.writing.store(0, Ordering::Relaxed);
+            // ORDERING: Relaxed: no other thread wrote anything.
+            self.recorder.writing_process.store(0, Ordering::Relaxed);
         }
         thread.map(drop)
     }
 
-    /// Writes all that is kept to `path` when a thread panics, after the present panic hook has
-    /// run. Errors of writing are lost.
+    /// Installs a panic hook that writes all kept records to `path`, after the present panic hook
+    /// has run. Errors of writing are lost.
     pub fn write_on_panic(&self, path: impl Into<PathBuf>) {
         let (recorder, path) = (self.clone(), path.into());
         trace::after_panics(move || _ = recorder.write(&path));
     }
 
-    /// Writes all that is kept to `output`.
+    /// Writes all kept records to `output`.
     ///
     /// # Errors
     ///
@@ -277,68 +294,68 @@ impl FlightRecorder {
 }
 
 fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Result<TraceSummary> {
-    let mut kept = Kept::of(snapshot);
-    kept.drop_before(since_ns, snapshot);
+    let mut contents = TraceContents::from_snapshot(snapshot);
+    contents.leave_out_before(since_ns, snapshot);
     let mut trace = Trace::begin(output, snapshot.process, &snapshot.name)?;
     for thread in snapshot.threads.iter().filter(|thread| !thread.name.is_empty()) {
         trace.write_name(thread.number, &thread.name)?;
     }
-    for (thread, before_ns, lost) in kept.lost.iter().filter(|(_, before_ns, _)| *before_ns >= since_ns) {
+    for (thread, before_ns, lost) in contents.lost.iter().filter(|(_, before_ns, _)| *before_ns >= since_ns) {
         let what = ["older records overwritten", "overwritten"];
         trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, what)?;
     }
-    trace.summary = kept.summary;
-    for item in kept.items.iter().filter(|item| item.is_wanted) {
+    trace.summary = contents.summary;
+    for item in contents.records.iter().filter(|item| item.is_wanted) {
         let number = snapshot.threads[item.thread].number;
         trace.write(number, &item.record, |address| snapshot.callsites.get(&address).cloned())?;
     }
-    if snapshot.outside > 0 {
+    if snapshot.threads_without_ring > 0 {
         let what = ["threads had no ring in the file", "threads"];
-        trace.write_mark(0, kept.end_ns, snapshot.outside, what)?;
+        trace.write_mark(0, contents.end_ns, snapshot.threads_without_ring, what)?;
     }
     trace.finish()
 }
 
-/// A record of one of the threads.
-struct Item<'a> {
+/// A record, and the index of its thread in the snapshot.
+struct TraceRecord<'a> {
     thread: usize,
     record: Record<'a>,
     is_wanted: bool,
 }
 
-/// The records of a snapshot that are to be written.
+/// The records of a snapshot, in order of time, and whether the trace gets them.
 #[derive(Default)]
-struct Kept<'a> {
-    items: Vec<Item<'a>>,
-    /// The threads whose rings lost records; the time of the first record that the ring still has,
-    /// or when it was copied; how many are lost.
+struct TraceContents<'a> {
+    records: Vec<TraceRecord<'a>>,
+    /// For each ring that lost records: its thread; the time of the first record that is left, or
+    /// of the copy; the number of lost records.
     lost: Vec<(usize, u64, u64)>,
     summary: TraceSummary,
-    /// When the rings were copied, or the time of the last record that a process has left. A record
-    /// that was being written when its file was copied may have any time.
+    /// The time of the copy, or of the last record in the file of another process. (A torn record
+    /// may have any time, so it does not count.)
     end_ns: u64,
 }
 
-impl<'a> Kept<'a> {
-    fn of(snapshot: &'a Snapshot) -> Self {
-        let mut kept = Self::default();
-        kept.summary.dropped = snapshot.gone;
+impl<'a> TraceContents<'a> {
+    fn from_snapshot(snapshot: &'a Snapshot) -> Self {
+        let mut contents = Self::default();
+        contents.summary.dropped = snapshot.removed_records;
         for (index, thread) in snapshot.threads.iter().enumerate() {
-            kept.add(index, thread);
+            contents.add(index, thread);
         }
-        // A request may run on several threads: all records are put in order of time. The sort is
-        // stable, so those of a thread stay in order.
-        kept.items.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::AsyncEnd));
-        kept.end_ns = kept.items.last().map_or(0, |item| item.record.ns).max(snapshot.end_ns);
-        // Of a thread of which nothing is left, all before the end is missing.
-        for (_, before_ns, _) in &mut kept.lost {
-            *before_ns = kept.end_ns.min(*before_ns);
+        // A request may run on several threads, so all records are sorted by time. The sort is
+        // stable: the records of a thread stay in order.
+        contents.records.sort_by_key(|item| (item.record.ns, item.record.kind == Kind::AsyncEnd));
+        contents.end_ns = contents.records.last().map_or(0, |item| item.record.ns).max(snapshot.end_ns);
+        // If no record of a thread is left, its records are missing up to the end.
+        for (_, before_ns, _) in &mut contents.lost {
+            *before_ns = contents.end_ns.min(*before_ns);
         }
-        kept.summary.complete_since_ns = kept.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
-        kept
+        contents.summary.complete_since_ns = contents.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
+        contents
     }
 
-    /// Adds what a thread's ring had.
+    /// Adds the records of a thread's ring.
     fn add(&mut self, thread: usize, snapshot: &'a ThreadSnapshot) {
         let mut records = Records::new(&snapshot.words, 0);
         // The thread may have overwritten all words while they were copied.
@@ -358,13 +375,13 @@ impl<'a> Kept<'a> {
                     blocks += 1;
                     continue;
                 }
-                // In the first block these spans began earlier, so their beginnings are
-                // written; later blocks repeat beginnings that are there.
-                Kind::Inside if blocks > 1 => continue,
-                Kind::Inside => record.kind = Kind::Begin,
+                // Only the first block needs its repetitions: those spans began in blocks that are
+                // gone. Later blocks repeat beginnings that are already in the list.
+                Kind::RepeatedBegin if blocks > 1 => continue,
+                Kind::RepeatedBegin => record.kind = Kind::Begin,
                 _ => first_ns = record.ns.min(first_ns),
             }
-            self.items.push(Item { thread, record, is_wanted: true });
+            self.records.push(TraceRecord { thread, record, is_wanted: true });
         }
         self.summary.damaged += records.damaged;
         self.summary.dropped = self.summary.dropped.saturating_add(lost);
@@ -373,28 +390,29 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// Drops three kinds of records: what ended before `since_ns`; ends without a beginning; and
-    /// beginnings of requests whose end is lost. If the open requests are unknown, the third kind
-    /// is every beginning without an end from before the last end that may be lost.
-    fn drop_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
+    /// Marks three kinds of records as unwanted: those of spans and events before `since_ns`; ends
+    /// without a beginning; and beginnings of requests whose end is lost. If the open requests are
+    /// unknown, an end may be lost for each request that began before `ends_lost_before_ns`.
+    fn leave_out_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
         let mut still_open = snapshot.open_requests.clone();
-        let ends_gone_before_ns =
-            snapshot.ends_gone_before_ns.max(self.summary.complete_since_ns.unwrap_or(0));
-        // The indices of beginnings: a stack for each thread, and one for each request's number and
-        // callsite.
+        let ends_lost_before_ns =
+            snapshot.ends_lost_before_ns.max(self.summary.complete_since_ns.unwrap_or(0));
+        // Stacks of the indices of beginnings: one for each thread, and one for each pair of a
+        // request's number and a callsite.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
-        for index in 0..self.items.len() {
-            let Item { thread, record: Record { kind, ns, callsite, id, .. }, .. } = self.items[index];
+        for index in 0..self.records.len() {
+            let TraceRecord { thread, record: Record { kind, ns, callsite, id, .. }, .. } =
+                self.records[index];
             let begins = match kind {
                 Kind::Begin | Kind::End => inside.entry(thread).or_default(),
                 Kind::AsyncBegin | Kind::AsyncEnd => open.entry((id, callsite)).or_default(),
                 _ => {
-                    self.items[index].is_wanted = ns >= since_ns;
+                    self.records[index].is_wanted = ns >= since_ns;
                     continue;
                 }
             };
             if matches!(kind, Kind::Begin | Kind::AsyncBegin) {
-                // No end is that of a request's span that is open.
+                // A request's span that is still open has no end, so it gets no place on the stack.
                 let open = still_open.as_mut().filter(|_| kind == Kind::AsyncBegin);
                 match open.and_then(|open| open.get_mut(&(ns, callsite))) {
                     Some(count) if *count > 0 => *count -= 1,
@@ -404,12 +422,12 @@ impl<'a> Kept<'a> {
             }
             let begin = begins.pop();
             if begin.is_none() || ns < since_ns {
-                begin.into_iter().chain([index]).for_each(|index| self.items[index].is_wanted = false);
+                begin.into_iter().chain([index]).for_each(|index| self.records[index].is_wanted = false);
             }
         }
         for begin in open.into_values().flatten() {
-            let item = &mut self.items[begin];
-            let is_undecided = still_open.is_none() && item.record.ns < ends_gone_before_ns;
+            let item = &mut self.records[begin];
+            let is_undecided = still_open.is_none() && item.record.ns < ends_lost_before_ns;
             item.is_wanted &= still_open.is_none() && !is_undecided;
             self.summary.undecided += u64::from(is_undecided);
         }
@@ -421,8 +439,9 @@ mod tests {
     use super::*;
     use crate::trace::ring::Ring;
 
-    /// Symptom: the thread had overwritten its ring while it was copied, but for the beginnings of
-    /// blocks, or for nothing. Then the file said that it is complete, or since the end of time.
+    /// Symptom: a thread overwrote its whole ring while the ring was copied, and left only
+    /// beginnings of blocks, or nothing. The file then claimed to be complete, or complete since
+    /// the end of time.
     #[test]
     fn a_thread_of_which_nothing_is_left_is_incomplete_before_now() {
         let ring = Ring::new(1);
@@ -431,15 +450,15 @@ mod tests {
         for words in [ring.snapshot(), Vec::new()] {
             let before_ns = tickline::now_ns();
             let mut snapshot = FlightRecorder::builder().build().recorder.snapshot().unwrap();
-            snapshot.threads.push(ThreadSnapshot { words, ..ThreadSnapshot::of(&ring) });
-            let kept = Kept::of(&snapshot);
-            assert_eq!((kept.summary.dropped, kept.items.len()), (1, 0));
-            assert!((before_ns..=tickline::now_ns()).contains(&kept.summary.complete_since_ns.unwrap()));
+            snapshot.threads.push(ThreadSnapshot { words, ..ThreadSnapshot::from_ring(&ring) });
+            let contents = TraceContents::from_snapshot(&snapshot);
+            assert_eq!((contents.summary.dropped, contents.records.len()), (1, 0));
+            assert!((before_ns..=tickline::now_ns()).contains(&contents.summary.complete_since_ns.unwrap()));
         }
     }
 
-    /// Symptom: of a process that still ran, every open request was left out of the trace, and a
-    /// mark lay 250 years ahead. Cause: the last of a record's words were not yet written.
+    /// Symptom: the trace of a running process lacked every open request, and had a mark 250 years
+    /// ahead. Cause: the last words of a record were not yet written.
     #[test]
     fn a_torn_record_does_not_set_the_end() {
         let ring = Ring::new(1);
@@ -447,18 +466,18 @@ mod tests {
         for (ns, text) in [(5, ""), (u64::MAX, "\"torn")] {
             ring.push(&Record { callsite: 7, text, ..Record::new(Kind::Begin, ns) });
         }
-        let snapshot = Snapshot { threads: vec![ThreadSnapshot::of(&ring)], ..Snapshot::default() };
-        assert_eq!(Kept::of(&snapshot).end_ns, 5);
+        let snapshot = Snapshot { threads: vec![ThreadSnapshot::from_ring(&ring)], ..Snapshot::default() };
+        assert_eq!(TraceContents::from_snapshot(&snapshot).end_ns, 5);
     }
 
-    /// A child has no thread of its parent's that writes.
+    /// The writing thread of the parent does not exist in the child.
     #[test]
     fn a_child_may_write_while_its_parent_does() {
         let recorder = FlightRecorder::builder().build();
         let path = std::env::temp_dir().join(format!("tickline-tracing-child-{}", process::id()));
         let writes = |writing| {
             // ORDERING: Relaxed, one thread.
-            recorder.recorder.writing.store(writing, Ordering::Relaxed);
+            recorder.recorder.writing_process.store(writing, Ordering::Relaxed);
             recorder.write_last_in_background(path.join("none"), Duration::MAX)
         };
         assert_eq!(writes(process::id()).unwrap_err().kind(), io::ErrorKind::ResourceBusy);

@@ -1,4 +1,4 @@
-//! Times for `tracing_subscriber::fmt`, by tickline's clock.
+//! Timers for `tracing_subscriber::fmt`, over tickline's clock.
 
 use core::fmt;
 #[cfg(feature = "local-time")]
@@ -13,11 +13,11 @@ use tickline::UnixTime;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-/// The digits of a fraction of a second by default: microseconds, as `fmt` itself writes.
+/// The default number of digits after the second: microseconds, as in `fmt`'s own timers.
 const DEFAULT_DIGITS: u8 = 6;
 
-/// `2026-11-20T12:34:56.123456Z`: RFC 3339, UTC or (feature `local-time`) in the system's time
-/// zone. Further digits are cut off, so that a time is never in the future.
+/// Times in RFC 3339, such as `2026-11-20T12:34:56.123456Z`: in UTC or (feature `local-time`) in
+/// the system's time zone. Further digits are truncated, so that a time is never in the future.
 ///
 /// ```
 /// use tickline_tracing::format::Rfc3339;
@@ -47,9 +47,9 @@ impl Rfc3339 {
     /// In the system's zone (the environment variable `TZ`, or `/etc/localtime`), with
     /// microseconds: `2026-11-20T13:34:56.123456+01:00`.
     ///
-    /// The zone is looked up once, here. Its offset is looked up for each time, so summer time is
-    /// followed. An offset in RFC 3339 has no seconds. Some zones had such offsets before 1973;
-    /// their seconds are left out of the offset and of the time.
+    /// This call determines the zone, once. The zone's offset is determined for each time, so the
+    /// text follows changes to summer time. An offset in RFC 3339 has no seconds. Some zones had
+    /// offsets with seconds before 1973; these seconds are left out of the offset and of the time.
     ///
     /// # Errors
     ///
@@ -82,10 +82,10 @@ impl Rfc3339 {
         self
     }
 
-    /// `time` in this format.
+    /// The text of `time` in this format.
     pub fn text(&self, time: UnixTime) -> String {
         let mut text = String::new();
-        // Writing to a string does not fail.
+        // A write to a string does not fail.
         _ = self.write(time, &mut text);
         text
     }
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn offsets_are_those_of_the_moment_and_have_no_seconds() {
+    fn an_offset_depends_on_the_time_and_has_no_seconds() {
         let newfoundland = "NST3:30NDT,M3.2.0,M11.1.0";
         for (zone, utc, digits, local) in [
             (newfoundland, "2026-03-08T05:29:59Z", 0, "2026-03-08T01:59:59-03:30"),
@@ -130,7 +130,7 @@ mod tests {
             (newfoundland, "2026-11-01T04:30:00Z", 0, "2026-11-01T01:00:00-03:30"),
             ("<+0545>-5:45", "1970-01-01T00:00:00Z", 0, "1970-01-01T05:45:00+05:45"),
             ("LMT0:44:30", "1970-01-01T00:00:00Z", 0, "1969-12-31T23:16:00-00:44"),
-            // The last time of the type. Further digits are cut off.
+            // The largest `UnixTime`. Further digits are truncated.
             ("IST-5:30", "2554-07-21T23:34:33.709551615Z", 0, "2554-07-22T05:04:33+05:30"),
             ("IST-5:30", "2554-07-21T23:34:33.709551615Z", 3, "2554-07-22T05:04:33.709+05:30"),
             ("IST-5:30", "2554-07-21T23:34:33.709551615Z", 9, "2554-07-22T05:04:33.709551615+05:30"),

@@ -1,5 +1,5 @@
-//! How long spans take, by name or by the values of their fields: as quantiles for people, and as
-//! histograms for Prometheus.
+//! Histograms of the spans' times, by the spans' names or by the values of their fields: quantiles
+//! for people, and histograms for Prometheus.
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;
@@ -14,30 +14,30 @@
 //!     span.record("status", 200);
 //! });
 //!
-//! // What the handler of `/metrics` returns, as `text/plain; version=0.0.4`:
+//! // The handler of `/metrics` returns this text, as `text/plain; version=0.0.4`:
 //! let text = histograms.prometheus("http_request_seconds");
 //! let count = "http_request_seconds_count{route=\"/item\",status=\"200\"} 1\n";
 //! assert!(text.contains(count), "{text}");
 //! ```
+//! The spans with the same values of all labels form a series. There are at most 1,000 series. A
+//! span that gets further values moves to another series; the series that it leaves still counts
+//! towards the limit. Beyond the limit, spans count in one more series, whose values are all
+//! `(other)`. With more than 1,024 threads, or 2,097,120 open spans of one thread, some other spans
+//! may also count there.
 //!
-//! Spans that count together are a series: those with the same values of all labels. There are
-//! at most 1,000 series. A span that gets further values moves to another series, and the one that it
-//! leaves counts towards the limit. Beyond the limit spans count in one more series, whose values are
-//! all `(other)`. With more than 1,024 threads, or 2,097,120 open spans of one thread, some other
-//! spans may count there, too.
+//! Each thread has counts of its own, and needs a lock only for its first span of a series. When
+//! the thread has ended, the next thread that counts in the series takes over these counts. A
+//! reader sees every span whose end happened before the read. The histograms do not count spans
+//! that a thread closes after it has lost its thread-local memory. After the program drops
+//! histograms, a thread keeps its part of their memory until the thread ends, or until it first
+//! counts in other histograms.
 //!
-//! Each thread counts by itself, without a lock, but for its first span of a series. When it has
-//! ended, the next thread to meet the series goes on with its counts. A reader finds every span whose
-//! end happened before. The histograms do not count spans that a thread closes after it has lost its
-//! thread-local memory. After the program drops histograms, a thread keeps its part of their memory
-//! until the thread ends, or until it first counts in other histograms.
-//!
-//! A signal handler must not create, record or close spans that are counted here: that may
-//! allocate, or wait for ever. A child of a fork has its parent's counts. It may wait for ever if
-//! another thread of the parent was reading, or was just adding a series or its counts of one.
+//! A signal handler must not create, record or close spans that are counted here: it may allocate,
+//! or deadlock. A forked child has its parent's counts. It may wait for ever if, at the fork,
+//! another thread of the parent was reading the histograms, or was just adding a series or counts.
 //!
 //! Histograms take 32 KiB, and 16 KiB for each thread. The counts of a series take 1.3 KiB for each
-//! thread, and 1 KiB for each power of two in which there are times.
+//! thread, and 1 KiB for each power of two that contains times.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -49,7 +49,7 @@ use tracing_core::field::Visit;
 use tracing_core::span::{Attributes, Id, Record};
 
 use crate::open_spans::{OpenSpans, Slots};
-use crate::sink::{Sink, Span};
+use crate::sink::{Span, SpanSink};
 use crate::timing::{SpanTimes, as_ns};
 
 mod prometheus;
@@ -59,36 +59,36 @@ mod table;
 use series::{Series, Times};
 use table::{SLOTS, Table};
 
-/// The labels that are no fields.
+/// The labels that are not fields.
 const NAME: &str = "span";
 const TARGET: &str = "target";
 
-/// The bounds of the buckets unless others are chosen, ms: those of Prometheus' own libraries
-/// (`DefBuckets` in client_golang's `prometheus/histogram.go`).
+/// The default bounds of the buckets, ms, as in Prometheus' own libraries (`DefBuckets` in
+/// client_golang's `prometheus/histogram.go`).
 const BOUNDS_MS: [u64; 11] = [5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000];
 
-/// A series has a bit for each of its labels.
+/// The limit of labels: a set of labels has a bit for each label (`table::Callsite`).
 const MAX_LABELS: usize = u64::BITS as usize;
 
-/// Which of a span's times is recorded.
+/// The time of a span that the histograms record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Measure {
-    /// From creation to end.
+    /// The time from the span's creation to its end.
     #[default]
     Total,
-    /// While it was entered.
+    /// The time during which the span was entered.
     Busy,
-    /// While it was not.
+    /// The time during which the span was not entered.
     Idle,
-    /// Its CPU time. Spans without one do not count
+    /// The span's CPU time. Spans without a CPU time do not count
     /// ([`cpu_time`](crate::cpu_time::CpuTimes)).
     #[cfg(all(unix, feature = "cpu-time"))]
     Cpu,
 }
 
 /// Histograms of the spans' times, one for each name, or for each combination of the labels'
-/// values. Clones are the same histograms: one is the sink, another is read.
+/// values. Clones share the histograms: use one clone as the sink, and read another.
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -112,23 +112,24 @@ pub enum Measure {
 pub struct Histograms {
     measure: Measure,
     table: Arc<Table>,
-    /// The series of each open span of the layer, if labels are fields ([`pack`]). To keep it in the
-    /// registry's extensions would cost as much as the layer.
+    /// The series of each open span, if labels are fields ([`pack`]). The registry's extensions in
+    /// place of this table would cost as much as the layer.
     open: Option<Arc<Slots<AtomicU64>>>,
 }
 
 impl Histograms {
-    /// Empty histograms, by the spans' names.
+    /// Makes empty histograms, by the spans' names.
     pub fn new(measure: Measure) -> Self {
         let bounds_ns = BOUNDS_MS.iter().map(|ms| ms * 1_000_000).collect();
         Self { measure, table: Table::new(&[NAME], bounds_ns), open: None }
     }
 
-    /// Empty histograms, by these labels: names of fields, or `span` for the span's name, or
+    /// Makes empty histograms, by these labels: names of fields, or `span` for the span's name, or
     /// `target` for its target. Spans that lack any of the fields do not count. A field without a
-    /// value, as `tracing::field::Empty`, has the value "". The value recorded last counts.
+    /// value (`tracing::field::Empty`) has the value "". If a field is recorded several times, the
+    /// last value counts.
     ///
-    /// Call this before cloning: earlier clones keep their labels and counts. Prometheus' names
+    /// Call this before you clone: earlier clones keep their labels and counts. Prometheus' names
     /// have no dots: `http.route` becomes `http_route` there.
     ///
     /// # Panics
@@ -138,17 +139,17 @@ impl Histograms {
     /// - is empty,
     /// - begins with a digit,
     /// - has other characters than ASCII letters, digits, `_` and `.`,
-    /// - is there twice,
-    /// - is called `le`, or begins with `__`: Prometheus keeps these names for itself.
+    /// - occurs twice,
+    /// - is `le`, or begins with `__`: Prometheus reserves these names.
     pub fn labels(self, labels: &'static [&'static str]) -> Self {
         prometheus::check(labels);
         Self { table: Table::new(labels, Arc::clone(&self.table.bounds_ns)), ..self }
     }
 
-    /// Empty histograms, whose buckets for [`prometheus`](Self::prometheus) have these upper
-    /// bounds, in any order. Call this before cloning: earlier clones keep their bounds and counts.
-    /// A bucket for longer times is added. Otherwise the bounds are 5, 10, 25, 50, 100, 250, 500
-    /// ms, 1, 2.5, 5 and 10 s.
+    /// Makes empty histograms, whose buckets for [`prometheus`](Self::prometheus) have these upper
+    /// bounds, in any order. A bucket for longer times is added. Call this before you clone:
+    /// earlier clones keep their bounds and counts. The default bounds are 5, 10, 25, 50, 100, 250,
+    /// 500 ms, 1, 2.5, 5 and 10 s.
     ///
     /// ```
     /// use std::time::Duration;
@@ -165,47 +166,47 @@ impl Histograms {
         Self { table: Table::new(self.table.labels, bounds_ns.into_iter().collect()), ..self }
     }
 
-    /// The summaries so far, by the labels' values in alphabetical order. Callsites of the same
-    /// name count together.
+    /// A summary for each series that has times, by the labels' values in alphabetical order.
+    /// Callsites of the same name count together.
     pub fn summaries(&self) -> Vec<Summary> {
-        let summary = |series: &Series| Summary::of(series.values.clone(), &series.times_since_reset());
-        self.table.all().into_iter().filter_map(summary).collect()
+        let summary = |series: &Series| Summary::new(series.values.clone(), &series.times_since_reset());
+        self.table.all_series().into_iter().filter_map(summary).collect()
     }
 
-    /// Forgets what was recorded, for [`summaries`](Self::summaries) and the table, but not for
-    /// [`prometheus`](Self::prometheus). A span that another thread is just closing may be
-    /// forgotten, too.
+    /// Removes the recorded times from [`summaries`](Self::summaries) and from the printed table,
+    /// but not from [`prometheus`](Self::prometheus). A span that another thread is just closing
+    /// may be removed, too.
     pub fn reset(&self) {
-        self.table.all().into_iter().for_each(Series::reset);
+        self.table.all_series().into_iter().for_each(Series::reset);
     }
 }
 
-/// The content of a span's slot: the index of the span's series, and above it the span's number.
-/// The number tells the span from the slot's other spans. It is not 0. Some of its bits are lost;
-/// by them the registry counts how often a number was used.
+/// The content of a span's slot: the index of the span's series, and above it the span's number,
+/// which distinguishes the span from other spans with this slot. The shift drops the number's
+/// highest bits, with which the registry counts the uses of the slot.
 fn pack(span: &Id, index: usize) -> u64 {
     (span.into_u64() << INDEX_BITS) | index as u64
 }
 
 const INDEX_BITS: u32 = SLOTS.ilog2();
 
-/// The index in it, if it is this span's.
+/// The index of the series, if the slot's content belongs to this span.
 #[inline]
 fn unpack(packed: u64, span: &Id) -> Option<usize> {
     usize::try_from(packed ^ pack(span, 0)).ok().filter(|index| *index < SLOTS)
 }
 
-impl Sink for Histograms {
-    fn joined(&mut self, _: &Arc<OpenSpans>) {
+impl SpanSink for Histograms {
+    fn added_to_layer(&mut self, _: &Arc<OpenSpans>) {
         self.open = self.table.labels.iter().any(|label| !matches!(*label, NAME | TARGET)).then(Arc::default);
     }
 
     fn created(&self, span: &Span<'_>, attributes: &Attributes<'_>, _: u64) {
         let (table, Some(open)) = (&self.table, &self.open) else { return };
-        table.with(|local| {
-            let index = local.index(table, span.metadata, None, |visit| attributes.record(visit))?;
+        table.with_thread_counts(|thread| {
+            let index = thread.series_index(table, span.metadata, None, |visit| attributes.record(visit))?;
             let slot = open.get_or_make(span.id.into_u64())?;
-            // ORDERING: Relaxed. Who has the span's number has it from here.
+            // ORDERING: Relaxed. Another thread gets the span's number only after this store.
             slot.store(pack(span.id, index), Ordering::Relaxed);
             Some(())
         });
@@ -215,14 +216,16 @@ impl Sink for Histograms {
         let table = &self.table;
         let Some(slot) = self.open.as_ref().and_then(|open| open.get(span.id.into_u64())) else { return };
         let with_values = |before| {
-            // Spans that count with others have lost their values.
-            let before = unpack(before, span.id).filter(|index| *index != table.other)?;
+            // The series `(other)` does not have the span's own values.
+            let before = unpack(before, span.id).filter(|index| *index != table.other_index)?;
             let record = |visit: &mut dyn Visit| values.record(visit);
-            let index = table.with(|local| local.index(table, span.metadata, Some(before), record))?;
+            let index = table.with_thread_counts(|thread| {
+                thread.series_index(table, span.metadata, Some(before), record)
+            })?;
             Some(pack(span.id, index))
         };
-        // Again, if another thread has recorded a value meanwhile.
-        // ORDERING: Relaxed for both, as in `created`.
+        // The update starts again if another thread has recorded a value meanwhile.
+        // ORDERING: Relaxed for both: only the slot's own content counts.
         _ = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_values);
     }
 
@@ -231,9 +234,10 @@ impl Sink for Histograms {
         let table = &self.table;
         let index_of = |open: &Slots<AtomicU64>| {
             let slot = open.get(span.id.into_u64())?;
-            // ORDERING: Relaxed, as in `created`. The span has ended: nobody else writes.
+            // ORDERING: Relaxed: only the slot's own content counts. The span has ended, so no
+            // other thread writes.
             let index = unpack(slot.load(Ordering::Relaxed), span.id)?;
-            // ORDERING: as above.
+            // ORDERING: Relaxed: the slot orders no other memory.
             slot.store(0, Ordering::Relaxed);
             Some(index)
         };
@@ -242,25 +246,24 @@ impl Sink for Histograms {
             Measure::Busy => times.busy_ns,
             Measure::Idle => times.closed_ns - times.created_ns - times.busy_ns,
             #[cfg(all(unix, feature = "cpu-time"))]
-            Measure::Cpu => match crate::cpu_time::of(span) {
+            Measure::Cpu => match crate::cpu_time::get(span) {
                 Some(time) => as_ns(time),
                 None => return,
             },
         };
-        table.with(|local| {
+        table.with_thread_counts(|thread| {
             let index = match &self.open {
-                None => local.index(table, span.metadata, None, |_| ())?,
-                // A span without a slot is not lost: it counts with others, if it has all fields.
-                Some(open) => {
-                    index_of(open).or_else(|| local.callsite(table, span.metadata).map(|_| table.other))?
-                }
+                None => thread.series_index(table, span.metadata, None, |_| ())?,
+                // A span without a slot counts in the series `(other)`, if it has all fields.
+                Some(open) => index_of(open)
+                    .or_else(|| thread.callsite(table, span.metadata).map(|_| table.other_index))?,
             };
-            local.count(table, index, ns)
+            thread.count(table, index, ns)
         });
     }
 }
 
-/// The table: a line for each combination of the labels' values.
+/// Prints a table with a line for each combination of the labels' values.
 impl fmt::Display for Histograms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = self.table.labels;
@@ -285,30 +288,30 @@ impl fmt::Display for Histograms {
     }
 }
 
-/// A line of the table. Quantiles and `max` are the upper ends of their buckets, so they are up to
-/// 1 % too long.
+/// The summary of a series. Quantiles and `max` are the upper ends of their buckets, so they are up
+/// to 1 % too long.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {
     /// The labels' values, in the order of the labels: by default, only the spans' name.
     pub values: Vec<String>,
-    /// How many were closed.
+    /// The number of closed spans.
     pub count: u64,
-    /// Half of them took no longer.
+    /// Half of the spans took no longer.
     pub p50: Duration,
-    /// 90 % of them took no longer.
+    /// 90 % of the spans took no longer.
     pub p90: Duration,
-    /// 99 % of them took no longer.
+    /// 99 % of the spans took no longer.
     pub p99: Duration,
-    /// 99.9 % of them took no longer.
+    /// 99.9 % of the spans took no longer.
     pub p999: Duration,
-    /// None took longer.
+    /// No span took longer.
     pub max: Duration,
 }
 
 impl Summary {
     /// `None` without times.
-    fn of(values: Vec<String>, times: &Times) -> Option<Self> {
+    fn new(values: Vec<String>, times: &Times) -> Option<Self> {
         let count = times.values().sum();
         let quantile = |per_mille: u64| {
             let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1_000);

@@ -1,10 +1,10 @@
 //! The layer.
 //!
-//! The layer keeps open spans in a table of its own. At the end of a span it puts only the times
-//! into the registry's extensions. Three accesses to the registry cost 100 ns a span, half of the
-//! total. The span's number encodes its thread and its index in that thread's table, which
-//! together name the slot. One atomic exchange locks it. A span whose slot is taken is kept in a
-//! map.
+//! The layer keeps open spans in a table of its own ([`OpenSpans`]). Only at the end of a span does
+//! it store the times in the registry's extensions: three accesses to the registry would cost 100
+//! ns a span, half of the total. The slot of a span follows from the span's number, which encodes
+//! its thread and its index in that thread's part of the table. One atomic exchange locks the slot.
+//! If the slot is taken, the layer keeps the span in a map.
 //!
 //! # Rejected
 //!
@@ -22,16 +22,16 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::callback::{Callback, ClosedSpan};
 use crate::open_spans::OpenSpans;
-use crate::sink::{Sink, Span};
+use crate::sink::{Sink, Span, SpanSink};
 use crate::timing::{OpenSpan, UnixOffset, unix_offset_ns};
 
-/// Times every span. The layer puts the times into the span's extensions
+/// Times every span. The layer stores the times in the span's extensions
 /// ([`SpanTimes`](crate::SpanTimes)), and passes them to its sinks.
 ///
-/// A layer is for one subscriber. If a subscriber has two such layers, one of them is called first
-/// when a span is closed. The sinks of both layers get the times of that one. A span is not timed
-/// if it was created before the layer was there, or if the layer was
-/// [reloaded](tracing_subscriber::reload) since.
+/// A layer belongs to one subscriber. If a subscriber has two such layers, the sinks of both get
+/// the times of the layer that is called first when the span is closed. A span has no times if it
+/// was created before the layer was added, or before the layer was last
+/// [reloaded](tracing_subscriber::reload).
 ///
 /// ```
 /// use tickline_tracing::SpanTimingLayer;
@@ -44,8 +44,8 @@ use crate::timing::{OpenSpan, UnixOffset, unix_offset_ns};
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
 ///
-/// In a test, tickline's mock clock (its feature `mock`) takes the place of the clock on the threads
-/// that activate it:
+/// In a test, tickline's mock clock (its feature `mock`) takes the place of the clock on the
+/// threads that activate it:
 ///
 /// ```
 /// use std::time::Duration;
@@ -64,7 +64,7 @@ use crate::timing::{OpenSpan, UnixOffset, unix_offset_ns};
 #[derive(Debug, Default)]
 #[must_use]
 pub struct SpanTimingLayer {
-    sinks: Vec<Box<dyn Sink>>,
+    sinks: Vec<Box<dyn SpanSink>>,
     /// Whether any of the sinks wants these.
     wants_enters: bool,
     wants_events: bool,
@@ -78,27 +78,26 @@ impl SpanTimingLayer {
         Self::default()
     }
 
-    /// The same layer, which also calls `sink`, after those that it has.
+    /// Adds a sink, which the layer calls after its present sinks.
     pub fn with_sink(mut self, mut sink: impl Sink) -> Self {
-        sink.joined(&self.open_spans);
+        sink.added_to_layer(&self.open_spans);
         self.wants_enters |= sink.wants_enters();
         self.wants_events |= sink.wants_events();
         self.sinks.push(Box::new(sink));
         self
     }
 
-    /// The same layer, which also calls `call` for each span that is closed, on the thread that
-    /// closes it.
+    /// Adds a callback, which the layer calls for each closed span, on the thread that closes it.
     pub fn with_callback(self, call: impl Fn(&ClosedSpan<'_>) + Send + Sync + 'static) -> Self {
         self.with_sink(Callback::new(call))
     }
 }
 
-// What is called for each span is `#[inline]`: without that, the compiler leaves the calls from
-// `Layered` in place, and each saves most registers.
+// The methods that run for each span are `#[inline]`. Without it the compiler does not inline them
+// into `Layered`, and each call saves most registers.
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     fn on_register_dispatch(&self, dispatch: &Dispatch) {
-        self.sinks.iter().for_each(|sink| sink.attached(dispatch));
+        self.sinks.iter().for_each(|sink| sink.layer_registered(dispatch));
     }
 
     #[inline]

@@ -1,5 +1,5 @@
-//! This crate shows where a program's time goes: it times the program's
-//! [`tracing`](https://docs.rs/tracing) spans by the CPU's counter, through [tickline].
+//! This crate times a program's [`tracing`](https://docs.rs/tracing) spans by the CPU's counter,
+//! through [tickline].
 //!
 //! This example writes a trace file for <https://ui.perfetto.dev>, even if the program panics:
 //!
@@ -42,41 +42,40 @@
 //!
 //! # What it costs
 //!
-//! A span costs four readings of the counter and four atomic exchanges. When the span is closed,
-//! the layer stores the times in the span's extensions. The layer keeps open spans in a table of
-//! its own, which it indexes by the span's number. The table takes 16 KB. Each thread that creates
-//! spans adds a chunk of 2 KB for 32 open spans. If a thread has more spans open at once, the
-//! layer adds chunks of 4 KB, 8 KB and so on: 10,000 open spans take 1 MB. A span that a filter
-//! hides from the layer costs the layer nothing.
+//! A span costs four readings of the counter and four atomic exchanges. The layer keeps open spans
+//! in a table of its own, indexed by the span's number. When a span is closed, the layer stores its
+//! times in the span's extensions. The table takes 16 KB. Each thread that creates spans adds a
+//! chunk of 2 KB for 32 open spans. If a thread has more spans open at once, the layer adds chunks
+//! of 4 KB, 8 KB and so on: 10,000 open spans take 1 MB. A span that a filter hides from the layer
+//! costs the layer nothing.
 //!
-//! The [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the cost of a span
-//! with this layer and with each sink, on one and on two threads, next to a layer that only stores an
-//! extension, `fmt` with `FmtSpan::CLOSE`, tracing-chrome and tracing-opentelemetry.
+//! The [record](https://github.com/tickline/tickline/blob/main/benches/README.md) has the cost of a
+//! span with this layer and with each sink, on one and on two threads, next to a layer that only
+//! stores an extension, `fmt` with `FmtSpan::CLOSE`, tracing-chrome and tracing-opentelemetry.
 //!
-//! In this layer, its histograms and its recorders, threads share no memory that they write at
-//! every span, unless the span moves between them. The registry's stacks of open spans may share a
-//! cache line (thread_local 1.1 puts those of the second and the third thread side by side): a
-//! span then took up to 700 ns more on an Intel Xeon (family 6, model 167), with any layers. A
-//! trace also takes CPU time on its writer's thread.
+//! In this layer, its histograms and its recorders, threads do not write to shared memory at every
+//! span, unless a span moves between threads. The registry's stacks of open spans may share a cache
+//! line, because thread_local 1.1 allocates the stacks of the second and the third thread side by
+//! side. A span then took up to 700 ns more on an Intel Xeon (family 6, model 167), with any
+//! layers. A trace also takes CPU time on its writer's thread.
 //!
 //! # Order
 //!
 //! The layer reads the time by [`tickline::now_ns`], whose readings are in order within a thread.
 //! The times of a span that stays on its thread are therefore in order, too. Between threads they
 //! may be out of order by nanoseconds, rarely by microseconds, because a CPU may read the counter
-//! before older loads complete. If one thread exits a span and another enters it right after that,
-//! the idle time may be too short by this amount. No time is ever negative.
+//! before older loads complete. If one thread exits a span and another thread enters it right after
+//! that, the idle time may be too short by this amount. No time is ever negative.
 //!
-//! At an exit and at the end of a span, the layer reads the clock before it does anything else; at
-//! an enter, it reads the clock last. Its own work therefore counts as idle time, not as busy time.
+//! The layer reads the clock first at an exit and at the end of a span, and last at an enter. Its
+//! own work therefore counts as idle time, not as busy time.
 //!
 //! # When a gate is closed
 //!
 //! If a gate is closed, the layer reads the OS clock, on the same timescale; [`tickline::Status`]
-//! gives the reason. A span then costs four calls of `clock_gettime`. A span that began with the
-//! counter and ends without it has the right times. If a program holds a guard of
-//! [`tickline::start`], readings use the counter from the start, and none of the program's own
-//! threads recalibrates.
+//! gives the reason. A span then costs four calls of `clock_gettime`. If the gate closes during a
+//! span, the span's times are still right. While a program holds a guard of [`tickline::start`],
+//! readings use the counter from the start, and none of the program's own threads recalibrates.
 //!
 //! # Features
 //!
@@ -94,10 +93,10 @@
 //! # Examples
 //!
 //! In the repository's [`examples/`](https://github.com/tickline/tickline/tree/main/examples):
-//! `flight_recorder` (what a killed server leaves), `tokio_histograms` (tasks that move between
-//! threads), `beside_fmt` (close events, times, and a layer of one's own that reads the spans'
-//! times), `opentelemetry` (exported spans).
-#![deny(unsafe_code)] // but for the memory of rings, which may be a mapped file
+//! `flight_recorder` (the trace of a killed server), `tokio_histograms` (tasks that move between
+//! threads), `beside_fmt` (close events, times, and a custom layer that reads the spans' times),
+//! `opentelemetry` (exported spans).
+#![deny(unsafe_code)] // Exceptions: the memory of rings, and the views of it (`trace`).
 
 mod callback;
 #[cfg(feature = "chrome")]
@@ -128,7 +127,7 @@ pub use layer::SpanTimingLayer;
 pub use sink::Sink;
 pub use timing::SpanTimes;
 
-/// The examples of the README are tests.
+/// Makes the README's examples doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

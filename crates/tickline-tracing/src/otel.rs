@@ -1,9 +1,9 @@
 //! tickline's times for the spans that [`tracing-opentelemetry`] exports.
 //!
 //! That crate reads `SystemTime::now` when a span is created and exited, and for each event. It has
-//! no setting for another clock. This module puts tickline's readings in their place, from two sides.
-//! Layers around the OpenTelemetry layer read the clock ([`layer`]). A tracer inside puts the readings
-//! into the spans ([`tracer`]).
+//! no setting for another clock. This module replaces these readings by tickline's, in two parts.
+//! Layers around the OpenTelemetry layer read the clock ([`layer`]). A tracer inside that layer
+//! puts the readings into the spans ([`tracer`]).
 //!
 //! ```
 //! use opentelemetry::trace::TracerProvider;
@@ -11,7 +11,7 @@
 //! use tickline_tracing::otel;
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
-//! let exporter = InMemorySpanExporter::default(); // or that of opentelemetry-otlp
+//! let exporter = InMemorySpanExporter::default(); // or the exporter of opentelemetry-otlp
 //! let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
 //!
 //! let tracer = otel::tracer(provider.tracer("app"));
@@ -27,28 +27,27 @@
 //!
 //! The feature `opentelemetry-0-33` is for version 0.33 of the crate `opentelemetry`, which
 //! `tracing-opentelemetry` 0.34 uses.
+//! # Times of a span
 //!
-//! # Which times
-//!
-//! | of a span | is |
+//! | time | meaning |
 //! |---|---|
-//! | start | when it was created |
-//! | end | its last exit, or its end if it was never entered, as without this module |
-//! | event | when the event happened |
-//! | `busy_ns`, `idle_ns` | [`SpanTimes`]'s, if a [`SpanTimingLayer`](crate::SpanTimingLayer) was added before; else those of `std::time::Instant` |
+//! | start | the span's creation |
+//! | end | the span's last exit, or its end if it was never entered, as without this module |
+//! | event | the moment of the event |
+//! | `busy_ns`, `idle_ns` | the values of [`SpanTimes`], if a [`SpanTimingLayer`](crate::SpanTimingLayer) was added before; otherwise those by `std::time::Instant` |
 //!
-//! All times of a span have the same offset from monotonic time. So the span becomes neither longer
-//! nor shorter if somebody sets the clock meanwhile.
+//! All times of a span use the same offset from monotonic time. The span therefore becomes neither
+//! longer nor shorter if the clock is set meanwhile.
 //!
 //! Calls that bypass `tracing` keep their times: `OpenTelemetrySpanExt::add_event`, and spans that
-//! are started by the tracer itself. An event before OpenTelemetry starts its span also keeps its
-//! time. OpenTelemetry starts a span when the span is first entered or gets a child; without
-//! context activation, when it is closed.
+//! the program starts through the tracer itself. An event before OpenTelemetry starts its span also
+//! keeps its time. OpenTelemetry starts a span when the span is first entered or gets a child;
+//! without context activation, when the span is closed.
 //!
 //! # Filters
 //!
-//! Put a filter around the whole: `otel::layer(layer).with_filter(filter)`. If the filter is inside,
-//! spans that it hides still cost three readings of the clock and an entry in their extensions.
+//! Put a filter around the whole layer: `otel::layer(layer).with_filter(filter)`. If the filter is
+//! inside, hidden spans still cost three readings of the clock and an entry in their extensions.
 //!
 //! [`tracing-opentelemetry`]: https://docs.rs/tracing-opentelemetry
 
@@ -67,13 +66,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::timing::{SpanTimes, UnixOffset, unix_offset_ns};
 
-/// `tracer` with tickline's times, for `tracing_opentelemetry::layer().with_tracer`. It does nothing
-/// else, and nothing at all unless that layer is in [`layer`].
+/// Wraps a tracer for `tracing_opentelemetry::layer().with_tracer`. Inside [`layer`], its spans get
+/// tickline's times. Elsewhere it changes nothing.
 pub fn tracer<T>(tracer: T) -> TimedTracer<T> {
     TimedTracer { tracer, offset: Arc::default() }
 }
 
-/// The OpenTelemetry layer `layer`, whose tracer is made by [`tracer`].
+/// Wraps the OpenTelemetry layer, whose tracer must come from [`tracer`].
 pub fn layer<S, L>(layer: L) -> impl Layer<S> + use<S, L>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
@@ -82,42 +81,42 @@ where
     Before.and_then(layer).and_then(After)
 }
 
-// The layers before and after the OpenTelemetry layer: they say which call it has, and when.
+// The layers before and after the OpenTelemetry layer: they announce each of its calls, with a
+// time.
 
-/// What `tracing` tells the OpenTelemetry layer: that a span was created, or closed, or that an event
-/// happened.
+/// A call of the OpenTelemetry layer: a span was created or closed, or an event happened.
 #[derive(Debug, Clone, Copy)]
 struct Call {
-    /// When that was; of a span that was closed, its last exit, if it has one. Monotonic, ns.
+    /// The time of the call, monotonic ns. For a closed span: its last exit, if there was one.
     ns: u64,
-    /// The times of a span that was closed.
+    /// The times of a closed span.
     times: Option<SpanTimes>,
 }
 
 thread_local! {
-    /// Usually one: a call may cause others if the SDK itself is traced.
-    static PRESENT: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
+    /// The calls in progress, usually one. A call may cause others if the SDK itself is traced.
+    static CALLS: RefCell<Vec<Call>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Begins a call. A thread that is ending has lost its thread-local memory; its last spans keep
+/// Begins a call. A thread that is ending has lost its thread-local memory, so its last spans keep
 /// the times of `SystemTime`.
 fn begin(ns: u64, times: Option<SpanTimes>) {
-    let _ = PRESENT.try_with(|present| present.borrow_mut().push(Call { ns, times }));
+    let _ = CALLS.try_with(|calls| calls.borrow_mut().push(Call { ns, times }));
 }
 
 /// Ends the call that began last.
 fn end() {
-    let _ = PRESENT.try_with(|present| present.borrow_mut().pop());
+    let _ = CALLS.try_with(|calls| calls.borrow_mut().pop());
 }
 
-fn present() -> Option<Call> {
-    PRESENT.try_with(|present| present.borrow().last().copied()).ok()?
+fn current_call() -> Option<Call> {
+    CALLS.try_with(|calls| calls.borrow().last().copied()).ok()?
 }
 
 /// The extension of a span: its last exit, monotonic ns.
 struct Exited(u64);
 
-/// Called before the OpenTelemetry layer.
+/// The layer before the OpenTelemetry layer.
 struct Before;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
@@ -134,7 +133,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
         let Some(span) = ctx.span(id) else { return };
         let mut extensions = span.extensions_mut();
         match extensions.get_mut::<Exited>() {
-            // Two threads may come here in another order than that of their readings.
+            // Two threads may come here in another order than they have read the clock.
             Some(Exited(ns)) => *ns = now_ns.max(*ns),
             None => extensions.insert(Exited(now_ns)),
         }
@@ -151,7 +150,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Before {
     }
 }
 
-/// Called after it.
+/// The layer after the OpenTelemetry layer.
 struct After;
 
 impl<S: Subscriber> Layer<S> for After {
@@ -168,10 +167,10 @@ impl<S: Subscriber> Layer<S> for After {
     }
 }
 
-// The tracer inside the OpenTelemetry layer, and its spans: they put the times in.
+// The tracer inside the OpenTelemetry layer, and its spans: they store the times.
 
-/// The attribute that a span's builder has until OpenTelemetry starts the span. No sampler and no
-/// exporter sees it.
+/// An attribute of a span's builder. It is removed before OpenTelemetry starts the span, so no
+/// sampler and no exporter sees it.
 const CREATED: &str = "tickline.created_ns";
 
 /// A tracer whose spans have tickline's times; made by [`tracer`].
@@ -185,14 +184,15 @@ pub struct TimedTracer<T> {
 #[derive(Debug)]
 pub struct TimedSpan<S> {
     span: S,
-    /// Of Unix time from monotonic time, ns. `None` if the span did not come from a [`layer`].
+    /// The offset of Unix time from monotonic time, ns. `None` if the span did not come from a
+    /// [`layer`].
     offset: Option<i64>,
 }
 
 impl<S> TimedSpan<S> {
-    /// The time of the present call, or else `time`.
-    fn own_or(&self, time: SystemTime) -> SystemTime {
-        self.offset.zip(present()).map_or(time, |(offset, call)| unix(call.ns, offset))
+    /// The time of the present call; `time` if there is none.
+    fn time_of_call_or(&self, time: SystemTime) -> SystemTime {
+        self.offset.zip(current_call()).map_or(time, |(offset, call)| unix(call.ns, offset))
     }
 }
 
@@ -203,11 +203,11 @@ fn unix(monotonic_ns: u64, offset_ns: i64) -> SystemTime {
 impl<T: Tracer> Tracer for TimedTracer<T> {
     type Span = TimedSpan<T::Span>;
 
-    /// The layer calls this when a `tracing` span is created. It then sets the time of its own
-    /// clock, so tickline's goes into an attribute.
+    /// The layer calls this when a `tracing` span is created. It later overwrites the start time
+    /// with the time of its own clock, so an attribute keeps tickline's time.
     fn span_builder<N: Into<Cow<'static, str>>>(&self, name: N) -> SpanBuilder {
         let mut builder = self.tracer.span_builder(name);
-        if let Some(ns) = present().and_then(|call| i64::try_from(call.ns).ok()) {
+        if let Some(ns) = current_call().and_then(|call| i64::try_from(call.ns).ok()) {
             let attributes = builder.attributes.get_or_insert_with(|| Vec::with_capacity(16));
             attributes.push(KeyValue::new(CREATED, ns));
         }
@@ -224,7 +224,7 @@ impl<T: Tracer> Tracer for TimedTracer<T> {
     }
 }
 
-/// Takes the attribute [`CREATED`] out.
+/// Removes the attribute [`CREATED`], and returns its value.
 fn take_created(builder: &mut SpanBuilder) -> Option<u64> {
     let attributes = builder.attributes.as_mut()?;
     let index = attributes.iter().position(|attribute| attribute.key.as_str() == CREATED)?;
@@ -239,7 +239,7 @@ impl<S: Span> Span for TimedSpan<S> {
     where
         N: Into<Cow<'static, str>>,
     {
-        self.span.add_event_with_timestamp(name, self.own_or(timestamp), attributes);
+        self.span.add_event_with_timestamp(name, self.time_of_call_or(timestamp), attributes);
     }
 
     fn span_context(&self) -> &SpanContext {
@@ -251,7 +251,7 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn set_attribute(&mut self, mut attribute: KeyValue) {
-        if let Some(times) = present().and_then(|call| call.times) {
+        if let Some(times) = current_call().and_then(|call| call.times) {
             let ns = match attribute.key.as_str() {
                 "busy_ns" => Some(times.busy()),
                 "idle_ns" => Some(times.idle()),
@@ -277,6 +277,6 @@ impl<S: Span> Span for TimedSpan<S> {
     }
 
     fn end_with_timestamp(&mut self, timestamp: SystemTime) {
-        self.span.end_with_timestamp(self.own_or(timestamp));
+        self.span.end_with_timestamp(self.time_of_call_or(timestamp));
     }
 }

@@ -1,4 +1,4 @@
-//! Sinks for the spans' times: what the layer calls.
+//! [`Sink`], by which the layer passes its spans on; and the lookup of a span's extensions.
 
 use core::fmt;
 use std::sync::Arc;
@@ -11,119 +11,114 @@ use tracing_subscriber::registry::{ExtensionsMut, LookupSpan, SpanRef};
 use crate::open_spans::OpenSpans;
 use crate::timing::SpanTimes;
 
-/// What a [`SpanTimingLayer`](crate::SpanTimingLayer) can pass its spans to. This crate implements
-/// it: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents), and what is in the
-/// modules `chrome`, `flight`, `histogram` and `cpu_time`. The layer holds no lock of its own while
-/// it calls a sink.
+/// A receiver of the spans of a [`SpanTimingLayer`](crate::SpanTimingLayer). Only this crate
+/// implements the trait: for [`Callback`](crate::Callback), [`CloseEvents`](crate::CloseEvents),
+/// and the sinks of the modules `chrome`, `flight`, `histogram` and `cpu_time`. The layer holds no
+/// lock of its own while it calls a sink.
 ///
-/// A layer that can itself be [reloaded](tracing_subscriber::reload) is behind a read-write lock.
-/// Each call of the sink holds its read side. If the sink makes an event or a span, that takes the
-/// read side again. If another thread has begun to reload in between, both wait for each other for
-/// ever. To avoid that, reload a filter around the layer, which holds no lock, or use callbacks
-/// that make neither events nor spans.
-// All times are ns of `CLOCK_MONOTONIC`. Other crates cannot implement this trait: `closed` is
-// required, and they cannot name the type `Span` of its argument.
-pub trait Sink: fmt::Debug + Send + Sync + 'static {
-    /// The sink became one of a layer that keeps its open spans in this table.
-    #[doc(hidden)]
-    fn joined(&mut self, _open_spans: &Arc<OpenSpans>) {}
+/// A layer that can be [reloaded](tracing_subscriber::reload) is behind a read-write lock. Each
+/// call of a sink holds the read lock. If the sink sends an event or creates a span, its thread
+/// takes the read lock again. If another thread has begun a reload in between, both threads wait
+/// for each other for ever. To avoid this deadlock, reload a filter around the layer, which holds
+/// no lock, or use callbacks that neither send events nor create spans.
+pub trait Sink: SpanSink {}
 
-    /// Whether [`entered`](Self::entered) and [`exited`](Self::exited) are wanted.
-    #[doc(hidden)]
+impl<S: SpanSink> Sink for S {}
+
+/// The calls of a sink. Times are ns of `CLOCK_MONOTONIC`. Other crates can't name this trait,
+/// because its module is private; so they can't implement [`Sink`].
+pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
+    /// The sink became one of a layer that keeps its open spans in this table.
+    fn added_to_layer(&mut self, _open_spans: &Arc<OpenSpans>) {}
+
+    /// Whether the layer must call [`entered`](Self::entered) and [`exited`](Self::exited).
     fn wants_enters(&self) -> bool {
         false
     }
 
-    /// Whether [`event`](Self::event) is wanted. Each event then costs a reading of the clock.
-    #[doc(hidden)]
+    /// Whether the layer must call [`event`](Self::event). Each event then costs a reading of the
+    /// clock.
     fn wants_events(&self) -> bool {
         false
     }
 
     /// The layer became part of a subscriber.
-    #[doc(hidden)]
-    fn attached(&self, _dispatch: &Dispatch) {}
+    fn layer_registered(&self, _dispatch: &Dispatch) {}
 
     /// A span was created.
-    #[doc(hidden)]
     fn created(&self, _span: &Span<'_>, _attributes: &Attributes<'_>, _ns: u64) {}
 
     /// Values of a span's fields were recorded after its creation.
-    #[doc(hidden)]
     fn recorded(&self, _span: &Span<'_>, _values: &Record<'_>) {}
 
-    /// A span was entered on this thread, re-entries included.
-    #[doc(hidden)]
+    /// This thread entered or re-entered a span.
     fn entered(&self, _span: &Span<'_>, _ns: u64) {}
 
-    /// A span was exited on this thread.
-    #[doc(hidden)]
+    /// This thread exited a span.
     fn exited(&self, _span: &Span<'_>, _ns: u64) {}
 
     /// An event happened on this thread.
-    #[doc(hidden)]
     fn event(&self, _event: &Event<'_>, _lookup: &dyn Lookup, _ns: u64) {}
 
-    /// A span was closed. Its extensions are still there, [`SpanTimes`](crate::SpanTimes) among
-    /// them.
-    #[doc(hidden)]
+    /// A span was closed. Its extensions still exist, [`SpanTimes`](crate::SpanTimes) among them.
     fn closed(&self, span: &Span<'_>, times: &SpanTimes);
 }
 
-/// Which span is meant.
+/// The span that a caller of [`Lookup`] wants.
 #[derive(Debug, Clone, Copy)]
-pub enum Which<'a> {
+pub enum SpanTarget<'a> {
     /// The span of this number.
-    This(&'a Id),
-    /// Its parent.
+    Id(&'a Id),
+    /// The parent of the span of this number.
     ParentOf(&'a Id),
-    /// The one in which this event happened.
+    /// The span in which this event happened.
     Around(&'a Event<'a>),
 }
 
-/// What gets a span's extensions, locked, and the span, from which its parent can be found.
-type Take<'a> = &'a mut dyn FnMut(ExtensionsMut<'_>, &dyn Lookup);
+/// A callback that gets a span's extensions, locked, and a lookup that can find the span's parent.
+type ExtensionVisitor<'a> = &'a mut dyn FnMut(ExtensionsMut<'_>, &dyn Lookup);
 
-/// Finds spans in the registry, whichever that is. A filter may hide spans there from the layer.
+/// Finds spans in a registry of any type. A filter may hide some of the registry's spans from the
+/// layer.
 pub trait Lookup {
-    /// Lends a span, if it finds it.
-    fn lend(&self, which: Which<'_>, take: Take<'_>);
+    /// Calls `visitor` with the extensions of the target, if that span exists.
+    fn with_extensions(&self, target: SpanTarget<'_>, visitor: ExtensionVisitor<'_>);
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
-    fn lend(&self, which: Which<'_>, take: Take<'_>) {
-        let found = match which {
-            Which::This(id) | Which::ParentOf(id) => self.span(id),
-            Which::Around(event) => self.event_span(event),
+    fn with_extensions(&self, target: SpanTarget<'_>, visitor: ExtensionVisitor<'_>) {
+        let found = match target {
+            SpanTarget::Id(id) | SpanTarget::ParentOf(id) => self.span(id),
+            SpanTarget::Around(event) => self.event_span(event),
         };
-        found.iter().for_each(|found| found.lend(which, take));
+        found.iter().for_each(|found| found.with_extensions(target, visitor));
     }
 }
 
-/// A span that was found already.
+/// The lookup for a span that was found already.
 impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
-    fn lend(&self, which: Which<'_>, take: Take<'_>) {
-        match which {
-            Which::ParentOf(_) => {
+    fn with_extensions(&self, target: SpanTarget<'_>, visitor: ExtensionVisitor<'_>) {
+        match target {
+            SpanTarget::ParentOf(_) => {
                 let parent = self.parent();
-                parent.iter().for_each(|parent| take(parent.extensions_mut(), parent));
+                parent.iter().for_each(|parent| visitor(parent.extensions_mut(), parent));
             }
-            Which::This(_) | Which::Around(_) => take(self.extensions_mut(), self),
+            SpanTarget::Id(_) | SpanTarget::Around(_) => visitor(self.extensions_mut(), self),
         }
     }
 }
 
 impl dyn Lookup + '_ {
-    /// What `run` makes of a span's extension of this type; `None` if the span is not there. The
-    /// default is added if there is no extension. `run` also gets the span, from which its parent can
-    /// be found.
+    /// Calls `run` with the span's extension of this type, and returns the result; `None` if the
+    /// span does not exist. A missing extension gets the default value. `run` also gets a lookup
+    /// that can find the span's parent.
     pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
         &self,
-        which: Which<'_>,
+        target: SpanTarget<'_>,
         run: impl FnOnce(&mut T, &dyn Lookup) -> R,
     ) -> Option<R> {
         let (mut run, mut result) = (Some(run), None);
-        self.lend(which, &mut |mut extensions, found| {
+        self.with_extensions(target, &mut |mut extensions, found| {
             if extensions.get_mut::<T>().is_none() {
                 extensions.insert(T::default());
             }
@@ -133,11 +128,11 @@ impl dyn Lookup + '_ {
     }
 }
 
-/// What `tracing` knows of a callsite.
+/// The metadata of a callsite of `tracing`.
 pub(crate) type StaticMetadata = &'static Metadata<'static>;
 
-/// A span that something happens to. Its number and its metadata are at hand. Its extensions are in
-/// the registry, which may cost a lookup.
+/// The span of a call to a sink, with its number and its metadata. Its extensions are in the
+/// registry; an access to them may cost a lookup.
 pub struct Span<'a> {
     pub(crate) id: &'a Id,
     pub(crate) metadata: StaticMetadata,
@@ -145,12 +140,12 @@ pub struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// What `run` makes of the span's extension of this type, as [`Lookup`]'s.
+    /// Calls `run` with the span's extension of this type: see `extension` of [`Lookup`].
     pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
         &self,
         run: impl FnOnce(&mut T, &dyn Lookup) -> R,
     ) -> Option<R> {
-        self.lookup.extension(Which::This(self.id), run)
+        self.lookup.extension(SpanTarget::Id(self.id), run)
     }
 }
 

@@ -8,24 +8,25 @@ use tracing_subscriber::registry::{LookupSpan, SpanRef};
 
 use crate::sink::StaticMetadata;
 
-/// A time in ns; the longest that fits, if it is longer.
+/// A duration in ns, at most `u64::MAX`.
 #[cfg(any(feature = "chrome", feature = "histogram"))]
 #[inline]
 pub(crate) fn as_ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What is known of a span that is open.
+/// The times of a span that is open, and its metadata.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenSpan {
     pub(crate) metadata: StaticMetadata,
     /// `CLOCK_MONOTONIC`, ns.
     pub(crate) created_ns: u64,
-    /// The start of the present or last busy interval. `busy_ns` has the earlier ones.
+    /// The start of the present busy interval, or of the last one.
     entered_ns: u64,
-    /// The latest exit in the present or last busy interval. A re-entry before any exit sets it to
-    /// the interval's start. Before both it is 0.
+    /// The latest exit in that interval. A re-entry before any exit sets it to the interval's
+    /// start. It is 0 before the first exit or re-entry of the interval.
     exited_ns: u64,
+    /// The sum of the earlier busy intervals.
     busy_ns: u64,
     /// Enters without an exit, on any thread.
     depth: u32,
@@ -51,30 +52,30 @@ impl OpenSpan {
         let last_ns = if self.enters == 1 { 0 } else { self.exited_ns.saturating_sub(self.entered_ns) };
         self.busy_ns = self.busy_ns.saturating_add(last_ns);
         self.exited_ns = 0;
-        // Last, so that this layer's own work is not in the span's busy time.
+        // The clock is read last, so that this layer's own work is not in the span's busy time.
         self.entered_ns = now_ns();
         Some(self.entered_ns)
     }
 
     /// The layer reads the clock before it finds the span, so that its own work is not in the busy
-    /// time. Two threads may therefore come here in another order than that of their readings. The
-    /// latest reading counts.
+    /// time. Two threads may therefore call this in another order than they have read the clock.
+    /// The latest reading counts.
     #[inline]
     pub(crate) fn exit(&mut self, now_ns: u64) {
         if self.depth == 0 {
-            return; // entered while the layer was not there
+            return; // The span was entered before the layer was added.
         }
         self.depth -= 1;
         self.exited_ns = self.exited_ns.max(now_ns);
     }
 
-    /// If two calls are on two threads, their readings may cross. Intervals are then 0, not negative.
+    /// The readings of two threads may be out of order. Intervals are then 0, not negative.
     #[inline]
     pub(crate) fn close(&self, closed_ns: u64, unix_offset_ns: impl FnOnce() -> i64) -> SpanTimes {
         let created_ns = self.created_ns.min(closed_ns);
         let mut busy_ns = self.busy_ns;
         if self.enters != 0 {
-            // The span is still entered if the layer was not there at an exit.
+            // The span is still entered if the layer has missed an exit.
             let end_ns = if self.depth == 0 { self.exited_ns } else { closed_ns };
             busy_ns = busy_ns.saturating_add(end_ns.saturating_sub(self.entered_ns));
         }
@@ -88,7 +89,7 @@ impl OpenSpan {
     }
 }
 
-/// When a span was created and closed, and what it did in between.
+/// The times of a closed span: its creation, its end, and its busy and idle time.
 ///
 /// [`SpanTimingLayer`](crate::SpanTimingLayer) puts this into the span's
 /// [`extensions`](tracing_subscriber::registry::SpanRef::extensions) when the span is closed. Other
@@ -116,11 +117,11 @@ impl OpenSpan {
 /// # tracing::subscriber::with_default(subscriber, || tracing::info_span!("work").in_scope(|| ()));
 /// ```
 ///
-/// Durations are those of `CLOCK_MONOTONIC`. `busy` is the time during which at least one thread
+/// Durations are measured by `CLOCK_MONOTONIC`. `busy` is the time during which at least one thread
 /// was in the span, so `busy + idle = total` exactly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpanTimes {
-    // Histograms take ns: they would divide and multiply for a `Duration`.
+    // Numbers, because a `Duration` would cost histograms a division and a multiplication.
     pub(crate) created_ns: u64,
     pub(crate) closed_ns: u64,
     pub(crate) busy_ns: u64,
@@ -140,47 +141,49 @@ impl SpanTimes {
         Duration::from_nanos(self.busy_ns)
     }
 
-    /// The time during which it was not: [`total`](Self::total) less [`busy`](Self::busy).
+    /// The time during which the span was not entered: [`total`](Self::total) less
+    /// [`busy`](Self::busy).
     pub const fn idle(&self) -> Duration {
         Duration::from_nanos(self.closed_ns - self.created_ns - self.busy_ns)
     }
 
-    /// The time from its creation to its end.
+    /// The time from the span's creation to its end.
     pub const fn total(&self) -> Duration {
         Duration::from_nanos(self.closed_ns - self.created_ns)
     }
 
-    /// How often it was entered, including re-entries; at most 4,294,967,295.
+    /// How often the span was entered, including re-entries; at most 4,294,967,295.
     pub const fn enters(&self) -> u64 {
         self.enters as u64
     }
 
-    /// When it was created, in Unix time. The offset from monotonic time is the one at the span's
-    /// end, at most some 10 ms old. If somebody sets the clock in between, the span therefore
-    /// becomes neither longer nor shorter.
+    /// The span's creation, in Unix time. The offset from monotonic time is that at the span's end,
+    /// at most some 10 ms old. If an administrator or a daemon sets the clock during the span, the
+    /// span therefore becomes neither longer nor shorter.
     pub const fn created(&self) -> UnixTime {
         UnixTime::from_nanos(self.created_ns.saturating_add_signed(self.unix_offset_ns))
     }
 
-    /// When it was closed, by the same offset as [`created`](Self::created).
+    /// The span's end, in Unix time, by the same offset as [`created`](Self::created).
     pub const fn closed(&self) -> UnixTime {
         UnixTime::from_nanos(self.closed_ns.saturating_add_signed(self.unix_offset_ns))
     }
 
-    /// When it was created, by the monotonic clock.
+    /// The span's creation, by the monotonic clock.
     pub const fn created_instant(&self) -> Instant {
         Instant::from_nanos(self.created_ns)
     }
 
-    /// When it was closed, by the monotonic clock.
+    /// The span's end, by the monotonic clock.
     pub const fn closed_instant(&self) -> Instant {
         Instant::from_nanos(self.closed_ns)
     }
 }
 
-/// How long an offset between Unix and monotonic time is used, ns. tickline's line changes every
-/// 0.5 s, so the offset rarely changes meanwhile. To ask for it takes up to twelve readings, whose
-/// cost is negligible at this interval. The layer notices within this time that the clock was set.
+/// The time for which an offset between Unix and monotonic time is used, ns. tickline's line
+/// changes every 0.5 s, so the offset rarely changes meanwhile. A measurement of the offset takes
+/// up to twelve readings, whose cost is negligible at this interval. If the clock is set, the layer
+/// notices it within this time.
 const UNIX_OFFSET_LASTS_NS: u64 = 10_000_000;
 
 /// The present offset of Unix time from monotonic time, ns.
@@ -189,46 +192,46 @@ pub(crate) fn unix_offset_ns() -> i64 {
     anchor.to_unix(now).as_nanos().wrapping_sub(now.as_nanos()).cast_signed()
 }
 
-/// The offset of Unix time from monotonic time. It is asked for again when it is old.
+/// The offset of Unix time from monotonic time, measured again when it is old.
 #[derive(Debug, Default)]
 pub(crate) struct UnixOffset {
     offset_ns: AtomicI64,
-    /// When that was found, monotonic ns, at least 1; 0 if it was not.
-    found_ns: AtomicU64,
+    /// The time of the measurement, monotonic ns, at least 1; 0 before the first measurement.
+    measured_ns: AtomicU64,
 }
 
 impl UnixOffset {
-    /// The offset at `now_ns`. If it is old, `ask` tells the present one.
+    /// The offset at `now_ns`. Calls `measure` if the offset is old.
     #[inline]
-    pub(crate) fn get(&self, now_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
-        // ORDERING: Acquire, pairs with the Release store in `find`: a thread that sees a fresh
-        // offset's time sees the offset.
-        let found_ns = self.found_ns.load(Ordering::Acquire);
-        // The difference may have either sign: another thread may have found the offset a little
+    pub(crate) fn get(&self, now_ns: u64, measure: impl FnOnce() -> i64) -> i64 {
+        // ORDERING: Acquire, pairs with the Release store in `measure`: a thread that sees the time
+        // of a measurement sees its offset.
+        let measured_ns = self.measured_ns.load(Ordering::Acquire);
+        // The difference may have either sign: another thread may have measured the offset a little
         // later than this reading.
-        if found_ns != 0 && now_ns.abs_diff(found_ns) < UNIX_OFFSET_LASTS_NS {
-            // ORDERING: Relaxed, behind the load above.
+        if measured_ns != 0 && now_ns.abs_diff(measured_ns) < UNIX_OFFSET_LASTS_NS {
+            // ORDERING: Relaxed, after the Acquire load of `measured_ns`.
             return self.offset_ns.load(Ordering::Relaxed);
         }
-        self.find(now_ns, ask)
+        self.measure(now_ns, measure)
     }
 
     #[cold]
     #[inline(never)]
-    fn find(&self, now_ns: u64, ask: impl FnOnce() -> i64) -> i64 {
-        let offset_ns = ask();
-        // ORDERING: Relaxed, published by the store below.
+    fn measure(&self, now_ns: u64, measure: impl FnOnce() -> i64) -> i64 {
+        let offset_ns = measure();
+        // ORDERING: Relaxed, published by the Release store of `measured_ns`.
         self.offset_ns.store(offset_ns, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `get`.
-        self.found_ns.store(now_ns.max(1), Ordering::Release);
+        self.measured_ns.store(now_ns.max(1), Ordering::Release);
         offset_ns
     }
 }
 
 #[cfg(test)]
 impl OpenSpan {
-    /// A span of the one callsite that tests have for this.
-    pub(crate) fn of_a_callsite(created_ns: u64) -> Self {
+    /// A span of the callsite that all tests share.
+    pub(crate) fn for_test(created_ns: u64) -> Self {
         let metadata = tracing::subscriber::with_default(tracing_subscriber::registry(), || {
             tracing::info_span!("span").metadata().expect("a registry enables all")
         });
@@ -240,13 +243,13 @@ impl OpenSpan {
 mod tests {
     use super::*;
 
-    /// Symptom: a thread was preempted between its reading of the clock and its change to the
-    /// span. That reading ended the busy interval, and the later work of other threads in the
-    /// span counted as idle time. (Also tracing-subscriber's pull request 2944: an inner re-entry
-    /// ended the outer one.)
+    /// Symptom: a thread was preempted after it had read the clock and before it changed the span.
+    /// Its reading ended the busy interval, and the later work of other threads in the span counted
+    /// as idle time. (Also tracing-subscriber's pull request 2944: an inner re-entry ended the
+    /// outer one.)
     #[test]
     fn the_latest_exit_ends_a_busy_interval_in_whatever_order_they_come() {
-        let mut open_span = OpenSpan::of_a_callsite(0);
+        let mut open_span = OpenSpan::for_test(0);
         for start in [100, 1_000] {
             open_span.enter(|| start);
             open_span.enter(|| start);
@@ -261,18 +264,18 @@ mod tests {
         assert_eq!((times.busy().as_nanos(), times.enters()), (1_600, 7));
     }
 
-    /// The layer was not there at the exit: the interval goes on until the span is closed, no longer.
+    /// If the layer misses an exit, the busy interval ends when the span is closed.
     #[test]
     fn a_missed_exit_ends_with_the_span() {
-        let mut open_span = OpenSpan::of_a_callsite(0);
+        let mut open_span = OpenSpan::for_test(0);
         open_span.enter(|| 10);
         assert_eq!(open_span.close(110, || 0).busy().as_nanos(), 100);
     }
 
-    /// Readings of two threads may cross by nanoseconds.
+    /// The readings of two threads may be out of order by nanoseconds.
     #[test]
     fn readings_that_step_back_between_threads_give_zero() {
-        let mut open_span = OpenSpan::of_a_callsite(1_000_000);
+        let mut open_span = OpenSpan::for_test(1_000_000);
         open_span.enter(|| 999_000);
         open_span.exit(998_000);
         let times = open_span.close(997_000, || 0);

@@ -1,10 +1,10 @@
 //! Records of spans and events, for trace files and flight recorders.
 //!
-//! Each thread writes its records ([`record`]) to a [`ring`] of its own, without a lock.
-//! [`thread_recorder`]
-//! has the rest of a thread's state. A [`Recorder`](recorder::Recorder) knows the rings of all
-//! threads. [`crate::chrome`] takes records out while the program runs. [`crate::flight`] copies
-//! them on request, or reads what another process has left in a [`file`]. [`json`] makes the text.
+//! Each thread writes its records ([`record`]) to a [`ring`] of its own, without a lock. The rest
+//! of a thread's state is in [`thread_recorder`]. A [`Recorder`](recorder::Recorder) has the rings
+//! of all threads. [`crate::chrome`] takes records out while the program runs. [`crate::flight`]
+//! copies them on request, or reads them from the [`file`] of another process. [`json`] makes the
+//! text.
 
 pub(crate) mod fields;
 pub(crate) mod file;
@@ -21,74 +21,74 @@ use std::{fs, io, process};
 
 use record::Kind;
 
-/// Memory for a thread, by default: 26,000 entered spans without fields.
+/// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
 
-/// Where viewers draw the spans.
+/// The tracks on which viewers draw the spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Tracks {
-    /// On a track for each thread: its busy intervals in a span, from enter to exit.
+    /// A track for each thread, with its busy intervals in spans, from enter to exit.
     #[default]
     Threads,
-    /// On a track for each request, from creation to end, across every `.await`. A request is a
-    /// span without a parent, with all spans below it, on whatever threads they run.
+    /// A track for each request, with its spans from creation to end, across every `.await`. A
+    /// request is a span without a parent, and all spans below it, on any threads.
     Requests,
-    /// Both.
+    /// Tracks for threads, and tracks for requests.
     ThreadsAndRequests,
 }
 
-/// What happens to a record for which a ring has no room.
+/// The fate of a record for which a ring has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum WhenFull {
-    /// It overwrites the oldest.
+    /// The record overwrites the oldest ones.
     #[default]
     Overwrite,
-    /// It is dropped.
+    /// The record is dropped.
     Drop,
-    /// The thread waits.
+    /// The thread waits for the reader.
     Wait,
 }
 
-/// What a recorder records, and how.
+/// The settings of a recorder.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Settings {
     pub(crate) bytes_per_thread: usize,
-    /// A ring that overwrites uses no more memory than records of this age need.
-    pub(crate) kept_ns: u64,
+    /// The age, ns, up to which a ring that overwrites keeps records. It uses no more memory than
+    /// these need.
+    pub(crate) keep_ns: u64,
     pub(crate) when_full: WhenFull,
     pub(crate) tracks: Tracks,
     pub(crate) has_fields: bool,
     pub(crate) has_locations: bool,
 }
 
-/// The settings that both sinks have, as methods of a builder with the field `settings`.
+/// The methods for the settings of both sinks, in a builder with the field `settings`.
 macro_rules! settings {
     () => {
-        /// The most memory for the records of each thread: 1 MiB by default, at least 128 KiB,
-        /// rounded up to a power of two. The system commits it as it is first used. An entered span
-        /// takes 40 bytes, a span of a request 64, an event 32. The text of fields and messages
-        /// comes on top of that.
+        /// The largest size of a thread's ring: 1 MiB by default, at least 128 KiB, rounded up to a
+        /// power of two. The system commits the memory when it is first used. An entered span takes
+        /// 40 bytes, a span of a request 64, an event 32, plus the text of fields and messages.
         pub fn bytes_per_thread(mut self, bytes: usize) -> Self {
             self.settings.bytes_per_thread = bytes;
             self
         }
 
         /// Writes the fields of a span as the arguments of its events, including values recorded
-        /// later. The program's threads format them when they are recorded.
+        /// later. The program's threads format the values when they record them.
         pub fn with_fields(mut self) -> Self {
             self.settings.has_fields = true;
             self
         }
 
-        /// Adds the place in the source, as `"source": "src/main.rs:7"`, to the arguments of spans
+        /// Adds the source location, such as `"source": "src/main.rs:7"`, to the arguments of spans
         /// and events.
         pub fn with_source_locations(mut self) -> Self {
             self.settings.has_locations = true;
             self
         }
 
-        /// Where viewers draw the spans; [`Tracks::Threads`] by default.
+        /// The tracks on which viewers draw the spans; [`Tracks::Threads`] by default.
         pub fn tracks(mut self, tracks: Tracks) -> Self {
             self.settings.tracks = tracks;
             self
@@ -99,58 +99,59 @@ macro_rules! settings {
 pub(crate) use settings;
 
 impl Settings {
-    /// What both sinks begin with.
+    /// The default settings of both sinks.
     pub(crate) fn new(when_full: WhenFull) -> Self {
-        Self { bytes_per_thread: DEFAULT_BYTES, kept_ns: u64::MAX, when_full, ..Self::default() }
+        Self { bytes_per_thread: DEFAULT_BYTES, keep_ns: u64::MAX, when_full, ..Self::default() }
     }
 }
 
-/// What a file holds.
+/// A summary of the content of a trace file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct TraceSummary {
-    /// Busy intervals of threads, and spans of requests, that are in the file.
+    /// The number of busy intervals of threads, and of spans of requests.
     pub intervals: u64,
-    /// Those of `intervals` that had not ended when the file did.
+    /// How many of `intervals` had not ended when the trace was written.
     pub unended: u64,
-    /// Events that are in the file.
+    /// The number of events.
     pub events: u64,
-    /// Records that are not in the file, because a thread's ring was full. A trace lacks
-    /// beginnings, events, and ends of spans of requests that found no room. In a flight recorder's
-    /// rings new records overwrote the oldest: two for a span, one for an event.
+    /// The number of missing records. In a trace by [`chrome`](crate::chrome) these found no room
+    /// in a thread's ring: beginnings, events, and ends of spans of requests. In a flight
+    /// recorder's trace, newer records overwrote them: two for a span, one for an event.
     pub dropped: u64,
-    /// In the file of a flight recorder: since when no thread's records are missing, ns of
-    /// `CLOCK_MONOTONIC`; `None` if nothing was overwritten. Threads that ended, and whose rings
-    /// are gone, do not count here.
+    /// In the trace of a flight recorder: the time since when no thread's records are
+    /// missing, ns of `CLOCK_MONOTONIC`; `None` if no record was overwritten. Threads that have
+    /// ended, and whose rings are gone, do not count here.
     pub complete_since_ns: Option<u64>,
-    /// Records of a recorder's file that are damaged, and were left out. Always 0 for the recorder
-    /// itself.
+    /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
+    /// the recorder itself.
     pub damaged: u64,
-    /// Spans of requests that the trace of an ended process leaves out, because they may have
-    /// ended. They began before records of other threads, and these records were overwritten.
+    /// The number of spans of requests that the trace of an ended process leaves out, because they
+    /// may have ended: overwritten records of other threads, from after these spans' beginnings,
+    /// may include their ends.
     pub undecided: u64,
     ended: u64,
 }
 
 impl TraceSummary {
-    /// Counts a record, unless it only repeats another, or begins a block.
+    /// Counts a record, unless it repeats another record, or begins a block.
     pub(crate) const fn count(&mut self, kind: Kind) {
         match kind {
             Kind::Begin | Kind::AsyncBegin => self.intervals += 1,
             Kind::End | Kind::AsyncEnd => self.ended += 1,
             Kind::Instant => self.events += 1,
-            Kind::Rest | Kind::Block | Kind::Inside | Kind::Name => {}
+            Kind::Rest | Kind::Block | Kind::RepeatedBegin | Kind::Name => {}
         }
-        // The end of a request's span may come first, if it was on another thread.
+        // If a request's span ended on another thread, its end may be counted before its beginning.
         self.unended = self.intervals.saturating_sub(self.ended);
     }
 }
 
-/// A number that this process has for one thing: a request, a file, or a thread without a number of
-/// the system's.
+/// A number that is unique in this process: for a request, a file, or a thread for which the system
+/// has no number.
 pub(crate) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // ORDERING: Relaxed, only the number counts.
+    // ORDERING: Relaxed: the number orders no memory.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
@@ -163,20 +164,21 @@ pub(crate) fn after_panics(call: impl Fn() + Send + Sync + 'static) {
     }));
 }
 
-/// `path` with something behind its name.
-pub(crate) fn with_suffix(path: &Path, behind: &str) -> PathBuf {
+/// `path` with a suffix.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(behind);
+    name.push(suffix);
     name.into()
 }
 
-/// Lets `make` make a file beside `path`, and put it there once it is complete. Nobody else has the
-/// name that `make` gets: two threads that panic write at once. Nothing is left there.
-pub(crate) fn beside<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
-    let beside = with_suffix(path, &format!(".{}.{}.part", process::id(), next_number()));
-    // A file of this name was left by a process of the same number.
-    let _ = fs::remove_file(&beside);
-    let made = make(&beside);
-    let _ = fs::remove_file(&beside);
-    made
+/// Calls `make` with the path of a temporary file beside `path`. Once the file is complete, `make`
+/// moves or links it to `path`. Each call has a path of its own, because two threads may panic at
+/// once. Finally the temporary file is removed.
+pub(crate) fn with_temporary<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
+    let temporary = with_suffix(path, &format!(".{}.{}.part", process::id(), next_number()));
+    // An earlier process with the same number may have left a file of this name.
+    let _ = fs::remove_file(&temporary);
+    let result = make(&temporary);
+    let _ = fs::remove_file(&temporary);
+    result
 }

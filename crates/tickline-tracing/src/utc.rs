@@ -1,29 +1,30 @@
-//! UTC in a trace. An event says how far UTC is from the trace's times. With it, traces of several
-//! machines can be merged, with a known error.
+//! UTC in a trace: events that state the offset of UTC from the trace's times. With these events,
+//! traces of several machines can be merged, with a known error.
 //!
-//! Times in traces are `CLOCK_MONOTONIC`, which begins anew at each start of a machine.
-//! [`record_utc`] adds an event to whatever records events: a Chrome trace, a flight recorder, or
+//! Times in traces are `CLOCK_MONOTONIC`, which starts again at each boot of a machine.
+//! [`record_utc`] records an event for every layer and sink: a Chrome trace, a flight recorder, or
 //! `fmt`'s lines.
 //!
-//! | field | |
+//! | field | meaning |
 //! |---|---|
-//! | `utc_minus_monotonic_least_ns` | UTC of an event is its time plus this, at least |
-//! | `utc_minus_monotonic_most_ns` | and plus this, at most |
-//! | `utc_source` | who claims it ([`UtcSource::code`](tickline::utc::UtcSource::code)) |
+//! | `utc_minus_monotonic_least_ns` | the smallest offset of UTC from the trace's times |
+//! | `utc_minus_monotonic_most_ns` | the largest offset |
+//! | `utc_source` | the source of the claim ([`UtcSource::code`](tickline::utc::UtcSource::code)) |
 //!
-//! The two hold at that moment. The NTP daemon slews `CLOCK_MONOTONIC` (by up to 8 %, and rarely by
-//! more than 0.05 %). So call the function at the start, at the end, and every few seconds. A
-//! flight recorder keeps the fields if it was asked to (`with_fields`), and forgets old events.
+//! The two offsets hold at the moment of the event. The NTP daemon slews `CLOCK_MONOTONIC` (by up
+//! to 8 %, and rarely by more than 0.05 %). So call the function at the start, at the end, and
+//! every few seconds. A flight recorder keeps the fields only with the setting `with_fields`, and
+//! overwrites old events.
 //!
-//! To merge two traces, add to each time the middle of the two values of the nearest event. Call
-//! half the difference between the two values the error of a trace. The order of two events on
+//! To merge two traces, add to each time the mean of the two offsets of the nearest event. The
+//! error of a trace is half the difference between its two offsets. The order of two events on
 //! different machines is certain if they are further apart than the sum of the two traces' errors.
 
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, Instant};
 
-/// Records an event of level INFO that relates the times of a trace to UTC; see the
-/// [module](self). The clock is the one that the trace's times are from: [`Clock::global`].
+/// Records an event of level INFO that states the offset of UTC from a trace's times; see the
+/// [module](self). Pass the clock of the trace's times: [`Clock::global`].
 ///
 /// ```
 /// use tickline::Clock;
@@ -36,7 +37,7 @@ use tickline::{Clock, Instant};
 ///
 /// # Errors
 ///
-/// As for [`Clock::utc`]. No event is recorded then.
+/// The errors of [`Clock::utc`]. In these cases no event is recorded.
 pub fn record_utc(clock: &Clock) -> Result<UtcReading, UtcUnknown> {
     let before = clock.now_ordered();
     let utc = clock.utc()?;
@@ -44,7 +45,7 @@ pub fn record_utc(clock: &Clock) -> Result<UtcReading, UtcUnknown> {
     Ok(utc)
 }
 
-/// Records UTC as read between two readings of a trace's clock.
+/// Records a reading of UTC that was taken between two readings of a trace's clock.
 fn record([before, after]: [Instant; 2], utc: &UtcReading) {
     tracing::info!(
         name: "clock snapshot",

@@ -1,10 +1,10 @@
-//! Programs that abort, segfault, exit, panic, are killed, leak their guard or fork. Each writes a
-//! trace, has a recorder in memory that writes when it panics, and one in a file. What each of
-//! these promises for that end is there: the span in which it happened, those around it and the
-//! last event.
+//! Traces of programs that abort, segfault, exit, panic, are killed, leak their guard or fork. Each
+//! program has a trace file, a recorder in memory that writes when the program panics, and a
+//! recorder in a file. The test checks each file that must be complete after that end: it has the
+//! span in which the program ended, the spans around it, and the last event.
 //!
-//! This is a program without a test harness, because a harness runs tests beside `main`, and these
-//! programs must end in theirs. It runs itself once for each way to end.
+//! This test has no harness, because a harness runs tests on threads beside `main`, and these
+//! programs must end in their `main`. The test runs itself once for each end.
 #![allow(clippy::unwrap_used, reason = "a test fails by it")]
 #![allow(clippy::print_stdout, reason = "it reports as a harness does")]
 
@@ -34,8 +34,7 @@ mod unix {
 
     const VICTIM: &str = "TICKLINE_TEST_CRASH";
 
-    /// Longer than any test waits: only the end of the program can have flushed what is in the
-    /// file.
+    /// Longer than any test waits, so only the end of the program can flush the file.
     const NEVER: Duration = Duration::from_secs(3_600);
 
     pub(crate) fn main() {
@@ -50,13 +49,13 @@ mod unix {
         a_killed_program_leaves_whole_files();
     }
 
-    /// The files of a program in its folder: its trace, what its recorder in memory writes when it
-    /// panics, and that of its other recorder.
+    /// The files of a program in its folder: its trace, the trace of its recorder in memory after a
+    /// panic, and the file of its other recorder.
     const TRACE: &str = "trace.json";
     const PANIC: &str = "panic.json";
     const BOX: &str = "box";
 
-    /// A program that is to end in this way, and its folder.
+    /// A program that will end in this way, and its folder.
     fn victim(way: &str) -> (Command, TempDir) {
         let folder = tempfile::tempdir().unwrap();
         let mut victim = Command::new(env::current_exe().unwrap());
@@ -65,7 +64,7 @@ mod unix {
     }
 
     fn the_last_moment_is_in_the_file() {
-        // The exit's code, or else the signal.
+        // The expected exit code, or else the signal.
         for (way, expected) in [
             ("abort", Err(Some(libc::SIGABRT))),
             ("segfault", Err(Some(libc::SIGSEGV))),
@@ -81,8 +80,8 @@ mod unix {
             let error = String::from_utf8_lossy(&output.stderr).into_owned();
             let ended = output.status.code().ok_or_else(|| output.status.signal());
             assert_eq!(ended, expected, "{way}: {}: {error}", output.status);
-            // Without a signal and a hook, the trace depends on the destructors of threads, which
-            // glibc and macOS run.
+            // Without a signal handler and a panic hook, the trace depends on the destructors of
+            // threads, which glibc and macOS run.
             let has_destructors = cfg!(any(target_env = "gnu", target_vendor = "apple"));
             if has_destructors || !matches!(way, "exit" | "leak") {
                 check(way, &trace(&folder.join(TRACE)), &[["B", "E"]], "i");
@@ -95,7 +94,7 @@ mod unix {
         }
     }
 
-    /// A trace, whose last bracket may be missing.
+    /// Reads a trace, whose last bracket may be missing.
     fn trace(path: &Path) -> Vec<Value> {
         let mut bytes = fs::read(path).unwrap();
         if !bytes.ends_with(b"]\n") {
@@ -104,37 +103,37 @@ mod unix {
         serde_json::from_slice(&bytes).unwrap()
     }
 
-    /// What a process has left.
+    /// The trace from a recorder's file.
     fn converted(path: &Path) -> (TraceSummary, Vec<Value>) {
         let mut trace = Vec::new();
         let summary = flight::convert(fs::File::open(path).unwrap(), &mut trace).unwrap();
         (summary, serde_json::from_slice(&trace).unwrap())
     }
 
-    fn of<'a>(events: &'a [Value], phase: &str) -> Vec<&'a Value> {
+    fn with_phase<'a>(events: &'a [Value], phase: &str) -> Vec<&'a Value> {
         events.iter().filter(|event| event["ph"] == phase).collect()
     }
 
-    /// The last three spans that began did not end. In these phases spans begin and end, and in
-    /// this one are events.
+    /// Asserts that the last three spans began and did not end, and that the last event is there.
+    /// `spans` has the phases of beginnings and ends, `event` the phase of events.
     fn check(way: &str, events: &[Value], spans: &[[&str; 2]], event: &str) {
         for [begin, end] in spans {
-            let begun = of(events, begin);
+            let begun = with_phase(events, begin);
             let names: Vec<_> = begun.iter().map(|event| event["name"].as_str().unwrap()).collect();
             assert_eq!(names, ["server", "done", "request", "crash"], "{way}");
             assert_eq!(begun[2]["args"]["user"], 7, "{way}");
-            assert_eq!(of(events, end).len(), 1, "{way}");
+            assert_eq!(with_phase(events, end).len(), 1, "{way}");
         }
-        assert_eq!(of(events, event).last().unwrap()["name"], "the last words", "{way}");
+        assert_eq!(with_phase(events, event).last().unwrap()["name"], "the last words", "{way}");
     }
 
-    /// Nothing of the recorder runs at these ends, and nothing is needed.
+    /// Checks the recorder's file. The recorder runs no code at these ends.
     fn check_box(way: &str, path: &Path) {
         assert_eq!(fs::metadata(path).unwrap().mode() & 0o777, 0o600);
         let (summary, events) = converted(path);
         check(way, &events, &[["B", "E"], ["b", "e"]], "n");
         for begin in ["B", "b"] {
-            let source = &of(&events, begin)[2]["args"]["source"];
+            let source = &with_phase(&events, begin)[2]["args"]["source"];
             assert!(source.as_str().unwrap().contains("crash.rs:"), "{way}");
         }
         assert_eq!((summary.intervals, summary.unended, summary.events), (8, 6, 1), "{way}");
@@ -144,8 +143,8 @@ mod unix {
         assert_ne!(process["pid"], process::id(), "{way}");
     }
 
-    /// Wherever the kill came, also within a record. In the recorder's file, what was recorded
-    /// before is there, whole, and without gaps. In the trace, each event but the last is whole.
+    /// Kills the program at any moment, even within a record. The recorder's file has all earlier
+    /// records, whole and without gaps. In the trace, each event except the last is whole.
     fn a_killed_program_leaves_whole_files() {
         for round in 1..=10_u64 {
             let (mut victim, folder) = victim("work");
@@ -178,10 +177,10 @@ mod unix {
             let numbers = numbers(&events);
             let all: Vec<_> = (numbers[0]..).take(numbers.len()).collect();
             assert!(in_trace.len() > 10 && numbers.len() > 100 && numbers == all, "{numbers:?}");
-            // A span comes to the trace first.
+            // The trace's sink gets each span before the recorder.
             assert!(in_trace.last() <= Some(&(numbers[0] + all.len() as u64)), "{in_trace:?} {numbers:?}");
             assert_eq!(summary.intervals, numbers.len() as u64);
-            // The end of the last span before may be missing.
+            // The end of the last overwritten span may still be in the ring.
             let before = 2 * numbers[0];
             assert!((before..=before + 1).contains(&summary.dropped), "{summary:?} {before}");
         }
@@ -190,7 +189,7 @@ mod unix {
 
     /// Ends the program in this way, in three spans.
     fn end(way: &str, folder: &Path) {
-        // A signal's handler wakes nobody. The writer must find the request by itself.
+        // A signal handler does not wake the writer, which must find the request by itself.
         let by_signal = matches!(way, "abort" | "segfault");
         let flush_every = match way {
             "work" => Duration::from_millis(1),
@@ -211,7 +210,7 @@ mod unix {
             "work" => builder.keep_last(Duration::from_millis(1)),
             _ => builder.bytes_per_thread(1).tracks(Tracks::ThreadsAndRequests),
         };
-        let in_file = builder.create(folder.join(BOX), 4).unwrap();
+        let in_file = builder.threads_in_file(4).create(folder.join(BOX)).unwrap();
         let layer = SpanTimingLayer::new().with_sink(chrome).with_sink(in_memory).with_sink(in_file.clone());
         tracing::subscriber::set_global_default(registry().with(layer)).unwrap();
         if way == "work" {
@@ -237,7 +236,7 @@ mod unix {
             "abort" => process::abort(),
             "segfault" => {
                 let nowhere = std::hint::black_box(std::ptr::null::<u8>());
-                // SAFETY: none: the test wants this access to kill the program.
+                // SAFETY: none: the test needs this access to kill the program.
                 std::hint::black_box(unsafe { nowhere.read_volatile() });
             }
             "exit" => process::exit(7),
@@ -252,11 +251,11 @@ mod unix {
         }
     }
 
-    /// The child's spans are in neither of its parent's files, which another process may replace
-    /// while the child lives. Symptom: the child waited for ever once its ring was full, and
-    /// panicked when it dropped the guard.
+    /// The child's spans are in none of its parent's files, and the child can't take over the
+    /// recorder's file. Symptom: the child waited for ever once its ring was full, and panicked
+    /// when it dropped the guard.
     fn fork(guard: Guard, in_file: &FlightRecorder, folder: &Path) {
-        // Then the writer waits, and has no lock.
+        // After a flush, the writer waits, and holds no lock.
         assert!(guard.flusher().flush(Duration::from_secs(60)));
         // SAFETY: the other thread, the writer, holds no lock that the child needs.
         let child = unsafe { libc::fork() };
@@ -267,7 +266,7 @@ mod unix {
             (0..20_000).for_each(|_| info_span!("child").in_scope(|| ()));
             let summary = in_file.write_to(io::sink()).unwrap();
             assert!(summary.dropped > 0 && summary.damaged == 0, "{summary:?}");
-            let error = FlightRecorder::builder().create(folder.join(BOX), 1).unwrap_err();
+            let error = FlightRecorder::builder().threads_in_file(1).create(folder.join(BOX)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ResourceBusy, "{error}");
             assert!(guard.finish().is_err(), "the file is the parent's");
             process::exit(7);
@@ -285,14 +284,14 @@ mod unix {
         if let Some(flusher) = FLUSHER.get() {
             _ = flusher.flush_in_signal_handler(Duration::from_secs(60));
         }
-        // SAFETY: `signal` may be called in a handler. The signal then ends the program: abort
-        // raises it again, and the instruction that segfaults is executed again.
+        // SAFETY: `signal` is async-signal-safe. The signal then ends the program: `abort` raises
+        // it again, and the instruction that segfaults is executed again.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
 
     fn handle(signal: libc::c_int) {
         let handler: extern "C" fn(libc::c_int) = flush;
-        // SAFETY: the handler only does what a handler may.
+        // SAFETY: the handler makes only async-signal-safe calls.
         unsafe { libc::signal(signal, handler as libc::sighandler_t) };
     }
 }

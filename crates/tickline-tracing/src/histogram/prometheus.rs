@@ -1,4 +1,4 @@
-//! Prometheus' text format, 0.0.4 ("Exposition formats" in its documentation).
+//! Histograms in Prometheus' text format, 0.0.4 ("Exposition formats" in its documentation).
 
 use super::{Histograms, MAX_LABELS};
 
@@ -14,12 +14,12 @@ impl Histograms {
     /// ```
     ///
     /// A time counts in the bucket of the first bound that it does not exceed, to the ns. A sum may
-    /// lack a span that is just being counted.
+    /// lack a span that a thread is just counting.
     ///
     /// There are no native histograms: neither this format nor OpenMetrics 1.0 has them. They need
     /// protobuf, or [OpenMetrics 2.0](https://prometheus.io/docs/specs/om/open_metrics_spec_2_0/),
-    /// whose status is "Experimental" (2.0.0-rc0, March 2026). Prometheus 3 can make native ones
-    /// with custom buckets of these (`convert_classic_histograms_to_nhcb`).
+    /// whose status is "Experimental" (2.0.0-rc0, March 2026). Prometheus 3 can convert these
+    /// histograms to native ones with custom buckets (`convert_classic_histograms_to_nhcb`).
     ///
     /// # Panics
     ///
@@ -31,11 +31,11 @@ impl Histograms {
         let measure = format!("{measure:?}").to_lowercase();
         let mut text =
             format!("# HELP {metric} The {measure} time of spans, seconds.\n# TYPE {metric} histogram\n");
-        for series in table.all() {
+        for series in table.all_series() {
             let (sum_ns, times) = (series.sum_ns(), series.times());
             let count: u64 = times.values().sum();
             if count == 0 {
-                continue; // the values that a span had before the last were recorded
+                continue; // A span left this series when it got further values.
             }
             let pair = |(name, value): (String, &String)| format!("{name}=\"{}\",", escaped(value));
             let pairs: String = label_names(table.labels).zip(&series.values).map(pair).collect();
@@ -51,8 +51,7 @@ impl Histograms {
     }
 }
 
-/// Seconds, exactly, with at least one decimal. An `f64` does not have enough digits for all
-/// values.
+/// Exact seconds, with at least one decimal. An `f64` does not have enough digits for all values.
 fn seconds(ns: u64) -> String {
     let (whole, decimals) = (ns / 1_000_000_000, format!("{:09}", ns % 1_000_000_000));
     format!("{whole}.{}{}", &decimals[..1], decimals[1..].trim_end_matches('0'))
@@ -63,13 +62,13 @@ fn is_name(name: &str) -> bool {
     name.chars().all(is_plain) && name.starts_with(|c: char| !c.is_ascii_digit())
 }
 
-/// Fields' names as Prometheus allows them: `http.route` becomes `http_route`.
+/// The names of the fields, as Prometheus allows them: `http.route` becomes `http_route`.
 fn label_names(labels: &[&str]) -> impl Iterator<Item = String> {
     labels.iter().map(|label| label.replace('.', "_"))
 }
 
-/// Panics if the labels cannot be those of a histogram. Names with two underscores are Prometheus'
-/// own, and `le` has the bounds.
+/// Panics if Prometheus does not allow these labels for a histogram. It reserves names that begin
+/// with two underscores, and uses the label `le` for the bounds.
 pub(super) fn check(labels: &[&str]) {
     assert!(labels.len() <= MAX_LABELS, "{} labels are more than {MAX_LABELS}", labels.len());
     let names: Vec<_> = label_names(labels).collect();

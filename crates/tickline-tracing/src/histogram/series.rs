@@ -1,11 +1,11 @@
 //! The counts of a series. Each thread has counts of its own. It changes them by plain loads and
-//! stores: a lock, or an atomic addition, would cost more than all else here. The list of the
-//! threads' counts has a lock. A thread takes it for its first span of the series.
+//! stores, because a lock or an atomic addition would cost more than the rest of the counting. The
+//! list of the threads' counts has a lock, which a thread takes for its first span of the series.
 //!
-//! The same counts serve quantiles and Prometheus' buckets. They are of fine buckets. In each of
-//! these, times differ by at most 1 %. A chosen bound splits the fine bucket in which it lies. The
-//! number of a time's bucket is therefore that of its fine bucket, plus the number of bounds that
-//! the time exceeds. Neither falls as times grow, so no two buckets have the same number.
+//! The same counts serve quantiles and Prometheus' buckets. The times in a fine bucket differ by at
+//! most 1 %. A chosen bound splits its fine bucket in two. The number of a time's bucket is
+//! therefore the number of its fine bucket, plus the number of bounds that the time exceeds. Both
+//! only grow with the time, so no two buckets have the same number.
 
 use core::array;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,32 +14,33 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
-/// Fine buckets of a power of two. Below, each ns has a fine bucket of its own.
+/// The number of fine buckets in a power of two. Each time below `STEPS` ns has a fine bucket of
+/// its own.
 const STEPS: usize = 1 << STEPS_LOG2;
 const STEPS_LOG2: u32 = 7;
 
 const FINE_BUCKETS: usize = STEPS * (u64::BITS - STEPS_LOG2 + 1) as usize;
 
-/// How many times are in each of these buckets. Made for the first of them, in cache lines of its
-/// own, because another thread's counts may be next to it in memory.
+/// The counts of `STEPS` consecutive buckets, allocated for the first time in any of them. They are
+/// in cache lines of their own, because another thread's counts may be next to them in memory.
 type Chunk = CachePadded<[AtomicU64; STEPS]>;
 
-/// How many spans are in each bucket, by the bucket's longest time, ns.
+/// The number of spans in each bucket, by the bucket's longest time, ns.
 pub(super) type Times = BTreeMap<u64, u64>;
 
-/// Spans that count together.
+/// The values of the labels, and the counts of the spans that have these values.
 #[derive(Debug, Default)]
 pub(super) struct Series {
-    /// Of the labels.
+    /// The values of the labels, in the order of the labels.
     pub(super) values: Vec<String>,
-    /// Those of all threads, and of threads that have ended.
+    /// The counts of all threads, including threads that have ended.
     counts: Mutex<Vec<Arc<Counts>>>,
     /// The times before the last reset.
-    forgotten: Mutex<Times>,
+    before_reset: Mutex<Times>,
 }
 
-/// Counts to which one thread at a time adds. It shares them only with the series. Once it has
-/// ended, the next thread goes on with them.
+/// The counts of one thread, which the thread shares only with the series. When the thread has
+/// ended, another thread takes them over.
 #[derive(Debug)]
 pub(super) struct Counts {
     /// The chosen bounds, ascending.
@@ -50,22 +51,22 @@ pub(super) struct Counts {
 
 #[inline]
 fn add(counter: &AtomicU64, by: u64) {
-    // ORDERING: Relaxed. Only this thread writes.
+    // ORDERING: Relaxed. Only this thread writes the counter.
     let before = counter.load(Ordering::Relaxed);
-    // ORDERING: Relaxed. A reader finds what happened before; it needs no order between counters.
+    // ORDERING: Relaxed. A reader needs no order between counters.
     counter.store(before.wrapping_add(by), Ordering::Relaxed);
 }
 
 fn read(counter: &AtomicU64) -> u64 {
-    // ORDERING: Relaxed, as in `add`. Two loads, one of which happens before the other, see a
-    // counter that has not become smaller.
+    // ORDERING: Relaxed. A reader needs no order between counters. If one load happens before
+    // another, the later load does not see a smaller count.
     counter.load(Ordering::Relaxed)
 }
 
 #[inline]
 fn fine_bucket(ns: u64) -> usize {
-    // Without a branch, which would be mispredicted for times about `STEPS`. From there on, a time
-    // shifted like this still has its highest bit, which leads past the buckets of shorter times.
+    // A branch would be mispredicted for times about `STEPS`. From `STEPS` on, the shifted time
+    // keeps its highest bit, so the sum is past the buckets of shorter times.
     let shift = (ns | STEPS as u64).ilog2() - STEPS_LOG2;
     shift as usize * STEPS + usize::try_from(ns >> shift).unwrap_or(0)
 }
@@ -81,12 +82,12 @@ fn longest_of_fine_ns(fine: usize) -> u64 {
 
 #[inline]
 fn bucket(bounds_ns: &[u64], ns: u64) -> usize {
-    // From below: a search may take the longer, the longer the span took.
+    // The search begins at the smallest bound, so it takes longer only for a longer span.
     let exceeded = bounds_ns.iter().position(|bound_ns| ns <= *bound_ns).unwrap_or(bounds_ns.len());
     fine_bucket(ns) + exceeded
 }
 
-/// The longest time of a bucket that has any, ns.
+/// The longest time of a bucket that contains a time, ns.
 fn longest_ns(bounds_ns: &[u64], number: usize) -> u64 {
     let exceeded = bounds_ns.partition_point(|bound_ns| bucket(bounds_ns, *bound_ns) < number);
     match bounds_ns.get(exceeded) {
@@ -104,9 +105,10 @@ impl Series {
         Self { values, ..Self::default() }
     }
 
-    /// Counts that no other thread has.
-    pub(super) fn own(&self, bounds_ns: &Arc<[u64]>) -> Arc<Counts> {
-        // `get_mut` also makes sure that this thread sees what was counted there.
+    /// Counts that no other thread uses: those of a thread that has ended, or new ones.
+    pub(super) fn claim_counts(&self, bounds_ns: &Arc<[u64]>) -> Arc<Counts> {
+        // `get_mut` synchronises with the drop by the thread before, so this thread sees its
+        // counts.
         let is_free = |counts: &mut Arc<Counts>| Arc::get_mut(counts).is_some();
         let free =
             lock(&self.counts).iter_mut().find_map(|counts| is_free(counts).then(|| Arc::clone(counts)));
@@ -136,17 +138,17 @@ impl Series {
     }
 
     pub(super) fn times_since_reset(&self) -> Times {
-        let forgotten = lock(&self.forgotten);
+        let before_reset = lock(&self.before_reset);
         let mut times = self.times();
-        for (longest_ns, count) in &*forgotten {
+        for (longest_ns, count) in &*before_reset {
             times.entry(*longest_ns).and_modify(|all| *all -= count);
         }
         times
     }
 
     pub(super) fn reset(&self) {
-        let mut forgotten = lock(&self.forgotten);
-        *forgotten = self.times();
+        let mut before_reset = lock(&self.before_reset);
+        *before_reset = self.times();
     }
 }
 
@@ -195,11 +197,11 @@ mod tests {
         }
     }
 
-    /// The next thread goes on with the counts of one that has ended.
+    /// A thread takes over the counts of a thread that has ended, and no count is lost.
     #[test]
-    fn a_thread_adds_to_all_that_was_counted_before_it() {
+    fn a_thread_adds_to_the_counts_of_ended_threads() {
         let (series, bounds_ns) = (Series::default(), Arc::default());
-        let count = || (0..2).for_each(|_| series.own(&bounds_ns).record(5));
+        let count = || (0..2).for_each(|_| series.claim_counts(&bounds_ns).record(5));
         thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(count)));
         assert_eq!((series.times(), series.sum_ns()), (Times::from([(5, 6)]), 30));
         assert!(lock(&series.counts).len() <= 3, "no more than threads that ran at once");

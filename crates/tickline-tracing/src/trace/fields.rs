@@ -1,4 +1,4 @@
-//! Fields as members of a JSON object, with commas between them.
+//! Fields as the members of a JSON object, separated by commas.
 
 use core::fmt;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use tracing_core::field::{Field, Visit};
 
 use super::record::{Kind, Record};
 
-/// Names and values of fields. A value replaces an earlier one of the same field. JSON has no
-/// infinities and no NaN: these become null.
+/// Names and values of fields. A value replaces an earlier value of the same field. JSON has no
+/// infinities and no NaN, so these become null.
 #[derive(Debug, Default)]
 pub(crate) struct Fields(Vec<(&'static str, Value)>);
 
 impl Fields {
-    /// The fields that `record` passes on. They are formatted while no extensions are locked: a
-    /// value's `Debug` may use them.
-    pub(crate) fn of(record: impl FnOnce(&mut dyn Visit)) -> Self {
+    /// Collects the fields that `record` passes to its visitor. Call this before you lock a span's
+    /// extensions, because a value's `Debug` may use them.
+    pub(crate) fn collect(record: impl FnOnce(&mut dyn Visit)) -> Self {
         let mut fields = Self::default();
         record(&mut fields);
         fields
@@ -32,13 +32,13 @@ impl Fields {
 
     /// The text of the members.
     pub(crate) fn text(&self) -> String {
-        // As much as most fields take: text that grows is copied.
+        // This capacity suffices for most fields, so the text is rarely copied.
         let mut text = Vec::with_capacity(128);
         for (name, value) in &self.0 {
             if !text.is_empty() {
                 text.push(b',');
             }
-            // A vector takes all.
+            // A write to a vector does not fail.
             _ = to_writer(&mut text, name);
             text.push(b':');
             _ = to_writer(&mut text, value);
@@ -77,10 +77,10 @@ impl Visit for Fields {
 #[derive(Debug, Default)]
 pub(crate) struct SpanFields {
     all: Fields,
-    /// Those that were recorded after the span was created. Viewers add the members of an end to
-    /// those of its beginning.
+    /// The fields that were recorded after the span's creation. Viewers merge the members of an end
+    /// with the members of its beginning.
     pub(crate) later: Fields,
-    /// The text of all, as records store it, if there are any.
+    /// The text of all fields for records; `None` if the span has no fields.
     pub(crate) text: Option<Arc<str>>,
 }
 
@@ -99,24 +99,25 @@ impl SpanFields {
     }
 }
 
-/// Between the name of an event and its members. In JSON strings a new line is escaped.
-pub(crate) const BEHIND_NAME: char = '\n';
+/// The separator between the name of an event and its members. JSON escapes a newline in a string,
+/// so neither contains the separator.
+pub(crate) const AFTER_NAME: char = '\n';
 
-/// An event: its name, and its members. The message becomes the name; without a message, the name
-/// is the event's place in the source.
+/// The text of an event's record: its name and its members. The name is the message; without a
+/// message, it is the event's source location.
 pub(crate) fn event_text(event: &Event<'_>) -> String {
-    let mut fields = Fields::of(|visit| event.record(visit));
+    let mut fields = Fields::collect(|visit| event.record(visit));
     let message = fields.0.iter().position(|(name, _)| *name == "message");
     let name = message.map_or_else(|| event.metadata().name().into(), |index| fields.0.remove(index).1);
-    format!("{name}{BEHIND_NAME}{}", fields.text())
+    format!("{name}{AFTER_NAME}{}", fields.text())
 }
 
-/// Whether a record can have its text. In a file it may have any.
+/// Whether a record's text is valid for its kind. In a file the text may be anything.
 pub(crate) fn is_whole(record: &Record<'_>) -> bool {
     let is_event = record.kind == Kind::Instant;
     let is_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
     let are_members = |text: &str| is_json(&format!("{{{text}}}"));
-    match record.text.split_once(BEHIND_NAME) {
+    match record.text.split_once(AFTER_NAME) {
         Some((name, members)) if is_event => is_json(name) && are_members(members),
         None if !is_event => are_members(record.text),
         _ => false,

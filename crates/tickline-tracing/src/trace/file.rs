@@ -1,9 +1,10 @@
-//! The rings of a recorder in a file, and what a process has left in one.
+//! The file with a recorder's rings: its writer, and the reader of the file of another process.
 //!
-//! The file is a head of 4 KiB, the process's ring, and a ring for each thread. All are 64-bit words
-//! of the machine that wrote them, in the file as in memory. A record names its callsite by an
-//! address, which means nothing to another process. So the process's ring has a record for each
-//! callsite, with its address and its names. Its number and name are those of the process.
+//! The file has a head of 4 KiB, a ring for the process, and a ring for each thread. All contain
+//! 64-bit words in the byte order of the machine, in the file as in memory. A record refers to its
+//! callsite by an address, which means nothing to another process. The process's ring therefore has
+//! a record with address and names for each callsite. The number and name of this ring are those of
+//! the process.
 
 use core::sync::atomic::Ordering;
 use std::io::{self, Read};
@@ -12,33 +13,33 @@ use std::sync::Arc;
 
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
-use super::recorder::{Snapshot, ThreadSnapshot, own_name};
+use super::recorder::{Snapshot, ThreadSnapshot, program_name};
 use super::ring::{self, HEAD_WORDS, HeadWord, Ring};
 
 /// `ticklfr2`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr2");
 
-/// The most bytes that a callsite's names may take together. Each record repeats them in the trace,
-/// so those of a hostile file could make it thousands of times as long as the file.
+/// The limit of bytes for all names of a callsite. Each record of the callsite repeats them in the
+/// trace. Without a limit, a hostile file could make a trace thousands of times its own length.
 const MAX_NAMES: usize = 1_024;
 const _: () = assert!(MAX_NAMES <= MAX_TEXT || cfg!(miri));
 
-/// Words of the file's head.
+/// The length of the file's head, in words.
 const FILE_HEAD: usize = 4_096 / 8;
 
-// The words at the head's beginning, behind `MAGIC`.
-/// Words for the records of a ring.
+// The indices of the head's words; `MAGIC` is word 0.
+/// The number of words for records in a ring.
 const CAPACITY: usize = 1;
-/// Rings of threads.
+/// The number of rings for threads.
 const THREADS: usize = 2;
-/// Records that were in rings that other threads have now.
-const GONE: usize = 3;
-/// Ends before this time, ns of `CLOCK_MONOTONIC`, may have been in such a ring.
-const ENDS_GONE_BEFORE: usize = 4;
-/// Threads for which there was no ring.
-const OUTSIDE: usize = 5;
+/// The number of records in rings that were given to other threads.
+const REMOVED_RECORDS: usize = 3;
+/// The time, ns of `CLOCK_MONOTONIC`, before which ends may have been in such a ring.
+const ENDS_LOST_BEFORE: usize = 4;
+/// The number of threads that got no ring.
+const THREADS_WITHOUT_RING: usize = 5;
 
-/// The rings of a running process.
+/// The file with the rings of this process.
 #[derive(Debug)]
 pub(crate) struct RingFile {
     memory: Arc<Memory>,
@@ -46,7 +47,7 @@ pub(crate) struct RingFile {
 }
 
 impl RingFile {
-    /// A file with rings for `threads` threads, of at least `bytes` each.
+    /// Creates a file with rings for `threads` threads, of at least `bytes` bytes each.
     pub(crate) fn create(path: &Path, threads: usize, bytes: usize) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
         let words = HEAD_WORDS + capacity;
@@ -55,17 +56,17 @@ impl RingFile {
         let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 64) else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{threads} rings are too many")));
         };
-        // In the order of their places.
+        // The words 0, `CAPACITY` and `THREADS`.
         let head = [MAGIC, capacity as u64, threads as u64];
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mapping = Mapping::create(path, FILE_HEAD + rings, head).map_err(named)?;
         let memory = Arc::new(Memory::Mapped(mapping));
         let names = Ring::within(Arc::clone(&memory), FILE_HEAD..FILE_HEAD + words);
-        names.claim(std::process::id().into(), &own_name());
+        names.claim(std::process::id().into(), &program_name());
         Ok(Self { memory, names })
     }
 
-    /// A ring for a thread of this number and name, if there is one.
+    /// Claims a ring for a thread of this number and name; `None` if all are in use.
     pub(crate) fn claim(&self, number: u64, name: &str) -> Option<Ring> {
         let words = HEAD_WORDS + index(self.names.capacity());
         let starts = (FILE_HEAD + words..self.memory.words().len()).step_by(words);
@@ -74,20 +75,21 @@ impl RingFile {
     }
 
     /// Counts a thread that got no ring. Its records are not in the file.
-    pub(crate) fn count_outside(&self) {
-        // ORDERING: Relaxed, a count of its own.
-        self.memory.words()[OUTSIDE].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_thread_without_ring(&self) {
+        // ORDERING: Relaxed: the count orders no other memory.
+        self.memory.words()[THREADS_WITHOUT_RING].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says that a ring with so many records was given to another thread.
-    pub(crate) fn count_gone(&self, records: u64) {
+    /// Counts the records of a ring that is given to another thread.
+    pub(crate) fn count_removed(&self, records: u64) {
         let head = self.memory.words();
-        // ORDERING: Relaxed for both, a count and a time of their own.
-        head[GONE].fetch_add(records, Ordering::Relaxed);
-        head[ENDS_GONE_BEFORE].fetch_max(tickline::now_ns(), Ordering::Relaxed);
+        // ORDERING: Relaxed for both: the count and the time order no other memory.
+        head[REMOVED_RECORDS].fetch_add(records, Ordering::Relaxed);
+        head[ENDS_LOST_BEFORE].fetch_max(tickline::now_ns(), Ordering::Relaxed);
     }
 
-    /// Adds the names of a callsite, if there is room. The caller's lock keeps others out.
+    /// Adds the names of a callsite, if there is room. The caller holds the lock of the callsites,
+    /// so no other thread adds names.
     pub(crate) fn add_names(&self, address: usize, names: &str) {
         if names.len() > MAX_NAMES {
             return;
@@ -104,8 +106,8 @@ impl RingFile {
 }
 
 impl Drop for RingFile {
-    /// Lets another recorder have the file. Threads of the past may keep their rings for long, but
-    /// nobody writes to them.
+    /// Unlocks the file for another recorder. A thread may keep its ring for long, but no longer
+    /// writes to it.
     fn drop(&mut self) {
         if let Memory::Mapped(mapping) = &*self.memory {
             mapping.unlock();
@@ -113,7 +115,7 @@ impl Drop for RingFile {
     }
 }
 
-/// Reads a file. It may have any content.
+/// Reads the file of a recorder. The file may have any content.
 pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
     let mut magic = [0; 8];
@@ -122,7 +124,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
         return Err(wrong("it is not the file of a flight recorder of this version"));
     }
     let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
-    // ORDERING: Relaxed, this process's copy.
+    // ORDERING: Relaxed: only this thread uses the copy.
     let number = |word: usize| head.words()[word].load(Ordering::Relaxed);
     let capacity = usize::try_from(number(CAPACITY)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
@@ -143,7 +145,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     for _ in 0..number(THREADS) {
         let ring = next_ring()?;
         if ring.get(HeadWord::InUse) == 1 {
-            threads.push(ThreadSnapshot::of(&ring));
+            threads.push(ThreadSnapshot::from_ring(&ring));
         }
     }
     Ok(Snapshot {
@@ -151,9 +153,9 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
         name: process.name(),
         callsites,
         threads,
-        gone: number(GONE),
-        ends_gone_before_ns: number(ENDS_GONE_BEFORE),
-        outside: number(OUTSIDE),
+        removed_records: number(REMOVED_RECORDS),
+        ends_lost_before_ns: number(ENDS_LOST_BEFORE),
+        threads_without_ring: number(THREADS_WITHOUT_RING),
         ..Snapshot::default()
     })
 }
@@ -165,9 +167,9 @@ fn memory(input: &mut impl Read, words: usize) -> io::Result<Memory> {
     if bytes.len() < wanted {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "its end is missing"));
     }
-    let memory = Memory::own(words);
+    let memory = Memory::allocate(words);
     for (atomic, word) in memory.words().iter().zip(bytes.as_chunks().0) {
-        // ORDERING: Relaxed, nobody else knows the memory yet.
+        // ORDERING: Relaxed: no other thread has the memory yet.
         atomic.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
     }
     Ok(memory)

@@ -1,4 +1,4 @@
-//! A trace as text: "Trace Event Format" (Google, 2016).
+//! The text of a trace, in "Trace Event Format" (Google, 2016).
 
 use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
@@ -7,11 +7,11 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::TraceSummary;
-use super::fields::BEHIND_NAME;
+use super::fields::AFTER_NAME;
 use super::record::{Kind, Record};
 
-/// Bytes of events that are written at once. A buffer of std is written before it would have to
-/// split what is added, so each part ends with a whole event.
+/// The size of the buffer, bytes. A `BufWriter` writes its content before it would have to split
+/// the next addition, so each write ends with a whole event.
 const BUFFER: usize = 1 << 16;
 
 /// Writes a trace.
@@ -19,19 +19,19 @@ pub(crate) struct Trace<W: Write> {
     pub(crate) output: BufWriter<W>,
     /// `"pid":1,"tid":`.
     process: String,
-    /// By phase and address of the callsite: the beginning of an event, up to its thread, and the
-    /// place in the source, as an argument.
+    /// For each phase and callsite (by its address): the beginning of an event, up to its process;
+    /// and the source location, as an argument.
     callsites: HashMap<(char, usize), [String; 2]>,
     text: String,
-    /// What is in the output.
+    /// The summary of the output so far.
     pub(crate) summary: TraceSummary,
     /// The latest time in the output.
     pub(crate) last_ns: u64,
 }
 
 impl<W: Write> Trace<W> {
-    /// Begins the trace of a process. Its name is the array's first event, the only one without a
-    /// comma before it.
+    /// Begins the trace of a process. The array's first event has the name of the process, and is
+    /// the only event without a comma before it.
     pub(crate) fn begin(output: W, process: u32, name: &str) -> io::Result<Self> {
         let mut trace = Self {
             output: BufWriter::with_capacity(BUFFER, output),
@@ -58,8 +58,8 @@ impl<W: Write> Trace<W> {
         self.output.write_all(text.as_bytes())
     }
 
-    /// Writes a thread's `record`; nothing for records that viewers do not need. `names` finds
-    /// those of a callsite.
+    /// Writes a thread's `record`, unless viewers do not need its kind. `names` returns the names
+    /// of a callsite.
     pub(crate) fn write(
         &mut self,
         thread: u64,
@@ -75,7 +75,7 @@ impl<W: Write> Trace<W> {
             kind => {
                 // An event inside a request has another phase than one outside.
                 let phase = phase(kind, record.id);
-                let new = || of_callsite(phase, names(record.callsite).as_deref());
+                let new = || event_prefix(phase, names(record.callsite).as_deref());
                 let [begin, location] = &*callsites.entry((phase, record.callsite)).or_insert_with(new);
                 text.push_str(begin);
                 source = location;
@@ -86,7 +86,7 @@ impl<W: Write> Trace<W> {
             text.push_str(",\"id\":");
             text.push_str(itoa::Buffer::new().format(record.id));
         }
-        let (name, members) = record.text.split_once(BEHIND_NAME).unwrap_or(("", record.text));
+        let (name, members) = record.text.split_once(AFTER_NAME).unwrap_or(("", record.text));
         if !name.is_empty() {
             text.push_str(",\"name\":");
             text.push_str(name);
@@ -104,12 +104,12 @@ impl<W: Write> Trace<W> {
         self.output.write_all(self.text.as_bytes())
     }
 
-    /// Writes a mark that says how many of `what` are missing. With the thread number 0, it is
-    /// the process's mark.
-    pub(crate) fn write_mark(&mut self, thread: u64, ns: u64, count: u64, what: [&str; 2]) -> io::Result<()> {
-        let [what, key] = what;
+    /// Writes a mark with a count. `[label, key]` are the text after the count in the mark's name,
+    /// and the name of its argument. With the thread number 0, the mark belongs to the process.
+    pub(crate) fn write_mark(&mut self, thread: u64, ns: u64, count: u64, text: [&str; 2]) -> io::Result<()> {
+        let [label, key] = text;
         let scope = if thread == 0 { 'p' } else { 't' };
-        let mut text = format!(",\n{{\"name\":\"{count} {what}\",\"ph\":\"i\",\"s\":\"{scope}\",");
+        let mut text = format!(",\n{{\"name\":\"{count} {label}\",\"ph\":\"i\",\"s\":\"{scope}\",");
         push_place(&mut text, &self.process, thread, ns);
         text.push_str(&format!(",\"args\":{{\"{key}\":{count}}}}}"));
         self.output.write_all(text.as_bytes())
@@ -123,7 +123,8 @@ impl<W: Write> Trace<W> {
     }
 }
 
-/// Where and when an event happened. The format's unit is microseconds; they have three decimals.
+/// Adds process, thread and time of an event. The format's unit is the microsecond; the text has
+/// three decimals.
 fn push_place(text: &mut String, process: &str, thread: u64, ns: u64) {
     let mut buffer = itoa::Buffer::new();
     text.push_str(process);
@@ -147,8 +148,8 @@ const fn phase(kind: Kind, id: u64) -> char {
 }
 
 /// The beginning of a callsite's events in this phase, and the argument `source`, if they have one.
-/// The name of a `tracing` event is in its record instead.
-fn of_callsite(phase: char, names: Option<&str>) -> [String; 2] {
+/// The beginning has no name for a `tracing` event, whose name is in its record.
+fn event_prefix(phase: char, names: Option<&str>) -> [String; 2] {
     let mut names = names.unwrap_or("?\0?").splitn(3, '\0');
     let [name, target, location] = [(); 3].map(|()| names.next().unwrap_or_default());
     let name = match phase {

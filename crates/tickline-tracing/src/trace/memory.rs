@@ -1,5 +1,5 @@
-//! The memory of rings: the program's own, or a mapped file.
-#![allow(unsafe_code, reason = "memory that is zero from the start, and mappings")]
+//! The memory of rings: allocated, or a mapped file.
+#![allow(unsafe_code, reason = "zeroed allocations, and mappings")]
 
 #[cfg_attr(not(unix), path = "memory/other.rs")]
 mod mapping;
@@ -12,33 +12,34 @@ pub(crate) use mapping::Mapping;
 /// Rings begin at multiples of 128 bytes: two cache lines.
 const ALIGN: usize = 128;
 
-/// Memory that stays at its place.
+/// Memory whose address does not change.
 #[derive(Debug)]
 pub(crate) enum Memory {
-    /// The program's own, with 128 bytes more, as it is aligned only to a word.
-    Own(Vec<AtomicU64>),
+    /// Allocated memory: 128 bytes more than needed, because it is aligned only to a word.
+    Allocated(Vec<AtomicU64>),
     Mapped(Mapping),
 }
 
 impl Memory {
-    /// Zeros of the program's own. Nothing writes them: an allocator takes so much memory from the
-    /// system, where it is committed page by page, as it is first written.
-    pub(crate) fn own(words: usize) -> Self {
+    /// Allocates zeroed memory. The allocator takes so large a block directly from the system,
+    /// which commits each page at the first write to it.
+    pub(crate) fn allocate(words: usize) -> Self {
         let words = words + ALIGN / 8;
         // BOUND: `capacity` is at most a quarter of the address space.
         let layout = Layout::array::<AtomicU64>(words).expect("less than the address space");
-        // SAFETY: the layout has a size.
+        // SAFETY: the size of the layout is not 0.
         let start = unsafe { alloc_zeroed(layout) }.cast::<AtomicU64>();
         if start.is_null() {
             handle_alloc_error(layout);
         }
-        // SAFETY: it was allocated with the layout of so many atomics, which are 0.
-        Self::Own(unsafe { Vec::from_raw_parts(start, words, words) })
+        // SAFETY: the memory was allocated with the layout of so many atomics, and zeros are valid
+        // atomics.
+        Self::Allocated(unsafe { Vec::from_raw_parts(start, words, words) })
     }
 
     pub(crate) fn words(&self) -> &[AtomicU64] {
         match self {
-            Self::Own(words) => &words[words.as_ptr().align_offset(ALIGN)..],
+            Self::Allocated(words) => &words[words.as_ptr().align_offset(ALIGN)..],
             Self::Mapped(mapping) => mapping.words(),
         }
     }

@@ -1,82 +1,83 @@
-//! Records: what they say, and how they are read from words, which may be from a file.
+//! Records: their content, and how a reader decodes them from words, which may come from a file.
 
 use core::str;
 
 use super::ring::BLOCK_HEADER;
 
-/// A word of a ring, copied: the bytes of a text are in order. A number is little-endian.
+/// A copy of a ring's word. It has the bytes of a text in order, or a little-endian number.
 pub(crate) type Word = [u8; 8];
 
-/// Words of a block, 32 KiB. Miri runs this crate's tests with 512 bytes, so that a ring is filled
+/// The length of a block, in words: 32 KiB. Under Miri it is 512 bytes, so that tests fill a ring
 /// within seconds.
 pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
 
-/// The longest text of a record, bytes: half a block, so that no more than about half of a block
-/// stays unused.
+/// The limit of a record's text, bytes: half a block, so that at most about half of a block stays
+/// unused.
 pub(crate) const MAX_TEXT: usize = index(BLOCK) * 4;
 
-/// Numbers of words, and addresses, fit into a `usize`. Only the lower bits of a place matter.
+/// Converts a number of words, an address, or a position in a ring. The first two fit into a
+/// `usize`; of a position, only the lower bits matter.
 #[expect(clippy::cast_possible_truncation, reason = "see above")]
 pub(super) const fn index(number: u64) -> usize {
     number as usize
 }
 
-/// What a record says. The numbers are those in memory.
+/// The kind of a record. The numbers are part of the file's format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Nothing: the rest of a block.
+    /// No record: the rest of the block is unused.
     Rest = 0,
-    /// The beginning of a block. Its time is the count of the records before it.
+    /// The beginning of a block. Its time is the number of records before it.
     Block = 1,
     /// The thread entered a span.
     Begin = 2,
-    /// It exited the span that it entered last.
+    /// The thread exited the span that it entered last.
     End = 3,
-    /// A repetition of `Begin` in a new block: the span is still entered.
-    Inside = 4,
+    /// A repetition of `Begin` in a new block: the thread is still in the span.
+    RepeatedBegin = 4,
     /// An event.
     Instant = 5,
-    /// A span was created that belongs to the request `id`.
+    /// A span of the request `id` was created.
     AsyncBegin = 6,
-    /// It was closed.
+    /// A span of the request `id` was closed.
     AsyncEnd = 7,
-    /// Only in a file's ring of names: what a callsite is called.
+    /// The names of a callsite; only in a file's ring of names.
     Name = 8,
 }
 
 impl Kind {
-    /// The kind of this number. Other numbers, which only a damaged file has, are a block's rest.
-    fn of(number: u64) -> Self {
-        use Kind::{AsyncBegin, AsyncEnd, Begin, Block, End, Inside, Instant, Name, Rest};
-        let kinds = [Rest, Block, Begin, End, Inside, Instant, AsyncBegin, AsyncEnd, Name];
+    /// The kind with this number. Other numbers, which only a damaged file has, give `Rest`.
+    fn from_number(number: u64) -> Self {
+        use Kind::{AsyncBegin, AsyncEnd, Begin, Block, End, Instant, Name, RepeatedBegin, Rest};
+        let kinds = [Rest, Block, Begin, End, RepeatedBegin, Instant, AsyncBegin, AsyncEnd, Name];
         kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or(Rest)
     }
 
-    /// Words before the text: the head and the time; the callsite; the request.
+    /// The number of words before the text: the head, the time, the callsite, the request.
     pub(super) const fn head_words(self) -> u64 {
         match self {
             Self::Rest => 1,
             Self::Block => BLOCK_HEADER,
             Self::End => 2,
-            Self::Begin | Self::Inside => 3,
+            Self::Begin | Self::RepeatedBegin => 3,
             Self::Instant | Self::AsyncBegin | Self::AsyncEnd | Self::Name => 4,
         }
     }
 }
 
-/// A record, as it is written and read.
+/// A record.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Record<'a> {
     pub(crate) kind: Kind,
     /// `CLOCK_MONOTONIC`, ns.
     pub(crate) ns: u64,
-    /// The address of the callsite's metadata; 0 where the kind has none.
+    /// The address of the callsite's metadata; 0 if the kind has no callsite.
     pub(crate) callsite: usize,
-    /// The number of the request; 0 for none.
+    /// The number of the request; 0 without a request.
     pub(crate) id: u64,
-    /// Members of a JSON object; of an event, its name before them
-    /// ([`BEHIND_NAME`](super::fields::BEHIND_NAME)).
+    /// The members of a JSON object. An event's name comes before them, with
+    /// [`AFTER_NAME`](super::fields::AFTER_NAME) in between.
     pub(crate) text: &'a str,
 }
 
@@ -85,29 +86,31 @@ impl Record<'_> {
         Self { kind, ns, callsite: 0, id: 0, text: "" }
     }
 
-    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`; `ThreadRecorder` shortens longer texts.
+    /// The length in words.
+    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`: `ThreadRecorder` shortens longer
+    /// texts.
     pub(crate) const fn words(&self) -> u64 {
         self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
     }
 }
 
-/// The records in `words`. The words may come from a file, and may be anything.
+/// An iterator over the records in `words`. The words may come from a file, and may be anything.
 pub(crate) struct Records<'a> {
     words: &'a [Word],
-    /// Words of the present block that were read.
+    /// The number of words of the present block that were read.
     in_block: u64,
-    /// Records that were skipped, because they are none. Without a bound for its records, the rest
-    /// of a block counts as one.
+    /// The number of skipped, invalid records. If the length of a record is invalid, the rest of
+    /// the block counts as one record.
     pub(crate) damaged: u64,
 }
 
 impl<'a> Records<'a> {
-    /// `from` is the place of the first word.
+    /// `from` is the position of the first word.
     pub(crate) fn new(words: &'a [Word], from: u64) -> Self {
         Self { words, in_block: from % BLOCK, damaged: 0 }
     }
 
-    /// The next words, at most so many.
+    /// Takes the next `words` words, or those that are left.
     fn take(&mut self, words: u64) -> &'a [Word] {
         let taken;
         (taken, self.words) = self.words.split_at(self.words.len().min(index(words)));
@@ -123,7 +126,7 @@ impl<'a> Iterator for Records<'a> {
     fn next(&mut self) -> Option<Record<'a>> {
         loop {
             let head = u64::from_le_bytes(*self.words.first()?);
-            let kind = Kind::of(head & 0xFF);
+            let kind = Kind::from_number(head & 0xFF);
             let (head_words, text_len) = (kind.head_words(), head >> 8);
             let words = head_words + text_len.div_ceil(8);
             let in_block = BLOCK - self.in_block;

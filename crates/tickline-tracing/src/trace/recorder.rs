@@ -19,47 +19,47 @@ use super::ring::{HeadWord, Ring};
 use super::thread_recorder;
 use super::{Settings, Tracks, WhenFull, next_number};
 use crate::open_spans::{OpenSpans, lock_with_retries};
-use crate::sink::{Lookup, Sink, Span, StaticMetadata, Which};
+use crate::sink::{Lookup, Span, SpanSink, SpanTarget, StaticMetadata};
 use crate::timing::SpanTimes;
 
-/// The names of callsites, by the address of their metadata. An entry has the name and the target.
-/// If the trace is to have it, there is also the place in the source, such as `src/main.rs:7`. A
-/// NUL is between them.
+/// The names of callsites, by the address of their metadata. An entry has the name, the target and
+/// the source location, such as `src/main.rs:7`, separated by NULs. The location is empty unless
+/// the settings ask for it.
 pub(crate) type Callsites = HashMap<usize, Arc<str>>;
 
 /// The number of open spans of requests, by time of creation and address of the callsite.
 pub(crate) type OpenRequests = HashMap<(u64, usize), u64>;
 
-/// What a recorder had at one moment, or what a process has left in a file.
+/// The content of a recorder at one moment, or of the file of another process.
 #[derive(Default)]
 pub(crate) struct Snapshot {
     pub(crate) process: u32,
     pub(crate) name: String,
     pub(crate) callsites: Callsites,
     pub(crate) threads: Vec<ThreadSnapshot>,
-    /// Records that were in rings that are gone.
-    pub(crate) gone: u64,
-    /// When the rings were copied, ns of `CLOCK_MONOTONIC`; 0 for what a process has left.
+    /// The number of records in rings that were removed.
+    pub(crate) removed_records: u64,
+    /// The time when the rings were copied, ns of `CLOCK_MONOTONIC`; 0 for a file.
     pub(crate) end_ns: u64,
-    /// `None` if there are no requests, or not all are known.
+    /// The open requests; `None` if requests are not recorded, or not all are known.
     pub(crate) open_requests: Option<OpenRequests>,
-    /// Ends before this time, ns of `CLOCK_MONOTONIC`, may be gone, beside those that a ring says
-    /// that it lost.
-    pub(crate) ends_gone_before_ns: u64,
-    /// Threads for which there was no ring in the file.
-    pub(crate) outside: u64,
+    /// The time, ns of `CLOCK_MONOTONIC`, before which ends may be lost in addition to those that
+    /// the rings themselves count as lost.
+    pub(crate) ends_lost_before_ns: u64,
+    /// The number of threads that got no ring in the file.
+    pub(crate) threads_without_ring: u64,
 }
 
 pub(crate) struct ThreadSnapshot {
     pub(crate) number: u64,
     pub(crate) name: String,
-    /// Records that were written before the ring was copied, those that are overwritten included.
+    /// The number of records written before the ring was copied, including overwritten records.
     pub(crate) written: u64,
     pub(crate) words: Vec<Word>,
 }
 
 impl ThreadSnapshot {
-    pub(crate) fn of(ring: &Ring) -> Self {
+    pub(crate) fn from_ring(ring: &Ring) -> Self {
         let [number, written] = [HeadWord::Number, HeadWord::Records].map(|word| ring.get(word));
         Self { number, name: ring.name(), written, words: ring.snapshot() }
     }
@@ -68,40 +68,40 @@ impl ThreadSnapshot {
 #[derive(Debug, Default)]
 pub(crate) struct Recorder {
     pub(crate) settings: Settings,
-    /// The rings of all threads. Those of threads that have ended are in the order of their ends.
+    /// The rings of all threads. The rings of ended threads are in the order of the threads' ends.
     rings: Mutex<Vec<Arc<Ring>>>,
-    /// Lost records of rings that were removed: those that a removed ring held, or that found no
-    /// room in it.
-    gone: AtomicU64,
+    /// The number of lost records of removed rings. For a flight recorder, all records of these
+    /// rings count; otherwise those that found no room.
+    removed_records: AtomicU64,
     has_ended: AtomicBool,
-    /// The thread that takes the records, and records nothing itself.
+    /// The thread that takes the records. It records nothing itself.
     pub(crate) reader: OnceLock<Thread>,
-    /// Records store the addresses.
+    /// The names for the addresses in records.
     callsites: Mutex<Callsites>,
-    /// The open spans of the layers that this is a sink of.
+    /// The open spans of the layers that have this recorder as a sink.
     open_spans: Mutex<Vec<Weak<OpenSpans>>>,
-    /// The process that made this. A forked child has no reader.
+    /// The process that made the recorder. A forked child has no reader.
     process: u32,
-    /// Where the rings are, unless they are only in memory.
+    /// The file with the rings; `None` if they are only in memory.
     pub(crate) file: Option<RingFile>,
-    /// The process that writes in the background, or 0. It is the parent's in a child that was
-    /// forked meanwhile, which has no such thread.
-    pub(crate) writing: AtomicU32,
+    /// The process with a thread that writes in the background, or 0. In a child that was forked
+    /// meanwhile it is the parent; the child has no such thread.
+    pub(crate) writing_process: AtomicU32,
 }
 
-/// The extension of a span, for all recorders.
+/// A span's extension, which all recorders share.
 #[derive(Debug, Default)]
 struct Recorded {
-    /// The number of its request; 0 for none.
+    /// The number of the span's request; 0 without a request.
     request: u64,
-    /// Whether its beginning in the request was recorded.
+    /// Whether the span's beginning in the request was recorded.
     is_begun: bool,
     fields: SpanFields,
 }
 
-/// A recorder that overwrites keeps the rings of this many threads that have ended: those that
-/// ended last.
-const KEPT: usize = 8;
+/// The number of rings of ended threads that a recorder keeps if it overwrites: those of the
+/// threads that ended last.
+const ENDED_RINGS_KEPT: usize = 8;
 
 impl Recorder {
     pub(crate) fn new(settings: Settings) -> Self {
@@ -116,8 +116,8 @@ impl Recorder {
         self.settings.has_fields && !metadata.fields().is_empty()
     }
 
-    /// Locks one of the lists; `None` in a forked child, if a thread of the parent holds the lock,
-    /// as it may for ever.
+    /// Locks one of the lists. `None` in a forked child if a thread of the parent held the lock at
+    /// the fork: in the child that lock may never be released.
     fn lock<'a, T>(&self, list: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
         lock_with_retries(|| match list.try_lock() {
             Ok(guard) => Some(guard),
@@ -126,7 +126,7 @@ impl Recorder {
         })
     }
 
-    /// Makes sure that [`callsite`](Self::callsite) knows it.
+    /// Adds the names of a callsite, unless [`callsite`](Self::callsite) already finds them.
     #[cold]
     pub(crate) fn add_callsite(&self, address: usize, metadata: StaticMetadata) {
         if let Some(mut callsites) = self.lock(&self.callsites)
@@ -146,10 +146,10 @@ impl Recorder {
         self.lock(&self.callsites)?.get(&address).cloned()
     }
 
-    /// Makes a ring for the present thread.
-    pub(crate) fn join(&self) -> Option<Arc<Ring>> {
+    /// Adds a ring for the present thread.
+    pub(crate) fn add_ring(&self) -> Option<Arc<Ring>> {
         let (number, name) = present_thread();
-        let ring = self.ring_in_file(number, &name).unwrap_or_else(|| {
+        let ring = self.claim_ring_in_file(number, &name).unwrap_or_else(|| {
             let ring = Ring::new(self.settings.bytes_per_thread);
             ring.claim(number, &name);
             ring
@@ -159,94 +159,98 @@ impl Recorder {
         Some(ring)
     }
 
-    /// A ring of the file, if there is one. If none is free, the thread that ended first gives its
-    /// ring away.
-    fn ring_in_file(&self, number: u64, name: &str) -> Option<Ring> {
-        // What a forked child has in the file's place may be in use, but does not say so.
+    /// Claims a ring in the file, if there is a file. If no ring is free, reuses the ring of the
+    /// thread that ended first.
+    fn claim_ring_in_file(&self, number: u64, name: &str) -> Option<Ring> {
+        // In a forked child, zeros have replaced the file, so the rings there look unused although
+        // the child may use some.
         let file = self.file.as_ref().filter(|_| !self.is_in_child())?;
         file.claim(number, name).or_else(|| {
-            self.forget_first(&mut *self.lock(&self.rings)?, Ring::is_mapped);
+            self.remove_first_ended(&mut *self.lock(&self.rings)?, Ring::is_mapped);
             let ring = file.claim(number, name);
             if ring.is_none() {
-                file.count_outside();
+                file.count_thread_without_ring();
             }
             ring
         })
     }
 
-    /// The thread of `ring` ends. If nobody takes records, more than [`KEPT`] rings of such threads
-    /// would only take memory.
-    pub(crate) fn leave(&self, ring: &Arc<Ring>) {
+    /// Marks the end of the thread of `ring`. If no reader takes the records, at most
+    /// [`ENDED_RINGS_KEPT`] rings of ended threads stay in memory.
+    pub(crate) fn thread_ended(&self, ring: &Arc<Ring>) {
         let Some(mut rings) = self.lock(&self.rings) else { return };
-        // Under the lock, so that rings are in the order in which their threads end.
+        // This happens under the lock, so that rings are in the order in which their threads end.
         ring.end_thread();
         let Some(index) = rings.iter().position(|known| Arc::ptr_eq(known, ring)) else { return };
         rings[index..].rotate_left(1);
-        // The file has room for its rings, and a thread that needs one forgets another.
+        // Rings in the file stay until another thread needs one.
         let takes_memory = |ring: &Ring| !ring.is_mapped();
         let ended = rings.iter().filter(|ring| ring.has_ended() && takes_memory(ring)).count();
-        if self.settings.when_full == WhenFull::Overwrite && ended > KEPT {
-            self.forget_first(&mut rings, takes_memory);
+        if self.settings.when_full == WhenFull::Overwrite && ended > ENDED_RINGS_KEPT {
+            self.remove_first_ended(&mut rings, takes_memory);
         }
     }
 
-    /// Forgets the ring of the thread that ended first, of those that are meant.
-    fn forget_first(&self, rings: &mut Vec<Arc<Ring>>, is_meant: impl Fn(&Ring) -> bool) {
-        if let Some(first) = rings.iter().position(|ring| ring.has_ended() && is_meant(ring)) {
+    /// Removes, among the rings that `may_remove` accepts, the ring of the thread that ended first.
+    fn remove_first_ended(&self, rings: &mut Vec<Arc<Ring>>, may_remove: impl Fn(&Ring) -> bool) {
+        if let Some(first) = rings.iter().position(|ring| ring.has_ended() && may_remove(ring)) {
             let first = rings.remove(first);
-            first.forget();
+            first.release();
             let records = first.get(HeadWord::Records);
-            // ORDERING: Relaxed, a count of its own.
-            self.gone.fetch_add(records, Ordering::Relaxed);
+            // ORDERING: Relaxed: the count orders no other memory.
+            self.removed_records.fetch_add(records, Ordering::Relaxed);
             if let Some(file) = self.file.as_ref().filter(|_| first.is_mapped()) {
-                file.count_gone(records);
+                file.count_removed(records);
             }
         }
     }
 
-    /// The rings of all threads; `None` only in a forked child, if a thread of the parent has them
-    /// locked.
+    /// The rings of all threads; `None` only in a forked child, if a thread of the parent held the
+    /// lock at the fork.
     pub(crate) fn rings(&self) -> Option<Vec<Arc<Ring>>> {
         self.lock(&self.rings).map(|rings| rings.clone())
     }
 
-    /// What all rings have now; `None` as for [`rings`](Self::rings).
+    /// A copy of the present content; `None` as for [`rings`](Self::rings).
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
-        let (rings, gone) = {
+        let (rings, removed_records) = {
             let rings = self.lock(&self.rings)?;
-            // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
-            (rings.clone(), self.gone.load(Ordering::Relaxed))
+            // ORDERING: Relaxed: the lock orders the count with the list of rings, so no ring
+            // counts twice.
+            (rings.clone(), self.removed_records.load(Ordering::Relaxed))
         };
-        let threads = rings.iter().map(|ring| ThreadSnapshot::of(ring)).collect();
+        let threads = rings.iter().map(|ring| ThreadSnapshot::from_ring(ring)).collect();
         let callsites = self.lock(&self.callsites).map(|callsites| callsites.clone());
         Some(Snapshot {
             process: process::id(),
-            name: own_name(),
+            name: program_name(),
             callsites: callsites.unwrap_or_default(),
             threads,
-            gone,
+            removed_records,
             end_ns: tickline::now_ns(),
-            // Later than the records: a request that ends meanwhile is left out, not shown as open.
+            // These are read after the records, so a request that ends meanwhile is left out, and
+            // not shown as open.
             open_requests: self.open_requests(),
             ..Snapshot::default()
         })
     }
 
-    /// Forgets a ring whose thread has ended, and whose records were taken.
-    pub(crate) fn forget(&self, ring: &Arc<Ring>) {
-        // ORDERING: Relaxed, a count of its own.
-        self.gone.fetch_add(ring.get(HeadWord::Dropped), Ordering::Relaxed);
+    /// Removes a ring whose thread has ended, and whose records were taken.
+    pub(crate) fn remove(&self, ring: &Arc<Ring>) {
+        // ORDERING: Relaxed: the count orders no other memory.
+        self.removed_records.fetch_add(ring.get(HeadWord::Dropped), Ordering::Relaxed);
         if let Some(mut rings) = self.lock(&self.rings) {
             rings.retain(|known| !Arc::ptr_eq(known, ring));
         }
     }
 
-    /// Records that found no room, or were in a ring that was removed.
+    /// The number of records that found no room, or were in a removed ring.
     pub(crate) fn dropped(&self) -> u64 {
         let rings = self.lock(&self.rings);
         let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.get(HeadWord::Dropped));
-        // ORDERING: Relaxed, a count of its own; under the lock, so that no ring counts twice.
-        dropped.fold(self.gone.load(Ordering::Relaxed), u64::saturating_add)
+        // ORDERING: Relaxed: the lock orders the count with the list of rings, so no ring counts
+        // twice.
+        dropped.fold(self.removed_records.load(Ordering::Relaxed), u64::saturating_add)
     }
 
     pub(crate) fn wake_reader(&self) {
@@ -255,10 +259,11 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording: nobody takes what is recorded from now on, as it may never stop.
+    /// Ends the recording. The reader takes no later records, because the program may never stop
+    /// recording.
     pub(crate) fn end(&self) {
-        // ORDERING: Release, pairs with the Acquire load in `has_ended`: the reader sees what was
-        // recorded before.
+        // ORDERING: Release, pairs with the Acquire load in `has_ended`: the reader sees the
+        // earlier records.
         self.has_ended.store(true, Ordering::Release);
     }
 
@@ -267,8 +272,8 @@ impl Recorder {
         process::id() != self.process
     }
 
-    /// `None` if there are no requests, or not all are known. The spans of a layer that is gone end
-    /// unseen, so they do not count.
+    /// The open requests; `None` if requests are not recorded, or not all are known. The spans of a
+    /// dropped layer do not count, because the recorder would not learn of their ends.
     fn open_requests(&self) -> Option<OpenRequests> {
         if !self.has_requests() {
             return None;
@@ -286,19 +291,19 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        // ORDERING: Acquire, see `end`.
+        // ORDERING: Acquire, pairs with the Release store in `end`.
         self.has_ended.load(Ordering::Acquire)
     }
 }
 
-/// The name of this process: that of its program.
-pub(crate) fn own_name() -> String {
+/// The name of this process's program.
+pub(crate) fn program_name() -> String {
     let name = std::env::args_os().next().unwrap_or_default();
     Path::new(&name).file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Number and name of the present thread, as viewers show it. The number is the system's, which
-/// `ps` and `perf` show; the process's own, where `/proc` does not have it.
+/// Number and name of the present thread for viewers. The number is the system's, as in `ps` and
+/// `perf`; without `/proc`, it is a number of [`next_number`].
 fn present_thread() -> (u64, String) {
     // The target on Linux is `PROCESS/task/THREAD`.
     let link = fs::read_link("/proc/thread-self").ok();
@@ -314,8 +319,8 @@ pub(crate) trait TraceSink: fmt::Debug + Send + Sync + 'static {
     fn recorder(&self) -> &Arc<Recorder>;
 }
 
-impl<S: TraceSink> Sink for S {
-    fn joined(&mut self, open_spans: &Arc<OpenSpans>) {
+impl<S: TraceSink> SpanSink for S {
+    fn added_to_layer(&mut self, open_spans: &Arc<OpenSpans>) {
         let recorder = self.recorder();
         if let Some(mut tables) = recorder.lock(&recorder.open_spans) {
             tables.retain(|table| table.strong_count() > 0);
@@ -337,16 +342,17 @@ impl<S: TraceSink> Sink for S {
         if !has_requests && !has_fields {
             return;
         }
-        // The extensions are not locked while values are formatted: a value's `Debug` may use them.
-        let fields = has_fields.then(|| Fields::of(|visit| attributes.record(visit)));
+        // Values are formatted before the extensions are locked, because a value's `Debug` may use
+        // the extensions.
+        let fields = has_fields.then(|| Fields::collect(|visit| attributes.record(visit)));
         span.extension(|recorded: &mut Recorded, found| {
             if let Some(fields) = fields {
                 recorded.fields = SpanFields::new(fields);
             }
             if has_requests {
-                // Another recorder may have numbered the request.
+                // Another recorder may have numbered the request already.
                 if recorded.request == 0 {
-                    let parent = Which::ParentOf(span.id);
+                    let parent = SpanTarget::ParentOf(span.id);
                     let parents = found.extension(parent, |parent: &mut Recorded, _| parent.request);
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
                 }
@@ -362,19 +368,19 @@ impl<S: TraceSink> Sink for S {
         if !recorder.has_fields(span.metadata) {
             return;
         }
-        let values = Fields::of(|visit| values.record(visit));
+        let values = Fields::collect(|visit| values.record(visit));
         span.extension(|recorded: &mut Recorded, _| recorded.fields.add(values));
-        let _ = thread_recorder::with(recorder, |own| own.change(span.id));
+        let _ = thread_recorder::with(recorder, |thread| thread.change(span.id));
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
         if !self.wants_enters() {
-            return; // another sink does
+            return; // Another sink of the layer wants enters.
         }
         let recorder = self.recorder();
         let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
         let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
-        let _ = thread_recorder::with(recorder, |own| own.enter(recorder, span, ns, text));
+        let _ = thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, text));
     }
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
@@ -382,14 +388,14 @@ impl<S: TraceSink> Sink for S {
             let later = || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.text());
             let later = || later().unwrap_or_default();
             let recorder = self.recorder();
-            let _ = thread_recorder::with(recorder, |own| own.exit(recorder, span.id, ns, later));
+            let _ = thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, later));
         }
     }
 
     fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
         let recorder = self.recorder();
         let text = &event_text(event);
-        let request = || lookup.extension(Which::Around(event), |around: &mut Recorded, _| around.request);
+        let request = || lookup.extension(SpanTarget::Around(event), |span: &mut Recorded, _| span.request);
         let id = if recorder.has_requests() { request().unwrap_or(0) } else { 0 };
         let record = Record { id, text, ..Record::new(Kind::Instant, ns) };
         thread_recorder::record(recorder, event.metadata(), record);
@@ -416,8 +422,8 @@ impl<S: TraceSink> Sink for S {
 mod tests {
     use super::*;
 
-    /// The output of a trace may make spans as it is written. Their records would be written, too:
-    /// by this trace, or by another one, whose output writes to this one.
+    /// The output of a trace may create spans while it writes. Their records would be written, too,
+    /// by this trace, or by another trace whose output writes to this one, without end.
     #[test]
     fn a_reader_records_nothing_anywhere() {
         for is_reader in [false, true] {
@@ -428,13 +434,13 @@ mod tests {
     }
 
     /// Symptom: a forked child hung when it recorded its first span, or wrote a flight recorder's
-    /// file. Cause: another thread of its parent had a lock.
+    /// file. Cause: another thread of its parent held a lock at the fork.
     #[test]
     fn a_child_waits_for_no_thread_of_its_parent() {
         let settings = Settings { tracks: Tracks::Requests, ..Settings::new(WhenFull::Overwrite) };
         let recorder = Recorder { process: 0, ..Recorder::new(settings) };
         core::mem::forget((recorder.rings.lock(), recorder.callsites.lock(), recorder.open_spans.lock()));
-        assert!(recorder.join().is_none() && recorder.snapshot().is_none());
+        assert!(recorder.add_ring().is_none() && recorder.snapshot().is_none());
         assert!(recorder.callsite(7).is_none() && recorder.open_requests().is_none());
     }
 }

@@ -1,32 +1,36 @@
-//! The records of one thread: a ring of 64-bit words that its thread fills, and another reads.
+//! A ring of 64-bit words with the records of one thread. That thread writes it, and another thread
+//! reads it.
 //!
 //! There is no lock. Only the ring's thread writes records. Every word is an atomic, so a reader
-//! may copy the words at any time. It finds out afterwards which words were overwritten meanwhile.
-//! No record crosses a block of [`BLOCK`] words. Each block begins with the number of records
-//! before it. A reader can therefore begin at any block, and knows how many records are gone.
+//! may copy the words at any time. Afterwards the reader determines which words were overwritten
+//! meanwhile. No record crosses the end of a block of [`BLOCK`] words. Each block begins with the
+//! number of records before it. A reader can therefore begin at any block, and knows how many
+//! records are lost.
 //!
-//! A ring is used in one of two ways. If a reader takes the records ([`Ring::take`]), they stay
-//! until then, and new ones may find no room. If no reader does, new records overwrite the oldest.
+//! A ring is used in one of two ways. If a reader takes the records ([`Ring::take`]), the thread
+//! does not overwrite records that were not taken yet, and may have no room for new ones. If no
+//! reader takes records, new records overwrite the oldest.
 //!
 //! # How a ring grows
 //!
-//! A thread uses no more of the ring's blocks than it needs to keep what is young enough. The used
-//! blocks are a circle: each names the one that is overwritten after it. At the end of a block the
-//! thread looks at the next one, which is the oldest. If its records are old enough, it is
-//! overwritten. Otherwise the thread puts an unused block before it into the circle. No record
-//! moves, and none is lost, until all blocks are used. A ring never becomes smaller.
+//! A thread uses no more blocks of the ring than it needs for records that are young enough. The
+//! used blocks form a circle: each block has the position of the block that is overwritten after
+//! it. At the end of a block the thread examines the next block of the circle, which is the oldest.
+//! If its records are old enough, the thread overwrites that block. Otherwise the thread inserts an
+//! unused block before it. No record moves, and none is lost, until all blocks are used. A ring
+//! never becomes smaller.
 //!
 //! ```text
-//! used:          A -> B -> C -> A      the thread is in B, so C is the oldest
+//! used:          A -> B -> C -> A      the thread writes to B, so C is the oldest
 //! C is young:    A -> B -> D -> C -> A
 //! ```
 //!
-//! The order of blocks in memory is therefore not that of their records. Each block says where it
-//! ends among all words that were ever written, so a reader sorts them. If every record counts as
-//! young, the order is that of memory, in each lap.
+//! The blocks' order in memory is therefore not the order of their records. Each block has the
+//! position of its end among all words that were ever written, by which a reader sorts the blocks.
+//! If every record counts as young, the blocks are in order of memory, in each lap.
 //!
-//! Rejected: a circle that grows only behind its last block in memory. It needs no order, but a
-//! thread that becomes busy in the middle of a lap overwrites what is young until the lap ends.
+//! Rejected: a circle that grows only after its last block in memory. It needs no sort, but a
+//! thread that becomes busy in the middle of a lap overwrites young records until the lap ends.
 
 use core::ops::Range;
 use core::ptr;
@@ -41,34 +45,35 @@ use super::record::{BLOCK, Kind, Record, Word, index};
 enum Header {
     /// [`Kind::Block`].
     Kind,
-    /// Records before this block.
+    /// The number of records before this block.
     Records,
-    /// Where in memory the block begins that is overwritten after this one, in words.
+    /// The index in memory, in words, of the block that is overwritten after this block.
     Next,
-    /// Where this block ends among all words that were ever written; 0 if the thread has not used
-    /// it yet.
+    /// The position of this block's end among all words that were ever written; 0 if the thread has
+    /// not used the block yet.
     End,
-    /// The time of its first record, ns of `CLOCK_MONOTONIC`.
+    /// The time of the block's first record, ns of `CLOCK_MONOTONIC`.
     Since,
 }
 
-/// Words of a block's [`Header`].
+/// The number of words in a block's [`Header`].
 pub(super) const BLOCK_HEADER: u64 = Header::Since as u64 + 1;
 
-/// The words before those of the records. The name is behind them.
+/// The words of a ring's head, which the thread's name follows. A position counts all words that
+/// were ever written to the ring.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum HeadWord {
-    /// Where the next record begins, among all words that were ever written. All records below are
-    /// whole. Only the thread writes this, and the fields that follow.
+    /// The position of the next record. All records before it are complete. Only the ring's thread
+    /// writes this word and those from here to `Ended`.
     Head,
-    /// Where the present block is in memory, less where it is among all words.
+    /// The index of the present block in memory, minus its position.
     MemoryOffset,
-    /// Words of the blocks that are in use, which are the first ones in memory.
+    /// The number of words in used blocks, which are the first blocks in memory.
     Used,
-    /// Records so far, those that are overwritten included. Those that begin a block, or repeat a
-    /// beginning in it, do not count.
+    /// The number of records so far, including overwritten records, but neither beginnings of
+    /// blocks nor repeated beginnings of spans.
     Records,
-    /// Records that found no room.
+    /// The number of records that found no room.
     Dropped,
     /// 1 once the thread has ended.
     Ended,
@@ -76,58 +81,60 @@ pub(crate) enum HeadWord {
     InUse,
     /// The thread's number.
     Number,
-    /// Records below this were taken. The reader writes it, so it is two cache lines behind `Head`.
+    /// The position up to which records were taken. The reader writes it, so it is two cache lines
+    /// after `Head`.
     Taken = 16,
 }
 
-/// The thread's name, and zeros behind it: room for 120 bytes. Longer names are cut.
+/// The thread's name and zeros: room for 120 bytes. Longer names are truncated.
 const NAME: Range<usize> = HeadWord::Taken as usize + 1..HEAD_WORDS;
 
-/// Words before those of the records.
+/// The number of words before the blocks.
 pub(crate) const HEAD_WORDS: usize = 32;
 
-/// The words of a ring of at least `bytes` bytes: at least four blocks, and a power of two.
+/// The number of words for a ring of at least `bytes` bytes: at least four blocks, and a power of
+/// two.
 pub(crate) fn capacity(bytes: usize) -> usize {
     let block = index(BLOCK) * 8;
     let blocks = bytes.div_ceil(block).clamp(4, usize::MAX / block / 4).next_power_of_two();
     blocks * index(BLOCK)
 }
 
-/// The records of one thread: words of some memory, in a file as in the program's own.
+/// A view of the memory of a ring, which is allocated or in a file.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    variables: &'static [AtomicU64; HEAD_WORDS],
+    head_words: &'static [AtomicU64; HEAD_WORDS],
     words: &'static [AtomicU64],
-    /// What these are words of.
+    /// The memory that contains the words.
     memory: Arc<Memory>,
-    /// Whether another thread may have the ring after this.
-    is_forgotten: AtomicBool,
+    /// Whether another thread may claim the ring once this view is dropped.
+    is_released: AtomicBool,
 }
 
 impl Ring {
-    /// A ring of at least `bytes` bytes, and at least four blocks, in memory of its own.
+    /// Allocates a ring of at least `bytes` bytes, and at least four blocks.
     pub(crate) fn new(bytes: usize) -> Self {
         let words = HEAD_WORDS + capacity(bytes);
-        Self::within(Arc::new(Memory::own(words)), 0..words)
+        Self::within(Arc::new(Memory::allocate(words)), 0..words)
     }
 
     /// The ring in this part of the memory: [`HEAD_WORDS`] and a power of two.
     #[allow(unsafe_code, reason = "a ring keeps the memory that it is a view of")]
     pub(crate) fn within(memory: Arc<Memory>, part: Range<usize>) -> Self {
         let words = ptr::from_ref(&memory.words()[part]);
-        // SAFETY: the memory stays where it is while the ring keeps it, and no method lends it for
-        // longer.
+        // SAFETY: the ring keeps the memory, whose address does not change, and no method lends it
+        // for longer than the ring lives.
         let words: &'static [AtomicU64] = unsafe { &*words };
-        let (variables, words) = words.split_first_chunk().expect("more words than those of the head");
+        let (head_words, words) = words.split_first_chunk().expect("more words than those of the head");
         assert!(words.len().is_power_of_two(), "{} words", words.len());
-        Self { variables, words, memory, is_forgotten: AtomicBool::new(false) }
+        Self { head_words, words, memory, is_released: AtomicBool::new(false) }
     }
 
-    /// Lets another thread have the ring once nobody has this. Until then its records are in the
-    /// file, even if the recorder is gone.
-    pub(crate) fn forget(&self) {
-        // ORDERING: Relaxed, read by the last owner.
-        self.is_forgotten.store(true, Ordering::Relaxed);
+    /// Lets another thread claim the ring once the last owner has dropped this view. Until then the
+    /// records stay in the file, even if the recorder is gone.
+    pub(crate) fn release(&self) {
+        // ORDERING: Relaxed: `drop` loads it, and has exclusive access.
+        self.is_released.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn is_mapped(&self) -> bool {
@@ -140,34 +147,34 @@ impl Ring {
 
     #[inline]
     fn head_word(&self, head_word: HeadWord) -> &AtomicU64 {
-        &self.variables[head_word as usize]
+        &self.head_words[head_word as usize]
     }
 
     #[inline]
     pub(crate) fn get(&self, head_word: HeadWord) -> u64 {
-        // ORDERING: Relaxed: the thread's own, a count of its own, or of a ring that was found by a
-        // lock.
+        // ORDERING: Relaxed. The thread's own words, and counts, order no other memory. A lock
+        // publishes the words of `claim` to other threads.
         self.head_word(head_word).load(Ordering::Relaxed)
     }
 
     #[inline]
     fn set(&self, head_word: HeadWord, value: u64) {
-        // ORDERING: Relaxed, as in `get`.
+        // ORDERING: Relaxed: see `get`.
         self.head_word(head_word).store(value, Ordering::Relaxed);
     }
 
     #[inline]
-    fn word(&self, place: u64) -> &AtomicU64 {
+    fn word(&self, position: u64) -> &AtomicU64 {
         // BOUND: the length is a power of two.
-        &self.words[index(place) & (self.words.len() - 1)]
+        &self.words[index(position) & (self.words.len() - 1)]
     }
 
-    /// Takes an unused ring for a thread. Returns whether it was unused.
+    /// Claims the ring for a thread, if it is unused. Returns whether it was unused.
     pub(crate) fn claim(&self, number: u64, name: &str) -> bool {
         let in_use = self.head_word(HeadWord::InUse);
-        // ORDERING: Acquire, pairs with the Release store in `drop`: what the thread before has
-        // stored comes before what this one stores. No test sees a weaker one: Miri's stores to one
-        // place take effect in the order in which they run.
+        // ORDERING: Acquire, pairs with the Release store in `drop`: the stores of the thread
+        // before come before those of this thread. No test sees a weaker ordering: in Miri, stores
+        // to one address take effect in the order in which they run.
         if in_use.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
@@ -181,117 +188,117 @@ impl Ring {
         }
         self.set(HeadWord::Number, number);
         let words = name.as_bytes().chunks(8).map(packed).chain(core::iter::repeat(0));
-        // ORDERING: Relaxed: others find the place by a lock.
-        self.variables[NAME].iter().zip(words).for_each(|(place, word)| place.store(word, Ordering::Relaxed));
+        // ORDERING: Relaxed: a lock publishes the name to other threads.
+        self.head_words[NAME].iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
         true
     }
 
     /// The name of the ring's thread.
     pub(crate) fn name(&self) -> String {
-        // ORDERING: Relaxed, as in `claim`.
-        let bytes = self.variables[NAME].iter().flat_map(|place| place.load(Ordering::Relaxed).to_le_bytes());
+        // ORDERING: Relaxed: a lock publishes the name to this thread.
+        let bytes = self.head_words[NAME].iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
         let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
-        // It may have been cut inside of a character.
+        // The name may have been truncated inside a character.
         String::from_utf8_lossy(&bytes).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
     }
 
-    // For the ring's thread.
+    // Methods for the ring's thread.
 
-    /// Where the next record begins.
+    /// The position of the next record.
     #[inline]
     pub(crate) fn head(&self) -> u64 {
         self.get(HeadWord::Head)
     }
 
-    /// The words that are left of the present block; 0 before the first block.
+    /// The number of words that are left in the present block; 0 before the first block.
     #[inline]
     pub(crate) fn left(&self) -> u64 {
         self.head().wrapping_neg() & (BLOCK - 1)
     }
 
-    /// A word of the header of the block that begins there in memory.
+    /// A word in the header of the block with the index `block` in memory.
     fn header_word(&self, block: u64, word: Header) -> &AtomicU64 {
         self.word(block.wrapping_add(word as u64))
     }
 
     fn set_header(&self, block: u64, word: Header, value: u64) {
-        // ORDERING: Relaxed: of what readers use, `End` is stored before the fence in
-        // `begin_block`, the rest is published by the head.
+        // ORDERING: Relaxed. `begin_block` stores `End` before its fence; the store of the head
+        // publishes the other words to readers.
         self.header_word(block, word).store(value, Ordering::Relaxed);
     }
 
-    /// Fills the present block up, and begins the next one, for a record of the time `now_ns`.
-    /// Loses no record from `since_ns` or later while the ring has unused blocks.
+    /// Fills the present block up, and begins the next block, for a record of the time `now_ns`.
+    /// Overwrites no record from `since_ns` or later while the ring has unused blocks.
     pub(crate) fn begin_block(&self, now_ns: u64, since_ns: u64) {
-        // ORDERING: Relaxed: only this thread stores these.
+        // ORDERING: Relaxed: only this thread stores these words.
         let header = |block, word| self.header_word(block, word).load(Ordering::Relaxed);
         let (head, in_use) = (self.head(), self.get(HeadWord::Used));
-        let in_memory = |place: u64| place.wrapping_add(self.get(HeadWord::MemoryOffset));
+        let in_memory = |position: u64| position.wrapping_add(self.get(HeadWord::MemoryOffset));
         if self.left() > 0 {
-            // ORDERING: Relaxed, published by the head.
+            // ORDERING: Relaxed: the store of the head publishes it.
             self.word(in_memory(head)).store(0, Ordering::Relaxed);
         }
         let present = in_memory(head.saturating_sub(1)) & !(BLOCK - 1);
         let oldest = header(present, Header::Next);
         let second = header(oldest, Header::Next);
-        // The records of the oldest block come before those of the second.
+        // All records of the oldest block are from before the first record of the second.
         let is_young = in_use < 2 * BLOCK || header(second, Header::Since) >= since_ns;
         let (block, next) =
             if is_young && in_use < self.capacity() { (in_use, oldest) } else { (oldest, second) };
         let start = head + self.left();
         self.set_header(block, Header::End, start + BLOCK);
-        // ORDERING: Release, pairs with the Acquire fence in `snapshot`. A reader may have seen one
-        // of the words below, or one of the words of the block's records. It then sees that the
-        // block is another one.
+        // ORDERING: Release, pairs with the Acquire fence in `snapshot`. A reader that has copied
+        // one of the words stored below, or a word of the block's new records, then sees the new
+        // `End`.
         fence(Ordering::Release);
         self.set_header(block, Header::Kind, Kind::Block as u64);
         self.set_header(block, Header::Records, self.get(HeadWord::Records));
         self.set_header(block, Header::Next, next);
         self.set_header(block, Header::Since, now_ns);
-        // Readers do not use this word of the present block.
+        // Readers do not load `Next`.
         self.set_header(present, Header::Next, block);
         self.set(HeadWord::Used, in_use.max(block + BLOCK));
         self.set(HeadWord::MemoryOffset, block.wrapping_sub(start));
         self.publish(start + BLOCK_HEADER);
     }
 
-    /// Adds a record, for which there is room in the present block.
+    /// Adds a record. The present block must have room for it.
     #[inline(always)]
     pub(crate) fn push(&self, record: &Record<'_>) {
         let at = self.head();
         let head = record.kind as u64 | (record.text.len() as u64) << 8;
         let first = index(at.wrapping_add(self.get(HeadWord::MemoryOffset)));
-        // A record lies in one block; unless a child by a bare `clone` has moved the head.
+        // The record is within one block, unless a child by a bare `clone` has changed the head.
         let words = self.words.get(first..first.wrapping_add(index(record.words())));
         let Some(words) = words else { return };
         let heads = [head, record.ns, record.callsite as u64, record.id];
         let (head_words, text_words) = words.split_at(index(record.kind.head_words()));
-        for (place, word) in head_words.iter().zip(heads) {
-            // ORDERING: Relaxed, published by the store of the head.
-            place.store(word, Ordering::Relaxed);
+        for (atomic, word) in head_words.iter().zip(heads) {
+            // ORDERING: Relaxed: the store of the head publishes it.
+            atomic.store(word, Ordering::Relaxed);
         }
         if !text_words.is_empty() {
-            for (place, bytes) in text_words.iter().zip(record.text.as_bytes().chunks(8)) {
-                // ORDERING: Relaxed, published by the store of the head.
-                place.store(packed(bytes), Ordering::Relaxed);
+            for (atomic, bytes) in text_words.iter().zip(record.text.as_bytes().chunks(8)) {
+                // ORDERING: Relaxed: the store of the head publishes it.
+                atomic.store(packed(bytes), Ordering::Relaxed);
             }
         }
-        let counts = u64::from(record.kind != Kind::Inside);
+        let counts = u64::from(record.kind != Kind::RepeatedBegin);
         self.set(HeadWord::Records, self.get(HeadWord::Records) + counts);
         self.publish(at.wrapping_add(record.words()));
     }
 
-    /// Says that all words below `end` are there.
+    /// Publishes all words before the position `end`.
     #[inline]
     fn publish(&self, end: u64) {
         // ORDERING: Release, pairs with the Acquire load in `end`.
         self.head_word(HeadWord::Head).store(end, Ordering::Release);
     }
 
-    /// The end of the records that were taken.
+    /// The position up to which the reader has taken records.
     pub(crate) fn taken(&self) -> u64 {
-        // ORDERING: Acquire, pairs with the Release store in `taken_up_to`: the reader has its
-        // copy before the thread overwrites the words.
+        // ORDERING: Acquire, pairs with the Release store in `set_taken`: the reader has copied the
+        // words before the thread overwrites them.
         self.head_word(HeadWord::Taken).load(Ordering::Acquire)
     }
 
@@ -300,51 +307,51 @@ impl Ring {
         self.set(HeadWord::Dropped, self.get(HeadWord::Dropped) + 1);
     }
 
-    /// Says that the thread writes nothing more.
+    /// Marks the end of the thread, which writes nothing more.
     pub(crate) fn end_thread(&self) {
         // ORDERING: Release, pairs with the Acquire load in `has_ended`: a reader that sees the end
-        // sees the last records.
+        // also sees the last records.
         self.head_word(HeadWord::Ended).store(1, Ordering::Release);
     }
 
-    // For readers, and the recorder.
+    // Methods for readers, and for the recorder.
 
     pub(crate) fn has_ended(&self) -> bool {
-        // ORDERING: Acquire, see `end_thread`.
+        // ORDERING: Acquire, pairs with the Release store in `end_thread`.
         self.head_word(HeadWord::Ended).load(Ordering::Acquire) == 1
     }
 
-    /// Where the records end.
+    /// The position of the end of the records.
     fn end(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `publish`.
         self.head_word(HeadWord::Head).load(Ordering::Acquire)
     }
 
     /// Copies the records that were not taken yet, and lets the thread overwrite them. Returns the
-    /// place of the first.
+    /// position of the first record.
     pub(crate) fn take(&self, words: &mut Vec<Word>) -> u64 {
         let (from, end) = (self.taken(), self.end());
         words.clear();
-        words.extend((from..end).map(|place| copy(self.word(place))));
-        self.taken_up_to(end);
+        words.extend((from..end).map(|position| copy(self.word(position))));
+        self.set_taken(end);
         from
     }
 
-    /// Lets the thread overwrite what is below `place`.
-    fn taken_up_to(&self, place: u64) {
+    /// Lets the thread overwrite the words before `position`.
+    fn set_taken(&self, position: u64) {
         // ORDERING: Release, pairs with the Acquire load in `taken`.
-        self.head_word(HeadWord::Taken).store(place, Ordering::Release);
+        self.head_word(HeadWord::Taken).store(position, Ordering::Release);
     }
 
-    /// Copies the records of a ring that overwrites its oldest, from the beginning of a block. The
-    /// thread may go on writing meanwhile.
+    /// Copies the records of a ring that overwrites its oldest records, from the beginning of a
+    /// block. The thread may continue to write meanwhile.
     pub(crate) fn snapshot(&self) -> Vec<Word> {
         let end = self.end();
-        // ORDERING: Relaxed: of a block that begins before `end`, all below `end` is published by
-        // the head. In a file it may be anything.
+        // ORDERING: Relaxed. If a block begins before `end`, the load of the head has published its
+        // words up to `end`. In a file the words may be anything.
         let end_of = |block: &[AtomicU64]| block[Header::End as usize].load(Ordering::Relaxed);
         let blocks = self.words.chunks_exact(index(BLOCK)).map(|block| (end_of(block), block));
-        // Not those that the thread has not used, or has begun since.
+        // Skips blocks that the thread has not used yet, or has begun after the load of the head.
         let mut blocks: Vec<_> = blocks.filter(|(to, _)| *to > 0 && to.saturating_sub(BLOCK) < end).collect();
         blocks.sort_unstable_by_key(|(to, _)| *to);
         let mut words = Vec::with_capacity(blocks.len() * index(BLOCK));
@@ -354,7 +361,8 @@ impl Ring {
         }
         // ORDERING: Acquire, pairs with the Release fence in `begin_block`.
         fence(Ordering::Acquire);
-        // The thread overwrites the oldest first.
+        // The thread overwrites the oldest block first, so all blocks up to the last changed one
+        // are lost.
         let gone = blocks.iter().rposition(|(to, block)| end_of(block) != *to).map_or(0, |last| last + 1);
         words.drain(..words.len().min(gone * index(BLOCK)));
         words
@@ -363,21 +371,21 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        if *self.is_forgotten.get_mut() {
+        if *self.is_released.get_mut() {
             // ORDERING: Release, pairs with the Acquire exchange in `claim`. No test sees a weaker
-            // one, as there.
+            // ordering: in Miri, stores to one address take effect in the order in which they run.
             self.head_word(HeadWord::InUse).store(0, Ordering::Release);
         }
     }
 }
 
 fn copy(word: &AtomicU64) -> Word {
-    // ORDERING: Relaxed: published by the head, which the reader has loaded by `end`, but for a
-    // block that is another one by now.
+    // ORDERING: Relaxed: the reader has loaded the head by `end`, which publishes the word. In a
+    // block that was overwritten since, the word may be newer; `snapshot` then drops the block.
     word.load(Ordering::Relaxed).to_le_bytes()
 }
 
-/// At most eight bytes of a text as a word.
+/// Packs at most eight bytes of a text into a word.
 #[inline]
 fn packed(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -402,8 +410,8 @@ mod tests {
         ring.push(&record);
     }
 
-    /// The times of the instants, all of which must be whole, and the number of records before
-    /// them.
+    /// Asserts that all records are whole instants. Returns their times, and the number of records
+    /// before them.
     fn check(words: &[Word]) -> (Vec<u64>, u64) {
         let (mut times, mut before) = (Vec::new(), None);
         for record in Records::new(words, 0) {
@@ -418,7 +426,7 @@ mod tests {
         (times, before.unwrap_or(0))
     }
 
-    /// At most half a block: rarely the longest that fits.
+    /// A text of variable length; rarely, the longest one that fits.
     fn text(number: u64) -> String {
         match number % 7_919 {
             0 => "x".repeat(MAX_TEXT),
@@ -426,9 +434,8 @@ mod tests {
         }
     }
 
-    /// Whatever a reader finds while the thread writes is whole, in order, and without gaps, also
-    /// of a ring that grows in the middle. New records overwrite no more than a quarter of the ring
-    /// before their time.
+    /// While the thread writes, a reader finds only whole records, in order and without gaps, even
+    /// in a ring that grows in the middle. The ring keeps at least three of its blocks.
     #[test]
     fn ordering_a_reader_finds_whole_records_at_any_time() {
         let last = if cfg!(miri) { 30 } else { 400_000 };
@@ -461,8 +468,9 @@ mod tests {
     proptest! {
         #![proptest_config(Config::with_cases(100))]
 
-        /// Whatever the rate is and was: what is young is there, unless all blocks are used, and no
-        /// more blocks are used than that took. Half of a block may stay empty.
+        /// At every rate, and after every change of rate: young records are kept unless all blocks
+        /// are used, and no more blocks are used than the young records need. Half of a block may
+        /// stay empty.
         #[test]
         fn a_ring_grows_while_the_oldest_is_young(bursts in vec((1..500_u64, 0..20_u32), 1..20)) {
             const KEPT_NS: u64 = 100_000;
@@ -491,18 +499,18 @@ mod tests {
     #[test]
     fn ordering_words_are_copied_before_they_are_overwritten() {
         let (ring, copies) = (Ring::new(0), AtomicU64::new(0));
-        for place in 1..=8 {
+        for position in 1..=8 {
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    // ORDERING: Relaxed for both, as the copy of a word.
-                    copies.store(place, Ordering::Relaxed);
-                    ring.taken_up_to(place);
+                    // ORDERING: Relaxed, like the copy of a word.
+                    copies.store(position, Ordering::Relaxed);
+                    ring.set_taken(position);
                 });
-                while ring.taken() < place {
+                while ring.taken() < position {
                     std::thread::yield_now();
                 }
-                // ORDERING: Relaxed: `taken` is to order it behind the reader's store.
-                assert_eq!(copies.load(Ordering::Relaxed), place);
+                // ORDERING: Relaxed: `taken` must order this load after the reader's store.
+                assert_eq!(copies.load(Ordering::Relaxed), position);
             });
         }
     }

@@ -1,4 +1,4 @@
-//! The state of a thread for each recorder: its ring, and the spans that it is in.
+//! The state of a thread for each recorder: its ring, and the spans that the thread is in.
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -8,20 +8,20 @@ use std::thread;
 use tracing_core::span::Id;
 
 use super::WhenFull;
-use super::fields::BEHIND_NAME;
+use super::fields::AFTER_NAME;
 use super::record::{BLOCK, Kind, MAX_TEXT, Record};
 use super::recorder::Recorder;
 use super::ring::Ring;
 use crate::sink::{Span, StaticMetadata};
 
-/// The most spans that a new block repeats: the outermost ones that the thread is in.
+/// The limit of spans that a new block repeats: the outermost spans that the thread is in.
 const REPEATED: usize = 64;
 
-/// Words kept free for the end of each entered span: the record, and its share of the records that
-/// begin blocks.
+/// The number of words kept free for the end of each entered span: the record, and its share of the
+/// records that begin blocks.
 const END_WORDS: u64 = 4;
 
-/// How long a thread sleeps before it asks for room again.
+/// The time that a thread sleeps before it checks for room again.
 const WAIT: Duration = Duration::from_micros(50);
 
 /// A span that the thread is in.
@@ -29,11 +29,11 @@ struct Entered {
     span: Id,
     callsite: usize,
     ns: u64,
-    /// Enters by this thread without an exit. They are one busy interval.
+    /// The number of enters by this thread without an exit. Together they are one busy interval.
     depth: u32,
-    /// Whether its beginning is in the ring.
+    /// Whether the span's beginning is in the ring.
     is_begun: bool,
-    /// Whether values of its fields were recorded since.
+    /// Whether values of the span's fields were recorded since the enter.
     is_changed: bool,
     text: Option<Arc<str>>,
 }
@@ -41,7 +41,7 @@ struct Entered {
 pub(crate) struct ThreadRecorder {
     recorder: Weak<Recorder>,
     ring: Arc<Ring>,
-    /// The callsites that this thread has recorded lately, so that it rarely takes the lock.
+    /// A cache of the callsites that this thread has added, so that it rarely takes their lock.
     known: [usize; 64],
     entered: Vec<Entered>,
 }
@@ -49,29 +49,29 @@ pub(crate) struct ThreadRecorder {
 impl Drop for ThreadRecorder {
     fn drop(&mut self) {
         if let Some(recorder) = self.recorder.upgrade() {
-            recorder.leave(&self.ring);
+            recorder.thread_ended(&self.ring);
         }
     }
 }
 
 thread_local! {
-    /// This thread's state for each recorder. It ends with the thread.
+    /// This thread's state for each recorder.
     static RECORDERS: RefCell<Vec<ThreadRecorder>> = const { RefCell::new(Vec::new()) };
-    /// Whether this thread is a reader, which takes the records of others and records nothing itself.
+    /// Whether this thread is a reader. A reader records nothing itself.
     pub(crate) static IS_READER: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `run` with this thread's state. A thread that is ending has lost its thread-local memory;
-/// its last spans are not recorded.
+/// Calls `run` with this thread's state. A thread that is ending has lost its thread-local memory,
+/// so its last spans are not recorded.
 #[inline]
 pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut ThreadRecorder) -> R) -> Option<R> {
     RECORDERS
         .try_with(|recorders| {
             let mut recorders = recorders.try_borrow_mut().ok()?;
-            let known = recorders.iter().position(|own| own.recorder.as_ptr() == Arc::as_ptr(recorder));
+            let known = recorders.iter().position(|state| state.recorder.as_ptr() == Arc::as_ptr(recorder));
             let index = match known {
                 Some(index) => index,
-                None => join(&mut recorders, recorder)?,
+                None => add_state(&mut recorders, recorder)?,
             };
             recorders.get_mut(index).map(run)
         })
@@ -81,22 +81,24 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut ThreadReco
 /// Records an event, or the beginning or the end of a span of a request. Returns whether there was
 /// room.
 pub(crate) fn record(recorder: &Arc<Recorder>, metadata: StaticMetadata, mut record: Record<'_>) -> bool {
-    let recorded = with(recorder, |own| {
-        record.callsite = own.callsite(recorder, metadata);
-        own.write(recorder, &record)
+    let recorded = with(recorder, |state| {
+        record.callsite = state.callsite(recorder, metadata);
+        state.write(recorder, &record)
     });
     recorded.unwrap_or(false)
 }
 
+/// Adds this thread's state for a recorder, and returns its index. `None` for a reader, and if the
+/// recorder has no ring to give.
 #[cold]
-fn join(recorders: &mut Vec<ThreadRecorder>, recorder: &Arc<Recorder>) -> Option<usize> {
+fn add_state(recorders: &mut Vec<ThreadRecorder>, recorder: &Arc<Recorder>) -> Option<usize> {
     if IS_READER.get() {
         return None;
     }
-    recorders.retain(|own| own.recorder.strong_count() > 0);
+    recorders.retain(|state| state.recorder.strong_count() > 0);
     recorders.push(ThreadRecorder {
         recorder: Arc::downgrade(recorder),
-        ring: recorder.join()?,
+        ring: recorder.add_ring()?,
         known: [0; 64],
         entered: Vec::new(),
     });
@@ -104,12 +106,12 @@ fn join(recorders: &mut Vec<ThreadRecorder>, recorder: &Arc<Recorder>) -> Option
 }
 
 impl ThreadRecorder {
-    /// Returns the address that a record stores, and makes sure that the recorder knows the
-    /// callsite.
+    /// Adds the callsite to the recorder, and returns the address for records.
     #[inline]
     fn callsite(&mut self, recorder: &Recorder, metadata: StaticMetadata) -> usize {
         let address = core::ptr::from_ref(metadata).addr();
-        // The program has its callsites' metadata in one section, some 100 bytes each.
+        // The metadata of the callsites are in one section of the program, some 100 bytes each, so
+        // different callsites rarely share an entry.
         let known = &mut self.known[address / 32 % 64];
         if *known != address {
             *known = address;
@@ -139,13 +141,13 @@ impl ThreadRecorder {
             return;
         }
         let text = if entered.is_changed { text() } else { String::new() };
-        // In the file an end belongs to the latest beginning. If the thread is still in spans that
-        // it entered later, these end here and begin again.
+        // In the file an end belongs to the last beginning. If the thread is still in spans that it
+        // entered later, these end here and begin again.
         for later in (index + 1..self.entered.len()).rev() {
             self.end(recorder, later, ns, "");
         }
         self.end(recorder, index, ns, &text);
-        // Not by `remove`, which cost 30 instructions a span, by callgrind.
+        // `Vec::remove` cost 30 instructions a span more than these swaps, by callgrind.
         for later in index..self.entered.len() - 1 {
             self.entered.swap(later, later + 1);
             let record = Record { callsite: self.entered[later].callsite, ..Record::new(Kind::Begin, ns) };
@@ -154,8 +156,8 @@ impl ThreadRecorder {
         self.entered.pop();
     }
 
-    /// Records the end of the span at `index` of the list. The span must still count as begun: if
-    /// this record begins a block, the block repeats the span's beginning.
+    /// Records the end of the entered span at `index`. The span counts as begun until the record is
+    /// written: if the record begins a block, that block repeats the span's beginning.
     #[inline]
     fn end(&mut self, recorder: &Recorder, index: usize, ns: u64, text: &str) {
         if self.entered[index].is_begun {
@@ -164,7 +166,7 @@ impl ThreadRecorder {
         }
     }
 
-    /// Remembers that values of a span's fields changed.
+    /// Notes that values of a span's fields were recorded.
     pub(crate) fn change(&mut self, span: &Id) {
         if let Some(index) = self.find(span) {
             self.entered[index].is_changed = true;
@@ -177,7 +179,8 @@ impl ThreadRecorder {
     }
 
     /// Writes a record, or counts it as dropped if there is no room. Returns whether it was
-    /// written. An end without text always has room: `has_room` kept that free when the span began.
+    /// written. An end without text always has room, because `has_room` has kept the words free
+    /// since the span began.
     #[inline]
     fn write(&mut self, recorder: &Recorder, record: &Record<'_>) -> bool {
         if recorder.has_ended() {
@@ -206,26 +209,27 @@ impl ThreadRecorder {
     #[cold]
     fn write_shortened(&mut self, recorder: &Recorder, record: Record<'_>) -> bool {
         let name =
-            if record.kind == Kind::Instant { format!("\"long event\"{BEHIND_NAME}") } else { String::new() };
+            if record.kind == Kind::Instant { format!("\"long event\"{AFTER_NAME}") } else { String::new() };
         let text = format!("{name}\"bytes left out\":{}", record.text.len());
         self.write(recorder, &Record { text: &text, ..record })
     }
 
     #[cold]
     fn begin_block(&mut self, recorder: &Recorder, now_ns: u64) {
-        self.ring.begin_block(now_ns, now_ns.saturating_sub(recorder.settings.kept_ns));
+        self.ring.begin_block(now_ns, now_ns.saturating_sub(recorder.settings.keep_ns));
         if recorder.settings.when_full != WhenFull::Overwrite {
             if self.ring.head() - self.ring.taken() > self.ring.capacity() / 4 {
                 recorder.wake_reader();
             }
             return;
         }
-        // A reader that begins at this block needs the spans that the thread is in.
+        // A reader that begins at this block needs the beginnings of the spans that the thread is
+        // in.
         let mut words = 0;
         for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
             let text = entered.text.as_deref().unwrap_or_default();
             let callsite = entered.callsite;
-            let mut record = Record { callsite, text, ..Record::new(Kind::Inside, entered.ns) };
+            let mut record = Record { callsite, text, ..Record::new(Kind::RepeatedBegin, entered.ns) };
             if words + record.words() > BLOCK / 4 {
                 record.text = "";
             }
@@ -234,8 +238,8 @@ impl ThreadRecorder {
         }
     }
 
-    /// Whether `words` fit. Room is kept for the ends of the spans that the thread is in, and for
-    /// two blocks whose rest may stay unused.
+    /// Whether the ring has room for `words` words, besides the words kept for the ends of the
+    /// entered spans, and two blocks whose rest may stay unused.
     #[inline]
     fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
         let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;

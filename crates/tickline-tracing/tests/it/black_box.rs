@@ -1,5 +1,5 @@
-//! A recorder's file: its owner, its content, and files that are no good. `crash.rs` tests the file
-//! after each kind of end of a process.
+//! The file of a flight recorder: its owner, its content, and invalid files. `crash.rs` tests the
+//! file after each kind of end of a process.
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::sync::{Barrier, OnceLock};
@@ -21,13 +21,14 @@ fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
     Ok((summary, serde_json::from_slice(&trace).expect("a trace is JSON, whatever the file is")))
 }
 
-/// What the process before has left is kept. A file that is not a recorder's is not touched, nor is
-/// one that a recorder writes to; nothing is left of what failed.
+/// `create` keeps the file of an ended process. It does not touch a file that another recorder
+/// uses, or that is not a recorder's. If it fails, it leaves no file.
 #[test]
-fn a_file_is_that_of_one_recorder() {
+fn a_file_belongs_to_one_recorder() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    let create = |threads| FlightRecorder::builder().bytes_per_thread(1).create(&path, threads);
+    let create =
+        |threads| FlightRecorder::builder().bytes_per_thread(1).threads_in_file(threads).create(&path);
     let kind = |threads| create(threads).map_err(|error| error.kind()).unwrap_err();
     fs::write(&path, "a text").unwrap();
     assert_eq!(kind(1), ErrorKind::AlreadyExists);
@@ -44,46 +45,49 @@ fn a_file_is_that_of_one_recorder() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
-/// Symptom: of two that began at once, one recorded into a file without a name.
+/// Symptom: two recorders were created at once, and one of them recorded into a file without a
+/// name.
 #[test]
-fn of_two_at_once_one_has_the_file() {
+fn one_of_two_concurrent_recorders_gets_the_file() {
     let folder = tempdir().unwrap();
     for round in 0..8 {
         let (path, ready) = (folder.path().join(round.to_string()), Barrier::new(2));
         let create = || {
             ready.wait();
-            FlightRecorder::builder().bytes_per_thread(1).create(&path, 8)
+            FlightRecorder::builder().bytes_per_thread(1).threads_in_file(8).create(&path)
         };
-        let both = thread::scope(|scope| [(); 2].map(|()| scope.spawn(create)).map(|it| it.join().unwrap()));
+        let both = thread::scope(|scope| {
+            [(); 2].map(|()| scope.spawn(create)).map(|creator| creator.join().unwrap())
+        });
         assert_eq!(both.iter().filter(|created| created.is_ok()).count(), 1, "{both:?}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 8);
 }
 
-/// A panic that unwinds `main` drops the recorder. Symptoms: the file was empty. Rings of the file
-/// were forgotten as those in memory are, though nobody needed them. Nobody could record there
-/// again, because this thread still had its ring.
+/// A panic that unwinds `main` drops the recorder. Symptoms: the file was empty. Rings in the file
+/// were removed like rings in memory, although no thread needed them. No later recorder could use
+/// the file, because this thread still had its ring.
 #[test]
 fn the_records_outlive_the_recorder() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    let recorder = FlightRecorder::builder().bytes_per_thread(1).create(&path, 12).unwrap();
+    let recorder = FlightRecorder::builder().bytes_per_thread(1).threads_in_file(12).create(&path).unwrap();
     timed(recorder, || {
         (0..11).for_each(|_| on_thread(|| drop(info_span!("there").entered())));
         drop(info_span!("here").entered());
     });
     assert_eq!(converted(&fs::read(&path).unwrap()).unwrap().0.intervals, 12);
-    FlightRecorder::builder().bytes_per_thread(1).create(&path, 2).unwrap();
+    FlightRecorder::builder().bytes_per_thread(1).threads_in_file(2).create(&path).unwrap();
 }
 
-/// The file is complete while the process runs, and says what it lacks. It counts the threads for
-/// which it has no ring, and says whether the end of a request may be missing.
+/// The file is complete while the process runs. It counts the threads that got no ring, and states
+/// whether the end of a request may be missing.
 #[test]
-fn a_file_says_what_it_has_not() {
+fn a_file_states_what_it_lacks() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
     let builder = FlightRecorder::builder().bytes_per_thread(1).tracks(Tracks::Requests);
-    let recorder = builder.create(&path, 2).unwrap();
+    let recorder = builder.threads_in_file(2).create(&path).unwrap();
     let left = || converted(&fs::read(&path).unwrap()).unwrap();
     timed(recorder.clone(), || {
         let hangs = info_span!(parent: None, "hangs");
@@ -102,7 +106,7 @@ fn a_file_says_what_it_has_not() {
             together.wait();
             let (summary, events) = left();
             assert_eq!((summary.events, summary.dropped), (1, 1));
-            // The end of the request could have been in the ring that is gone.
+            // The end of the request could have been in the reused ring.
             assert_eq!((summary.unended, summary.undecided), (0, 1));
             assert!(events.iter().any(|event| event["name"] == "two"));
             on_thread(|| info!("three"));
@@ -123,7 +127,7 @@ fn sample() -> &'static [u8] {
         let (folder, hand) = (tempdir().unwrap(), &Hand::default());
         let path = folder.path().join("box");
         let builder = FlightRecorder::builder().bytes_per_thread(1).with_fields().with_source_locations();
-        let recorder = builder.tracks(Tracks::ThreadsAndRequests).create(&path, 1).unwrap();
+        let recorder = builder.tracks(Tracks::ThreadsAndRequests).threads_in_file(1).create(&path).unwrap();
         hand.timed(recorder, || {
             let _around = info_span!("around", text = "\"\\\n\u{1}ü", number = -7, ratio = 1e300).entered();
             for number in 0..2_000 {
@@ -138,7 +142,7 @@ fn sample() -> &'static [u8] {
 }
 
 #[test]
-fn a_file_that_is_cut_or_another_is_an_error() {
+fn a_truncated_or_foreign_file_is_an_error() {
     let (summary, events) = converted(sample()).unwrap();
     assert!(summary.intervals > 500 && summary.dropped > 1_000 && summary.damaged == 0, "{summary:?}");
     assert!(events.iter().any(|event| event["args"]["text"] == "\"\\\n\u{1}ü"));
@@ -149,10 +153,12 @@ fn a_file_that_is_cut_or_another_is_an_error() {
     assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
 }
 
-/// Symptom: each of many spans repeated a name of 16 KiB, and 266 KB became a trace of 1 GB.
+/// Symptom: each of many spans repeated a name of 16 KiB, and a file of 266 KB became a trace of 1
+/// GB.
 #[test]
 fn long_names_are_an_error() {
-    // The ring of names, in words: its end, and the head and the text of its first record.
+    // Indices of words of the ring of names: its end, and the head and the text of its first
+    // record.
     let [end, head, text] = [512, 512 + 32 + 5, 512 + 32 + 9];
     let mut bytes = sample().to_vec();
     for (word, value) in [(end, 200), (head, 8 | 1_025_u64 << 8)] {
@@ -166,20 +172,20 @@ fn long_names_are_an_error() {
 proptest! {
     #![proptest_config(Config::with_cases(64))]
 
-    /// Whatever a file has, the trace is JSON, and the reader neither panics nor asks for more
-    /// memory than the file takes.
+    /// For any content of a file, the trace is JSON and not longer than the file permits, and the
+    /// reader does not panic.
     #[test]
     fn any_damage_is_an_error_or_counted(
         changes in collection::vec((any::<proptest::sample::Index>(), any::<u64>(), 0..4_u8), 1..200)
     ) {
         let mut bytes = sample().to_vec();
         let words = bytes.len() / 8;
-        for (place, value, kind) in changes {
-            // The heads of the file and of its rings are as likely as all the rest.
+        for (index, value, kind) in changes {
+            // Three of four changes are in the heads of the file and of its rings.
             let head = [0, 512, 512 + 32 + (1 << 14)][usize::from(kind) % 3];
-            let word = if kind < 3 { head + place.index(32) } else { place.index(words) };
+            let word = if kind < 3 { head + index.index(32) } else { index.index(words) };
             let value = if value % 3 == 0 { value >> (value % 64) } else { value };
-            // The file's first word says what it is.
+            // The file's first word, which identifies the format, stays.
             bytes[8 * word.max(1)..][..8].copy_from_slice(&value.to_ne_bytes());
         }
         if let Ok((summary, events)) = converted(&bytes) {

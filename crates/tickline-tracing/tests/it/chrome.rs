@@ -1,4 +1,4 @@
-//! Trace files are whole, in order and balanced, even if the queue is too small.
+//! Trace files are whole, in order and balanced, even if the rings are too small.
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;
@@ -13,38 +13,38 @@ use tempfile::NamedTempFile;
 use tickline_tracing::chrome::{Builder, Chrome, TraceSummary, Tracks};
 use tracing::{debug_span, info_span};
 
-/// Makes a trace of what `run` does, and reads it.
+/// Runs `run` with a trace, and reads the trace.
 fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
     let (hand, path) = (Hand::default(), NamedTempFile::new().unwrap().into_temp_path());
     let (chrome, guard) = builder.create(&path).unwrap();
     hand.timed(chrome, || run(&hand));
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let trace = Trace::of(&events);
+    let trace = Trace::from_events(&events);
     assert_eq!((trace.open().len() as u64, summary.dropped), (summary.unended, 0));
     (summary, events, trace)
 }
 
-/// Events as viewers read them, by the rules of the format for the phases that are used.
+/// The events as a viewer reads them, by the rules of the format for the phases in use.
 #[derive(Default)]
 struct Trace {
-    /// The busy intervals that have ended: name, start and end, us, and arguments.
+    /// The complete busy intervals: name, start and end (us), and arguments.
     slices: Vec<Value>,
-    /// The beginnings of those that have not, by thread.
+    /// The beginnings of the incomplete intervals, by thread.
     inside: HashMap<u64, Vec<Value>>,
     /// The last time of each thread, us.
     last: HashMap<u64, f64>,
 }
 
 impl Trace {
-    fn of(events: &[Value]) -> Self {
+    fn from_events(events: &[Value]) -> Self {
         let mut trace = Self::default();
         events.iter().for_each(|event| trace.add(event));
         trace
     }
 
-    /// Adds an event. Times of a thread are in order. An `E` ends the latest `B` of its thread, and
-    /// adds its arguments.
+    /// Adds an event, and asserts that the times of its thread are in order. An `E` ends the last
+    /// open `B` of its thread, and adds its arguments.
     fn add(&mut self, event: &Value) {
         assert!(event["pid"].is_u64() && event["tid"].is_u64(), "{event}");
         let thread = event["tid"].as_u64().unwrap();
@@ -107,8 +107,8 @@ fn busy_intervals_are_exact() {
     assert_eq!(trace.slices, slices);
 }
 
-/// Nobody waits for the writer. Missing events are counted, also in the file. A span whose
-/// beginning is in the file also has its end there.
+/// No thread waits for the writer. The summary and the file count missing events. If the beginning
+/// of a span is in the file, its end is there, too.
 #[test]
 fn a_full_ring_drops_and_counts() {
     // The writer is stuck once the pipe is full.
@@ -124,7 +124,7 @@ fn a_full_ring_drops_and_counts() {
     let read = thread::spawn(|| io::read_to_string(reader));
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_str(&read.join().unwrap().unwrap()).unwrap();
-    let trace = Trace::of(&events);
+    let trace = Trace::from_events(&events);
     assert_eq!(summary.intervals + summary.events + summary.dropped, 20_001);
     assert!(summary.dropped > 0 && summary.intervals > 100, "{summary:?}");
     assert_eq!(trace.slices.len() as u64, summary.intervals);
@@ -134,20 +134,20 @@ fn a_full_ring_drops_and_counts() {
 }
 
 #[test]
-fn an_error_of_writing_is_told() {
+fn finish_returns_a_write_error() {
     let (chrome, guard) = Chrome::builder().write_to(io::Cursor::new([0; 10])).unwrap();
     timed(chrome, || info_span!("work").in_scope(|| ()));
     assert_eq!(guard.finish().unwrap_err().kind(), io::ErrorKind::WriteZero);
 }
 
-/// 40,000 busy intervals of 8 threads, half of them in a span that all share, through a real file;
-/// 10 million of them with `TICKLINE_TEST_SPANS=10000000`. Each thread has its name.
+/// Writes 40,000 busy intervals of 8 threads, half of them in a shared span, to a file; 10 million
+/// intervals with `TICKLINE_TEST_SPANS=10000000`. Each thread has its name.
 #[test]
 fn a_file_from_eight_threads_is_balanced() {
     const THREADS: u64 = 8;
     let spans: u64 = env::var("TICKLINE_TEST_SPANS").map_or(40_000, |text| text.parse().unwrap());
     let path = NamedTempFile::new().unwrap().into_temp_path();
-    // None may be missing.
+    // No record may be missing.
     let (chrome, guard) = Chrome::builder().wait_when_full().create(&path).unwrap();
     let each = spans / THREADS / 2 * 2;
     timed(chrome, || {
@@ -158,7 +158,7 @@ fn a_file_from_eight_threads_is_balanced() {
         });
     });
     let summary = guard.finish().unwrap();
-    // Line by line: ten million events as values would take gigabytes.
+    // The test reads line by line, because ten million values would take gigabytes.
     let (mut trace, mut ended, mut names) = (Trace::default(), HashMap::new(), BTreeMap::new());
     let lines = BufReader::new(fs::File::open(&path).unwrap()).lines().map(Result::unwrap);
     for line in lines.take_while(|line| line != "]") {
@@ -180,8 +180,8 @@ fn a_file_from_eight_threads_is_balanced() {
     assert_eq!((summary.intervals, summary.unended, summary.dropped), (each * THREADS, 0, 0));
 }
 
-/// What is open when the trace ends is in the file, and counted; what comes later is not. `flush`
-/// puts what was recorded before it into the file.
+/// Spans that are open when the trace ends are in the file, and counted; later spans are not. After
+/// `flush`, the file has all earlier records.
 #[test]
 fn open_spans_are_in_the_file_also_after_a_flush() {
     let path = NamedTempFile::new().unwrap().into_temp_path();
@@ -193,7 +193,7 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
             let _inside = info_span!("work").entered();
             assert!(guard.flusher().flush(Duration::from_secs(60)));
             let text = fs::read_to_string(&path).unwrap() + "]";
-            let trace = Trace::of(&serde_json::from_str::<Vec<_>>(&text).unwrap());
+            let trace = Trace::from_events(&serde_json::from_str::<Vec<_>>(&text).unwrap());
             assert_eq!((trace.open(), trace.slices.len()), (vec!["outer", "work"], round - 1));
         }
         let summary = guard.finish().unwrap();
@@ -201,13 +201,13 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
         info_span!("after").in_scope(|| ());
     });
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    let trace = Trace::of(&events);
+    let trace = Trace::from_events(&events);
     assert_eq!((trace.open(), trace.slices.len()), (vec!["outer"], 5));
     let outer = events.iter().find(|event| event["name"] == "outer").unwrap();
     assert_eq!(outer["args"], json!({ "user": 7 }));
 }
 
-/// Guards may be dropped in another order than that of nesting. Each span still has its own times.
+/// If guards are not dropped in the order of nesting, each span still has its own times.
 #[test]
 fn spans_may_end_out_of_order() {
     let (_, _, trace) = traced(Chrome::builder(), |hand| {
@@ -250,8 +250,8 @@ fn events_are_instants_and_recorded_values_are_there() {
     assert!(instants[1]["name"].as_str().unwrap().starts_with("event "), "{}", instants[1]);
 }
 
-/// All spans and events of a request have its number, on whatever thread they run. Two requests
-/// have two numbers. Symptom: a value that makes an event when it is formatted waited for itself.
+/// All spans and events of a request have its number, on any thread. Two requests have two numbers.
+/// Symptom: a value whose `Debug` sends an event deadlocked.
 #[test]
 fn a_request_is_one_track() {
     let builder = Chrome::builder().tracks(Tracks::Requests).with_fields().with_source_locations();
@@ -284,7 +284,7 @@ fn a_request_is_one_track() {
     assert_eq!(with_source, summary.intervals + summary.events);
 }
 
-/// Fields that are longer than a record may be: the file says so, and stays valid.
+/// If fields are too long for a record, the file says so, and stays valid.
 #[test]
 fn long_fields_are_left_out() {
     let (_, events, _) = traced(Chrome::builder().with_fields(), |_| {

@@ -1,4 +1,4 @@
-//! A clock that is moved by hand, and a place where the times of closed spans are kept.
+//! A mock clock that tests move by hand, and a list of the times of closed spans.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -11,11 +11,11 @@ use tracing::{Dispatch, dispatcher};
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::{Registry, registry};
 
-/// When a clock starts that is moved by hand: its monotonic time and its Unix time, ns.
+/// The monotonic time and the Unix time at which a mock clock starts, ns.
 pub const START_NS: u64 = 1_000_000_000;
 pub const UNIX_START_NS: u64 = 1_767_225_600_000_000_000;
 
-/// tickline's mock clock.
+/// tickline's mock clock, moved by hand.
 #[derive(Clone, Debug, Default)]
 pub struct Hand(pub MockClock);
 
@@ -24,12 +24,12 @@ impl Hand {
         self.0.advance(Duration::from_nanos(ns));
     }
 
-    /// Moves the clock to this time after its start.
+    /// Moves the clock to `ns` after its start.
     pub fn set_ns(&self, ns: u64) {
         self.advance_ns(START_NS + ns - self.0.clock().now().as_nanos());
     }
 
-    /// Runs `run` with a layer of one sink. On this thread it has the time of this clock.
+    /// Runs `run` with a layer of one sink. On this thread, the layer uses this clock.
     pub fn timed(&self, sink: impl Sink, run: impl FnOnce()) {
         let _active = self.0.activate();
         timed(sink, run);
@@ -46,7 +46,7 @@ pub fn timed(sink: impl Sink, run: impl FnOnce()) {
     with(SpanTimingLayer::new().with_sink(sink), run);
 }
 
-/// Name and times of each span that was closed.
+/// The name and the times of each closed span.
 #[derive(Clone, Default)]
 pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTimes)>>>);
 
@@ -62,7 +62,7 @@ impl Closed {
         self.0.lock().unwrap().clone()
     }
 
-    /// The times of the only span of that name.
+    /// The times of the only span with this name.
     pub fn one(&self, name: &str) -> SpanTimes {
         let named: Vec<_> = self.all().into_iter().filter(|(known, _)| *known == name).collect();
         assert_eq!(named.len(), 1, "spans called {name}");
@@ -81,12 +81,12 @@ pub fn spawn<'scope, R: Send + 'scope>(
     thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, run).unwrap()
 }
 
-/// The same, and waits for its end. The thread is called "a thread".
+/// Runs `run` on a thread named "a thread", with this thread's subscriber, and waits for it.
 pub fn on_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| spawn(scope, "a thread", run).join().unwrap())
 }
 
-/// A value that calls this when it is formatted.
+/// A value whose `Debug` calls this closure.
 pub struct Calls<F>(pub F);
 
 impl<F: Fn()> fmt::Debug for Calls<F> {

@@ -21,8 +21,9 @@ fn work(time: Duration) {
     while cpu() - start < time {}
 }
 
-/// The kernel's counts inside the span, and around it, are the bounds, on two threads. A span inside
-/// another has its own time. One that was never entered has none, and counts in no histogram.
+/// On two threads, the CPU time of a span is at least the kernel's count inside the span, and at
+/// most the count around it. An inner span has a CPU time of its own. A span that was never entered
+/// has no CPU time, and counts in no histogram.
 #[test]
 fn time_asleep_is_busy_but_not_running() {
     let ((told, seen), histograms) = (mpsc::channel(), Histograms::new(Measure::Cpu));
@@ -42,7 +43,7 @@ fn time_asleep_is_busy_but_not_running() {
                 span.in_scope(|| info_span!("inner").in_scope(|| work(Duration::from_millis(1))));
                 cpu() - start
             });
-            // Not in the span, so this counts for no one.
+            // This is outside of the span, so it counts for no span.
             work(Duration::from_millis(2));
             around += cpu() - before;
         };

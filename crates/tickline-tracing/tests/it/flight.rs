@@ -1,4 +1,4 @@
-//! The flight recorder: what it keeps, what it overwrites, and what a file has.
+//! The flight recorder: the records that it keeps and overwrites, and its trace files.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,12 +22,12 @@ fn written(recorder: &FlightRecorder) -> (TraceSummary, Vec<Value>) {
 }
 
 fn names<'a>(events: &'a [Value], phase: &str) -> Vec<&'a str> {
-    let of_phase = events.iter().filter(|event| event["ph"] == phase);
-    of_phase.map(|event| event["name"].as_str().unwrap_or_default()).collect()
+    let in_phase = events.iter().filter(|event| event["ph"] == phase);
+    in_phase.map(|event| event["name"].as_str().unwrap_or_default()).collect()
 }
 
-/// The oldest records are gone, and counted; the spans that were entered before them are there
-/// from their beginning.
+/// The oldest records are overwritten and counted. Spans that were entered before them, and are
+/// still entered, keep their beginnings.
 #[test]
 fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     const SPANS: u64 = 100_000;
@@ -46,7 +46,8 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
         assert!((1_000..SPANS / 2).contains(&work), "{work}");
         assert_eq!((summary.intervals, summary.unended), (work + 1, 1));
         assert!(ends == work, "{ends} of {work}");
-        // One for "server"; two for each span, of which the first may be cut in half.
+        // One record for "server", and two for each span. The first span may have lost its
+        // beginning.
         let kept = 2 * work + 1;
         assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.dropped)), "{summary:?} {kept}");
         let server = events.iter().find(|event| event["name"] == "server").unwrap();
@@ -54,8 +55,8 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
     });
 }
 
-/// The memory follows the rate: a ring is small while the spans are slow, and has the last five
-/// seconds once they are fast.
+/// The size of a ring follows the rate: the ring is small while spans are rare, and covers the last
+/// five seconds once they are frequent.
 #[test]
 fn a_ring_takes_what_the_last_seconds_need() {
     let hand = Hand::default();
@@ -75,7 +76,7 @@ fn a_ring_takes_what_the_last_seconds_need() {
     });
 }
 
-/// Symptom: after a reload, spans of the layer before counted as open for ever.
+/// Symptom: after a reload, spans of the former layer counted as open for ever.
 #[test]
 fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
     let recorder = FlightRecorder::builder().tracks(Tracks::Requests).build();
@@ -89,12 +90,13 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
     });
 }
 
-/// The file says since when it is complete, and where each thread's records begin; its events are
-/// in order of time. Symptoms: requests that had ended on another thread, whose ring then overwrote
-/// their ends, were shown as open, beside the one that hung. Of two spans of one callsite in a
-/// request, the first had ended, the second hung; the file showed neither as open.
+/// The file states since when it is complete, and where each thread's records begin; its events are
+/// in order of time. Symptoms: requests had ended on another thread, whose ring then overwrote
+/// their ends; the file showed them as open, beside the request that hung. A request had two spans
+/// of one callsite, of which the first had ended and the second hung; the file showed neither as
+/// open.
 #[test]
-fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
+fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
     let hand = &Hand::default();
     let builder = FlightRecorder::builder().bytes_per_thread(1).tracks(Tracks::Requests);
     let recorder = &builder.with_source_locations().build();
@@ -123,7 +125,7 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
         let marks = events.iter().filter(|event| event["args"]["overwritten"].is_u64());
         let since = json!(Duration::from_nanos(since_ns).as_secs_f64() * 1e6);
         assert!(marks.map(|event| &event["ts"]).eq([&since]), "{since} {events:?}");
-        // What is missing from before the last moments is not missing in them.
+        // Records that are missing from before the requested period do not count as missing.
         let path = NamedTempFile::new().unwrap().into_temp_path();
         recorder.write_last(&path, Duration::ZERO).unwrap();
         assert!(!fs::read_to_string(&path).unwrap().contains("overwritten"));
@@ -140,9 +142,9 @@ fn a_file_says_how_far_back_it_reaches_and_what_hangs() {
     });
 }
 
-/// Writes only the last part: spans that had ended earlier are left out.
+/// A trace of the last period leaves out spans that had ended earlier.
 #[test]
-fn the_last_moments_alone() {
+fn write_last_leaves_out_earlier_spans() {
     let recorder = FlightRecorder::builder().tracks(Tracks::ThreadsAndRequests).build();
     let (hand, path) = (Hand::default(), NamedTempFile::new().unwrap().into_temp_path());
     hand.timed(recorder.clone(), || {
@@ -162,8 +164,8 @@ fn the_last_moments_alone() {
 }
 
 /// The recorder keeps the rings of the threads that ended last, not of those that began last.
-/// Symptom: a hundred threads ended together. Their rings stayed, 1 MiB each, as long as no thread
-/// joined. Each thread that joined removed only one ring.
+/// Symptom: a hundred threads ended together, and their rings, 1 MiB each, stayed until new threads
+/// recorded. Each new thread removed only one ring.
 #[test]
 fn the_eight_threads_that_ended_last_are_kept() {
     const BRIEF: u64 = 100;
@@ -192,8 +194,8 @@ fn the_eight_threads_that_ended_last_are_kept() {
     assert_eq!(names, [["brief"; 7].as_slice(), &["long"]].concat());
 }
 
-/// Two threads write at once, as when both panic, while a third records. Symptom: half a file, or
-/// no file to move. A write that fails leaves nothing.
+/// Two threads write at once, as when both panic, while a third thread records. Symptom: half a
+/// file, or a failed rename. A write that fails leaves no file.
 #[test]
 fn two_threads_write_while_another_records() {
     let recorder = FlightRecorder::builder().bytes_per_thread(1).with_fields().build();
@@ -205,7 +207,7 @@ fn two_threads_write_while_another_records() {
             info_span!("outer", number = 7).in_scope(|| info_span!("inner").in_scope(|| info!("told")));
         }
     };
-    // The spans that the thread is in may be open. All ends have their beginnings.
+    // Only the two spans that the thread is in may be open. All ends have their beginnings.
     let write = || (0..50).all(|_| recorder.write(&path).is_ok_and(|summary| summary.unended <= 2));
     thread::scope(|scope| {
         timed(recorder.clone(), || _ = spawn(scope, "", work));

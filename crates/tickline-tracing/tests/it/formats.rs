@@ -6,9 +6,9 @@ use tickline_tracing::format::Rfc3339;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::FormatTime;
 
-/// The text of `UnixTime` has tests of its own.
+/// The tests of `tickline` cover the text of `UnixTime`.
 #[test]
-fn further_digits_are_cut_off_and_more_than_nine_are_nine() {
+fn further_digits_are_truncated_and_more_than_nine_are_nine() {
     let time = UnixTime::from_nanos(1_767_225_599_123_456_789);
     for (format, fraction) in [
         (Rfc3339::new(), ".123456"),
@@ -32,17 +32,17 @@ mod local {
 
     const CHILD: &str = "TICKLINE_TEST_ZONE";
 
-    /// A valid `TZ` is followed. An invalid one is an error that names it. The test runs itself with
-    /// both.
+    /// The text follows a valid `TZ`. The error for an invalid `TZ` names its value. The test runs
+    /// itself with both.
     #[test]
-    fn nonsense_is_no_zone() {
+    fn an_invalid_tz_is_an_error() {
         if std::env::var_os(CHILD).is_some() {
             let zone = Rfc3339::local().map(|format| format.digits(0).text(UnixTime::from_secs(0)));
             return println!("{}", zone.unwrap_or_else(|error| format!("error: {error}")));
         }
         let with = |zone: &str| {
             let output = std::process::Command::new(std::env::current_exe().unwrap())
-                .args(["--exact", "formats::local::nonsense_is_no_zone", "--nocapture"])
+                .args(["--exact", "formats::local::an_invalid_tz_is_an_error", "--nocapture"])
                 .envs([("TZ", zone), (CHILD, "1")])
                 .output();
             String::from_utf8(output.unwrap().stdout).unwrap()

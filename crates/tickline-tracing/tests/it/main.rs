@@ -1,9 +1,9 @@
-//! The crate as its users see it.
+//! Tests of the public API.
 #![allow(
     clippy::unwrap_used,
     dead_code,
     unreachable_pub,
-    reason = "a test fails by it; not all features need all"
+    reason = "a test fails by it; not every feature needs every helper"
 )]
 
 #[cfg(unix)]

@@ -1,7 +1,7 @@
-//! Times of spans that tracing-opentelemetry exports.
+//! The times of spans that tracing-opentelemetry exports.
 //!
-//! The clock is moved by hand, from the beginning of 2026 on, so a time by `SystemTime::now`
-//! is seen.
+//! The mock clock starts at the beginning of 2026, so the tests would notice a time by
+//! `SystemTime::now`.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,7 +21,8 @@ fn at(ns: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_nanos(UNIX_START_NS + ns)
 }
 
-/// What is exported of the spans of `run`: with a timing layer, if its times are to go to `closed`.
+/// The exported spans of `run`. With `closed`, the subscriber also has a timing layer, which adds
+/// its times there.
 fn exported(
     clock: &Hand,
     closed: Option<&Closed>,
@@ -60,8 +61,8 @@ fn number(span: &SpanData, key: &str) -> u128 {
     }
 }
 
-/// Start, end and events; and `busy_ns` and `idle_ns`, whose sum is the time from creation to end.
-/// By which attributes the times come to the tracer is not exported.
+/// Start, end and events have tickline's times, and so have `busy_ns` and `idle_ns`, whose sum is
+/// the time from creation to end. The attributes that pass times to the tracer are not exported.
 #[test]
 fn times_are_ours() {
     let (hand, closed) = (Hand::default(), Closed::default());
@@ -82,7 +83,7 @@ fn times_are_ours() {
         });
         hand.set_ns(1_700);
         outer.in_scope(|| hand.set_ns(1_900));
-        // Its end comes later than its last exit.
+        // The outer span ends later than its last exit.
         hand.set_ns(5_000);
     });
     let [outer, inner] = ["outer", "inner"].map(|name| span(&spans, name));
@@ -100,7 +101,7 @@ fn times_are_ours() {
     assert_eq!(["busy_ns", "idle_ns", "user"].map(|key| number(outer, key)), [700, 3_300, 7]);
 }
 
-/// OpenTelemetry starts the parent late. Events that others add keep their times.
+/// OpenTelemetry starts the parent late. Events that bypass `tracing` keep their times.
 #[test]
 fn a_span_that_is_started_late_has_our_times() {
     for is_activated in [true, false] {
@@ -127,9 +128,9 @@ fn a_span_that_is_started_late_has_our_times() {
     }
 }
 
-/// What users do besides still works: contexts, parents, spans of the tracer itself, filters.
+/// Contexts, parents, spans of the tracer itself and filters still work.
 #[test]
-fn the_rest_of_the_layer_is_as_before() {
+fn the_other_functions_of_the_layer_are_unchanged() {
     let (hand, before) = (Hand::default(), SystemTime::now());
     let spans = exported(&hand, None, true, |tracer| {
         let remote = Context::new().with_span(tracer.start("remote"));
@@ -148,7 +149,8 @@ fn the_rest_of_the_layer_is_as_before() {
     assert!(remote.start_time >= before && remote.end_time >= remote.start_time);
 }
 
-/// A span becomes neither longer nor shorter; later spans have the new time.
+/// If the clock is set, an open span becomes neither longer nor shorter. Later spans have the new
+/// time.
 #[test]
 fn a_clock_that_is_set_changes_no_duration() {
     let hand = Hand::default();

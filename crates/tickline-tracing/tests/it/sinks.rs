@@ -20,18 +20,18 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry;
 use tracing_subscriber::registry::LookupSpan;
 
-/// `fmt`, which writes its lines there.
+/// A layer of `fmt` that writes its lines to `file`.
 fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(file: &NamedTempFile) -> impl Layer<S> + use<S> {
     let layer = tracing_subscriber::fmt::layer().without_time().with_target(false).with_ansi(false);
     layer.with_writer(file.reopen().unwrap())
 }
 
 #[test]
-fn they_are_like_those_of_fmt() {
+fn close_events_are_like_those_of_fmt() {
     let (hand, [all, few]) = (Hand::default(), [(); 2].map(|()| NamedTempFile::new().unwrap()));
     let timing = SpanTimingLayer::new().with_sink(CloseEvents::new());
     let _active = hand.0.activate();
-    // On either side of the layer, and with a filter of its own.
+    // The layers of `fmt` are on both sides of the timing layer, and one of them has a filter.
     let subscriber =
         registry().with(lines(&all)).with(timing).with(lines(&few).with_filter(LevelFilter::INFO));
     tracing::subscriber::with_default(subscriber, || {
@@ -59,8 +59,8 @@ fn a_close_event_goes_to_the_subscriber_of_its_span() {
     assert_eq!([home, elsewhere].map(|file| fs::read_to_string(file).unwrap().lines().count()), [1, 0]);
 }
 
-/// A callback gets the values recorded last. Fields that were not chosen, or that the span does not
-/// have, have no value.
+/// A callback gets the values that were recorded last. It gets no value for fields that it did not
+/// choose, or that the span does not have.
 #[test]
 fn callbacks_see_the_fields_that_they_chose() {
     let (told, seen) = mpsc::channel();
@@ -83,7 +83,8 @@ fn by(labels: &'static [&'static str]) -> Histograms {
     Histograms::new(Measure::Total).labels(labels)
 }
 
-/// The labels' values of the spans of `run`, and how many have them.
+/// A line for each combination of the labels' values among the spans of `run`, with the number of
+/// spans.
 fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
     timed(histograms.clone(), run);
     let line = |summary: Summary| format!("{}: {}", summary.values.join(","), summary.count);
@@ -107,20 +108,21 @@ fn quantiles_of_each_name() {
     });
     let [busy, total, idle] = all.map(|histograms| histograms.summaries());
     let even = &busy[0];
-    let of_even = [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)];
+    let quantiles =
+        [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)];
     let others = [(busy[1].max, 77.0), (total[1].p50, 77.0), (idle[0].p50, 5.0)];
-    for (measured, ns) in of_even.into_iter().chain(others) {
+    for (measured, ns) in quantiles.into_iter().chain(others) {
         let ratio = measured.as_secs_f64() * 1e9 / ns;
         assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
     }
     assert_eq!([even.count, busy[1].count], [1_000, 2]);
 }
 
-/// The same holds in these cases:
+/// A span counts once, by its last values, in each of these cases:
 ///
 /// - The span moves between threads.
-/// - Another thread records its values.
-/// - It ends while another span's values are formatted.
+/// - Another thread records the span's values.
+/// - The span ends while another span's values are formatted.
 /// - The formatting of the last span's values panicked.
 /// - The callsite's last span had other values, or none.
 #[test]
@@ -168,7 +170,7 @@ fn spans_count_by_target_or_by_the_values_of_fields() {
     assert_eq!(counted(by(&[]), spans), [": 70"]);
 }
 
-/// All threads together have so many series, and no span is lost beyond.
+/// The limit of series holds for all threads together, and no span beyond it is lost.
 #[test]
 fn values_beyond_the_limit_count_together() {
     let spans = || {
@@ -188,7 +190,7 @@ fn values_beyond_the_limit_count_together() {
     assert_eq!(others.count(), 1);
 }
 
-/// Each of two threads replaces the span's series.
+/// Two threads concurrently change a span's series.
 #[test]
 fn values_that_two_threads_record_at_once_all_count() {
     let record = || {
@@ -203,7 +205,7 @@ fn values_that_two_threads_record_at_once_all_count() {
     assert_eq!(counted(by(&["route", "status"]), record), ["9,9: 100"]);
 }
 
-/// Two subscribers number their spans alike.
+/// The spans of two subscribers have the same numbers.
 #[test]
 fn spans_of_two_subscribers_are_kept_apart() {
     let (histograms, mut first) = (by(&["route"]), None);
@@ -215,7 +217,7 @@ fn spans_of_two_subscribers_are_kept_apart() {
     assert_eq!(counted(histograms, second), ["/a: 1", "/b: 1"]);
 }
 
-/// Symptom: by a field, the table's heading was `span`.
+/// Symptom: the table's heading was `span` although the label was a field.
 #[test]
 fn the_table_has_a_column_for_each_label() {
     let (hand, histograms) = (Hand::default(), by(&["route", "status"]));
@@ -229,8 +231,8 @@ fn the_table_has_a_column_for_each_label() {
     );
 }
 
-/// Buckets are exact at their bounds, and a reset makes no counter smaller. Prometheus' own
-/// program prints what it does not like in the text.
+/// Buckets are exact at their bounds, and a reset makes no counter smaller. Prometheus' `promtool`
+/// accepts the text.
 #[test]
 fn prometheus_gets_buckets_that_only_grow() {
     let (hand, histograms) = (Hand::default(), by(&["http.route", "status"]));

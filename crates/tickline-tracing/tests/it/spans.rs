@@ -1,4 +1,4 @@
-//! The times of spans: exact ones by a clock that the test moves, and counts by the real clock.
+//! The times of spans: exact times by a mock clock, and counts by the real clock.
 
 use std::cell::Cell;
 use std::panic::catch_unwind;
@@ -18,7 +18,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::{registry, reload};
 
-/// The times of the only span of `run`, and of these busy and idle time, ns.
+/// The times of the only span of `run`, and its busy and idle time, ns.
 fn lived(run: impl FnOnce(&Hand)) -> (SpanTimes, [u128; 2]) {
     let (hand, closed) = (Hand::default(), Closed::default());
     hand.timed(closed.sink(), || run(&hand));
@@ -51,7 +51,8 @@ fn busy_and_idle_are_exact() {
     assert_eq!(lived(never_entered).1, [0, 40]);
 }
 
-/// Two threads in one span: the time during which any of them was there. The second one closes it.
+/// Two threads are in one span; the second one closes it. Busy is the time during which at least
+/// one of them was in the span.
 #[test]
 fn busy_intervals_of_threads_that_overlap_count_once() {
     let (times, ns) = lived(|hand| {
@@ -78,7 +79,7 @@ fn busy_intervals_of_threads_that_overlap_count_once() {
     assert_eq!((ns, times.enters()), ([3_210, 40_000], 2));
 }
 
-/// A sink that panics holds no lock: the next span is timed as ever.
+/// A sink that panics leaves no lock behind: the next span is timed.
 #[test]
 fn a_callback_may_panic() {
     let closed = Closed::default();
@@ -94,7 +95,7 @@ fn a_callback_may_panic() {
     assert_eq!(closed.all().iter().map(|(name, _)| *name).collect::<Vec<_>>(), ["bad", "good"]);
 }
 
-/// Reads the extension when a span is closed, as any other layer may.
+/// A layer that reads the extension when a span is closed.
 struct Reader(Sender<Option<SpanTimes>>);
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Reader {
@@ -118,7 +119,7 @@ fn all_layers_see_the_same_times() {
     assert!(seen_before.iter().eq([None]), "added before, so called before");
 }
 
-/// tracing's issue 3529: a filter that was reloaded while spans were open unbalanced their counts.
+/// tracing's issue 3529: the reload of a filter while spans were open unbalanced their counts.
 #[test]
 fn a_filter_may_be_reloaded_while_spans_are_open() {
     let (hand, closed) = (Hand::default(), Closed::default());
@@ -144,7 +145,7 @@ fn a_filter_may_be_reloaded_while_spans_are_open() {
     assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (8_765, 8_765, 3));
 }
 
-/// The layer itself is added and removed. Spans that it saw from the beginning have the right
+/// The layer itself is added and removed. Spans that it has seen from their creation have the right
 /// times, and nothing panics.
 #[test]
 fn the_layer_may_be_reloaded_while_spans_are_open() {
@@ -174,11 +175,11 @@ fn the_layer_may_be_reloaded_while_spans_are_open() {
     assert_eq!(second.one("after").enters(), 1);
 }
 
-/// 10 million spans from 8 threads in an optimised build, 80,000 otherwise, while the line is
-/// replaced every millisecond, and the counter is switched off and on. Every span is there, with
-/// exact counts. On each thread a span begins when the one before has ended, or later. Nothing is
-/// negative or absurd. Unix and monotonic time are not mixed up: that would be a time before the
-/// year 2020.
+/// 8 threads create 10 million spans in an optimised build, 80,000 otherwise, while the line is
+/// replaced every millisecond, and the counter is switched off and on. Every span is counted, with
+/// exact numbers of enters. On each thread, a span does not begin before the end of the span before
+/// it. No time is negative or too long. Unix and monotonic time are not confused: a confused time
+/// would be before the year 2020.
 #[test]
 fn none_is_lost() {
     const THREADS: u32 = 8;
@@ -219,8 +220,8 @@ fn none_is_lost() {
             }
         });
     });
-    // The spans of a thread do not overlap. A factor of two is allowed, because the clock may run at
-    // another rate than std's while it comes back.
+    // The spans of a thread do not overlap. A factor of two is allowed, because the clock may run
+    // at another rate than std's while it comes back.
     let most = (2 * start.elapsed() + Duration::from_millis(1)) * THREADS;
     // ORDERING: Relaxed, the threads are joined.
     let [spans, enters, wrong, total_ns] = sums.each_ref().map(|sum| sum.load(Ordering::Relaxed));

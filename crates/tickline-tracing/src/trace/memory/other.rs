@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use std::io;
 use std::path::Path;
 
-/// There is none.
+/// No value of this type exists.
 #[derive(Debug)]
 pub(crate) enum Mapping {}
 
