@@ -78,7 +78,7 @@ fn serve(file: &str) -> Result<(), Box<dyn Error>> {
         let _workers = [(); 2].map(|()| scope.spawn(work));
         (0..REQUESTS).try_for_each(|number| requests.send((number, info_span!("request", number))))
     })?;
-    Err("nobody has killed the server".into())
+    Err("the parent has not killed the server".into())
 }
 
 /// Answers a request, which began on another thread and ends on this one.

@@ -97,8 +97,7 @@ impl Callback {
         if !self.has_fields(span) {
             return;
         }
-        // Values are formatted before the extensions are locked, because a value's `Debug` may use
-        // the extensions.
+        // Values are formatted before the extensions are locked: a `Debug` may use them.
         let mut chosen = Chosen { names: self.fields, texts: Vec::new() };
         record(&mut chosen);
         span.extension(|Texts(kept), _| {

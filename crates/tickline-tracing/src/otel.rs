@@ -81,8 +81,7 @@ where
     Before.and_then(layer).and_then(After)
 }
 
-// The layers before and after the OpenTelemetry layer: they announce each of its calls, with a
-// time.
+// The layers before and after the OpenTelemetry layer: they announce each call, with a time.
 
 /// A call of the OpenTelemetry layer: a span was created or closed, or an event happened.
 #[derive(Debug, Clone, Copy)]
@@ -184,8 +183,7 @@ pub struct TimedTracer<T> {
 #[derive(Debug)]
 pub struct TimedSpan<S> {
     span: S,
-    /// The offset of Unix time from monotonic time, ns. `None` if the span did not come from a
-    /// [`layer`].
+    /// The offset of Unix time from monotonic time, ns. `None` outside of a [`layer`].
     offset: Option<i64>,
 }
 

@@ -36,8 +36,7 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
         false
     }
 
-    /// Whether the layer must call [`event`](Self::event). Each event then costs a reading of the
-    /// clock.
+    /// Whether the layer must call [`event`](Self::event), which costs a reading of the clock.
     fn wants_events(&self) -> bool {
         false
     }
@@ -78,8 +77,7 @@ pub enum SpanTarget<'a> {
 /// A callback that gets a span's extensions, locked, and a lookup that can find the span's parent.
 type ExtensionVisitor<'a> = &'a mut dyn FnMut(ExtensionsMut<'_>, &dyn Lookup);
 
-/// Finds spans in a registry of any type. A filter may hide some of the registry's spans from the
-/// layer.
+/// Finds spans in a registry of any type, including spans that a filter hides from the layer.
 pub trait Lookup {
     /// Calls `visitor` with the extensions of the target, if that span exists.
     fn with_extensions(&self, target: SpanTarget<'_>, visitor: ExtensionVisitor<'_>);

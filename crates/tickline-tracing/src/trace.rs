@@ -147,8 +147,7 @@ impl TraceSummary {
     }
 }
 
-/// A number that is unique in this process: for a request, a file, or a thread for which the system
-/// has no number.
+/// A number that is unique in this process: for a request, a file, or a thread.
 pub(crate) fn next_number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     // ORDERING: Relaxed: the number orders no memory.

@@ -3,8 +3,7 @@
 //! The file has a head of 4 KiB, a ring for the process, and a ring for each thread. All contain
 //! 64-bit words in the byte order of the machine, in the file as in memory. A record refers to its
 //! callsite by an address, which means nothing to another process. The process's ring therefore has
-//! a record with address and names for each callsite. The number and name of this ring are those of
-//! the process.
+//! a record with address and names for each callsite. This ring has the process's number and name.
 
 use core::sync::atomic::Ordering;
 use std::io::{self, Read};
@@ -106,8 +105,7 @@ impl RingFile {
 }
 
 impl Drop for RingFile {
-    /// Unlocks the file for another recorder. A thread may keep its ring for long, but no longer
-    /// writes to it.
+    /// Unlocks the file. A thread may keep its ring for long, but no longer writes to it.
     fn drop(&mut self) {
         if let Memory::Mapped(mapping) = &*self.memory {
             mapping.unlock();

@@ -58,8 +58,7 @@ impl<W: Write> Trace<W> {
         self.output.write_all(text.as_bytes())
     }
 
-    /// Writes a thread's `record`, unless viewers do not need its kind. `names` returns the names
-    /// of a callsite.
+    /// Writes a `record`, unless viewers do not need its kind. `names` finds a callsite's names.
     pub(crate) fn write(
         &mut self,
         thread: u64,
@@ -123,8 +122,7 @@ impl<W: Write> Trace<W> {
     }
 }
 
-/// Adds process, thread and time of an event. The format's unit is the microsecond; the text has
-/// three decimals.
+/// Adds process, thread and time of an event, in microseconds with three decimals.
 fn push_place(text: &mut String, process: &str, thread: u64, ns: u64) {
     let mut buffer = itoa::Buffer::new();
     text.push_str(process);

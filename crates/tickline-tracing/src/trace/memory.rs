@@ -32,8 +32,7 @@ impl Memory {
         if start.is_null() {
             handle_alloc_error(layout);
         }
-        // SAFETY: the memory was allocated with the layout of so many atomics, and zeros are valid
-        // atomics.
+        // SAFETY: it was allocated with the layout of so many atomics; zeros are valid atomics.
         Self::Allocated(unsafe { Vec::from_raw_parts(start, words, words) })
     }
 

@@ -7,12 +7,10 @@ use super::ring::BLOCK_HEADER;
 /// A copy of a ring's word. It has the bytes of a text in order, or a little-endian number.
 pub(crate) type Word = [u8; 8];
 
-/// The length of a block, in words: 32 KiB. Under Miri it is 512 bytes, so that tests fill a ring
-/// within seconds.
+/// The length of a block, in words: 32 KiB; 512 bytes under Miri, so that tests take seconds.
 pub(crate) const BLOCK: u64 = if cfg!(all(test, miri)) { 64 } else { 4_096 };
 
-/// The limit of a record's text, bytes: half a block, so that at most about half of a block stays
-/// unused.
+/// The limit of a record's text, bytes. At most about half of a block then stays unused.
 pub(crate) const MAX_TEXT: usize = index(BLOCK) * 4;
 
 /// Converts a number of words, an address, or a position in a ring. The first two fit into a
@@ -87,8 +85,7 @@ impl Record<'_> {
     }
 
     /// The length in words.
-    /// BOUND: at most 4 + `MAX_TEXT` / 8, which is below `BLOCK`: `ThreadRecorder` shortens longer
-    /// texts.
+    /// BOUND: at most 4 + `MAX_TEXT` / 8 < `BLOCK`: `ThreadRecorder` shortens longer texts.
     pub(crate) const fn words(&self) -> u64 {
         self.kind.head_words() + (self.text.len() as u64).div_ceil(8)
     }

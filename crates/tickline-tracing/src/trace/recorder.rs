@@ -205,8 +205,8 @@ impl Recorder {
         }
     }
 
-    /// The rings of all threads; `None` only in a forked child, if a thread of the parent held the
-    /// lock at the fork.
+    /// The rings of all threads; `None` if the lock is lost in a forked child
+    /// ([`lock`](Self::lock)).
     pub(crate) fn rings(&self) -> Option<Vec<Arc<Ring>>> {
         self.lock(&self.rings).map(|rings| rings.clone())
     }
@@ -215,8 +215,7 @@ impl Recorder {
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         let (rings, removed_records) = {
             let rings = self.lock(&self.rings)?;
-            // ORDERING: Relaxed: the lock orders the count with the list of rings, so no ring
-            // counts twice.
+            // ORDERING: Relaxed: under the lock, so no ring counts twice.
             (rings.clone(), self.removed_records.load(Ordering::Relaxed))
         };
         let threads = rings.iter().map(|ring| ThreadSnapshot::from_ring(ring)).collect();
@@ -228,8 +227,7 @@ impl Recorder {
             threads,
             removed_records,
             end_ns: tickline::now_ns(),
-            // These are read after the records, so a request that ends meanwhile is left out, and
-            // not shown as open.
+            // These are read after the records: a request that ends meanwhile is left out.
             open_requests: self.open_requests(),
             ..Snapshot::default()
         })
@@ -248,8 +246,7 @@ impl Recorder {
     pub(crate) fn dropped(&self) -> u64 {
         let rings = self.lock(&self.rings);
         let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.get(HeadWord::Dropped));
-        // ORDERING: Relaxed: the lock orders the count with the list of rings, so no ring counts
-        // twice.
+        // ORDERING: Relaxed: under the lock, so no ring counts twice.
         dropped.fold(self.removed_records.load(Ordering::Relaxed), u64::saturating_add)
     }
 
@@ -259,8 +256,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the recording. The reader takes no later records, because the program may never stop
-    /// recording.
+    /// Ends the recording. The reader takes no later records; they might never end.
     pub(crate) fn end(&self) {
         // ORDERING: Release, pairs with the Acquire load in `has_ended`: the reader sees the
         // earlier records.
@@ -342,8 +338,7 @@ impl<S: TraceSink> SpanSink for S {
         if !has_requests && !has_fields {
             return;
         }
-        // Values are formatted before the extensions are locked, because a value's `Debug` may use
-        // the extensions.
+        // Values are formatted before the extensions are locked: a `Debug` may use them.
         let fields = has_fields.then(|| Fields::collect(|visit| attributes.record(visit)));
         span.extension(|recorded: &mut Recorded, found| {
             if let Some(fields) = fields {

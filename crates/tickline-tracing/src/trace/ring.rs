@@ -1,5 +1,4 @@
-//! A ring of 64-bit words with the records of one thread. That thread writes it, and another thread
-//! reads it.
+//! A ring of 64-bit words with the records of the thread that writes it. Another thread reads it.
 //!
 //! There is no lock. Only the ring's thread writes records. Every word is an atomic, so a reader
 //! may copy the words at any time. Afterwards the reader determines which words were overwritten
@@ -92,8 +91,7 @@ const NAME: Range<usize> = HeadWord::Taken as usize + 1..HEAD_WORDS;
 /// The number of words before the blocks.
 pub(crate) const HEAD_WORDS: usize = 32;
 
-/// The number of words for a ring of at least `bytes` bytes: at least four blocks, and a power of
-/// two.
+/// The words for a ring of at least `bytes` bytes: at least four blocks, and a power of two.
 pub(crate) fn capacity(bytes: usize) -> usize {
     let block = index(BLOCK) * 8;
     let blocks = bytes.div_ceil(block).clamp(4, usize::MAX / block / 4).next_power_of_two();
@@ -361,8 +359,7 @@ impl Ring {
         }
         // ORDERING: Acquire, pairs with the Release fence in `begin_block`.
         fence(Ordering::Acquire);
-        // The thread overwrites the oldest block first, so all blocks up to the last changed one
-        // are lost.
+        // The thread overwrites the oldest first: all up to the last changed block are lost.
         let gone = blocks.iter().rposition(|(to, block)| end_of(block) != *to).map_or(0, |last| last + 1);
         words.drain(..words.len().min(gone * index(BLOCK)));
         words
@@ -410,8 +407,7 @@ mod tests {
         ring.push(&record);
     }
 
-    /// Asserts that all records are whole instants. Returns their times, and the number of records
-    /// before them.
+    /// Asserts that all records are whole. Returns their times, and how many came before them.
     fn check(words: &[Word]) -> (Vec<u64>, u64) {
         let (mut times, mut before) = (Vec::new(), None);
         for record in Records::new(words, 0) {

@@ -78,8 +78,7 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut ThreadReco
         .ok()?
 }
 
-/// Records an event, or the beginning or the end of a span of a request. Returns whether there was
-/// room.
+/// Records an event, or an end of a span of a request. Returns whether there was room.
 pub(crate) fn record(recorder: &Arc<Recorder>, metadata: StaticMetadata, mut record: Record<'_>) -> bool {
     let recorded = with(recorder, |state| {
         record.callsite = state.callsite(recorder, metadata);
@@ -223,8 +222,7 @@ impl ThreadRecorder {
             }
             return;
         }
-        // A reader that begins at this block needs the beginnings of the spans that the thread is
-        // in.
+        // A reader that begins at this block needs the beginnings of the entered spans.
         let mut words = 0;
         for entered in self.entered.iter().take(REPEATED).filter(|entered| entered.is_begun) {
             let text = entered.text.as_deref().unwrap_or_default();

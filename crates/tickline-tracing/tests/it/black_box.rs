@@ -45,8 +45,7 @@ fn a_file_belongs_to_one_recorder() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
-/// Symptom: two recorders were created at once, and one of them recorded into a file without a
-/// name.
+/// Symptom: of two recorders created at once, one recorded into a file without a name.
 #[test]
 fn one_of_two_concurrent_recorders_gets_the_file() {
     let folder = tempdir().unwrap();
@@ -153,12 +152,10 @@ fn a_truncated_or_foreign_file_is_an_error() {
     assert!(flight::convert(File::open("/dev/zero").unwrap(), io::sink()).is_err());
 }
 
-/// Symptom: each of many spans repeated a name of 16 KiB, and a file of 266 KB became a trace of 1
-/// GB.
+/// Symptom: many spans repeated a name of 16 KiB, and a file of 266 KB gave a trace of 1 GB.
 #[test]
 fn long_names_are_an_error() {
-    // Indices of words of the ring of names: its end, and the head and the text of its first
-    // record.
+    // Words of the ring of names: its end, and the head and the text of its first record.
     let [end, head, text] = [512, 512 + 32 + 5, 512 + 32 + 9];
     let mut bytes = sample().to_vec();
     for (word, value) in [(end, 200), (head, 8 | 1_025_u64 << 8)] {
@@ -172,8 +169,8 @@ fn long_names_are_an_error() {
 proptest! {
     #![proptest_config(Config::with_cases(64))]
 
-    /// For any content of a file, the trace is JSON and not longer than the file permits, and the
-    /// reader does not panic.
+    /// For any content of a file, the trace is JSON of limited length, and the reader does not
+    /// panic.
     #[test]
     fn any_damage_is_an_error_or_counted(
         changes in collection::vec((any::<proptest::sample::Index>(), any::<u64>(), 0..4_u8), 1..200)

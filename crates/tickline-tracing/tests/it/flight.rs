@@ -46,8 +46,7 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
         assert!((1_000..SPANS / 2).contains(&work), "{work}");
         assert_eq!((summary.intervals, summary.unended), (work + 1, 1));
         assert!(ends == work, "{ends} of {work}");
-        // One record for "server", and two for each span. The first span may have lost its
-        // beginning.
+        // One for "server", two for each span. The first span may have lost its beginning.
         let kept = 2 * work + 1;
         assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.dropped)), "{summary:?} {kept}");
         let server = events.iter().find(|event| event["name"] == "server").unwrap();

@@ -149,8 +149,7 @@ fn the_other_functions_of_the_layer_are_unchanged() {
     assert!(remote.start_time >= before && remote.end_time >= remote.start_time);
 }
 
-/// If the clock is set, an open span becomes neither longer nor shorter. Later spans have the new
-/// time.
+/// A set clock makes an open span neither longer nor shorter. Later spans have the new time.
 #[test]
 fn a_clock_that_is_set_changes_no_duration() {
     let hand = Hand::default();

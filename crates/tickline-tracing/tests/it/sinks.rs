@@ -83,8 +83,7 @@ fn by(labels: &'static [&'static str]) -> Histograms {
     Histograms::new(Measure::Total).labels(labels)
 }
 
-/// A line for each combination of the labels' values among the spans of `run`, with the number of
-/// spans.
+/// A line with the number of spans of `run`, for each combination of the labels' values.
 fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
     timed(histograms.clone(), run);
     let line = |summary: Summary| format!("{}: {}", summary.values.join(","), summary.count);
