@@ -1,7 +1,7 @@
-//! Distributions of a hash, an allocation and a sort, and two ways to add up, compared.
+//! Distributions of a hash, an allocation and a sort, and a comparison of two ways to add numbers.
 //!
-//! `cargo bench -p tickline-criterion --bench distributions`; each benchmark's page
-//! (`target/criterion/hash/64/report/index.html`) has its distribution at the end.
+//! Run it by `cargo bench -p tickline-criterion --bench distributions`. Each benchmark's page (such
+//! as `target/criterion/hash/64/report/index.html`) has its distribution at the end.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::Hasher;
@@ -25,7 +25,7 @@ fn hash(criterion: &mut Criterion<CounterTime>) {
     group.finish();
 }
 
-/// Most pushes are quick, but one in many moves all elements. The mean shows neither of them.
+/// Most pushes are quick, but a few move all elements. The mean shows neither kind.
 fn push(criterion: &mut Criterion<CounterTime>) {
     let mut vec = Vec::new();
     criterion.bench_pairs("push", |bencher| {

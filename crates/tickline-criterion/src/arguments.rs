@@ -1,4 +1,4 @@
-//! Arguments of the benchmark program.
+//! Arguments and environment variables of the benchmark program.
 
 use std::env;
 use std::ffi::OsString;
@@ -6,62 +6,63 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// With this, all pairs count, including disturbed ones.
+/// The option that makes all pairs count, including disturbed ones.
 const INCLUDE: &str = "--include-disturbed";
 
-/// The same, as an environment variable and its value.
+/// The environment variable, and its value, for the same setting.
 const VARIABLE: &str = "TICKLINE_CRITERION";
 const INCLUDE_VALUE: &str = "include-disturbed";
 
-/// With this and the path of another program, both run alternately; and the same as a variable.
+/// The option with the path of another build, which then runs alternately with this one; and the
+/// variable for the same setting.
 const AGAINST: &str = "--against";
 const PEER_BUILD: &str = "TICKLINE_CRITERION_AGAINST";
 
-/// Set for a process that another one starts: what it is for.
+/// The variable with the role of a process that this crate starts.
 const ROLE: &str = "TICKLINE_CRITERION_ROLE";
 
-/// What this process is for.
+/// The role of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Benchmarks, as always.
-    Measures,
-    /// To name its benchmarks.
-    Lists,
-    /// To take slices of one benchmark when it is asked to.
-    Serves,
+    /// Runs its benchmarks, as usual.
+    Measure,
+    /// Only lists its benchmarks.
+    List,
+    /// Takes slices of one benchmark on request.
+    Serve,
 }
 
 pub(crate) fn role() -> Role {
     match env::var_os(ROLE) {
-        Some(role) if role == "lists" => Role::Lists,
-        Some(role) if role == "serves" => Role::Serves,
-        _ => Role::Measures,
+        Some(role) if role == "lists" => Role::List,
+        Some(role) if role == "serves" => Role::Serve,
+        _ => Role::Measure,
     }
 }
 
-/// Prepares a process with this role, whose output is read.
-pub(crate) fn start(command: &mut Command, role: Role) -> &mut Command {
-    let role = if role == Role::Lists { "lists" } else { "serves" };
+/// Prepares a process with this role, whose standard output this process reads.
+pub(crate) fn prepare(command: &mut Command, role: Role) -> &mut Command {
+    let role = if role == Role::List { "lists" } else { "serves" };
     command.env(ROLE, role).env_remove(PEER_BUILD).stdout(Stdio::piped()).stderr(Stdio::null())
 }
 
-/// The program that is interleaved with this one.
+/// The other build, which is interleaved with this one.
 pub(crate) fn peer_build() -> Option<OsString> {
     env::var_os(PEER_BUILD)
 }
 
-/// The baseline that criterion compares with.
+/// The name of the baseline with which criterion compares this run.
 pub(crate) fn baseline() -> Option<String> {
-    value(env::args_os(), &["--baseline", "--baseline-lenient", "-b"])
+    option_value(env::args_os(), &["--baseline", "--baseline-lenient", "-b"])
 }
 
-/// The baseline as which criterion saves this run, if it does not compare with one.
+/// The name of the baseline as which criterion saves this run, if it does not compare with one.
 pub(crate) fn saved_as() -> String {
-    value(env::args_os(), &["--save-baseline", "-s"]).unwrap_or_else(|| "base".to_owned())
+    option_value(env::args_os(), &["--save-baseline", "-s"]).unwrap_or_else(|| "base".to_owned())
 }
 
-/// The value of one of these options, in an argument of its own or behind `=`.
-fn value(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Option<String> {
+/// The value of one of these options: the next argument, or the text after `=`.
+fn option_value(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Option<String> {
     let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
     arguments
         .find_map(|argument| match argument.split_once('=') {
@@ -71,21 +72,21 @@ fn value(arguments: impl Iterator<Item = OsString>, options: &[&str]) -> Option<
         .or_else(|| arguments.next())
 }
 
-/// Whether one of these is among the arguments.
+/// Whether one of these options is among the arguments.
 fn has(options: &[&str]) -> bool {
     env::args_os().any(|argument| options.iter().any(|option| argument == *option))
 }
 
-/// Whether the program only names its benchmarks.
+/// Whether the program only lists its benchmarks.
 pub(crate) fn is_list() -> bool {
     has(&["--list"])
 }
 
-/// Whether criterion stores what it measures: not if it compares stored numbers, is asked to store
-/// none, or sends all to cargo-criterion.
+/// Whether criterion stores its measurements. It stores none if it loads stored ones, if an option
+/// forbids it, or if it sends them to cargo-criterion.
 pub(crate) fn lets_criterion_store() -> bool {
     !has(&["--discard-baseline"])
-        && value(env::args_os(), &["--load-baseline"]).is_none()
+        && option_value(env::args_os(), &["--load-baseline"]).is_none()
         && env::var_os("CARGO_CRITERION_PORT").is_none()
 }
 
@@ -99,11 +100,11 @@ pub(crate) fn includes_disturbed() -> bool {
     env::var_os(VARIABLE).is_some_and(|value| value == INCLUDE_VALUE)
 }
 
-/// criterion refuses arguments that it does not know, after its configuration was made. If some of
-/// this crate's are among them, the function runs the program again without them, and with
-/// variables set. This process then exits with the exit code of that second process. If the second
-/// process cannot be started, criterion refuses the argument. A path that is not a file ends this
-/// process.
+/// Runs the program again without this crate's own arguments, if there are any, and with variables
+/// in their place. criterion would refuse these arguments, after its configuration was made. This
+/// process then exits with the exit code of the second process. If the second process can't be
+/// started, this function returns, and criterion refuses the argument. If the path of the other
+/// build is not a file, this process exits.
 pub(crate) fn run_again_without_own() {
     let Ok(program) = env::current_exe() else { return };
     let (mut again, mut is_own) = (Command::new(program), false);
@@ -135,10 +136,10 @@ mod tests {
 
     #[test]
     fn an_options_value_follows_it_or_an_equals_sign() {
-        let of = |line: &str| value(line.split(' ').map(OsString::from), &["--baseline", "-b"]);
+        let baseline = |line: &str| option_value(line.split(' ').map(OsString::from), &["--baseline", "-b"]);
         for line in ["a --baseline main", "a x --baseline=main --bench", "a -b main --bench"] {
-            assert_eq!(of(line).as_deref(), Some("main"), "{line}");
+            assert_eq!(baseline(line).as_deref(), Some("main"), "{line}");
         }
-        assert_eq!(of("a --save-baseline main --bench"), None);
+        assert_eq!(baseline("a --save-baseline main --bench"), None);
     }
 }

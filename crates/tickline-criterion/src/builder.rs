@@ -17,11 +17,12 @@ use crate::readings::Source;
 use crate::session::Session;
 use crate::time::{CounterTime, Settings};
 
-/// The clock knows its rate to 1 ppm after 0.1 to 0.2 s. Where the kernel does not vouch for the
-/// CPUs' counters, the clock compares them first, which takes some 20 ms a CPU.
+/// The default of [`CounterTimeBuilder::settle`]. The clock knows its rate to 1 ppm after 0.1 to
+/// 0.2 s. If the kernel does not vouch for the CPUs' counters, the clock first compares them, which
+/// takes some 20 ms a CPU.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// A shorter time gives no rate; a minute is more than any machine needs.
+/// The range of [`CounterTimeBuilder::settle`]: a shorter time gives no rate.
 const SETTLE_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(60);
 
 /// Settings for a [`CounterTime`], made by [`CounterTime::builder`].
@@ -32,7 +33,7 @@ const SETTLE_RANGE: RangeInclusive<Duration> = Duration::from_millis(50)..=Durat
 /// use tickline_criterion::CounterTime;
 ///
 /// let time = CounterTime::builder()
-///     .clock(Clock::builder().trust(Trust::Measured)) // not by what the kernel says
+///     .clock(Clock::builder().trust(Trust::Measured)) // compares the CPUs' counters itself
 ///     .settle(Duration::from_millis(500))
 ///     .quiet()
 ///     .start_or_wall_time();
@@ -62,35 +63,33 @@ impl CounterTimeBuilder {
         }
     }
 
-    /// Settings of the clock from which the rate comes, such as
-    /// [`trust`](tickline::ClockBuilder::trust) and
-    /// [`assume_invariant`](tickline::ClockBuilder::assume_invariant). The driver is always a
-    /// thread, and the clock has one line for all CPUs, because ticks of different lines do not
-    /// add up.
+    /// Settings of the clock that gives the rate, such as [`trust`](tickline::ClockBuilder::trust)
+    /// and [`assume_invariant`](tickline::ClockBuilder::assume_invariant). The driver is always a
+    /// thread. The clock has one line for all CPUs: ticks of different lines can't be added.
     pub fn clock(mut self, clock: tickline::ClockBuilder) -> Self {
         self.clock = clock;
         self
     }
 
-    /// How long [`start`](Self::start) may wait for the clock: 50 ms to 60 s, by default 2 s.
-    /// `start` returns as soon as the rate is known to 1 ppm, after 0.1 to 0.2 s as a rule. At
-    /// the limit it returns with the rate that is known then.
+    /// The longest time that [`start`](Self::start) waits for the clock: 50 ms to 60 s, by default
+    /// 2 s. `start` returns as soon as the rate is known to 1 ppm, usually after 0.1 to 0.2 s. At
+    /// the limit it returns with the rate that is known by then.
     pub fn settle(mut self, limit: Duration) -> Self {
         self.settle = limit;
         self
     }
 
-    /// Prints nothing. What would be printed is in [`CounterTime::calibration`],
+    /// Turns all output off. The same information is in [`CounterTime::calibration`],
     /// [`CounterTime::fallback_reason`] and [`CounterTime::incidents`].
     pub fn quiet(mut self) -> Self {
         self.settings.messages = Messages::Hidden;
         self
     }
 
-    /// Lets all pairs of [`BenchPairs`](crate::BenchPairs) and [`compare`](crate::compare) count,
-    /// whatever disturbed them. So does `cargo bench -- --include-disturbed`, or
-    /// `TICKLINE_CRITERION=include-disturbed` in the environment. The disturbed ones are still
-    /// counted by disturbance.
+    /// Includes disturbed pairs of [`BenchPairs`](crate::BenchPairs) and
+    /// [`compare`](crate::compare). `cargo bench -- --include-disturbed` does the same, and so does
+    /// the environment variable `TICKLINE_CRITERION=include-disturbed`. The crate still prints the
+    /// number of disturbed pairs.
     pub fn include_disturbed(mut self) -> Self {
         self.settings.counting = Counting::All;
         self
@@ -98,21 +97,21 @@ impl CounterTimeBuilder {
 
     /// criterion's output directory, if the program has chosen one by
     /// `Criterion::output_directory`. The files of [`BenchPairs`](crate::BenchPairs) and
-    /// [`compare`](crate::compare) are stored next to criterion's. criterion does not tell other
-    /// crates which directory that is. Without this call, the crate stores nothing in such a
-    /// directory, and prints a line about that on the standard error stream.
+    /// [`compare`](crate::compare) are stored next to criterion's files. criterion does not tell
+    /// other crates this directory. Without this call, the crate stores nothing there, and prints a
+    /// line about that on the standard error stream.
     pub fn output_directory(mut self, path: impl AsRef<Path>) -> Self {
         self.settings.output_directory = Some(Arc::from(path.as_ref()));
         self
     }
 
-    /// Makes a clock, waits for its rate, and measures what a pair of readings costs. With `--list`
-    /// among the program's arguments there is nothing to measure: it does none of this, and the OS
-    /// clock measures. [`CounterTime::fallback_reason`] is then
+    /// Makes a clock, waits for its rate, and measures the cost of a pair of readings. If `--list`
+    /// is among the program's arguments, there is nothing to measure: the call does none of this,
+    /// and the result uses the OS clock. [`CounterTime::fallback_reason`] is then
     /// [`ListMode`](crate::ErrorKind::ListMode).
     ///
-    /// With `--include-disturbed` among them, this process starts the program again without that
-    /// argument, which criterion would refuse, and exits when the new process does.
+    /// If `--include-disturbed` or `--against` is among the arguments, which criterion would
+    /// refuse, this process runs the program again without it, and then exits.
     ///
     /// # Errors
     ///
@@ -132,7 +131,7 @@ impl CounterTimeBuilder {
         if arguments::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::ListMode, message.to_owned());
-            return Ok(CounterTime::of(Source::Wall, Err(listing), self.settings));
+            return Ok(CounterTime::from_parts(Source::Wall, Err(listing), self.settings));
         }
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
             return Err(Error::closed(Reason::NoCounter));
@@ -144,24 +143,23 @@ impl CounterTimeBuilder {
                 source: Some(error),
             })?;
         let session = Session::start(clock, (source, counter), self.settle)?;
-        // Once in a process, although each `criterion_group!` may make its own clock.
+        // The line is printed once in a process, although each `criterion_group!` may make a clock.
         static FIRST: Once = Once::new();
         let calibration = Calibration::from(session.observations().scale);
         self.settings.messages.print_once(&FIRST, &calibration);
-        Ok(CounterTime::of(source, Ok(session), self.settings))
+        Ok(CounterTime::from_parts(source, Ok(session), self.settings))
     }
 
-    /// As [`start`](Self::start), but where that returns an error, the OS clock measures, exactly
-    /// as `WallTime` does. The error is printed, and is available as
-    /// [`CounterTime::fallback_reason`].
+    /// Calls [`start`](Self::start). If that fails, the result uses the OS clock, exactly as
+    /// `WallTime` does. The error is printed, and is available as [`CounterTime::fallback_reason`].
     #[must_use]
     pub fn start_or_wall_time(self) -> CounterTime {
         let settings = self.settings.clone();
         self.start().unwrap_or_else(|error| {
-            // Each time: a gate that was open for an earlier clock may be closed for a later one,
-            // and the results would look alike.
+            // This is printed each time. A gate that was open for an earlier clock may be closed
+            // for a later one, and the results would look alike.
             settings.messages.print(&format_args!("measuring with WallTime: {error}"));
-            CounterTime::of(Source::Wall, Err(error), settings)
+            CounterTime::from_parts(Source::Wall, Err(error), settings)
         })
     }
 }

@@ -1,4 +1,4 @@
-//! What is known about the counter: how its ticks become ns.
+//! The conversion of ticks into ns, and the cost of a pair of readings.
 
 use std::fmt;
 
@@ -7,13 +7,13 @@ use tickline::Status;
 use crate::number::{as_f64, middle};
 use crate::readings::{Elapsed, Source};
 
-/// How ticks become ns.
+/// The conversion of ticks into ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Scale {
     pub(crate) ns_per_tick: f64,
-    /// How far `ns_per_tick` may be off.
+    /// The largest possible error of `ns_per_tick`.
     pub(crate) uncertainty_ppb: f64,
-    /// The cost of a pair of readings, which is subtracted; 0 if it is not known.
+    /// The cost of a pair of readings, which is subtracted; 0 if it is unknown.
     pub(crate) cost_ticks: f64,
     pub(crate) resolution_ticks: u64,
 }
@@ -32,13 +32,13 @@ impl Scale {
         Some(Self { ns_per_tick: 1e9 / frequency_hz, uncertainty_ppb, ..self })
     }
 
-    /// A pair's time without the pair's cost; 0 where that leaves less.
+    /// A pair's time without the pair's cost, at least 0.
     pub(crate) fn net_ns(&self, ticks: f64) -> f64 {
         (ticks - self.cost_ticks).max(0.0) * self.ns_per_tick
     }
 }
 
-/// How exact results are. Its text is printed at the start.
+/// The rate, resolution and cost of the counter. Its text is printed at the start.
 ///
 /// ```
 /// let time = tickline_criterion::CounterTime::builder().quiet().start_or_wall_time();
@@ -52,15 +52,15 @@ impl Scale {
 pub struct Calibration {
     /// The counter's frequency against `CLOCK_MONOTONIC`, Hz.
     pub frequency_hz: f64,
-    /// The most by which `frequency_hz` may be off, ppb of it: [`tickline::Status::max_drift_ppb`],
-    /// and the rounding of the frequency to whole Hz. Long results are off by at most this. It
+    /// The largest possible error of `frequency_hz`, ppb: [`tickline::Status::max_drift_ppb`], and
+    /// the rounding of the frequency to whole Hz. The error of long results is at most this. It
     /// shrinks while benchmarks run.
     pub uncertainty_ppb: f64,
-    /// The counter's resolution, ns: a single pair of readings can be off by this. A mean over many
-    /// pairs is more exact.
+    /// The counter's resolution, ns: the largest error of a single pair of readings. A mean over
+    /// many pairs is more exact.
     pub resolution_ns: f64,
-    /// The cost of a pair of readings, ns, which is subtracted from each sample, once for each
-    /// pair. It is measured twice a second, because it changes with the core's frequency.
+    /// The cost of a pair of readings, ns. It is subtracted from each sample, once for each pair.
+    /// The crate measures it twice a second, because it changes with the core's frequency.
     pub pair_ns: f64,
 }
 
@@ -88,27 +88,28 @@ impl fmt::Display for Calibration {
     }
 }
 
-/// An odd number, so that one of the means is the median. All blocks together take 1 ms, twice a
-/// second, between samples.
+/// The number of blocks. It is odd, so that one of the means is the median. All blocks together
+/// take 1 ms, twice a second, between samples.
 const BLOCKS: usize = 51;
 
-/// A block takes some 20 us, so a timer interrupt of 1 kHz hits one block in 50. The standard
-/// deviation of a pair is the resolution divided by the root of 12. The standard deviation of a
-/// mean of 500 pairs is this figure divided by the root of 500: 1/77 of the counter's resolution.
+/// The number of pairs in a block. A block takes some 20 us, so a timer interrupt of 1 kHz hits one
+/// block in 50. The standard deviation of a pair is the resolution divided by the root of 12. The
+/// standard deviation of a mean of 500 pairs is this figure divided by the root of 500: 1/77 of the
+/// counter's resolution.
 const PAIRS: u64 = 500;
 
-/// The cost of a pair of readings now with nothing between them, ticks. It is mostly cycles of the
-/// core, so it changes with the core's frequency.
+/// The present cost of a pair of readings without work between them, ticks. The cost is mostly
+/// cycles of the core, so it changes with the core's frequency.
 ///
-/// It is measured with the code that measures samples: [`Source::start`] and
-/// [`Start::end`](crate::Start). It is the median of the means of blocks. Other figures would not
-/// do:
+/// The function runs the code that measures samples, [`Source::start`] and
+/// [`Start::end`](crate::Start), and returns the median of the means of blocks. Other statistics
+/// would be wrong:
 ///
 /// - The median of single pairs: a counter's resolution may be many ticks (26 on Zen 5 under KVM).
-///   A single pair then reads as 26 or 52 ticks, and the truth is in between.
-/// - The smallest mean: it is too small by up to the resolution. Every result would be too large by
-///   as much.
-/// - The mean of the blocks: an interrupt makes one block longer, and never one shorter.
+///   A single pair then reads as 26 or 52 ticks, and the true cost is in between.
+/// - The smallest mean: it is too small by up to the resolution, and every result would be too
+///   large by as much.
+/// - The mean of all blocks: an interrupt makes a block longer, and never shorter.
 pub(crate) fn pair_ticks(source: Source) -> f64 {
     let mut means = [0.0; BLOCKS];
     for mean in &mut means {

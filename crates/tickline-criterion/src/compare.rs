@@ -1,11 +1,11 @@
-//! Runs two routines in one process, alternately and in random order.
+//! Compares two routines that run alternately in one process, in random order.
 //!
 //! | file | does |
 //! |---|---|
-//! | `builds.rs` | interleaves the slices of another build of the benchmark with those of this one |
-//! | `baseline.rs` | compares this run with a stored one |
+//! | `builds.rs` | interleaves the slices of another build of the benchmark with slices of this build |
+//! | `baseline.rs` | compares this run with a stored run |
 //! | `couples.rs` | analyses couples: the medians of their rounds |
-//! | `signed_rank.rs` | gives the difference its interval |
+//! | `signed_rank.rs` | computes the interval of the difference |
 
 pub(crate) mod baseline;
 pub(crate) mod builds;
@@ -31,18 +31,17 @@ use crate::plot::{self, Series};
 use crate::readings::{Elapsed, Ends, Source};
 
 /// The two times of a couple may differ by this, ns, even if both routines are the same. The
-/// difference is some cycles, and depends on the place of code and data in memory (the example
-/// `known_delays`). The interval is wider by this at both ends.
-const PLACE_NS: f64 = 1.0;
+/// difference is some cycles, and depends on the addresses of code and data (the example
+/// `known_delays`). The interval is extended by this at both ends.
+const PLACEMENT_NS: f64 = 1.0;
 
-/// Routines do not count as different if the difference is below this part of A's median, even if
-/// the interval excludes 0. Two copies of the same code can differ by as much, depending on where
-/// the linker puts them.
+/// The smallest difference, in % of A's median, by which routines count as different. Two copies of
+/// the same code can differ by as much, depending on the addresses that the linker gives them.
 const MIN_PERCENT: f64 = 0.5;
 
-/// What [`compare`] has found. Times are ns of an iteration.
+/// The result of [`compare`]. Times are ns of an iteration.
 ///
-/// Its text is what is printed below criterion's line.
+/// Its text is printed below criterion's line.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -50,20 +49,18 @@ pub struct Comparison {
     pub a_ns: f64,
     /// The median of B, ns: the second routine, or this build.
     pub b_ns: f64,
-    /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann,
-    /// over the rounds.
+    /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann over the rounds.
     pub difference_ns: f64,
     /// The lower end of the interval that contains the difference with 95 % confidence, ns. The
-    /// interval allows for 1 ns a pair, because the routines' code is at different places in
-    /// memory.
+    /// interval allows for 1 ns a pair, because the routines' code is at different addresses.
     pub low_ns: f64,
-    /// Its upper end, ns.
+    /// The upper end of the interval, ns.
     pub high_ns: f64,
-    /// Couples that count. A couple is a time of A and the time of B that was taken next to it.
+    /// The number of couples that count. A couple is a time of A and the time of B next to it.
     pub couples: u64,
-    /// Couples that were disturbed. They are excluded, unless all are included.
+    /// The number of disturbed couples. They are excluded, unless all pairs are included.
     pub disturbed: u64,
-    /// Iterations of each routine in a couple.
+    /// The number of iterations of each routine in a couple.
     pub iterations: u64,
     rounds_ns: Vec<f64>,
     disturbances: Disturbances,
@@ -72,14 +69,14 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// The difference as a part of A's median, %.
+    /// The difference in % of A's median.
     #[must_use]
     pub fn percent(&self) -> f64 {
         self.difference_ns / self.a_ns * 100.0
     }
 
-    /// The estimate, in the unit of the medians. It may differ from the difference of the medians,
-    /// which are those of all rounds together.
+    /// The text of the estimate, in the unit of the medians. The estimate may differ from the
+    /// difference of the medians, which are over all rounds together.
     fn estimate(&self) -> String {
         let (unit_ns, unit) = unit(self.a_ns.max(self.b_ns));
         let [estimate, low, high] = [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
@@ -108,7 +105,7 @@ impl Comparison {
     }
 
     /// Whether the routines differ: the interval excludes 0, and the difference is at least 0.5 %.
-    /// A smaller difference can come from where code and data are in memory.
+    /// A smaller difference can come from the addresses of code and data.
     #[must_use]
     pub fn is_different(&self) -> bool {
         let excludes_zero = self.low_ns > 0.0 || self.high_ns < 0.0;
@@ -124,11 +121,11 @@ impl fmt::Display for Comparison {
             (true, false) => format!("{} is slower", self.subject),
             _ => "not told apart".to_owned(),
         };
-        let how = self.counting.name();
+        let treatment = self.counting.name();
         write!(
             f,
             "{INDENT}medians: {} and {}; {}: {verdict}\n{INDENT}{couples} couples of {iterations} \
-             iterations each, {disturbed} more disturbed and {how}",
+             iterations each, {disturbed} more disturbed and {treatment}",
             Ns(*a_ns),
             Ns(*b_ns),
             self.estimate(),
@@ -143,11 +140,11 @@ impl fmt::Display for Comparison {
 /// of 95 % by Wilcoxon's signed rank test. A drift of the machine moves both medians, but not the
 /// estimate. The estimate may therefore differ from the difference of the medians.
 ///
-/// criterion runs this as one benchmark, and gets the mean of B's pairs that count. Filters,
-/// warm-up and measurement time are criterion's. The result is printed below criterion's line,
-/// stored as `new/comparison.json` next to its files, and drawn in its report. Returns `None` if
-/// criterion measured nothing (`--list`, `--test`, a filter). If fewer than 50 couples count, it
-/// prints that, and returns `None`.
+/// criterion runs the comparison as one benchmark, and gets the mean of B's pairs that count.
+/// Filters, warm-up and measurement time are criterion's. The result is printed below criterion's
+/// line, stored as `new/comparison.json` next to criterion's files, and drawn in its report.
+/// Returns `None` if criterion measured nothing (`--list`, `--test`, a filter), or, with a printed
+/// line, if fewer than 50 couples count.
 ///
 /// ```
 /// use std::hint::black_box;
@@ -169,8 +166,8 @@ impl fmt::Display for Comparison {
 /// # let _ = std::fs::remove_dir_all(directory);
 /// ```
 ///
-/// With criterion's default settings, bound to a CPU, and while compilers ran on it, this prints on
-/// an AMD EPYC, family 25, model 17:
+/// The output with criterion's default settings, bound to a CPU on which compilers ran, on an AMD
+/// EPYC, family 25, model 17:
 ///
 /// ```text
 /// parse                   time:   [10.687 ns 10.738 ns 10.796 ns]
@@ -194,22 +191,22 @@ pub fn compare<C: BenchPairs, A, B>(
     let collector = collector.filter(Collector::has_measured)?;
     let (couples, disturbances) = (&*collector.found.couples, collector.found.disturbances);
     let names = ["A", "B"];
-    Measured { collector: &collector, couples, slice_ends: None, disturbances, names }.report()
+    MeasuredCouples { collector: &collector, couples, slice_ends: None, disturbances, names }.report()
 }
 
-/// Takes a pair around so many `calls`. Not inlined, so that equal routines have equal code.
+/// Takes a pair around `calls` calls. It is not inlined, so that equal routines have equal code.
 #[inline(never)]
 fn timed<O>(source: Source, calls: u64, routine: &mut impl FnMut() -> O) -> Ends {
     bencher::timed(source, calls, routine)
 }
 
-/// 0 or 1, at random: which of two comes first.
-pub(crate) fn toss() -> usize {
-    // Each state has other keys.
+/// 0 or 1, at random: the index of the side that comes first.
+pub(crate) fn random_side() -> usize {
+    // Each `RandomState` has other keys.
     index(RandomState::new().hash_one(()) & 1)
 }
 
-/// Takes a sample. Both routines are called from one place in the code, so that they begin alike.
+/// Takes a sample. Both routines are called from one call site, so that they begin alike.
 fn sample(
     collector: &mut Collector<2>,
     iterations: u64,
@@ -221,7 +218,7 @@ fn sample(
     });
     let mut sample = collector.sample(iterations);
     loop {
-        let first = toss();
+        let first = random_side();
         let mut group = [Ends::NONE; 2];
         for routine in [first, 1 - first] {
             group[routine] = routines[routine](iterations_per_pair);
@@ -232,29 +229,29 @@ fn sample(
     }
 }
 
-/// The couples that count, and what they are.
-pub(crate) struct Measured<'a, const N: usize> {
+/// The couples that count, and the data for their report.
+pub(crate) struct MeasuredCouples<'a, const N: usize> {
     pub(crate) collector: &'a Collector<N>,
     pub(crate) couples: &'a [Couple],
-    /// Where slices end, if whole slices were interleaved.
+    /// The indices of couples at which slices end, if whole slices were interleaved.
     pub(crate) slice_ends: Option<&'a [usize]>,
-    /// What disturbed others.
+    /// The disturbances of other couples.
     pub(crate) disturbances: Disturbances,
-    /// The names of A and B. The verdict is on B.
+    /// The names of A and B. The verdict is about B.
     pub(crate) names: [&'static str; 2],
 }
 
-impl<const N: usize> Measured<'_, N> {
-    /// Prints and stores the comparison, or prints that there is none.
+impl<const N: usize> MeasuredCouples<'_, N> {
+    /// Prints and stores the comparison. Prints a line if too few couples count.
     pub(crate) fn report(&self) -> Option<Comparison> {
         let messages = self.collector.time.settings().messages;
         let Some(comparison) = self.comparison() else {
-            let (have, what, least) = match self.slice_ends {
+            let (have, unit, least) = match self.slice_ends {
                 Some(ends) => (count(ends.len()), "slices", count(MIN_ROUNDS)),
                 None => (count(self.couples.len()), "couples", MIN_COUPLES),
             };
             messages.print(&format_args!(
-                "not compared: {have} {what} count, {least} are needed; measure longer"
+                "not compared: {have} {unit} count, {least} are needed; measure longer"
             ));
             return None;
         };
@@ -274,15 +271,15 @@ impl<const N: usize> Measured<'_, N> {
         let analysis = analyse(self.couples, self.slice_ends, as_f64(scale.resolution_ticks))?;
         let iterations_per_pair = as_f64(iterations);
         let [a_ns, b_ns] = analysis.medians.map(|ticks| scale.net_ns(ticks) / iterations_per_pair);
-        // Both medians contain the cost of a pair, so their difference does not.
+        // Both medians contain the cost of a pair, so their difference does not contain it.
         let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations_per_pair;
-        let place_ns = PLACE_NS / iterations_per_pair;
+        let placement_ns = PLACEMENT_NS / iterations_per_pair;
         Some(Comparison {
             a_ns,
             b_ns,
             difference_ns: ns(analysis.difference.estimate),
-            low_ns: ns(analysis.difference.low) - place_ns,
-            high_ns: ns(analysis.difference.high) + place_ns,
+            low_ns: ns(analysis.difference.low) - placement_ns,
+            high_ns: ns(analysis.difference.high) + placement_ns,
             couples: count(self.couples.len()),
             disturbed: self.disturbances.total(),
             iterations,

@@ -1,11 +1,11 @@
-//! Why a [`CounterTime`](crate::CounterTime) can't use the counter.
+//! The reason why a [`CounterTime`](crate::CounterTime) can't use the counter.
 
 use std::error::Error as StdError;
 use std::fmt;
 
 use tickline::Reason;
 
-/// Why the counter can't measure.
+/// The reason why the counter can't measure.
 ///
 /// ```
 /// use tickline_criterion::{ErrorKind, CounterTime};
@@ -30,7 +30,7 @@ pub struct Error {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// A gate of tickline's is closed.
+    /// A gate of tickline's clock is closed.
     GateClosed(Reason),
     /// The clock had no rate at the end of [`settle`](crate::CounterTimeBuilder::settle).
     NotReady,
@@ -38,7 +38,7 @@ pub enum ErrorKind {
     OutOfRange,
     /// The clock could not be made.
     Clock(tickline::ErrorKind),
-    /// The program was asked to name its benchmarks (`--list`), so nothing was calibrated.
+    /// The program only lists its benchmarks (`--list`), so nothing was calibrated.
     ListMode,
 }
 
@@ -51,7 +51,7 @@ impl Error {
         Self::new(ErrorKind::GateClosed(reason), format!("the counter can't be used: {reason}"))
     }
 
-    /// What kind of error this is.
+    /// The kind of the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -66,7 +66,7 @@ impl fmt::Display for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        // The message has the clock's own text already. Its cause is the next one.
+        // The message contains the text of the clock's error, so the source is that error's source.
         self.source.as_ref()?.source()
     }
 }

@@ -1,7 +1,6 @@
-//! What the system and tickline's clock say about disturbances: of this thread, its CPU, and the
-//! counter.
+//! Facts about disturbances of this thread, its CPU and the counter.
 //!
-//! A fact that the system does not give is `None`. It then disturbs no pair.
+//! A fact that the system does not provide is `None`, and disturbs no pair.
 
 use std::fs;
 
@@ -21,8 +20,8 @@ use other as system;
 
 pub(crate) use system::{bind, cpu, preemptions};
 
-/// A change of frequency by more than this disturbs pairs, %. `compare` finds such a difference in
-/// a routine of 50 ns.
+/// A larger change of the frequency, %, disturbs pairs. `compare` finds a difference of this size
+/// in a routine of 50 ns.
 const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 
 /// Events after which a sample, or the rate that converts it, may be wrong.
@@ -30,32 +29,32 @@ const FREQUENCY_CHANGE_PERCENT: u64 = 2;
 /// Three events are not among them:
 ///
 /// - Recalibrations.
-/// - Lines that were not renewed in time. This says nothing against the counter.
-/// - Bounds violated by some ns. They concern the rate's uncertainty, not a sample.
+/// - Lines that were not renewed in time: the counter is still right.
+/// - Bounds violated by some ns: they concern the rate's uncertainty, not a sample.
 pub(crate) const DISTURBING: [Event; 5] =
     [Event::CounterReset, Event::Disruption, Event::RateChange, Event::UnixStep, Event::GateClosed];
 
-/// What is known at one moment of this thread's CPU and of tickline's clock.
+/// The facts about this thread's CPU and tickline's clock at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SystemFacts {
-    /// `None` where the OS clock measures.
+    /// `None` if the OS clock measures.
     clock: Option<(Events, State)>,
-    /// Time that the hypervisor gave to others, in units of `/proc/stat` (`USER_HZ`).
+    /// The time that the hypervisor gave to other guests, in units of `/proc/stat` (`USER_HZ`).
     stolen: Option<u64>,
     /// The frequency of the CPU's core, kHz.
     frequency_khz: Option<u64>,
 }
 
 impl SystemFacts {
-    /// The facts of `cpu`, or of the CPU that this thread is on.
-    pub(crate) fn of(cpu: Option<usize>, clock: Option<(Events, State)>) -> Self {
+    /// Reads the facts about `cpu`, or about the present CPU of this thread.
+    pub(crate) fn read(cpu: Option<usize>, clock: Option<(Events, State)>) -> Self {
         let cpu = cpu.or_else(system::cpu);
         Self { clock, stolen: stolen(cpu), frequency_khz: cpu.and_then(frequency_khz) }
     }
 
-    /// What has disturbed all pairs since then.
+    /// The disturbance of all pairs since `earlier`, if there was one.
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
-        // The clock noticed an event, or did not trust the counter at one end.
+        // Whether the clock noticed an event, or did not trust the counter at one of the two times.
         let clock = |((now, state), (before, state_before)): ((Events, State), (Events, State))| {
             let happened = |event| now.get(event) > before.get(event);
             DISTURBING.into_iter().any(happened) || [state, state_before] != [State::Fast; 2]
@@ -75,8 +74,8 @@ impl SystemFacts {
     }
 }
 
-/// Time that the hypervisor took from `cpu`, in units of `USER_HZ`; from all CPUs together if the
-/// CPU is not known.
+/// The time that the hypervisor took from `cpu`, or from all CPUs if the CPU is unknown, in units
+/// of `USER_HZ`.
 fn stolen(cpu: Option<usize>) -> Option<u64> {
     stolen_in(&fs::read_to_string("/proc/stat").ok()?, cpu)
 }
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_noticed_something_or_is_closed_at_either_end_disturbs() {
+    fn an_event_or_a_gate_closed_at_either_end_disturbs() {
         let (clock, closed) = (clock(), State::Fallback(Reason::DisabledByProgram));
         let facts =
             |state| SystemFacts { clock: Some((clock.status().events, state)), ..SystemFacts::default() };
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_that_of_the_cpu() {
+    fn stolen_time_is_read_for_the_cpu() {
         let text = "cpu  10 0 20 30 40 0 5 9 0 0\ncpu0 5 0 10 15 20 0 2 3 0 0\ncpu1 5 0 10 15 20 0 3 6 0 0\n\
                     cpu10 1 2 3 4\nintr 7\n";
         assert_eq!(stolen_in(text, None), Some(9));

@@ -1,5 +1,4 @@
-//! What the samples and the clock's status have shown so far: the rate, the cost of a pair, and
-//! incidents.
+//! The rate, the cost of a pair, and the incidents, by the samples and the clock's status so far.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,18 +9,19 @@ use crate::calibration::Scale;
 use crate::evidence::DISTURBING;
 use crate::readings::Elapsed;
 
-/// Above this uncertainty the rate was about to change when a sample was taken: a tenth of what
-/// criterion could show. The clock widens its figure when something contradicts its rate.
+/// A sample with a larger uncertainty of the rate counts as untrusted. The limit is a tenth of the
+/// smallest difference that criterion shows. The clock raises the uncertainty when a measurement
+/// contradicts its rate.
 const VAGUE_PPB: f64 = 100_000.0;
 
-/// How long a cost of a pair is used. It changes with the core's frequency.
+/// The time for which a measured cost of a pair is used: it changes with the core's frequency.
 const COST_LASTS: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(crate) struct Observations {
     pub(crate) scale: Scale,
     cost_measured: Instant,
-    /// The incidents, without the clock's events.
+    /// The incidents, except the clock's events.
     incidents: Incidents,
     /// The clock's events at the start.
     start: Events,
@@ -30,28 +30,28 @@ pub(crate) struct Observations {
 }
 
 impl Observations {
-    /// `start` was read with the scale's rate, or before.
+    /// `start` must have been read with the scale's rate, or earlier.
     pub(crate) fn new(scale: Scale, start: Events) -> Self {
         let (cost_measured, incidents) = (Instant::now(), Incidents::default());
         Self { scale, cost_measured, incidents, start, state: State::Fast }
     }
 
-    /// Measures the cost of a pair anew if it is time. While a gate is closed, the clock does not
-    /// trust the counter.
+    /// Measures the cost of a pair again if the last measurement is old, but not while a gate is
+    /// closed, because the counter may then be wrong.
     pub(crate) fn renew_cost(&mut self, measure: impl FnOnce() -> f64) {
         if self.state == State::Fast && self.cost_measured.elapsed() >= COST_LASTS {
             (self.scale.cost_ticks, self.cost_measured) = (measure(), Instant::now());
         }
     }
 
-    /// Counts a sample, and learns the rate. `status` was read after the sample.
+    /// Counts a sample, and updates the rate. `status` must have been read after the sample.
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) {
         let before = std::mem::replace(&mut self.state, status.state);
         let incidents = &mut self.incidents;
         if self.state == State::Fast {
             self.scale = self.scale.at_rate_of(status).unwrap_or(self.scale);
         } else {
-            // While a gate is closed, the clock's rate is not to be trusted.
+            // While a gate is closed, the clock's rate may be wrong, so the scale is kept.
             incidents.fallback_state = Some(self.state);
         }
         let is_fast = [before, self.state] == [State::Fast; 2];
@@ -70,9 +70,9 @@ impl Observations {
     }
 }
 
-/// What happened while samples were taken, counted since the [`CounterTime`](crate::CounterTime)
-/// was made. Its text is printed when the last clone of that is dropped: a line for each kind of
-/// incident, and none if nothing happened.
+/// The incidents while samples were taken, since the [`CounterTime`](crate::CounterTime) was made.
+/// The text is printed when the last clone of the `CounterTime` is dropped: a line for each kind of
+/// incident that happened.
 ///
 /// ```
 /// use criterion::measurement::Measurement;
@@ -81,29 +81,29 @@ impl Observations {
 /// let time = CounterTime::builder().quiet().start_or_wall_time();
 /// let _ns = time.to_f64(&time.end(time.start()));
 /// let incidents = time.incidents();
-/// println!("{incidents}"); // nothing, as a rule
+/// println!("{incidents}"); // usually empty
 /// assert!(incidents.moved <= incidents.samples);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Incidents {
-    /// Samples that were converted into ns.
+    /// The number of samples that were converted into ns.
     pub samples: u64,
-    /// Samples in which a pair of readings began on one CPU and ended on another. A move away and
-    /// back, or between two pairs, is not noticed. Where the CPU's id does not come with the
-    /// counter (aarch64), no move is noticed.
+    /// The number of samples in which a pair of readings began on one CPU and ended on another. The
+    /// crate does not notice a move away and back, or between two pairs. If no instruction reads
+    /// the CPU's id with the counter (aarch64), it notices no move.
     pub moved: u64,
-    /// Samples in which the counter stepped back: the CPUs' counters are unsynchronised, or were
-    /// reset.
+    /// The number of samples in which the counter stepped back: the CPUs' counters are
+    /// unsynchronised, or were reset.
     pub backwards: u64,
-    /// Samples during which the clock did not trust the counter. Before or after such a sample a
-    /// gate was closed, there was no line, or the rate was uncertain by more than 100 ppm. The
-    /// counter still timed these samples.
+    /// The number of samples during which the clock did not trust the counter. Before or after such
+    /// a sample a gate was closed, there was no line, or the rate was uncertain by more than 100
+    /// ppm. The counter still timed these samples.
     pub untrusted: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
     pub fallback_state: Option<State>,
-    /// The events of tickline's clock by which samples may be wrong, until now, and how often each
-    /// happened. The clock notices an event within half a second.
+    /// The events of tickline's clock so far that can make samples wrong, with their numbers. The
+    /// clock notices an event within half a second.
     pub events: Vec<(Event, u64)>,
 }
 
@@ -182,16 +182,16 @@ mod tests {
         assert!((observations.scale.ns_per_tick - 0.2).abs() < 1e-12, "{observations:?}");
     }
 
-    /// Symptom: after a change of rate, samples by the old rate were reported nowhere. After a gate
-    /// had closed, all samples were timed by a counter that the clock did not trust, and one of
-    /// them was reported.
+    /// Symptom: after a change of rate, samples with the old rate were not reported. After a gate
+    /// had closed, the counter that the clock did not trust timed all samples, and only one of them
+    /// was reported.
     #[test]
     fn every_sample_counts_while_the_clock_does_not_trust_the_counter() {
         let open = status();
         let vague = with(&open, |status| status.max_drift_ppb = Some(800_000));
         let closed = with(&open, |status| status.state = CLOSED);
         let mut observations = observations(&open);
-        // The sample after `closed` began with a closed gate.
+        // The sample after `closed` began while the gate was closed.
         for (status, untrusted) in [
             (&open, 0),
             (&vague, 1),
@@ -217,7 +217,7 @@ mod tests {
     fn samples_with_a_moved_pair_count_once() {
         let open = status();
         let mut observations = observations(&open);
-        let pair = |start_ticks, end_ticks, cpus| Elapsed::of(Ends { start_ticks, end_ticks, cpus });
+        let pair = |start_ticks, end_ticks, cpus| Elapsed::from_pair(Ends { start_ticks, end_ticks, cpus });
         let twice = pair(0, 10, Some((0, 1))) + pair(10, 20, Some((1, 0)));
         for sample in [twice, pair(0, 10, None), pair(10, 0, None)] {
             observations.count(&sample, &open);

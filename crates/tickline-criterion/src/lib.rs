@@ -28,7 +28,7 @@
 //! tickline: counter at 2596.134 MHz +-963 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, taken off
 //! ```
 //!
-//! # What it is for
+//! # Purpose
 //!
 //! criterion may read the clock around each iteration (`iter_batched` with `PerIteration`,
 //! `iter_custom`), or around small batches. `WallTime` then adds the cost of two calls of the OS
@@ -37,9 +37,9 @@
 //! `iter`, and with large batches, criterion reads the clock once for thousands of iterations, and
 //! both clocks give the same result.
 //!
-//! The [table of known delays](#known-delays) has both clocks. If a single run is long and both
-//! clocks measure the very same run, they agree within 40 ppm. Under criterion one clock measures
-//! seconds after the other, so changes of the core's frequency come in.
+//! The [table of known delays](#known-delays) has both clocks. If both clocks measure the same long
+//! run, they agree within 40 ppm. Under criterion one clock measures seconds after the other, so
+//! changes of the core's frequency add to the difference.
 //!
 //! # Distributions
 //!
@@ -58,12 +58,12 @@
 //!
 //! - The crate prints p50, p90, p99, p99.9 and the slowest pair below criterion's line, and stores
 //!   them as `new/pairs.json`. criterion's report of the benchmark shows them as a plot.
-//! - The cost of a pair is subtracted. A quantile is interpolated within the counter's resolution,
-//!   so the median of equal times is right within a tenth of that resolution.
+//! - The crate subtracts the cost of a pair, and interpolates quantiles within the counter's
+//!   resolution. The median of equal times is therefore right within a tenth of that resolution.
 //! - [`PairBencher::cost_share`] is for routines that take less than the counter's resolution. It
 //!   puts enough iterations into a pair to keep the pair's cost below a given share of its time.
-//! - The crate counts disturbed pairs by what disturbed them, and prints and stores the counts. It
-//!   excludes these pairs, also from the mean that criterion gets, and measures others in their
+//! - The crate counts disturbed pairs by disturbance, and prints and stores the counts. It excludes
+//!   these pairs, also from the mean that criterion gets, and measures further pairs in their
 //!   place. With `cargo bench -- --include-disturbed` they count.
 //!
 //! | disturbance | seen by | excluded |
@@ -71,7 +71,7 @@
 //! | `moved` | the CPU's id, which comes with the counter | the pair |
 //! | `backwards` | an end that is before its start | the pair, which has no duration |
 //! | `preempted` | `ru_nivcsw` of the thread (Linux) | 50 us of pairs |
-//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is slow at times: these pairs count, and a line says so |
+//! | `interrupted` | a loop that only reads the counter: its gaps are interrupts | long pairs. If there are more long pairs than interrupts, the routine itself is sometimes slow: these pairs count, and a printed line says so |
 //! | `stolen` | the CPU's `steal` in `/proc/stat` (Linux) | 10 ms of pairs |
 //! | `frequency` | cpufreq, where the kernel shows it: a change by more than 2 % | 10 ms of pairs |
 //! | `clock` | a disruption or a closed gate of tickline's clock | 10 ms of pairs |
@@ -79,9 +79,9 @@
 //! # Known delays
 //!
 //! The table has the errors in ns, without other load, and while compilers and tests kept both CPUs
-//! busy. The rows from 20 ns on are chains of multiplications in a function, whose true time long
-//! runs show. "less call" is the error of p50 minus that of the empty function
-//! ([caveats](#caveats)). `WallTime` leaves the cost of two readings in the result, and the time
+//! busy. The rows from 20 ns on are chains of multiplications in a function; long runs give their
+//! true time. "less call" is the error of p50 minus the error of the empty function's p50
+//! ([caveats](#caveats)). The result of `WallTime` contains the cost of two readings, and the time
 //! that other programs took. `taskset -c 1 cargo run --release --example known_delays` prints these
 //! columns, and fails if the error of `CounterTime` is larger than the example's head allows.
 //!
@@ -94,16 +94,15 @@
 //! rounds (Hollander, Wolfe and Chicken, Nonparametric Statistical Methods, 3.1 to 3.3).
 //!
 //! The table compares a routine of 50 ns (A) with itself, and with a routine that takes 4 cycles
-//! longer (B). "found different" needs an interval without 0 and a difference of at least 0.5 %
-//! ([`Comparison::is_different`]). The runs are those that `known_delays` prints, without other
-//! load:
+//! longer (B). "found different" requires an interval without 0 and a difference of at least 0.5 %
+//! ([`Comparison::is_different`]). The table is from `known_delays`, without other load:
 //!
 #![doc = include_str!("../docs/compare.md")]
 //!
 //! # A pull request against main
 //!
-//! `--against` runs two builds of one benchmark program alternately, and gives the verdict of
-//! [`compare`] for each [`BenchPairs`] benchmark that both have:
+//! `--against` runs two builds of a benchmark program alternately, and prints a comparison, as
+//! [`compare`] does, for each [`BenchPairs`] benchmark that both have:
 //!
 //! ```sh
 //! git switch main
@@ -121,18 +120,19 @@
 //!                         283347 couples of 16 iterations each, 9829 more disturbed and excluded: preempted 7033, interrupted 175, stolen 2621
 //! ```
 //!
-//! - The program starts the other one for each benchmark, and asks it for slices of 10 ms. Only one
-//!   of the two runs at a time. On Linux both are bound to one CPU.
-//! - A pair has enough iterations to last 2 us, the same number in both builds. So `pairs` above
-//!   shows means over these iterations.
-//! - `new/comparison.json` has the verdict, for CI. criterion's report of the benchmark has the plot.
+//! - For each benchmark the program starts the other build, and requests slices of 10 ms from it.
+//!   Only one of the two runs at a time. On Linux both are bound to one CPU.
+//! - A pair has enough iterations to last 2 us, the same number in both builds. The line `pairs`
+//!   above therefore has means over these iterations.
+//! - `new/comparison.json` has the verdict, for CI. criterion's report of the benchmark has the
+//!   plot.
 //! - Each process places memory and code anew, which can change the time. A difference below 0.5 %
 //!   never counts. If it is near 1 %, run the comparison again.
-//! - In a test, each CPU had a busy thread, and a run took 1 s. `--against` called 5 of 40
-//!   comparisons of a build with itself different, by 1.7 to 6 %. With 30 % more work in one build,
-//!   it called 20 of 20 comparisons different (the Intel Xeon below). On free CPUs, it called 5 of
-//!   10 unoptimised builds different from themselves, by 3 %. So leave CPUs free, measure for
-//!   longer, and trust no unoptimised build.
+//! - In a test, each CPU had a busy thread, and a run took 1 s. `--against` reported a difference
+//!   of 1.7 to 6 % in 5 of 40 comparisons of a build with itself. With 30 % more work in one build,
+//!   it reported a difference in 20 of 20 comparisons (the Intel Xeon below). On free CPUs, it
+//!   reported a difference of 3 % in 5 of 10 comparisons of an unoptimised build with itself. So
+//!   leave CPUs free, measure for longer, and do not trust comparisons of unoptimised builds.
 //! - A benchmark that the other build lacks is measured alone, and a line says so. The other build
 //!   needs a version of this crate with this option.
 //!
@@ -154,55 +154,56 @@
 //! ```
 //!
 //! (Both outputs are from an Intel Xeon, family 6, model 207, while compilers ran. `find`, which
-//! [`compare`] runs, had not changed.) Between two runs other things may change: the core's
-//! frequency, other programs, the place of memory. criterion ignores that. This crate reports a
-//! difference on two conditions: it is at least 2 %, and the middle nine tenths of both runs'
-//! rounds have no value in common. A round is one of criterion's samples; for [`compare`], it is
+//! [`compare`] runs, had not changed.) Between two runs other conditions may change: the core's
+//! frequency, other programs, the addresses of memory. criterion ignores such changes. This crate
+//! reports a difference on two conditions: it is at least 2 %, and the middle nine tenths of the
+//! two runs' rounds do not overlap. A round is one of criterion's samples; for [`compare`], it is
 //! the difference in one of its 60 rounds. Even such a difference may come from the machine.
 //! `--against` finds smaller differences, and gives an interval of 95 %.
 //!
-//! # What is guaranteed, and what is not
+//! # Guarantees and their limits
 //!
 //! | guaranteed | not guaranteed |
 //! |---|---|
-//! | The measured time contains nothing from before the start or after the end. At the end everything in between has executed (on riscv64, only the loads): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic in its place if no `black_box` takes the result: see [caveats](#caveats) |
-//! | The rate is that of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the rate of tickline's clock, and follows that clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
-//! | A counter that cannot be trusted is not used: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
-//! | Where one instruction reads counter and CPU id (x86_64), a move of the thread between the two readings of a pair is noticed. | that a move away and back, or between two pairs, is noticed |
+//! | The measured time contains no work from before the start or after the end. At the end all work in between has executed (on riscv64, only the loads): see [fences](#fences). | that the last stores have left the store buffer; that the compiler leaves arithmetic between the readings if no `black_box` takes the result: see [caveats](#caveats) |
+//! | The rate is the rate of `CLOCK_MONOTONIC` within [`Calibration::uncertainty_ppb`], as long as the bounds of [`tickline::Reading`] hold. It is the rate of tickline's clock, and follows that clock while benchmarks run. | a constant frequency of the CPU's cores: results are ns, not cycles |
+//! | The crate uses no counter that can't be trusted: [`CounterTime::new`] returns an [`Error`] with the reason. | the same digits on all machines: counters have resolutions of 0.2 to 40 ns ([`Calibration::resolution_ns`]) |
+//! | If one instruction reads counter and CPU id (x86_64), the crate notices a move of the thread between the two readings of a pair. | that it notices a move away and back, or between two pairs |
 //! | Disruptions that tickline's clock notices are reported: counter reset, suspend, rate change, clock set, gate closed. Samples that were taken while a gate was closed are reported, too ([`Incidents`]). | that other programs took no time from the process: with `iter` and the other methods of criterion's bencher such time is in the samples, as with every clock. [`BenchPairs`] and [`compare`] exclude such time if Linux reports it |
 //! | No sample is 0, which criterion would refuse: the smallest sample is an attosecond. | that a single pair is more exact than the counter's resolution; means over many pairs are |
 //!
-//! # What it costs
+//! # Cost
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
-//! most 2 s ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. Measuring the cost
-//! of a pair takes 2 ms, and a first loop that shows interrupts 20 ms. As long as the clock exists,
-//! a thread of tickline's wakes up twice a second. It takes 0.04 % of a core (Intel Xeon, family 6,
-//! model 207, [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The
-//! conversion of a sample needs the clock's status, and takes some 10 us after the measurement.
-//! Twice a second, between samples, the crate measures the cost of a pair, which takes 1 ms.
+//! most 2 s ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. It then measures
+//! the cost of a pair in 2 ms, and runs the loop that detects interrupts for 20 ms. As long as the
+//! clock exists, a thread of tickline wakes up twice a second. It takes 0.04 % of a core (Intel
+//! Xeon, family 6, model 207,
+//! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a
+//! sample needs the clock's status, and takes some 10 us after the measurement. Twice a second,
+//! between samples, the crate measures the cost of a pair, which takes 1 ms.
 //!
 //! # Fences
 //!
 //! The start waits until all earlier instructions have executed and all earlier stores have
-//! drained. Then it reads the counter, and lets no later instruction begin before that. The end
-//! waits until the measured code has executed, and then reads the counter. On x86_64 the start is a
-//! full fence, `rdtscp`, `lfence`. The end is `rdtscp`, `lfence`. On aarch64 there is an `isb` on
-//! both sides of the read of the register. riscv64 has no such instruction: loads stay in their
-//! place, but arithmetic and stores may move. The head of `src/readings.rs` names the manuals and
-//! sections.
+//! drained. Then it reads the counter; no later instruction begins before this read. The end waits
+//! until the measured code has executed, and then reads the counter. On x86_64 the start is a full
+//! fence, `rdtscp`, `lfence`; the end is `rdtscp`, `lfence`. On aarch64 there is an `isb` on both
+//! sides of the read of the register. riscv64 has no such instruction: loads stay between the
+//! readings, but arithmetic and stores may move across them. The head of `src/readings.rs` names
+//! the manuals and sections.
 //!
 //! # Caveats
 //!
 //! - **Give the result to a `black_box` inside of the routine.** criterion's own `black_box` comes
 //!   after the second reading. The compiler may move arithmetic that needs no memory across a
 //!   reading, with this clock and with `WallTime`.
-//! - A routine between two fences starts in an empty pipeline. There a call of an empty function
-//!   takes 7 ns, and in a loop it takes 3 ns (on the AMD EPYC above). The routine does take that
-//!   time: the clock is right. [`Bencher::iter`](criterion::Bencher::iter) shows the throughput
-//!   instead.
-//! - The cost that is subtracted is measured twice a second, between samples. If the core changes
-//!   its frequency in between, the cost of a pair differs by a ns or so.
+//! - A routine between two fences starts with an empty pipeline. A call of an empty function then
+//!   takes 7 ns; in a loop it takes 3 ns (on the AMD EPYC above). The routine really takes that
+//!   time, so the clock is right. [`Bencher::iter`](criterion::Bencher::iter) measures the
+//!   throughput instead.
+//! - The crate measures the cost that it subtracts twice a second, between samples. If the core
+//!   changes its frequency in between, the cost of a pair differs by about 1 ns.
 //! - Bind the process to a CPU (`taskset -c 1 cargo bench`). This crate reports moves of the
 //!   thread, but does not prevent them.
 //! - criterion compares with the results of the last run, even if that run used another clock. The
@@ -210,15 +211,15 @@
 //! - `--include-disturbed` and `--against` work only if the program makes its `CounterTime` before
 //!   criterion reads the arguments, as it does with `criterion_group!`.
 //!
-//! # What is printed
+//! # Output
 //!
-//! Other libraries of this project do not print. This one prints distributions and comparisons on
-//! the standard output, below criterion's line. Everything else goes to the standard error stream.
+//! Other libraries of this project do not print. This crate prints distributions and comparisons on
+//! the standard output, below criterion's line. All other output goes to the standard error stream.
 //! The line about the counter, at the top of this page, is printed once in a process. Each time
-//! that the crate uses `WallTime` instead, a line says why. When the last clone of a
-//! [`CounterTime`] is dropped, there is a line for each kind of incident that happened. With
-//! `criterion_group!` that is at the end of the group. [`CounterTimeBuilder::quiet`] turns all
-//! output off.
+//! that the crate uses `WallTime` instead, a line states the reason. When the last clone of a
+//! [`CounterTime`] is dropped, the crate prints a line for each kind of incident that happened.
+//! With `criterion_group!` this happens at the end of the group. [`CounterTimeBuilder::quiet`]
+//! turns all output off.
 //!
 //! # Examples
 //!
@@ -251,7 +252,7 @@ pub use pairs::{BenchPairs, PairId};
 pub use readings::{Elapsed, Start};
 pub use time::CounterTime;
 
-/// The example of the README is a test.
+/// Makes the README's example a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,12 +1,11 @@
-//! What is printed: results on the standard output, and everything else on the standard error
-//! stream.
+//! The crate's output: results on stdout, and all other lines on stderr.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::Once;
 
-/// Libraries of this project do not print, except here: users read the results of benchmarks on a
-/// terminal, among criterion's own lines.
+/// Whether the crate prints. Other libraries of this project do not print, but users read the
+/// results of benchmarks on a terminal, among criterion's own lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Messages {
     /// Printed.
@@ -16,29 +15,29 @@ pub(crate) enum Messages {
 }
 
 impl Messages {
-    /// Prints lines below those that criterion has just printed, on the same stream.
+    /// Prints lines below criterion's last lines, on the same stream.
     pub(crate) fn beside_criterion(self, lines: &dyn Display) {
         if self == Self::Shown {
             writeln!(io::stdout(), "{lines}").ok();
         }
     }
 
-    /// Prints why another build is not interleaved with this one.
+    /// Prints why another build is not interleaved with this build.
     pub(crate) fn not_interleaved(self, error: &str) {
         self.print(&format_args!("not compared with the other build: {error}"));
     }
 
     /// Prints a line once in a process.
-    pub(crate) fn print_once(self, first: &Once, what: &dyn Display) {
+    pub(crate) fn print_once(self, first: &Once, text: &dyn Display) {
         if self == Self::Shown {
-            first.call_once(|| self.print(what));
+            first.call_once(|| self.print(text));
         }
     }
 
     /// Prints a line. A closed stream must not cause a panic, least of all in a drop.
-    pub(crate) fn print(self, what: &dyn Display) {
+    pub(crate) fn print(self, text: &dyn Display) {
         if self == Self::Shown {
-            writeln!(io::stderr(), "tickline: {what}").ok();
+            writeln!(io::stderr(), "tickline: {text}").ok();
         }
     }
 }

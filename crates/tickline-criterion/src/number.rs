@@ -1,11 +1,11 @@
-//! Conversions of numbers, and their middle.
+//! Conversions of numbers, and the median.
 
-/// A length.
+/// A length as a `u64`.
 pub(crate) fn count(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
 
-/// An index or length that is known to fit.
+/// An index or length as a `usize`, which must be large enough for it.
 pub(crate) fn index(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
@@ -16,13 +16,13 @@ pub(crate) fn round(value: f64) -> u64 {
     value.round() as u64
 }
 
-/// Exact below 2^53: 40 days of a counter at 2.6 GHz.
+/// The value as an `f64`: exact below 2^53, which is 40 days of a counter at 2.6 GHz.
 #[expect(clippy::cast_precision_loss, reason = "rounds to 53 bits, far below the counter's resolution")]
 pub(crate) fn as_f64(value: u64) -> f64 {
     value as f64
 }
 
-/// The middle of values in rising order, of which there is at least one.
+/// The median of at least one value. The values must be in rising order.
 pub(crate) fn middle(sorted: &[f64]) -> f64 {
     f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
 }

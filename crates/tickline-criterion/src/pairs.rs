@@ -1,26 +1,26 @@
-//! Distributions: a pair of readings around each iteration, or around a batch of them.
+//! Distributions of times, by a pair of readings around each iteration or around a batch.
 //!
 //! | file | does |
 //! |---|---|
 //! | `bencher.rs` | runs the routine between the readings |
 //! | `collector.rs` | takes samples, slice by slice and block by block |
-//! | `monitor.rs` | asks for the facts about blocks and slices |
+//! | `monitor.rs` | reads the facts about blocks and slices |
 //! | `slice.rs`, `disturbance.rs`, `noise.rs` | decide which pairs count |
-//! | `distribution.rs`, `outcome.rs` | say what they show |
-//! | `files.rs` | stores that next to criterion's files, and reads a baseline from there |
+//! | `distribution.rs`, `outcome.rs` | compute the quantiles, and print them |
+//! | `files.rs` | stores the results next to criterion's files, and reads a baseline from there |
 //!
 //! | word | meaning |
 //! |---|---|
-//! | pair | two readings, around one iteration or around a batch of them; also the time between |
+//! | pair | two readings, around one iteration or a batch; also the time between them |
 //! | couple | a time of A and the time of B that was taken next to it |
-//! | group | pairs that count together or not at all: one pair, or the two of a couple |
-//! | block | groups of 50 us; one preemption disturbs all of them |
-//! | slice | blocks of 10 ms, or the blocks of one sample if the sample is shorter. Steal, a frequency change or an event of the clock disturbs all of them |
-//! | sample | criterion's: some iterations, for which it gets one number |
-//! | round | one value of a verdict: a sample, or the couples of one sixtieth of the run |
-//! | interleaving | two routines alternate by pairs, or two builds by slices; the driving build asks, the serving one answers |
-//! | turn | a slice of one build, while the other one waits; "in turns", as printed and stored, means interleaved |
-//! | disturbance | why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
+//! | group | pairs that are counted or excluded together: one pair, or the two pairs of a couple |
+//! | block | the groups of 50 us; one preemption disturbs all of them |
+//! | slice | the blocks of 10 ms, or of one sample if the sample is shorter; steal, a frequency change or an event of the clock disturbs all of them |
+//! | sample | a number of iterations for which criterion gets one time |
+//! | round | one value of a comparison: a sample, or the couples of one sixtieth of the run |
+//! | interleaving | two routines alternate by pairs, or two builds by slices; the driving build requests slices from the serving build |
+//! | turn | a slice of one build, while the other build waits; "in turns", as printed and stored, means interleaved |
+//! | disturbance | the reason why a pair does not count: a preemption, a move, an interrupt and others ([`disturbance`]) |
 //! | noise | the gaps in a loop that only reads the counter: interrupts ([`noise`]) |
 
 pub(crate) mod bencher;
@@ -37,7 +37,7 @@ use std::error::Error;
 
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion};
 
-use crate::compare::Measured;
+use crate::compare::MeasuredCouples;
 use crate::compare::builds::{self, Interleaving, PeerBuild};
 use crate::pairs::bencher::PairBencher;
 use crate::pairs::collector::Collector;
@@ -46,8 +46,8 @@ use crate::plot::{self, Series};
 use crate::readings::Elapsed;
 use crate::time::CounterTime;
 
-/// Benchmarks whose iterations are timed one by one: for criterion's `Criterion` and
-/// `BenchmarkGroup`, with [`CounterTime`](crate::CounterTime).
+/// Benchmarks whose iterations are timed individually. criterion's `Criterion` and `BenchmarkGroup`
+/// have these methods with the measurement [`CounterTime`](crate::CounterTime).
 ///
 /// In an existing benchmark, `bench_function` becomes `bench_pairs`, and `bench_with_input` becomes
 /// `bench_pairs_with_input`; their closures stay as they are.
@@ -73,8 +73,8 @@ use crate::time::CounterTime;
 /// # let _ = std::fs::remove_dir_all(directory);
 /// ```
 ///
-/// Below criterion's line there are then two of this crate's. `cargo bench -p tickline-criterion
-/// --bench distributions -- --quick hash/64` prints on an AMD EPYC, family 25, model 17:
+/// This crate prints two lines below criterion's. The output of `cargo bench -p tickline-criterion
+/// --bench distributions -- --quick hash/64` on an AMD EPYC, family 25, model 17:
 ///
 /// ```text
 /// hash/64                 time:   [20.307 ns 20.310 ns 20.311 ns]
@@ -83,11 +83,12 @@ use crate::time::CounterTime;
 /// ```
 ///
 /// `new/pairs.json` next to criterion's files has the same numbers and the whole histogram.
-/// `report/pairs.svg` is a plot of it, which criterion's report of the benchmark shows at its end.
+/// `report/pairs.svg` is a plot of the histogram, at the end of criterion's report of the
+/// benchmark.
 ///
-/// criterion gets the mean of the pairs that count, so its own lines and plots are about those
-/// pairs. Disturbed pairs are replaced by others, until there are twice as many pairs as criterion
-/// wanted.
+/// criterion gets the mean of the pairs that count, so its own lines and plots are about these
+/// pairs. The crate takes further pairs in place of disturbed ones, up to twice as many as
+/// criterion requested.
 pub trait BenchPairs: sealed::Criterion {
     /// Benchmarks a function, as `bench_function` does.
     ///
@@ -114,22 +115,22 @@ pub trait BenchPairs: sealed::Criterion {
         mut benchmark: impl FnMut(&mut PairBencher<'_>, &I),
     ) -> &mut Self {
         let (mut collector, mut peer) = (None, PeerBuild::for_next_benchmark());
-        builds::mark();
+        builds::mark_benchmark();
         self.run(id.into(), &mut |iterations| {
-            let collector = collector.get_or_insert_with(|| Collector::new(Interleaving::of(peer.take())));
+            let collector = collector.get_or_insert_with(|| Collector::new(Interleaving::begin(peer.take())));
             loop {
                 let mut bencher = PairBencher::new(collector, iterations);
                 benchmark(&mut bencher, input);
                 let returned = bencher
                     .returned
                     .expect("the benchmark must call iter, or another method that times something");
-                // The build that drives ends this process when it has enough.
-                if collector.asked().is_none() {
+                // A serving process continues until the driving build ends it.
+                if collector.requested_iterations().is_none() {
                     return returned;
                 }
             }
         });
-        builds::mark();
+        builds::mark_benchmark();
         if let Some(collector) = collector.filter(Collector::has_measured) {
             report(&collector);
         }
@@ -139,11 +140,11 @@ pub trait BenchPairs: sealed::Criterion {
 
 impl<C: sealed::Criterion> BenchPairs for C {}
 
-/// What a benchmark is called: made of a `&str`, a `String`, or criterion's `BenchmarkId`.
+/// The name of a benchmark, from a `&str`, a `String`, or criterion's `BenchmarkId`.
 #[expect(missing_debug_implementations, reason = "a BenchmarkId has none")]
-pub struct PairId(Id);
+pub struct PairId(Name);
 
-enum Id {
+enum Name {
     Text(String),
     Criterion(BenchmarkId),
 }
@@ -156,20 +157,20 @@ impl From<&str> for PairId {
 
 impl From<String> for PairId {
     fn from(name: String) -> Self {
-        Self(Id::Text(name))
+        Self(Name::Text(name))
     }
 }
 
 impl From<BenchmarkId> for PairId {
     fn from(id: BenchmarkId) -> Self {
-        Self(Id::Criterion(id))
+        Self(Name::Criterion(id))
     }
 }
 
 pub(crate) mod sealed {
     use super::{Elapsed, PairId};
 
-    /// What `Criterion` and `BenchmarkGroup` have in common.
+    /// The common function of `Criterion` and `BenchmarkGroup`.
     pub trait Criterion {
         /// `bench_function` with `iter_custom`.
         fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed);
@@ -179,8 +180,8 @@ pub(crate) mod sealed {
 impl sealed::Criterion for Criterion<CounterTime> {
     fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
         match id.0 {
-            Id::Text(name) => self.bench_function(&name, |bencher| bencher.iter_custom(&mut *routine)),
-            Id::Criterion(id) => {
+            Name::Text(name) => self.bench_function(&name, |bencher| bencher.iter_custom(&mut *routine)),
+            Name::Criterion(id) => {
                 self.bench_with_input(id, &(), |bencher, ()| bencher.iter_custom(&mut *routine))
             }
         };
@@ -190,8 +191,8 @@ impl sealed::Criterion for Criterion<CounterTime> {
 impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
     fn run(&mut self, id: PairId, routine: &mut dyn FnMut(u64) -> Elapsed) {
         match id.0 {
-            Id::Text(name) => self.bench_function(name, |bencher| bencher.iter_custom(&mut *routine)),
-            Id::Criterion(id) => self.bench_function(id, |bencher| bencher.iter_custom(&mut *routine)),
+            Name::Text(name) => self.bench_function(name, |bencher| bencher.iter_custom(&mut *routine)),
+            Name::Criterion(id) => self.bench_function(id, |bencher| bencher.iter_custom(&mut *routine)),
         };
     }
 }
@@ -207,26 +208,26 @@ fn report(collector: &Collector<1>) {
         stem: "pairs",
         heading: "Pairs of readings",
         json: outcome.json(),
-        svg: &|name, then| draw(&outcome, name, then),
+        svg: &|name, base| draw(&outcome, name, base),
     };
     files::store(time, collector.returned(), files);
     if let Some(Interleaving::Drives(peer)) = interleaving {
         let (couples, slice_ends, disturbances) =
             (&*peer.couples, Some(&*peer.slice_ends), peer.disturbances);
         let names = ["the other build", "this build"];
-        Measured { collector, couples, slice_ends, disturbances, names }.report();
+        MeasuredCouples { collector, couples, slice_ends, disturbances, names }.report();
     }
 }
 
-/// Draws a distribution, and that of the baseline.
-fn draw(outcome: &Outcome<'_>, name: &str, then: Option<&files::Baseline>) -> Result<String, Box<dyn Error>> {
+/// Draws a distribution, and the baseline's if there is one.
+fn draw(outcome: &Outcome<'_>, name: &str, base: Option<&files::Baseline>) -> Result<String, Box<dyn Error>> {
     let quantiles = QUANTILES.into_iter().zip(outcome.quantiles_ns);
     let marks: Vec<_> = quantiles.map(|((name, below), ns)| (name, below, ns)).collect();
     let mut series = vec![Series { name: "this run", histogram: &outcome.histogram, marks: &marks }];
     let stored: Vec<(f64, u64)>;
-    if let Some((baseline, json)) = then {
+    if let Some((name, json)) = base {
         stored = serde_json::from_value(json["histogram_ns"].clone()).unwrap_or_default();
-        series.push(Series { name: baseline, histogram: &stored, marks: &[] });
+        series.push(Series { name, histogram: &stored, marks: &[] });
     }
     plot::draw(name, &outcome.caption(), &series)
 }

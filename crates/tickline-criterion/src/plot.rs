@@ -1,7 +1,7 @@
-//! SVG plots of distributions: what share of the pairs took at least as long.
+//! SVG plots of distributions: for each time, the share of the pairs that took at least as long.
 //!
-//! Both axes are logarithmic, so that the tail is visible as far as one pair in 10,000. A routine
-//! whose curve is left of another one's is faster, in the middle or in the tail.
+//! Both axes are logarithmic, so that the tail is visible down to one pair in 10,000. A routine is
+//! faster, in the middle or in the tail, where its curve is to the left of another curve.
 
 use std::error::Error;
 
@@ -16,17 +16,17 @@ const FONT: &str = "sans-serif";
 const COLORS: [RGBColor; 2] = [RGBColor(31, 120, 180), RGBColor(178, 34, 34)];
 const GREY: RGBColor = RGBColor(110, 110, 110);
 
-/// The smallest time and the smallest share on the axes, ns and %. A logarithmic axis has no 0.
+/// The smallest time, ns, and the smallest share, %, on the axes. A logarithmic axis has no 0.
 const MIN_NS: f64 = 0.1;
 const MIN_SHARE: f64 = 0.01;
 
-/// What is drawn of a distribution. Times are ns.
+/// A distribution to draw. Times are ns.
 pub(crate) struct Series<'a> {
-    /// Shown in the legend, if there are two series.
+    /// The name in the legend of a plot with two series.
     pub(crate) name: &'a str,
-    /// Times and how many pairs took them, in rising order.
+    /// Times and their counts, in rising order.
     pub(crate) histogram: &'a [(f64, u64)],
-    /// Quantiles: name, share of the pairs below, time.
+    /// The marked quantiles: name, share of the pairs below, time.
     pub(crate) marks: &'a [(&'a str, f64, f64)],
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result
     root.draw(&Text::new(title.to_owned(), (16, 12), (FONT, 20).into_font()))?;
     root.draw(&Text::new(subtitle.to_owned(), (16, 40), (FONT, 13).into_font().color(&GREY)))?;
     let (_, area) = root.split_vertically(TITLE_HEIGHT);
-    let all: Vec<_> = series.iter().map(|one| slower(one.histogram)).collect();
+    let all: Vec<_> = series.iter().map(|one| tail_shares(one.histogram)).collect();
     let times = || all.iter().flatten().filter(|(_, share)| *share >= MIN_SHARE).map(|(ns, _)| *ns);
     let (left, right) = (times().fold(f64::INFINITY, f64::min), times().fold(MIN_NS, f64::max));
     let mut chart = ChartBuilder::on(&area)
@@ -53,7 +53,7 @@ pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result
         .y_desc("pairs that took as long or longer, %")
         .y_label_formatter(&|share| format!("{share}"))
         .draw()?;
-    // The names of the second series are a line lower, because quantiles may lie close together.
+    // The labels of the second series are a line lower, because quantiles may be close together.
     for (((one, points), color), lower) in series.iter().zip(all).zip(COLORS).zip([1.0, 0.75]) {
         let drawn = chart.draw_series(LineSeries::new(points, color.stroke_width(2)))?;
         if series.len() > 1 {
@@ -76,8 +76,8 @@ pub(crate) fn draw(title: &str, subtitle: &str, series: &[Series<'_>]) -> Result
     Ok(svg)
 }
 
-/// Times with the share of pairs that took at least as long, %.
-fn slower(histogram: &[(f64, u64)]) -> Vec<(f64, f64)> {
+/// The points of the curve: times, and the share of pairs that took at least as long, %.
+fn tail_shares(histogram: &[(f64, u64)]) -> Vec<(f64, f64)> {
     let total: u64 = histogram.iter().map(|(_, count)| count).sum();
     let mut left = total;
     let mut points = Vec::new();
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_tail_falls_from_all_to_the_slowest() {
-        let points = slower(&[(40.0, 90), (50.0, 9), (9_000.0, 1)]);
+        let points = tail_shares(&[(40.0, 90), (50.0, 9), (9_000.0, 1)]);
         assert_eq!(points[0], (40.0, 100.0));
         assert_eq!(points[4], (9_000.0, 1.0));
     }

@@ -1,13 +1,13 @@
-//! The two readings around what is measured.
+//! The two readings around the measured code.
 //!
 //! # The contract
 //!
-//! 1. Nothing before the start counts: the counter is read after every earlier instruction has
-//!    executed, and after every earlier store has left the store buffer.
-//! 2. Nothing that is measured begins before the start was read.
-//! 3. Everything that is measured has executed when the end is read. Its last stores may still be
+//! 1. The start does not include earlier work: the counter is read after every earlier instruction
+//!    has executed, and after every earlier store has left the store buffer.
+//! 2. No measured instruction begins before the start was read.
+//! 3. All measured instructions have executed when the end is read. Their last stores may still be
 //!    in the store buffer, as at any point of a program.
-//! 4. Nothing later begins before the end was read.
+//! 4. No later instruction begins before the end was read.
 //!
 //! | | x86_64 with `rdtscp` | x86_64 without | aarch64 | riscv64 |
 //! |---|---|---|---|---|
@@ -18,9 +18,9 @@
 //!   visible. It does not wait for earlier stores. Later instructions may begin before it has read,
 //!   unless `lfence` follows (Intel SDM vol. 2B, RDTSCP). On AMD it forces all older instructions
 //!   to retire (AMD APM vol. 3, RDTSCP).
-//! - A full fence is a locked instruction or `mfence`, as the compiler likes: both wait until all
-//!   earlier stores have drained (Intel SDM vol. 3A, "Software Controlled Bus Locking", and vol.
-//!   2A, MFENCE).
+//! - A full fence is a locked instruction or `mfence`, at the compiler's choice: both wait until
+//!   all earlier stores have drained (Intel SDM vol. 3A, "Software Controlled Bus Locking", and
+//!   vol. 2A, MFENCE).
 //! - `lfence` does not execute until all earlier instructions have completed, and no later one
 //!   begins before it has (Intel SDM vol. 2A, LFENCE). On AMD it does so where DE_CFG bit 1 is
 //!   set, as Linux and Windows do (AMD, Software Techniques for Managing Speculation, G-2).
@@ -29,9 +29,9 @@
 //!   `arch/arm64/include/asm/arch_timer.h`). The full fence is `dmb ish`, which orders loads and
 //!   stores but does not wait for them. So on aarch64 the second half of point 1 means only that
 //!   later accesses come after the earlier stores.
-//! - RISC-V has no instruction that waits until all earlier ones have executed. A `fence` orders
-//!   loads and counter reads (ISA manual, volume I, Zicsr, "CSR Access Ordering"). So the four
-//!   points hold there only for loads, and for what loads depend on.
+//! - RISC-V has no instruction that waits until all earlier instructions have executed. A `fence`
+//!   orders loads and counter reads (ISA manual, volume I, Zicsr, "CSR Access Ordering"). On RISC-V
+//!   the four points therefore hold only for loads, and for instructions on which loads depend.
 //!
 //! For the compiler these instructions order only accesses to memory. It may move arithmetic in
 //! registers across a reading. Measured code must therefore take its input from a `black_box` and
@@ -47,14 +47,14 @@ use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCo
 use crate::calibration::Scale;
 use crate::number::as_f64;
 
-/// The clock that is read at both ends.
+/// The clock of both readings.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Source {
     /// The counter and the CPU's id, in one instruction.
     WithCpu(HardwareCpuCounter),
-    /// Only the counter: a move of the thread is not noticed.
+    /// Only the counter, so moves of the thread are not noticed.
     Plain(HardwareCounter),
-    /// The OS clock, as `WallTime` does.
+    /// The OS clock, as in `WallTime`.
     Wall,
 }
 
@@ -70,15 +70,15 @@ pub(crate) enum Source {
 /// let elapsed: Elapsed = time.end(start);
 /// assert!(time.to_f64(&elapsed) > 0.0);
 /// ```
-// It carries the source, so that the end does not have to load it: the measured code may have
-// evicted everything else from the caches.
+// It contains the source, so that the end needs no load for it: the measured code may have evicted
+// all other data from the caches.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
     source: Source,
     begin: Moment,
 }
 
-/// What a source has said.
+/// A reading of a source.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     Counter { ticks: u64, cpu: Option<usize> },
@@ -86,8 +86,8 @@ enum Moment {
 }
 
 impl Source {
-    /// The counter, with the CPU's id where there is an instruction for both. The caller must have
-    /// a clock that trusts the counter.
+    /// The counter, with the CPU's id if an instruction reads both. The caller must have a clock
+    /// that trusts the counter.
     pub(crate) fn counter() -> Option<Self> {
         HardwareCpuCounter::detect()
             .map(Self::WithCpu)
@@ -96,9 +96,9 @@ impl Source {
 
     #[inline(always)]
     pub(crate) fn start(self) -> Start {
-        // ORDERING: SeqCst, for the instruction that it becomes, not for another thread: point 1.
-        // An end has no full fence. With a weaker fence here, earlier stores would drain during the
-        // measured code. No test sees a weaker one: it is a matter of nanoseconds.
+        // ORDERING: SeqCst, for the instruction that it compiles to (point 1); it pairs with no
+        // other thread. With a weaker fence, earlier stores would drain during the measured code.
+        // No test sees a weaker one, because the difference is some nanoseconds.
         fence(Ordering::SeqCst);
         Start { source: self, begin: self.read() }
     }
@@ -108,8 +108,7 @@ impl Source {
     fn read(self) -> Moment {
         match self {
             Self::WithCpu(counter) => {
-                // One instruction may read both. Where it takes two, and the thread was moved in
-                // between, this reads again.
+                // If the read takes two instructions, and the thread has moved, read again.
                 let (ticks, cpu) = loop {
                     if let Some(reading) = counter.now_ordered() {
                         break reading;
@@ -135,7 +134,7 @@ impl Moment {
         match self {
             Self::Counter { ticks, .. } => ticks,
             Self::Wall(now) => {
-                // The first call is for a start, and no reading is earlier than that.
+                // The first call is for a start, and no reading is earlier than that start.
                 let origin = *ORIGIN.get_or_init(|| now);
                 u64::try_from(now.saturating_duration_since(origin).as_nanos()).unwrap_or(u64::MAX)
             }
@@ -156,15 +155,15 @@ pub(crate) struct Ends {
     /// Ticks of the counter, or ns where the OS clock measures.
     pub(crate) start_ticks: u64,
     pub(crate) end_ticks: u64,
-    /// The CPUs of both ends, where they come with the counter.
+    /// The CPUs of both ends, if they were read with the counter.
     pub(crate) cpus: Option<(usize, usize)>,
 }
 
 impl Ends {
-    /// Not yet read.
+    /// The value before the readings.
     pub(crate) const NONE: Self = Self { start_ticks: 0, end_ticks: 0, cpus: None };
 
-    /// The time between them; 0 if the counter stepped back.
+    /// The time between the readings; 0 if the counter stepped back.
     #[inline(always)]
     pub(crate) fn ticks(&self) -> u64 {
         self.end_ticks.saturating_sub(self.start_ticks)
@@ -181,17 +180,17 @@ impl Start {
 
     #[inline(always)]
     pub(crate) fn end(self) -> Elapsed {
-        Elapsed::of(self.ends())
+        Elapsed::from_pair(self.ends())
     }
 }
 
 const PS_PER_NS: f64 = 1e3;
 
-/// The time between starts and ends, not yet converted: ticks of the counter, and the number of
-/// pairs whose cost they contain.
+/// The unconverted time between starts and ends: ticks of the counter, and the number of pairs
+/// whose cost they contain.
 ///
-/// Sums stay in ticks, so that adding up under `iter_batched` does not round. The cost of the pairs
-/// is subtracted once, from the whole sum. A [`Duration`] converts into an `Elapsed`, for
+/// Sums stay in ticks, so that sums under `iter_batched` are not rounded. The cost of the pairs is
+/// subtracted once, from the whole sum. A [`Duration`] converts into an `Elapsed`, for
 /// `iter_custom` routines that time themselves.
 ///
 /// ```
@@ -206,34 +205,34 @@ const PS_PER_NS: f64 = 1e3;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Elapsed {
-    /// The ticks of all pairs, as read.
+    /// The ticks of all pairs, including their costs.
     pub(crate) ticks: u64,
-    /// Pairs of readings in `ticks`.
+    /// The number of pairs in `ticks`.
     pub(crate) pairs: u64,
-    /// Pairs whose ends were on different CPUs.
+    /// The number of pairs whose ends were on different CPUs.
     pub(crate) moved: u64,
-    /// Pairs whose end was before their start; they count as 0 ticks.
+    /// The number of pairs whose end was before their start. They count as 0 ticks.
     pub(crate) backwards: u64,
-    /// Picoseconds from which nothing is subtracted: from another clock, or already converted.
+    /// Picoseconds without a cost: from another clock, or already converted.
     pub(crate) other_ps: u64,
 }
 
 impl Elapsed {
     /// The time of one pair.
     #[inline(always)]
-    pub(crate) fn of(ends: Ends) -> Self {
+    pub(crate) fn from_pair(ends: Ends) -> Self {
         let moved = ends.cpus.is_some_and(|(start, end)| start != end);
         let backwards = ends.end_ticks < ends.start_ticks;
         Self { ticks: ends.ticks(), pairs: 1, moved: moved.into(), backwards: backwards.into(), other_ps: 0 }
     }
 
-    /// A time that is known in ns; a negative one becomes 0.
+    /// A time in ns. A negative time becomes 0.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, after 213 days")]
-    pub(crate) fn of_ns(ns: f64) -> Self {
+    pub(crate) fn from_ns(ns: f64) -> Self {
         Self { other_ps: (ns * PS_PER_NS).round() as u64, ..Self::default() }
     }
 
-    /// The time in ns. The cost of each pair is subtracted; the rest of the ticks is never below 0.
+    /// The time in ns, without the cost of the pairs; the ticks contribute at least 0.
     pub(crate) fn to_ns(self, scale: &Scale) -> f64 {
         let net_ticks = as_f64(self.ticks) - as_f64(self.pairs) * scale.cost_ticks;
         net_ticks.max(0.0) * scale.ns_per_tick + as_f64(self.other_ps) / PS_PER_NS
@@ -268,7 +267,7 @@ mod tests {
     use super::*;
 
     fn pair(start_ticks: u64, end_ticks: u64) -> Elapsed {
-        Elapsed::of(Ends { start_ticks, end_ticks, cpus: Some((0, 0)) })
+        Elapsed::from_pair(Ends { start_ticks, end_ticks, cpus: Some((0, 0)) })
     }
 
     const fn scale(ns_per_tick: f64, cost_ticks: f64) -> Scale {
@@ -284,8 +283,8 @@ mod tests {
 
     #[test]
     fn a_sum_smaller_than_its_pairs_cost_is_zero_and_pairs_are_not_clamped_one_by_one() {
-        // Symptom of clamping each pair: with a resolution of 26 ticks, pairs of 40 read as 26
-        // or 52. An empty routine would then take (52 - 40) / 2 ticks on average.
+        // Symptom if each pair was clamped to 0: with a resolution of 26 ticks, pairs of 40 ticks
+        // read as 26 or 52. An empty routine then took (52 - 40) / 2 ticks on average.
         let coarse = pair(0, 26) + pair(26, 78);
         assert_eq!(coarse.to_ns(&scale(1.0, 39.0)), 0.0);
         assert_eq!(coarse.to_ns(&scale(1.0, 50.0)), 0.0);
@@ -293,17 +292,17 @@ mod tests {
 
     #[test]
     fn a_counter_that_ran_backwards_is_counted_and_adds_nothing() {
-        let moved = Elapsed::of(Ends { start_ticks: 100, end_ticks: 40, cpus: Some((0, 1)) });
+        let moved = Elapsed::from_pair(Ends { start_ticks: 100, end_ticks: 40, cpus: Some((0, 1)) });
         let sum = moved + pair(40, 50);
         assert_eq!((sum.ticks, sum.pairs, sum.backwards, sum.moved), (10, 2, 1, 1));
     }
 
     #[test]
-    fn other_times_are_added_as_they_are() {
+    fn other_times_are_added_without_a_cost() {
         let sum = Elapsed::from(Duration::from_nanos(70)) + pair(0, 10);
         assert_eq!(sum.to_ns(&scale(2.0, 4.0)), 82.0);
         assert_eq!(sum.to_ns(&scale(2.0, 40.0)), 70.0);
-        assert_eq!(Elapsed::of_ns(0.275).to_ns(&scale(2.0, 40.0)), 0.275);
-        assert_eq!(Elapsed::of_ns(-3.0), Elapsed::default());
+        assert_eq!(Elapsed::from_ns(0.275).to_ns(&scale(2.0, 40.0)), 0.275);
+        assert_eq!(Elapsed::from_ns(-3.0), Elapsed::default());
     }
 }

@@ -1,5 +1,4 @@
-//! The clock behind a [`CounterTime`](crate::CounterTime): waits for it, follows it, and reports
-//! on it.
+//! The clock of a [`CounterTime`](crate::CounterTime): its rate and its incidents.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -14,35 +13,34 @@ use crate::number::round;
 use crate::pairs::noise::NoiseLoop;
 use crate::readings::{Elapsed, Source};
 
-/// The uncertainty that is good enough at the start: as much as a machine's clock drifts within
-/// seconds, and a thousandth of what criterion resolves.
+/// The uncertainty of the rate at which the wait ends. A machine's clock drifts by as much within
+/// seconds, and criterion resolves differences a thousand times as large.
 const GOAL_PPB: f64 = 1_000.0;
 
-/// How often the wait for the clock reads its status.
+/// The time between two reads of the clock's status during the wait.
 const POLL: Duration = Duration::from_millis(10);
 
-/// How long the loop that shows interrupts runs at the start: a few periods of the slowest timer
-/// interrupt, of 4 ms.
+/// The first run time of the loop that detects interrupts: five periods of the slowest timer, 4 ms.
 const FIRST_RUN_NS: f64 = 20e6;
 
 #[derive(Debug)]
 pub(crate) struct Session {
     clock: Clock,
     source: Source,
-    /// The loop that shows interrupts. It has run once.
+    /// The loop that detects interrupts, after its first run.
     pub(crate) noise_loop: NoiseLoop,
     observations: Mutex<Observations>,
 }
 
 impl Session {
-    /// Waits for the clock's rate, at most `settle`, then measures the cost of a pair.
+    /// Waits for the clock's rate, at most `settle`, and then measures the cost of a pair.
     pub(crate) fn start(
         clock: Clock,
         (source, counter): (Source, HardwareCounter),
         settle: Duration,
     ) -> Result<Self, Error> {
-        let (scale, events) = wait(&clock, settle)?;
-        // The first result is dropped: a processor that was idle may still be speeding up.
+        let (scale, events) = wait_for_rate(&clock, settle)?;
+        // The first result is dropped, because a processor that was idle may still be speeding up.
         let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(source));
         let resolution_ticks = resolution_ticks(&counter);
         let scale = Scale { cost_ticks, resolution_ticks, ..scale };
@@ -55,13 +53,13 @@ impl Session {
         self.observations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the clock says now.
+    /// The clock's events and state now.
     pub(crate) fn clock_facts(&self) -> (Events, State) {
         let status = self.clock.status();
         (status.events, status.state)
     }
 
-    /// A sample in ns. Also updates the rate and the cost of a pair, since no sample is under way.
+    /// Converts a sample into ns. Also updates the rate and the cost of a pair.
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let mut observations = self.observations();
         observations.count(sample, &self.clock.status());
@@ -69,23 +67,23 @@ impl Session {
         sample.to_ns(&observations.scale)
     }
 
-    /// The incidents until now, not only until the last sample.
+    /// The incidents until now, including those after the last sample.
     pub(crate) fn incidents(&self) -> Incidents {
         self.observations().incidents(&self.clock.status().events)
     }
 
-    /// The incidents at the end. The clock's last iteration may be half a second ago. This call
-    /// runs another iteration, which takes some us, unless the clock's thread is in one or a gate
-    /// is closed.
-    pub(crate) fn at_end(&self) -> Incidents {
+    /// The incidents at the end. The clock's last iteration may be half a second old, so this call
+    /// runs another one, which takes some us. It runs none if the clock's thread is in an
+    /// iteration, or if a gate is closed.
+    pub(crate) fn final_incidents(&self) -> Incidents {
         self.clock.maintain();
         self.incidents()
     }
 }
 
-/// Waits until the clock's rate is good enough, at most `limit`. Returns the rate, and the clock's
-/// events until then.
-fn wait(clock: &Clock, limit: Duration) -> Result<(Scale, Events), Error> {
+/// Waits until the clock's rate is known to [`GOAL_PPB`], at most `limit`. Returns the rate, and
+/// the clock's events until then.
+fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, Events), Error> {
     let begin = Instant::now();
     loop {
         let status = clock.status();
@@ -94,7 +92,7 @@ fn wait(clock: &Clock, limit: Duration) -> Result<(Scale, Events), Error> {
             (State::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
                 return Ok((scale, status.events));
             }
-            (State::Fallback(reason), _) if is_over || status.is_judged && !may_pass(reason) => {
+            (State::Fallback(reason), _) if is_over || status.is_judged && !is_temporary(reason) => {
                 return Err(Error::closed(reason));
             }
             (state, _) if is_over => {
@@ -106,8 +104,8 @@ fn wait(clock: &Clock, limit: Duration) -> Result<(Scale, Events), Error> {
     }
 }
 
-/// Whether a gate that is closed for this may open by itself within a second or two.
-fn may_pass(reason: Reason) -> bool {
+/// Whether a gate that is closed for this reason may open by itself within a second or two.
+fn is_temporary(reason: Reason) -> bool {
     matches!(reason, Reason::KernelUndecided | Reason::Untested | Reason::SamplesTooOld | Reason::LineEnded)
 }
 
@@ -130,12 +128,12 @@ mod tests {
         let clock = Clock::builder().start().expect("a clock");
         clock.disable();
         let begin = Instant::now();
-        let error = wait(&clock, Duration::from_secs(60)).expect_err("closed");
+        let error = wait_for_rate(&clock, Duration::from_secs(60)).expect_err("closed");
         assert!(begin.elapsed() < Duration::from_secs(30), "it waited for a gate that stays closed");
         assert!(matches!(error.kind(), ErrorKind::GateClosed(_)), "{error}");
     }
 
-    /// Symptom: nothing reported what happened to the clock in the last half second of a benchmark.
+    /// Symptom: events of the clock in a benchmark's last half second were not reported.
     #[test]
     fn a_gate_that_closes_is_reported_at_the_end_and_the_rate_stays() {
         let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
@@ -149,18 +147,19 @@ mod tests {
         };
         let sample = session.source.start().end();
         session.to_ns(&sample);
-        // This counts the clock's iterations; tickline's own tests judge their results. The clock's
-        // thread may be in an iteration just now, and may have published the line before `before`.
+        // This only counts the clock's iterations; tickline's own tests check their results. The
+        // clock's thread may be in an iteration, and may have published its line before `before`.
         let published = || session.clock.status().events.get(Event::Publication);
         let has_iterated = (0..10).any(|_| {
             let before = published();
-            session.at_end();
+            session.final_incidents();
             published() > before
         });
         assert!(has_iterated, "no iteration at the end");
         session.clock.disable();
-        assert!(session.at_end().events.contains(&(Event::GateClosed, 1)), "{:?}", session.at_end());
-        let text = session.at_end().to_string();
+        let incidents = session.final_incidents();
+        assert!(incidents.events.contains(&(Event::GateClosed, 1)), "{incidents:?}");
+        let text = incidents.to_string();
         assert!(text.contains("while 1 samples were taken") && text.contains("gate_closed 1"), "{text}");
         let scale = session.observations().scale;
         assert_eq!(session.to_ns(&sample), sample.to_ns(&scale));

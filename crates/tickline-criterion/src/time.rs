@@ -1,4 +1,4 @@
-//! The measurement.
+//! The measurement for criterion.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -15,8 +15,9 @@ use crate::pairs::slice::Counting;
 use crate::readings::{Elapsed, Source, Start};
 use crate::session::Session;
 
-/// criterion refuses a whole benchmark if one sample is 0. A sample that took no longer than its
-/// readings cost becomes this: an attosecond, which prints as `0.0000 ps`.
+/// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
+/// than the cost of its readings gets this time, because criterion refuses a benchmark with a
+/// sample of 0.
 const MIN_NS: f64 = 1e-9;
 
 /// `ns`, but at least an attosecond.
@@ -25,19 +26,20 @@ pub(crate) fn least_ns(ns: f64) -> f64 {
 }
 
 thread_local! {
-    // Weak, because the incidents are printed when the last clone is dropped.
+    // The measurement of the present benchmark. The reference is weak, because the incidents are
+    // printed when the last clone is dropped.
     static CURRENT: RefCell<Weak<Shared>> = const { RefCell::new(Weak::new()) };
-    // What criterion has done on this thread, which shows how far a benchmark is.
+    // Criterion's calls on this thread, by which the crate tells how far a benchmark is.
     static BENCHERS: Cell<u64> = const { Cell::new(0) };
     static SAMPLES: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The warm-ups and measurements so far.
+/// The number of warm-ups and measurements so far.
 pub(crate) fn benchers() -> u64 {
     BENCHERS.get()
 }
 
-/// The converted samples so far.
+/// The number of converted samples so far.
 pub(crate) fn samples() -> u64 {
     SAMPLES.get()
 }
@@ -53,7 +55,7 @@ pub(crate) struct Settings {
 /// Time by the CPU's counter, in ns, for criterion's `Criterion::with_measurement`.
 ///
 /// Clones share one clock; incidents are printed when the last clone is dropped. A routine for
-/// `iter_custom` needs a clone, to make the values that it returns:
+/// `iter_custom` needs a clone for its readings:
 ///
 /// ```
 /// use criterion::Criterion;
@@ -83,53 +85,52 @@ pub struct CounterTime {
     shared: Arc<Shared>,
 }
 
-/// What clones share.
+/// The part that clones share.
 #[derive(Debug)]
 struct Shared {
     source: Source,
-    /// The running clock, or why the OS clock measures instead.
+    /// The running clock, or the reason why the OS clock measures instead.
     session: Result<Session, Error>,
     settings: Settings,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let incidents = self.session.as_ref().map(Session::at_end).unwrap_or_default();
+        let incidents = self.session.as_ref().map(Session::final_incidents).unwrap_or_default();
         incidents.to_string().lines().for_each(|line| self.settings.messages.print(&line));
     }
 }
 
 impl CounterTime {
-    /// Measures by the counter. Waits for its rate, as a rule 0.1 to 0.2 s, at most 2 s. Prints how
-    /// exact the counter is, and incidents at the end; [`CounterTimeBuilder::quiet`] turns that
-    /// off.
+    /// A measurement by the counter. Waits for the counter's rate, usually 0.1 to 0.2 s, at most 2
+    /// s. Prints a [`Calibration`] at the start, and [`Incidents`] at the end;
+    /// [`CounterTimeBuilder::quiet`] turns both off.
     ///
     /// # Errors
     ///
-    /// If the counter cannot be trusted, or its rate does not become known:
+    /// If the counter can't be trusted, or its rate does not become known: see
     /// [`CounterTimeBuilder::start`].
     pub fn new() -> Result<Self, Error> {
         Self::builder().start()
     }
 
-    /// Measures by the counter. Where [`new`](Self::new) returns an error, prints why, and
-    /// measures by the OS clock as `WallTime` does.
+    /// A measurement by the counter. If [`new`](Self::new) returns an error, prints the error, and
+    /// returns a measurement by the OS clock, which measures as `WallTime` does.
     #[must_use]
     pub fn or_wall_time() -> Self {
         Self::builder().start_or_wall_time()
     }
 
-    /// Settings.
+    /// Settings for a measurement.
     pub fn builder() -> CounterTimeBuilder {
         CounterTimeBuilder::new()
     }
 
-    pub(crate) fn of(source: Source, session: Result<Session, Error>, settings: Settings) -> Self {
+    pub(crate) fn from_parts(source: Source, session: Result<Session, Error>, settings: Settings) -> Self {
         Self { shared: Arc::new(Shared { source, session, settings }) }
     }
 
-    /// The measurement that the benchmark on this thread uses, which criterion's `Bencher` does not
-    /// show.
+    /// The measurement of the present benchmark on this thread, which criterion does not pass on.
     pub(crate) fn current() -> Self {
         let shared = CURRENT.with_borrow(Weak::upgrade);
         let shared =
@@ -145,29 +146,29 @@ impl CounterTime {
         &self.shared.settings
     }
 
-    /// `None` where the OS clock measures.
+    /// The running clock; `None` if the OS clock measures.
     pub(crate) fn session(&self) -> Option<&Session> {
         self.shared.session.as_ref().ok()
     }
 
-    /// How ticks become ns now.
+    /// The present conversion of ticks into ns.
     pub(crate) fn scale(&self) -> Scale {
         self.session().map_or(Scale::WALL, |session| session.observations().scale)
     }
 
-    /// How exact the results are; `None` where the OS clock measures.
+    /// The rate, resolution and cost of the counter; `None` if the OS clock measures.
     #[must_use]
     pub fn calibration(&self) -> Option<Calibration> {
         self.session().map(|session| session.observations().scale.into())
     }
 
-    /// Why the OS clock measures; `None` where the counter does.
+    /// The reason why the OS clock measures; `None` if the counter measures.
     #[must_use]
     pub fn fallback_reason(&self) -> Option<&Error> {
         self.shared.session.as_ref().err()
     }
 
-    /// The incidents so far. Empty where the OS clock measures.
+    /// The incidents so far; empty if the OS clock measures.
     #[must_use]
     pub fn incidents(&self) -> Incidents {
         self.session().map(Session::incidents).unwrap_or_default()
@@ -193,17 +194,17 @@ impl Measurement for CounterTime {
         *one + *other
     }
 
-    /// criterion begins the life of a `Bencher` with this, on the thread that then calls the
-    /// benchmark (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The
-    /// measurement therefore makes itself known here.
+    /// criterion calls this when it makes a `Bencher`, on the thread that then calls the benchmark
+    /// (`Routine::warm_up` and `Routine::bench` in `routine.rs` of criterion 0.8). The measurement
+    /// therefore registers itself here.
     fn zero(&self) -> Elapsed {
         BENCHERS.set(BENCHERS.get().wrapping_add(1));
         CURRENT.set(Arc::downgrade(&self.shared));
         Elapsed::default()
     }
 
-    /// The sample in ns, less the cost of its readings; never below an attosecond. criterion calls
-    /// this once for each sample, after taking it.
+    /// The sample in ns, minus the cost of its readings; at least an attosecond. criterion calls
+    /// this once for each sample, after it has taken the sample.
     fn to_f64(&self, sample: &Elapsed) -> f64 {
         SAMPLES.set(SAMPLES.get().wrapping_add(1));
         least_ns(match self.session() {
@@ -212,8 +213,8 @@ impl Measurement for CounterTime {
         })
     }
 
-    /// The formatter of `WallTime`, which is for ns: ps to s, and every kind of throughput. Reports
-    /// by both clocks therefore look alike, and can be compared.
+    /// The formatter of `WallTime` for ns: from ps to s, and for every kind of throughput. Reports
+    /// by both clocks therefore have the same format, and can be compared.
     fn formatter(&self) -> &dyn ValueFormatter {
         WallTime.formatter()
     }

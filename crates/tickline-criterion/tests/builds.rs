@@ -1,6 +1,6 @@
-//! Two builds in turns, and baselines, by whole programs. This program has the tests, and is the
-//! benchmark, too. A copy named `work-130` does 130 steps. A copy named `work-100` stands for the
-//! build before.
+//! Tests of interleaved builds and baselines with whole programs. This program contains the tests
+//! and the benchmark. A copy of it named `work-130` does 130 steps; the copy `work-100` represents
+//! the old build.
 
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
@@ -13,7 +13,7 @@ use criterion::Criterion;
 use serde_json::Value;
 use tickline_criterion::{BenchPairs, CounterTime, compare};
 
-/// Where the benchmark writes process and CPU of each sample.
+/// The variable with the path of the log, which has process and CPU of each sample.
 const LOG: &str = "TICKLINE_CRITERION_TEST_LOG";
 
 type Test = fn(&Programs);
@@ -43,7 +43,7 @@ fn main() {
     }
 }
 
-/// Steps that each need the one before.
+/// Does `steps` steps, each of which needs the result of the step before.
 #[inline(never)]
 fn spin(steps: u64) -> u64 {
     (0..black_box(steps)).fold(1, |value, step| black_box(value ^ step))
@@ -54,7 +54,7 @@ fn benchmarks(steps: u64) {
     let mut criterion = Criterion::default().with_measurement(time).configure_from_args();
     criterion.bench_function("plain", |bencher| bencher.iter(|| black_box(3)));
     if steps > 100 {
-        // Builds differ in their benchmarks.
+        // The old build lacks this benchmark.
         criterion.benchmark_group("added").bench_pairs("spin", |bencher| bencher.iter(|| spin(10)));
     }
     let mut group = criterion.benchmark_group("work");
@@ -76,7 +76,7 @@ fn log() {
 #[cfg(not(target_os = "linux"))]
 fn log() {}
 
-/// A folder with copies of this program, and with criterion's files; gone when the test is over.
+/// A folder with copies of this program, and with criterion's files. It is removed after the test.
 struct Programs(PathBuf);
 
 impl Programs {
@@ -95,7 +95,7 @@ impl Programs {
         self.0.join(format!("work-{steps}{EXE_SUFFIX}"))
     }
 
-    /// As `cargo bench -- FILTER ARGUMENTS` does, with short measurements.
+    /// Runs a copy as `cargo bench -- FILTER ARGUMENTS` does, with short measurements.
     fn run(&self, steps: u64, filter: &str, arguments: &[&str]) -> Output {
         Command::new(self.path(steps))
             .args(["--bench", "--warm-up-time", "0.05", "--measurement-time", "1", "--sample-size", "20"])
@@ -143,8 +143,7 @@ fn more_work_is_found_and_equal_work_is_about_equal(programs: &Programs) {
     assert!((1.5..6.0).contains(&factor), "{factor}: {out}");
     let (is_different, out, _) = compared(100, 300);
     assert!(is_different && out.contains("this build is faster"), "{out}");
-    // How often equal builds are told apart depends on the machine's load: unit tests have the
-    // verdict.
+    // False differences between equal builds depend on the load, so unit tests check their number.
     let (_, out, json) = compared(130, 130);
     let ratio = json["difference_ns"].as_f64().expect("ns") / json["median_a_ns"].as_f64().expect("ns");
     assert!(ratio.abs() < 0.5, "{ratio}: {out}");
@@ -160,7 +159,7 @@ fn more_work_is_found_and_equal_work_is_about_equal(programs: &Programs) {
     }
 }
 
-/// A process that measures follows the one that it started, and both were on one CPU.
+/// Asserts that the two processes alternated, and that both were on one CPU.
 fn one_cpu(log: &str) {
     let lines: Vec<(&str, &str)> = log.lines().filter_map(|line| line.split_once(' ')).collect();
     let processes: Vec<&[(&str, &str)]> = lines.chunk_by(|one, other| one.0 == other.0).collect();
@@ -187,7 +186,7 @@ fn a_baseline_is_saved_and_compared(programs: &Programs) {
         let rounds = programs.json(&format!("work/{stem}"))["rounds_ns"].as_array().map(Vec::len);
         assert!(rounds.is_some_and(|rounds| rounds >= 10), "{stem}: {rounds:?}");
     }
-    // The second routine does 400 steps in place of 200.
+    // The second routine of `compare` does 400 steps in place of 200.
     let output = programs.run(300, "work", &["--baseline", "main"]);
     let (out, err) = texts(&output);
     assert!(output.status.success(), "{out}\n{err}");
@@ -211,7 +210,7 @@ fn a_baseline_is_saved_and_compared(programs: &Programs) {
     assert!(plot.contains("main") && plot.contains("this run"), "{plot}");
     let saved = programs.json("work/spin/main/pairs.json");
     assert!(saved["baseline"].is_null(), "a comparison with a baseline does not replace it");
-    // A write that fails leaves no half file.
+    // A failed write leaves no partial file.
     let file = programs.0.join("work/spin/main/pairs.json");
     fs::remove_file(&file).expect("it was there");
     fs::create_dir_all(file.join("in the way")).expect("a folder");
@@ -225,7 +224,7 @@ fn a_missing_baseline_is_named_with_its_folder(programs: &Programs) {
     let output = programs.run(100, "work/spin", &["--baseline", "nowhere"]);
     let (_, err) = texts(&output);
     assert!(!output.status.success() && err.contains("--save-baseline nowhere"), "by criterion: {err}");
-    // criterion has a baseline, but this crate has none: it was saved before there was one.
+    // criterion has this baseline, but this crate's file is missing, as from an older version.
     assert!(programs.run(100, "work/spin", &["--save-baseline", "old"]).status.success());
     fs::remove_file(programs.0.join("work/spin/old/pairs.json")).expect("it was there");
     let (out, err) = texts(&programs.run(100, "work/spin", &["--baseline", "old"]));

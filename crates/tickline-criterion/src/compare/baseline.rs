@@ -1,12 +1,12 @@
-//! This run against a stored one: criterion's `--baseline NAME`.
+//! The comparison of this run with a stored run: criterion's `--baseline NAME`.
 //!
-//! The two were not interleaved, so what the machine did between them is unknown: its frequency,
-//! its temperature, other programs, where the memory lies. No interval of confidence can be given
-//! for that. What is known is how far each run scattered in itself: the middle nine tenths of its
-//! rounds. A difference is called one only if
+//! The two runs were not interleaved. Changes of the machine between them are unknown: its
+//! frequency, its temperature, other programs, the addresses of memory. Therefore no confidence
+//! interval can be given. Only the scatter within each run is known: the middle nine tenths of its
+//! rounds. A difference is reported only if
 //!
-//! 1. these ranges have no value in common, and
-//! 2. it is at least [`MIN_PERCENT`].
+//! 1. these two ranges do not overlap, and
+//! 2. the difference is at least [`MIN_PERCENT`].
 
 use std::fmt;
 
@@ -16,14 +16,14 @@ use crate::compare::signed_rank::MIN_ROUNDS;
 use crate::number::middle;
 use crate::pairs::outcome::{INDENT, Ns};
 
-/// Two runs may differ by this, because a smaller change of the core's frequency is not noticed
-/// within one ([`crate::evidence`]).
+/// The smallest reported difference, %. A smaller one may come from a change of the core's
+/// frequency that is not noticed within a run ([`crate::evidence`]).
 const MIN_PERCENT: f64 = 2.0;
 
-/// The lower end of the middle nine tenths of a run's rounds, their median, and the upper end, ns.
+/// The middle nine tenths of a run's rounds, ns: the lower end, the median, and the upper end.
 type Range = [f64; 3];
 
-/// The range of what [`files`](crate::pairs::files) has stored.
+/// The range of a run that [`files`](crate::pairs::files) has stored.
 fn range(stored: &Value) -> Option<Range> {
     let rounds = stored["rounds_ns"].as_array()?;
     let mut ns: Vec<f64> = rounds.iter().filter_map(Value::as_f64).collect();
@@ -32,26 +32,26 @@ fn range(stored: &Value) -> Option<Range> {
     (ns.len() >= MIN_ROUNDS).then(|| [ns[tail], middle(&ns), ns[last - tail]])
 }
 
-/// What a stored run and this one show. Its text is printed below criterion's line.
+/// The ranges of a stored run and of this run. Its text is printed below criterion's line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change {
     name: String,
-    /// What the times are, if not those of an iteration.
-    what: &'static str,
+    /// The text before the times, if they are not times of an iteration.
+    label: &'static str,
     then: Range,
     now: Range,
     percent: f64,
 }
 
 impl Change {
-    /// `None` if one of them has too few rounds.
+    /// `None` if one of the runs has too few rounds.
     pub(crate) fn new(name: &str, then: &Value, now: &Value) -> Option<Self> {
         let (before, after) = (range(then)?, range(now)?);
-        // The rounds of a comparison are differences, parts of A's time.
+        // The rounds of a comparison are differences, so the percentage is relative to A's median.
         let whole_ns = then["median_a_ns"].as_f64();
-        let what = if whole_ns.is_some() { "difference " } else { "" };
+        let label = if whole_ns.is_some() { "difference " } else { "" };
         let percent = (after[1] - before[1]) / whole_ns.unwrap_or(before[1]) * 100.0;
-        Some(Self { name: name.to_owned(), what, then: before, now: after, percent })
+        Some(Self { name: name.to_owned(), label, then: before, now: after, percent })
     }
 
     fn is_different(&self) -> bool {
@@ -84,7 +84,7 @@ impl fmt::Display for Change {
             f,
             "{INDENT}baseline {}: {}{then}, now {now}: {:+.2} %: {verdict}\n{INDENT}not in turns: what else changed between the \
              runs is unknown; --against PROGRAM gives an interval of 95 %",
-            self.name, self.what, self.percent
+            self.name, self.label, self.percent
         )
     }
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use crate::compare::signed_rank::tests::uniform;
 
-    /// A run of 100 rounds around `ns`, which scatter by 1 %.
+    /// A run of 100 rounds, scattered by 1 % around `ns`.
     fn run(ns: f64, uniform: &mut impl FnMut() -> f64) -> Value {
         let rounds: Vec<f64> = (0..100).map(|_| ns * (1.0 + 0.02 * uniform())).collect();
         json!({ "rounds_ns": rounds })
@@ -115,7 +115,7 @@ mod tests {
                 change.to_string().contains("baseline main: ") && change.to_string().contains("--against")
             );
         }
-        // Runs that scatter by nothing may still differ by the core's frequency.
+        // Runs without scatter may still differ by the core's frequency.
         let exact = |ns: f64| json!({ "rounds_ns": ([ns; 10]) });
         for (ns, is_different) in [(203.9, false), (204.1, true)] {
             let change = Change::new("main", &exact(200.0), &exact(ns)).expect("ten rounds");
@@ -125,10 +125,10 @@ mod tests {
 
     #[test]
     fn a_comparison_of_differences_is_a_part_of_a() {
-        let of = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
-        let change = Change::new("main", &of(1.0), &of(2.5)).expect("ten rounds");
+        let comparison = |ns: f64| json!({ "rounds_ns": ([ns; 10]), "median_a_ns": 100.0 });
+        let change = Change::new("main", &comparison(1.0), &comparison(2.5)).expect("ten rounds");
         assert!((change.percent - 1.5).abs() < 1e-9 && !change.is_different(), "{change}");
-        assert!(Change::new("main", &of(1.0), &of(-1.5)).expect("ten rounds").is_different());
+        assert!(Change::new("main", &comparison(1.0), &comparison(-1.5)).expect("ten rounds").is_different());
     }
 
     #[test]

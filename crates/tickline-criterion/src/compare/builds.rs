@@ -1,25 +1,26 @@
 //! Runs two builds of a benchmark alternately: `--against PROGRAM`.
 //!
-//! This process measures the new build, as always. For each of its benchmarks it starts the other
-//! program, with the benchmark's name. There criterion runs that benchmark alone, and this crate
-//! takes no sample until it is asked for one. This process drives, and the other one serves. The
+//! This process measures the new build, as usual. For each of its benchmarks it starts the other
+//! program, with the benchmark's name. In that process criterion runs only this benchmark, and this
+//! crate takes samples only on request. This process drives, and the other process serves. The
 //! contract:
 //!
 //! 1. Both processes are bound to one CPU (Linux), and only one of them runs at a time: the other
-//!    one waits for a line.
+//!    process waits for a line.
 //! 2. They alternate by slices of 10 ms or less. A random number decides which comes first.
 //! 3. Both have samples of the same size, and pairs of the same number of iterations.
-//! 4. The n-th pair of a slice and the n-th of the other build's slice are a couple, as those
-//!    of [`compare`](crate::compare), which gives the verdict. Its rounds have whole slices.
+//! 4. The n-th pair of a slice and the n-th pair of the other build's slice form a couple. The
+//!    couples are analysed as in [`compare`](crate::compare), but a round has whole slices.
 //!
-//! | line | sent to | says |
+//! | line | sent to | meaning |
 //! |---|---|---|
-//! | `tickline-criterion: counter` | this build | ready, and by which clock |
+//! | `tickline-criterion: counter` | this build | the other build is ready, and measures by this clock |
 //! | `[7,5000,64]` | the other build | take a slice of sample 7, of 5,000 iterations, 64 in a pair |
-//! | `tickline-criterion: [[0,..],[5434,..]]` | this build | disturbed pairs by disturbance; the pairs that count, ticks |
+//! | `tickline-criterion: [[0,..],[5434,..]]` | this build | the number of disturbed pairs by disturbance; the pairs that count, ticks |
 //!
-//! A program does not learn its benchmarks' full names from criterion. So this process first starts
-//! itself with `--list`, and this crate prints a mark before and after each of its benchmarks.
+//! criterion does not tell a program the full names of its benchmarks. This process therefore first
+//! starts itself with `--list`, and this crate prints a mark before and after each of its
+//! benchmarks.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, BufReader, Lines, Write};
@@ -29,47 +30,47 @@ use std::sync::OnceLock;
 
 use crate::arguments::{self, Role};
 use crate::compare::couples::Couple;
-use crate::compare::toss;
+use crate::compare::random_side;
 use crate::evidence;
 use crate::pairs::disturbance::Disturbances;
 use crate::readings::Source;
 use crate::time::CounterTime;
 
-/// What a line for the driving process begins with: criterion and the benchmark print, too.
+/// The beginning of a line for the driving process. criterion and the benchmark print other lines.
 const MARK: &str = "tickline-criterion: ";
 
-/// What the other build is asked for.
+/// A request to the other build for a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Request {
-    /// The number of the sample. Another one than before ends that sample.
+    /// The number of the sample. A changed number ends the sample before.
     pub(crate) sample: u64,
     pub(crate) iterations: u64,
-    /// Iterations in a pair.
+    /// The number of iterations in a pair.
     pub(crate) iterations_per_pair: u64,
 }
 
-/// The part of this process where two builds are interleaved.
+/// The role of this process if two builds are interleaved.
 #[derive(Debug)]
 pub(crate) enum Interleaving {
-    /// Asks the other build for slices.
+    /// This process requests slices from the other build.
     Drives(Box<PeerBuild>),
-    /// Is the other build, with the present request.
+    /// This process is the other build, and has this request.
     Serves(Request),
 }
 
 impl Interleaving {
-    /// The part of this process in a benchmark that begins. `peer` is what
-    /// [`PeerBuild::for_next_benchmark`] returned.
-    pub(crate) fn of(peer: Option<Result<PeerBuild, String>>) -> Option<Self> {
+    /// Begins a benchmark; `None` without interleaving. `peer` is the result of
+    /// [`PeerBuild::for_next_benchmark`].
+    pub(crate) fn begin(peer: Option<Result<PeerBuild, String>>) -> Option<Self> {
         let time = CounterTime::current();
         let clock = clock(&time);
         match arguments::role() {
-            Role::Lists => std::process::exit(1), // criterion was not given the argument
-            Role::Serves => {
+            Role::List => std::process::exit(1), // The program does not pass `--list` to criterion.
+            Role::Serve => {
                 send(clock);
                 Some(Self::Serves(read_request()))
             }
-            Role::Measures => {
+            Role::Measure => {
                 let peer = peer?.and_then(|peer| {
                     if peer.clock == clock {
                         return Ok(Self::Drives(Box::new(peer)));
@@ -100,21 +101,22 @@ impl Interleaving {
     }
 }
 
-/// The most pairs of a slice that are compared. Only futures have more, because each is a pair.
+/// The limit of compared pairs in a slice. Only slices of futures have more.
 const MAX_PAIRS: usize = 8_192;
 
-/// All pairs, or some of them, evenly.
+/// All pairs, or an evenly spaced part of them.
 fn evenly(ticks: Vec<u64>) -> impl Iterator<Item = u64> {
     let step = ticks.len().div_ceil(MAX_PAIRS).max(1);
     ticks.into_iter().step_by(step)
 }
 
-/// Sends a line to the build that drives. The benchmark may have left its own line open.
-fn send(what: &str) {
-    writeln!(io::stdout(), "\n{MARK}{what}").ok();
+/// Sends a line to the driving build. It begins with a line break, because the benchmark may have
+/// printed an incomplete line.
+fn send(text: &str) {
+    writeln!(io::stdout(), "\n{MARK}{text}").ok();
 }
 
-/// The name of the clock: ticks of one are not those of another.
+/// The name of the clock. Two builds are comparable only if they measure by the same clock.
 fn clock(time: &CounterTime) -> &'static str {
     match time.source() {
         Source::WithCpu(_) | Source::Plain(_) => "counter",
@@ -122,8 +124,7 @@ fn clock(time: &CounterTime) -> &'static str {
     }
 }
 
-/// Waits for a request. The process ends if there is none: the build that drives has enough, or is
-/// gone.
+/// Waits for a request. If there is none, the driving build has ended, and this process exits.
 fn read_request() -> Request {
     let mut line = String::new();
     io::stdin().read_line(&mut line).ok();
@@ -134,27 +135,27 @@ fn read_request() -> Request {
 }
 
 thread_local! {
-    // The benchmarks of pairs so far, including those that a filter excludes.
+    // The number of benchmarks of pairs so far, including those that a filter excludes.
     static BENCHMARKS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The other build, as the driving one sees it.
+/// The other build, for the driving build.
 #[derive(Debug)]
 pub(crate) struct PeerBuild {
     child: Child,
-    /// `None` when it is to end.
+    /// `None` once the child must end.
     requests: Option<ChildStdin>,
     replies: Lines<BufReader<ChildStdout>>,
     clock: String,
-    /// How to run only this benchmark.
-    alone: String,
-    /// The present slice of the other build, if its turn came first.
-    first: Option<Vec<u64>>,
-    /// The times of the other build and of this one, in their order.
+    /// A command that runs only this benchmark, for an error message.
+    command_line: String,
+    /// The present slice of the other build, if that build had the first turn.
+    early_slice: Option<Vec<u64>>,
+    /// The times of the other build and of this build, in order.
     pub(crate) couples: Vec<Couple>,
-    /// Where their slices end.
+    /// The indices of couples at which slices end.
     pub(crate) slice_ends: Vec<usize>,
-    /// What disturbed pairs of both.
+    /// The disturbances of pairs of both builds.
     pub(crate) disturbances: Disturbances,
 }
 
@@ -163,8 +164,8 @@ impl PeerBuild {
     /// if there is no other build, or a filter excludes the benchmark.
     pub(crate) fn for_next_benchmark() -> Option<Result<Self, String>> {
         let number = BENCHMARKS.replace(BENCHMARKS.get().wrapping_add(1));
-        let program = arguments::peer_build().filter(|_| arguments::role() == Role::Measures)?;
-        match names() {
+        let program = arguments::peer_build().filter(|_| arguments::role() == Role::Measure)?;
+        match benchmark_names() {
             Ok(names) => match names.get(number) {
                 Some(name) => Some(Self::start(Path::new(&program), name.as_ref()?)),
                 None => Some(Err("this program does not list its benchmark; if its `main` builds `Criterion` itself, call `configure_from_args()`".to_owned())),
@@ -174,12 +175,12 @@ impl PeerBuild {
     }
 
     fn start(program: &Path, name: &str) -> Result<Self, String> {
-        // The child inherits the CPU.
+        // The child inherits the CPU mask.
         if !evidence::cpu().is_some_and(evidence::bind) && cfg!(target_os = "linux") {
             return Err("the thread cannot be bound to its CPU".to_owned());
         }
         let arguments = ["--bench", "--exact", "--discard-baseline", "--noplot", "--", name];
-        let mut child = arguments::start(Command::new(program).args(arguments), Role::Serves)
+        let mut child = arguments::prepare(Command::new(program).args(arguments), Role::Serve)
             .stdin(Stdio::piped())
             .spawn()
             .map_err(|error| format!("{}: {error}", program.display()))?;
@@ -189,8 +190,8 @@ impl PeerBuild {
             replies: BufReader::new(replies.ok_or("its output cannot be read")?).lines(),
             child,
             clock: String::new(),
-            alone: format!("{} {}", program.display(), arguments.join(" ")),
-            first: None,
+            command_line: format!("{} {}", program.display(), arguments.join(" ")),
+            early_slice: None,
             couples: Vec::new(),
             slice_ends: Vec::new(),
             disturbances: Disturbances::default(),
@@ -205,15 +206,15 @@ impl PeerBuild {
         reply.ok_or_else(|| {
             format!(
                 "it took no turn, because it has no such benchmark, is too old for turns, or failed: try `{}`",
-                self.alone
+                self.command_line
             )
         })
     }
 
-    /// Lets the other build take a slice. Returns its pairs that count, ticks.
-    fn ask(&mut self, request: Request) -> Result<Vec<u64>, String> {
+    /// Requests a slice from the other build. Returns its pairs that count, ticks.
+    fn request_slice(&mut self, request: Request) -> Result<Vec<u64>, String> {
         let Request { sample, iterations, iterations_per_pair } = request;
-        // If it is gone, there is no reply.
+        // If the other build has ended, the write fails, and so does the read of the reply.
         self.requests.as_mut().map(|to| writeln!(to, "[{sample},{iterations},{iterations_per_pair}]"));
         let (disturbances, ticks) =
             serde_json::from_str(&self.reply()?).map_err(|error| error.to_string())?;
@@ -221,27 +222,27 @@ impl PeerBuild {
         Ok(ticks)
     }
 
-    /// Forgets the warm-up.
-    pub(crate) fn forget(&mut self) {
+    /// Discards the results of the warm-up.
+    pub(crate) fn discard_warm_up(&mut self) {
         (self.couples, self.slice_ends, self.disturbances) =
             (Vec::new(), Vec::new(), Disturbances::default());
     }
 
     pub(crate) fn begin_slice(&mut self, request: Request) -> Result<(), String> {
-        if toss() == 0 {
-            self.first = Some(self.ask(request)?);
+        if random_side() == 0 {
+            self.early_slice = Some(self.request_slice(request)?);
         }
         Ok(())
     }
 
     fn end_slice(&mut self, request: Request, ticks: Vec<u64>, ours: Disturbances) -> Result<(), String> {
-        let theirs = match self.first.take() {
+        let theirs = match self.early_slice.take() {
             Some(theirs) => theirs,
-            None => self.ask(request)?,
+            None => self.request_slice(request)?,
         };
         self.couples.extend(theirs.into_iter().zip(evenly(ticks)).map(|(theirs, ours)| [theirs, ours]));
         self.disturbances.add_all(ours);
-        // Perhaps nothing of a slice counts.
+        // A slice may have no pair that counts.
         if self.couples.len() > self.slice_ends.last().copied().unwrap_or(0) {
             self.slice_ends.push(self.couples.len());
         }
@@ -256,31 +257,30 @@ impl Drop for PeerBuild {
     }
 }
 
-/// The mark around a benchmark.
-const AROUND: &str = "tickline-criterion: benchmark\n";
+/// The mark before and after a benchmark in the list.
+const BENCHMARK_MARK: &str = "tickline-criterion: benchmark\n";
 
-/// Marks where a benchmark's name begins or ends, if this process lists them.
-pub(crate) fn mark() {
-    if arguments::role() == Role::Lists {
-        write!(io::stdout(), "{AROUND}").ok();
+/// Prints the mark, if this process lists its benchmarks.
+pub(crate) fn mark_benchmark() {
+    if arguments::role() == Role::List {
+        write!(io::stdout(), "{BENCHMARK_MARK}").ok();
     }
 }
 
-/// criterion's names of this program's benchmarks, by their numbers; `None` for those that a filter
-/// excludes.
-fn names() -> Result<&'static [Option<String>], String> {
+/// criterion's names of the benchmarks of pairs, in order; `None` for one that a filter excludes.
+fn benchmark_names() -> Result<&'static [Option<String>], String> {
     static NAMES: OnceLock<Result<Vec<Option<String>>, String>> = OnceLock::new();
     let names = NAMES.get_or_init(|| {
         let mut list = Command::new(std::env::current_exe().map_err(|error| error.to_string())?);
         list.args(std::env::args_os().skip(1)).arg("--list").stdin(Stdio::null());
-        let output = arguments::start(&mut list, Role::Lists).output().map_err(|error| error.to_string())?;
-        Ok(names_in(&String::from_utf8_lossy(&output.stdout)))
+        let output = arguments::prepare(&mut list, Role::List).output().map_err(|error| error.to_string())?;
+        Ok(parse_names(&String::from_utf8_lossy(&output.stdout)))
     });
     names.as_deref().map_err(Clone::clone)
 }
 
-fn names_in(listing: &str) -> Vec<Option<String>> {
-    let within = listing.split(AROUND).skip(1).step_by(2);
+fn parse_names(listing: &str) -> Vec<Option<String>> {
+    let within = listing.split(BENCHMARK_MARK).skip(1).step_by(2);
     let name =
         |lines: &str| lines.lines().find_map(|line| line.strip_suffix(": benchmark")).map(str::to_owned);
     within.map(name).collect()
@@ -291,12 +291,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_that_between_marks_and_not_that_of_another_benchmark() {
+    fn a_name_is_between_marks_and_other_benchmarks_are_ignored() {
         let listing = format!(
-            "plain: benchmark\n{AROUND}a/1: benchmark\n{AROUND}own words\n{AROUND}{AROUND}b: benchmark\n{AROUND}a: \
-             b: benchmark\n{AROUND}"
+            "plain: benchmark\n{BENCHMARK_MARK}a/1: benchmark\n{BENCHMARK_MARK}own words\n{BENCHMARK_MARK}{BENCHMARK_MARK}b: benchmark\n{BENCHMARK_MARK}a: \
+             b: benchmark\n{BENCHMARK_MARK}"
         );
-        assert_eq!(names_in(&listing), [Some("a/1".to_owned()), None, Some("a: b".to_owned())]);
-        assert_eq!(names_in("plain: benchmark\n"), []);
+        assert_eq!(parse_names(&listing), [Some("a/1".to_owned()), None, Some("a: b".to_owned())]);
+        assert_eq!(parse_names("plain: benchmark\n"), []);
     }
 }

@@ -1,34 +1,35 @@
-//! The verdict on couples: the medians, the difference, and its interval. It is only arithmetic.
+//! The analysis of couples, by arithmetic: the medians, the difference, and its interval.
 
 use crate::compare::signed_rank::{Interval, MIN_ROUNDS, interval};
 use crate::number::as_f64;
 use crate::pairs::distribution::median;
 
-/// Rounds: enough for the normal approximation, and so few that each has many couples.
+/// The number of rounds: enough for the normal approximation, each with many couples.
 const ROUNDS: usize = 60;
 
-/// The fewest couples of a round, for a median.
+/// The smallest number of couples in a round, for a median.
 const MIN_COUPLES_A_ROUND: usize = 5;
 
-/// The fewest couples for a comparison.
+/// The smallest number of couples for a comparison.
 pub(crate) const MIN_COUPLES: u64 = (MIN_ROUNDS * MIN_COUPLES_A_ROUND) as u64;
 
 /// The times of A and B in one couple, ticks of a pair.
 pub(crate) type Couple = [u64; 2];
 
-/// What couples show, ticks of a pair.
+/// The result of the analysis, ticks of a pair.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Analysis {
     pub(crate) medians: [f64; 2],
-    /// Of B less A.
+    /// The difference B - A.
     pub(crate) difference: Interval,
-    /// The same for each round, in the order of time.
+    /// The difference of the medians in each round, in order of time.
     pub(crate) rounds: Vec<f64>,
 }
 
 /// Analyses couples; `None` if there are too few for ten rounds. If they come in slices, which end
-/// at `ends`, a round has whole slices. The times of one slice are not independent: the core may
-/// have another speed in the next slice. Each time stands for an interval of `width_ticks`.
+/// at `ends`, a round has whole slices, because the times of one slice are not independent: the
+/// core may have another speed in the next slice. Each time represents an interval of
+/// `width_ticks`.
 pub(crate) fn analyse(couples: &[Couple], ends: Option<&[usize]>, width_ticks: f64) -> Option<Analysis> {
     let units = ends.map_or(couples.len() / MIN_COUPLES_A_ROUND, <[usize]>::len);
     let rounds = units.min(ROUNDS);
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn two_percent_are_found_and_nothing_is_not_though_all_wanders_by_as_much() {
+    fn a_difference_of_two_percent_is_found_although_the_frequency_wanders_by_two_percent() {
         let mut uniform = uniform(11);
         let mut false_ones = 0;
         for _ in 0..40 {
@@ -92,12 +93,12 @@ mod tests {
             let other = analyse(&wandering(&mut uniform, 2.0), None, 26.0).expect("enough").difference;
             assert!(other.low > 0.0 && (other.estimate - 40.0).abs() < 4.0, "{other:?}");
         }
-        // Two are expected.
+        // Two false differences are expected.
         assert!(false_ones <= 6, "{false_ones} of 40");
     }
 
-    /// Symptom: of equal builds on a loaded machine four in six were found different. Each slice
-    /// gave several rounds.
+    /// Symptom: on a loaded machine, four of six comparisons of equal builds reported a difference.
+    /// Cause: each slice gave several rounds.
     #[test]
     fn slices_that_differ_by_the_cores_speed_are_not_a_difference() {
         let mut uniform = uniform(5);
@@ -111,7 +112,7 @@ mod tests {
             false_ones += usize::from(difference.low > 1.0 || difference.high < -1.0);
             assert_eq!(analyse(&couples, Some(&ends[..9]), 1.0), None, "too few slices");
         }
-        // Ten are expected. Without whole slices there were 56.
+        // Ten false differences are expected. Without whole slices there were 56.
         assert!(false_ones <= 24, "{false_ones} of 200");
     }
 

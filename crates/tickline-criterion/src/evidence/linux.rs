@@ -1,4 +1,4 @@
-//! Linux: `getrusage`, and the CPU of a thread.
+//! Facts about a thread on Linux: `getrusage`, and its CPU.
 
 use std::ffi::c_long;
 
@@ -17,7 +17,7 @@ pub(crate) fn cpu() -> Option<usize> {
     sched_getcpu().ok()
 }
 
-/// Binds this thread to a CPU, and the processes that it starts. Returns whether it is bound.
+/// Binds this thread, and the processes that it starts, to a CPU. Returns whether that succeeded.
 pub(crate) fn bind(cpu: usize) -> bool {
     let mut cpus = CpuSet::new();
     cpus.set(cpu).and_then(|()| sched_setaffinity(Pid::from_raw(0), &cpus)).is_ok()

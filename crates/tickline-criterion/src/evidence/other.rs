@@ -1,4 +1,4 @@
-//! Systems other than Linux: nothing is known.
+//! Systems other than Linux, which provide none of these facts.
 
 use std::ffi::c_long;
 

@@ -10,9 +10,9 @@ use crate::number::{count, index};
 use crate::pairs::collector::Collector;
 use crate::readings::{Elapsed, Ends, Source};
 
-/// Times a routine by pairs of readings. It has methods of criterion's
+/// Times a routine by pairs of readings. It has the methods of criterion's
 /// [`Bencher`](https://docs.rs/criterion/latest/criterion/struct.Bencher.html), so that closures
-/// stay as they are. [`BenchPairs`](crate::BenchPairs) has an example.
+/// need no change. [`BenchPairs`](crate::BenchPairs) has an example.
 #[derive(Debug)]
 pub struct PairBencher<'a> {
     collector: &'a mut Collector<1>,
@@ -22,8 +22,8 @@ pub struct PairBencher<'a> {
     pub(crate) returned: Option<Elapsed>,
 }
 
-/// How many inputs are made ahead: as many as criterion makes.
-fn inputs(size: BatchSize, iterations: u64) -> u64 {
+/// The number of inputs that are made ahead: the same number as in criterion.
+fn inputs_ahead(size: BatchSize, iterations: u64) -> u64 {
     let batches = match size {
         BatchSize::SmallInput => 10,
         BatchSize::LargeInput => 1_000,
@@ -37,8 +37,7 @@ fn inputs(size: BatchSize, iterations: u64) -> u64 {
 /// Takes a pair around `iterations` calls.
 #[inline(always)]
 pub(crate) fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
-    // A single iteration has no loop. The branch at the end of a loop costs a ns, and more if it is
-    // mispredicted.
+    // A single iteration needs no loop, whose branch costs 1 ns, or more if it is mispredicted.
     if iterations == 1 {
         let start = source.start();
         black_box(routine());
@@ -51,7 +50,7 @@ pub(crate) fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut
     start.ends()
 }
 
-/// Takes a pair around one call for each input. Outputs are dropped after the end.
+/// Takes a pair around one call for each input. Outputs are dropped after the second reading.
 #[inline(always)]
 fn timed_batch<I, O>(
     source: Source,
@@ -82,13 +81,14 @@ fn timed_batch<I, O>(
 
 impl<'a> PairBencher<'a> {
     pub(crate) fn new(collector: &'a mut Collector<1>, iterations: u64) -> Self {
-        let iterations = collector.asked().unwrap_or(iterations);
+        let iterations = collector.requested_iterations().unwrap_or(iterations);
         Self { collector, iterations, share: None, returned: None }
     }
 
-    /// Puts enough iterations into a pair that the pair's cost is at most this share of its time.
-    /// Without this call, each iteration is a pair. With it, a time is the mean over the iterations
-    /// of a pair. The resolution is finer by their number, but a single slow iteration shows less.
+    /// Puts so many iterations into a pair that the pair's cost is at most this share of its time.
+    /// Without this call, each iteration is a pair. With this call, each time is the mean over the
+    /// iterations of a pair: the resolution is finer by their number, but a single slow iteration
+    /// is less visible.
     ///
     /// # Panics
     ///
@@ -110,7 +110,7 @@ impl<'a> PairBencher<'a> {
         self.returned = Some(sample.finish());
     }
 
-    /// Times `routine` on inputs that `setup` makes, without the drop of its output, as
+    /// Times `routine` on inputs from `setup`, without the drop of its output, as
     /// `Bencher::iter_batched` does.
     #[inline(never)]
     pub fn iter_batched<I, O>(
@@ -125,7 +125,7 @@ impl<'a> PairBencher<'a> {
             batch.extend((0..iterations).map(|_| setup()));
             timed_batch(source, &mut batch, &mut outputs, &mut routine).ticks()
         });
-        let ahead = inputs(size, self.iterations).max(iterations);
+        let ahead = inputs_ahead(size, self.iterations).max(iterations);
         let mut inputs = Vec::new();
         let mut sample = self.collector.sample(self.iterations);
         loop {
@@ -141,8 +141,8 @@ impl<'a> PairBencher<'a> {
         self.returned = Some(sample.finish());
     }
 
-    /// As [`iter_batched`](Self::iter_batched), but `routine` gets its input by reference; the
-    /// input is dropped after the end.
+    /// Times `routine` as [`iter_batched`](Self::iter_batched) does, but passes the input by
+    /// reference. The input is dropped after the second reading.
     pub fn iter_batched_ref<I, O>(
         &mut self,
         setup: impl FnMut() -> I,
@@ -159,9 +159,9 @@ impl<'a> PairBencher<'a> {
         );
     }
 
-    /// Times the futures that `routine` makes, each from the call of `routine` until its output is
-    /// dropped. All of them run within one `block_on`, whose own time does not count: with tokio,
-    /// `|future| runtime.block_on(future)`. Each future is a pair of its own.
+    /// Times the futures of `routine`, each from the call of `routine` until its output is dropped.
+    /// Each future is a pair. All of them run within one `block_on`, whose own time does not count;
+    /// with tokio, pass `|future| runtime.block_on(future)`.
     ///
     /// ```
     /// use criterion::Criterion;

@@ -1,4 +1,5 @@
-//! Takes the samples of one benchmark, block by block and slice by slice, and keeps what they show.
+//! Takes the samples of one benchmark, block by block and slice by slice, and collects their times
+//! and disturbances.
 
 use std::mem;
 use std::ops::ControlFlow;
@@ -14,56 +15,57 @@ use crate::pairs::slice::{Counting, Slice};
 use crate::readings::{Elapsed, Ends};
 use crate::time::{CounterTime, benchers, least_ns, samples};
 
-/// Where two routines or two builds are interleaved, a pair has so many iterations that it is this
-/// long, ns. The cost of a pair is then 1 % of it. A counter with a resolution of 10 ns reads a
-/// pair within 0.5 %. The median of a round's hundreds of pairs is more exact than that.
+/// The shortest pair of interleaved routines or builds, ns; it gets enough iterations. The cost of
+/// a pair is then 1 % of it, and a counter with a resolution of 10 ns reads a pair within 0.5 %.
+/// The median of a round's hundreds of pairs is more exact.
 const PAIR_NS: f64 = 2_000.0;
 
-/// The fewest groups of an interleaved sample. criterion takes 10 samples or more. So there are
-/// enough groups for a comparison, however few iterations criterion asks for.
+/// The smallest number of groups in an interleaved sample. criterion takes 10 samples or more, so a
+/// comparison has enough groups even if criterion requests few iterations.
 const MIN_GROUPS: u64 = 8;
 
-/// Disturbed groups are replaced by others, until there are this many times the wanted ones.
+/// The limit of groups in a sample, in multiples of the requested number. Further groups replace
+/// disturbed ones up to this limit.
 const MAX_GROUPS: u64 = 2;
 
-/// The most iterations of a pair.
+/// The limit of iterations in a pair.
 const MAX_ITERATIONS: u64 = 1 << 20;
 
-/// Trials of each size of a batch. The shortest time counts.
+/// The number of trials for each size of a batch. The shortest time counts.
 const TRIALS: usize = 5;
 
-/// What was found since the warm-up, in groups of `N` pairs.
+/// The results since the warm-up, in groups of `N` pairs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Collected<const N: usize> {
-    /// The last pairs of the groups that count.
+    /// The last pair of each group that counts.
     pub(crate) kept: Distribution,
-    /// Those of the others that have a length.
+    /// The last pair of each excluded group whose pairs have a duration.
     pub(crate) excluded: Distribution,
-    /// The groups that count, in their order; empty for groups of one pair, which are many more.
+    /// The groups that count, in order; empty for groups of one pair, which are too many.
     pub(crate) couples: Vec<[u64; N]>,
-    /// All groups, and how many of them were disturbed.
+    /// The number of all groups, and of disturbed groups.
     pub(crate) groups: u64,
     pub(crate) disturbances: Disturbances,
-    /// Pairs as long as an interrupt makes them. They count, because there were too many for
-    /// interrupts.
+    /// The number of pairs that are as long as an interrupt, but count, because there were too many
+    /// for interrupts.
     pub(crate) long_kept: u64,
-    /// Samples without an undisturbed group. criterion got the median of all groups of such a
-    /// sample.
+    /// The number of samples without an undisturbed group. criterion got the median of all groups
+    /// of such a sample.
     pub(crate) samples_disturbed: u64,
-    /// What criterion got for each sample, ns.
+    /// The time that criterion got for each sample, ns.
     pub(crate) returned_ns: Vec<f64>,
-    /// The same for one iteration.
+    /// The time of one iteration in each sample, ns.
     pub(crate) rounds_ns: Vec<f64>,
-    /// The last pairs of the present sample's groups, ticks: of those that count, and of the others
-    /// that have a length.
+    /// The last pair, ticks, of each group of the present sample that counts.
     counted: Vec<f64>,
+    /// The last pair, ticks, of each other group of the present sample whose pairs have a duration.
     others: Vec<f64>,
-    /// The sum of the costs that were taken off all groups.
+    /// The sum of the subtracted costs of all groups.
     pub(crate) cost_ticks: f64,
 }
 
 impl<const N: usize> Collected<N> {
-    /// Adds what was found of a judged slice.
+    /// Adds the results of a judged slice.
     pub(crate) fn add(&mut self, slice: &Slice<N>, counting: Counting) {
         let last = |group: [u64; N]| group[N - 1];
         self.kept.extend(slice.counted(counting).map(last));
@@ -78,9 +80,9 @@ impl<const N: usize> Collected<N> {
         self.others.extend(slice.excluded(counting).map(|group| as_f64(last(group))));
     }
 
-    /// Ends a sample. Returns the mean of its pairs that count, ticks. If all were disturbed, it is
-    /// the median of the others: a mean would be that of what disturbed them. `None` if there are
-    /// none.
+    /// Ends a sample. Returns the mean of its pairs that count, ticks. If all pairs were disturbed,
+    /// returns their median, because their mean would mostly show the disturbances. `None` if there
+    /// are no pairs.
     pub(crate) fn sample_ticks(&mut self, resolution_ticks: u64) -> Option<f64> {
         let (counted, others) = (mem::take(&mut self.counted), mem::take(&mut self.others));
         if counted.is_empty() {
@@ -96,24 +98,24 @@ impl<const N: usize> Collected<N> {
 pub(crate) struct Collector<const N: usize> {
     pub(crate) time: CounterTime,
     monitor: Monitor,
-    /// Iterations in a pair, once chosen.
+    /// The number of iterations in a pair, once chosen.
     iterations: Option<u64>,
-    /// The number of the present bencher. criterion makes one for its warm-up and another one for
-    /// the samples.
+    /// The number of the present bencher. criterion makes one bencher for its warm-up, and another
+    /// for the samples.
     bencher: u64,
     slice: Slice<N>,
     pub(crate) found: Collected<N>,
-    /// The samples so far, those of the warm-up included.
+    /// The number of samples so far, including the warm-up.
     samples: u64,
-    /// Another build, whose slices are interleaved with those of this one.
+    /// Another build whose slices are interleaved with slices of this build.
     pub(crate) interleaving: Option<Interleaving>,
-    /// When it began, and how many samples criterion had converted by then.
+    /// When the collector was made, and how many samples criterion had converted by then.
     begin: SystemTime,
     converted: u64,
 }
 
 impl<const N: usize> Collector<N> {
-    /// Collects for the measurement of the bencher that was made last on this thread.
+    /// A collector for the measurement of the last bencher on this thread.
     pub(crate) fn new(interleaving: Option<Interleaving>) -> Self {
         let (time, bencher) = (CounterTime::current(), benchers());
         Self {
@@ -130,19 +132,18 @@ impl<const N: usize> Collector<N> {
         }
     }
 
-    /// Whether criterion has measured: when it tests or profiles, it converts at most one sample
-    /// into ns.
+    /// Whether criterion has measured. If it tests or profiles, it converts at most one sample.
     pub(crate) fn has_measured(&self) -> bool {
         samples().wrapping_sub(self.converted) > 1
     }
 
-    /// What criterion got for each sample, ns, after this time.
+    /// The time that criterion got for each sample, ns, and the time when the collector was made.
     pub(crate) fn returned(&self) -> (&[f64], SystemTime) {
         (&self.found.returned_ns, self.begin)
     }
 
-    /// The iterations that the other build asks this one for.
-    pub(crate) fn asked(&mut self) -> Option<u64> {
+    /// The iterations that the driving build requests; `None` if this build does not serve.
+    pub(crate) fn requested_iterations(&mut self) -> Option<u64> {
         let Some(Interleaving::Serves(request)) = &self.interleaving else { return None };
         self.iterations = Some(request.iterations_per_pair);
         Some(request.iterations)
@@ -153,10 +154,10 @@ impl<const N: usize> Collector<N> {
         N > 1 || self.interleaving.is_some()
     }
 
-    /// What a pair costs, ticks.
+    /// The cost of a pair, ticks.
     fn cost_ticks(&self) -> f64 {
         match self.time.scale().cost_ticks {
-            // The OS clock's cost is not known.
+            // The scale has no cost for the OS clock, so it is measured here.
             0.0 => {
                 let trials = (0..TRIALS).map(|_| self.time.source().start().ends().ticks());
                 as_f64(trials.min().unwrap_or(0))
@@ -165,14 +166,14 @@ impl<const N: usize> Collector<N> {
         }
     }
 
-    /// Iterations in a pair.
+    /// The number of iterations in a pair.
     pub(crate) fn iterations_per_pair(&self) -> u64 {
         self.iterations.unwrap_or(1)
     }
 
-    /// Chooses how many iterations a pair has, once: enough for interleaving, and that the pair's
-    /// cost is at most this share of its time. `trial_ticks` takes a pair of a given number of
-    /// iterations.
+    /// Chooses the number of iterations in a pair, once: enough for interleaving, and for a pair
+    /// whose cost is at most this share of its time. `trial_ticks` takes a pair of a given number
+    /// of iterations.
     pub(crate) fn choose(&mut self, share: Option<f64>, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
         if let Some(iterations) = self.iterations {
             return iterations;
@@ -191,14 +192,14 @@ impl<const N: usize> Collector<N> {
         *self.iterations.insert(iterations)
     }
 
-    /// Begins a sample of `iterations`, in as many groups as should count.
+    /// Begins a sample of `iterations`.
     pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N> {
         let bencher = benchers();
         if bencher != self.bencher {
             // The warm-up is over.
             (self.bencher, self.found) = (bencher, Collected::default());
             if let Some(Interleaving::Drives(peer)) = &mut self.interleaving {
-                peer.forget();
+                peer.discard_warm_up();
             }
         }
         let min_groups = if self.is_interleaved() { MIN_GROUPS } else { 1 };
@@ -214,7 +215,7 @@ impl<const N: usize> Collector<N> {
         Sample { collector: self, request, wanted, taken: 0, block, slice_ticks: 0 }
     }
 
-    /// Begins a slice, after that of the other build if its turn comes first.
+    /// Begins a slice. If the other build has the first turn, it takes its slice before.
     fn begin_slice(&mut self, request: Request) {
         if let Some(Interleaving::Drives(peer)) = &mut self.interleaving
             && let Err(error) = peer.begin_slice(request)
@@ -224,13 +225,13 @@ impl<const N: usize> Collector<N> {
         self.monitor.begin(&self.time, self.slice.cpu);
     }
 
-    /// Goes on alone.
+    /// Prints the error, and continues without the other build.
     fn end_interleaving(&mut self, error: &str) {
         self.time.settings().messages.not_interleaved(error);
         self.interleaving = None;
     }
 
-    /// How ticks become ns, with the mean of the costs that were taken off.
+    /// The conversion of ticks into ns, with the mean of the subtracted costs.
     pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
         let cost_ticks = match self.found.groups {
@@ -241,17 +242,17 @@ impl<const N: usize> Collector<N> {
     }
 }
 
-/// A sample that is under way.
+/// A sample in progress.
 #[derive(Debug)]
 pub(crate) struct Sample<'a, const N: usize> {
     collector: &'a mut Collector<N>,
     request: Request,
-    /// Groups that should count.
+    /// The requested number of groups that count.
     wanted: u64,
-    /// Groups of slices that are over.
+    /// The number of groups in complete slices.
     taken: u64,
     block: Vec<[Ends; N]>,
-    /// The time of the slice so far.
+    /// The duration of the slice so far.
     slice_ticks: u64,
 }
 
@@ -266,14 +267,14 @@ impl<const N: usize> Sample<'_, N> {
         if is_over { self.close_block() } else { ControlFlow::Continue(()) }
     }
 
-    /// The time of the block so far.
+    /// The duration of the block so far.
     fn block_ticks(&self) -> u64 {
         let begin = self.block.first().into_iter().flatten().map(|pair| pair.start_ticks).min();
         let end = self.block.last().into_iter().flatten().map(|pair| pair.end_ticks).max();
         end.unwrap_or(0).saturating_sub(begin.unwrap_or(0))
     }
 
-    /// Groups that count, and those of this slice that may count.
+    /// The number of groups that count, and of groups of this slice that may count.
     fn pending(&self) -> u64 {
         self.counted() + self.collector.slice.good_count()
     }
@@ -282,7 +283,7 @@ impl<const N: usize> Sample<'_, N> {
         count(self.collector.found.counted.len())
     }
 
-    /// Ends a block, and continues if another one is needed.
+    /// Ends a block, and continues if the sample needs another one.
     #[inline(never)]
     fn close_block(&mut self) -> ControlFlow<()> {
         let ticks = self.block_ticks();
@@ -291,18 +292,18 @@ impl<const N: usize> Sample<'_, N> {
         self.slice_ticks = self.slice_ticks.saturating_add(ticks);
         let is_over = self.slice_ticks >= self.collector.monitor.slice_ticks
             || self.pending() >= self.wanted
-            || self.taken + self.collector.slice.count() >= self.most();
+            || self.taken + self.collector.slice.count() >= self.max_groups();
         if !is_over {
             return ControlFlow::Continue(());
         }
         self.close_slice();
         if let Some(Interleaving::Serves(request)) = &self.collector.interleaving {
-            // The build that drives decides when the sample is over.
+            // The driving build decides when the sample is over.
             if *request != self.request {
                 return ControlFlow::Break(());
             }
             (self.collector.found, self.taken) = (Collected::default(), 0);
-        } else if self.counted() >= self.wanted || self.taken >= self.most() {
+        } else if self.counted() >= self.wanted || self.taken >= self.max_groups() {
             return ControlFlow::Break(());
         }
         if self.collector.interleaving.is_some() {
@@ -311,7 +312,7 @@ impl<const N: usize> Sample<'_, N> {
         ControlFlow::Continue(())
     }
 
-    fn most(&self) -> u64 {
+    fn max_groups(&self) -> u64 {
         self.wanted.saturating_mul(MAX_GROUPS)
     }
 
@@ -334,14 +335,14 @@ impl<const N: usize> Sample<'_, N> {
         }
     }
 
-    /// The sample for criterion: the mean of the last pairs of the groups that count, times the
-    /// iterations.
+    /// The sample for criterion: the mean of the last pairs of the groups that count, multiplied by
+    /// the iterations.
     pub(crate) fn finish(self) -> Elapsed {
         let Self { collector, request, .. } = self;
         let scale = collector.time.scale();
         let ticks = collector.found.sample_ticks(scale.resolution_ticks);
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(request.iterations_per_pair);
-        let returned = Elapsed::of_ns(each_ns * as_f64(request.iterations));
+        let returned = Elapsed::from_ns(each_ns * as_f64(request.iterations));
         collector.found.rounds_ns.push(each_ns);
         collector.found.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
         returned

@@ -1,9 +1,9 @@
-//! How many pairs took how long, and quantiles of that.
+//! The distribution of pairs, and its quantiles.
 //!
-//! A counter with a resolution of `w` ticks reads a duration as a multiple of `w`. Sometimes that
-//! is the multiple below the duration, and sometimes the one above. Among such values, the median
-//! of 100,000 equal durations is a multiple of `w` as well, and can be off by `w / 2`. So each
-//! value stands for an interval of width `w` around it:
+//! A counter with a resolution of `w` ticks reads a duration as a multiple of `w`: sometimes the
+//! multiple below the duration, and sometimes the multiple above. The median of such values is a
+//! multiple of `w`, too, even for 100,000 equal durations, and can be wrong by `w / 2`. Therefore
+//! each value represents an interval of width `w` around it:
 //!
 //! ```text
 //! F(x) = sum of count[i] * clamp((x - value[i]) / w + 1/2, 0, 1) / sum of count[i]
@@ -19,13 +19,14 @@ use hdrhistogram::Histogram;
 use crate::calibration::Scale;
 use crate::number::as_f64;
 
-/// Digits of a histogram's values: exact to 2,047 ticks, within 0.1 % above.
+/// The number of significant digits in a histogram: values are exact up to 2,047 ticks, and within
+/// 0.1 % above.
 const DIGITS: u8 = 3;
 
-/// The longest pair that a histogram holds, ticks: minutes. Longer ones count as this.
+/// The longest pair in a histogram, ticks: minutes. Longer pairs count as this.
 const MAX_TICKS: u64 = 1 << 40;
 
-/// Pairs of a benchmark, ticks.
+/// The pairs of a benchmark, ticks.
 #[derive(Debug, Clone)]
 pub(crate) struct Distribution(pub(crate) Histogram<u64>);
 
@@ -43,25 +44,26 @@ impl Extend<u64> for Distribution {
 }
 
 impl Distribution {
-    /// Values and their counts, in rising order.
+    /// The values and their counts, in rising order.
     pub(crate) fn counted(&self) -> Vec<Counted> {
         let middle = |value: u64| as_f64(self.0.median_equivalent(value));
         let steps = self.0.iter_recorded();
         steps.map(|step| (middle(step.value_iterated_to()), step.count_at_value())).collect()
     }
 
-    /// The same as times of an iteration without their cost, ns, by the iterations of a pair.
+    /// The times of an iteration, ns, without the cost of a pair, and their counts, in rising
+    /// order. A pair has `iterations` iterations.
     pub(crate) fn histogram_ns(&self, scale: &Scale, iterations: u64) -> Vec<(f64, u64)> {
         let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
         self.counted().into_iter().map(|(ticks, count)| (each_ns(ticks), count)).collect()
     }
 }
 
-/// A value, ticks, and how often it was read.
+/// A value, ticks, and its count.
 pub(crate) type Counted = (f64, u64);
 
-/// The `q`-quantile, ticks, of `values`, each of which stands for an interval of `width_ticks`.
-/// `None` if there are none. The values may come in any order.
+/// The `q`-quantile, ticks, of `values` in any order. Each value represents an interval of
+/// `width_ticks`. `None` without values.
 pub(crate) fn quantile(values: &[Counted], width_ticks: f64, q: f64) -> Option<f64> {
     let total: f64 = values.iter().map(|(_, count)| as_f64(*count)).sum();
     if total == 0.0 {
@@ -104,8 +106,8 @@ mod tests {
         let step = 26.0;
         for thousandths in 0..=1_000_u32 {
             let fraction = f64::from(thousandths) / 1_000.0;
-            // 4 multiples of the resolution and a fraction, read as 4 or 5 multiples, depending on
-            // the start.
+            // Durations of 4 resolutions and a fraction. The counter reads them as 4 or 5
+            // resolutions, depending on its phase at the start.
             let above = u64::from(thousandths);
             let values = [(4.0 * step, 1_000 - above), (5.0 * step, above)];
             let median = quantile(&values, step, 0.5).expect("values");

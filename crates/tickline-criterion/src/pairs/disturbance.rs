@@ -1,30 +1,30 @@
-//! What disturbs a pair, so that it does not count.
+//! The disturbances of pairs. A disturbed pair does not count.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// What can disturb a pair. A pair with several disturbances counts under the first of these:
-/// backwards, moved, preempted, clock, stolen, frequency, interrupted.
+/// A disturbance of a pair. A pair with several disturbances counts under the first of backwards,
+/// moved, preempted, clock, stolen, frequency, interrupted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disturbance {
     /// The counter stepped back.
     Backwards,
-    /// The thread was on another CPU at the end, or had been on another one for the pair before.
+    /// The thread was on different CPUs at the ends of the pair, or for this and the last pair.
     Moved,
     /// The kernel took the CPU from the thread during the block: `ru_nivcsw` rose.
     Preempted,
-    /// The pair is as long as an interrupt makes it ([`super::noise`]).
+    /// The pair is so long that it contains an interrupt ([`super::noise`]).
     Interrupted,
     /// The hypervisor took time from the CPU during the slice: its `steal` in `/proc/stat` rose.
     Stolen,
     /// The core's frequency changed during the slice.
     Frequency,
-    /// tickline's clock noticed an event during the slice, or had a gate closed.
+    /// During the slice, tickline's clock noticed an event, or had a closed gate.
     Clock,
 }
 
-/// Their names in the order of the variants, as printed, and as keys of the JSON.
+/// The printed names of the disturbances, in the order of the variants; also keys of the JSON.
 const NAMES: [&str; 7] = ["backwards", "moved", "preempted", "interrupted", "stolen", "frequency", "clock"];
 
 /// The number of groups by disturbance. Its text names the disturbances that occurred: `preempted
@@ -45,7 +45,7 @@ impl Disturbances {
         self.0.iter().sum()
     }
 
-    /// All counts by name, as stored.
+    /// The JSON with all counts by name.
     pub(crate) fn json(&self) -> Value {
         NAMES.into_iter().zip(self.0).map(|(name, groups)| (name.to_owned(), json!(groups))).collect()
     }

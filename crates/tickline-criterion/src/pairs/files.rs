@@ -1,11 +1,11 @@
-//! Files next to criterion's.
+//! This crate's files, next to criterion's files of a benchmark.
 //!
-//! No function of criterion returns its output directory. But criterion stores the very numbers
-//! that it gets in `new/sample.json`, by which a benchmark's folder is found. The search covers the
-//! places where criterion writes by default: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
-//! `criterion` in each folder above the program, and `target/criterion`. It begins with
-//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), if that
-//! was called.
+//! No function of criterion returns its output directory. But criterion stores the times that it
+//! gets, unchanged, in `new/sample.json`. This crate finds a benchmark's folder by these times. It
+//! searches criterion's default directories: `$CRITERION_HOME`, `$CARGO_TARGET_DIR/criterion`,
+//! `criterion` in each folder above the program, and `target/criterion`. If the program has called
+//! [`CounterTimeBuilder::output_directory`](crate::CounterTimeBuilder::output_directory), the
+//! search begins there.
 
 use std::error::Error;
 use std::fs;
@@ -20,10 +20,10 @@ use crate::arguments;
 use crate::compare::baseline::Change;
 use crate::time::CounterTime;
 
-/// The depth of the search: group, function, parameter, and one to spare.
+/// The depth of the search: group, function, parameter, and one spare level.
 const DEPTH: u32 = 4;
 
-/// File systems round times, some of them to 2 s (FAT).
+/// The largest rounding of file times: 2 s (FAT).
 const ROUNDING: Duration = Duration::from_secs(2);
 
 /// The name of a baseline, and its JSON.
@@ -35,9 +35,9 @@ type Draw<'a> = &'a dyn Fn(&str, Option<&Baseline>) -> Result<String, Box<dyn Er
 /// The version of the JSON.
 const VERSION: u32 = 1;
 
-/// What is stored for a benchmark.
+/// The files of a benchmark.
 pub(crate) struct Files<'a> {
-    /// The name of JSON and plot, without their endings.
+    /// The name of the JSON and of the plot, without extensions.
     pub(crate) stem: &'a str,
     /// The heading in criterion's report.
     pub(crate) heading: &'a str,
@@ -45,8 +45,8 @@ pub(crate) struct Files<'a> {
     pub(crate) svg: Draw<'a>,
 }
 
-/// Stores `files` next to those of the benchmark that gave criterion `returned_ns` after `since`.
-/// Says so if criterion's files are not where they could be found.
+/// Stores `files` next to criterion's files of the benchmark that returned `returned_ns` after
+/// `since`. Prints a line if it does not find criterion's files.
 pub(crate) fn store(time: &CounterTime, (returned_ns, since): (&[f64], SystemTime), files: Files<'_>) {
     let messages = time.settings().messages;
     let roots = roots(time.settings().output_directory.as_deref());
@@ -86,7 +86,7 @@ fn read(path: &Path) -> Result<Value, String> {
     serde_json::from_slice(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Where criterion may have written: at least one place.
+/// The directories in which criterion may have written: at least one.
 fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     let mut roots: Vec<PathBuf> = chosen.map(Path::to_path_buf).into_iter().collect();
     roots.extend(std::env::var_os("CRITERION_HOME").map(PathBuf::from));
@@ -97,37 +97,37 @@ fn roots(chosen: Option<&Path>) -> Vec<PathBuf> {
     roots
 }
 
-/// Finds the folder of a benchmark in one of `roots`: criterion has stored `returned_ns` in it,
-/// after `since`. Routines that take no time at all have equal numbers. Of several folders, the one
-/// that was written last counts.
+/// Finds the folder of a benchmark below one of `roots`: the folder in which criterion has stored
+/// `returned_ns` after `since`. Routines that take no time have equal times, so several folders may
+/// match. The result is then the folder that was written last.
 fn find(roots: &[PathBuf], returned_ns: &[f64], since: SystemTime) -> Option<PathBuf> {
     let (mut folders, mut found) = (roots.to_vec(), Vec::new());
     for _ in 0..=DEPTH {
         for folder in &folders {
             let sample = folder.join("new/sample.json");
             let written = fs::metadata(&sample).and_then(|data| data.modified()).ok();
-            let is_it = |written: &SystemTime| *written >= since - ROUNDING && is_of(&sample, returned_ns);
-            found.extend(written.filter(is_it).map(|written| (written, folder.clone())));
+            let fits = |written: &SystemTime| *written >= since - ROUNDING && has_times(&sample, returned_ns);
+            found.extend(written.filter(fits).map(|written| (written, folder.clone())));
         }
         let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten();
-        folders = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|it| it.is_dir()).collect();
+        folders = entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_dir()).collect();
     }
     found.into_iter().max_by_key(|(written, _)| *written).map(|(_, folder)| folder)
 }
 
-fn is_of(path: &Path, returned_ns: &[f64]) -> bool {
+fn has_times(path: &Path, returned_ns: &[f64]) -> bool {
     let stored = read(path).unwrap_or_default();
     let Some(times) = stored["times"].as_array() else { return false };
-    // criterion's quick mode stores only the last two of the samples that it got.
+    // criterion's quick mode stores only the last two samples.
     let last = returned_ns.iter().rev().zip(times.iter().rev());
-    // serde_json reads the last of 16 digits wrongly now and then.
+    // serde_json sometimes reads the last of 16 digits wrongly.
     let mut same = last.map(|(ns, time)| time.as_f64().is_some_and(|time| (time - ns).abs() <= ns * 1e-12));
     !times.is_empty() && !returned_ns.is_empty() && same.all(|is_same| is_same)
 }
 
-/// Prints the comparison with the baseline. Writes the JSON, in the baseline's folder as well if
-/// there is a baseline to save. Writes the plot, unless the program was called with `--noplot`.
-/// Shows the plot in criterion's report, if there is one.
+/// Prints the comparison with the baseline. Writes the JSON, and a copy in the folder of the
+/// baseline that criterion saves. Unless `--noplot` was given, writes the plot, and adds it to
+/// criterion's report, if there is one.
 fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Baseline>) -> Result<(), String> {
     let benchmark = read(&folder.join("new/benchmark.json")).unwrap_or_default();
     let name = benchmark["full_id"].as_str().unwrap_or_default();
@@ -161,7 +161,7 @@ fn write(time: &CounterTime, folder: &Path, files: Files<'_>, then: Option<Basel
     }
 }
 
-/// The report with the plot at its end. `None` if it is there already, or the report has no end.
+/// The report with the plot at its end. `None` if the report already has the plot, or has no end.
 fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
     if report.contains(svg) {
         return None;
@@ -175,7 +175,7 @@ fn link(report: &str, heading: &str, svg: &str, stem: &str) -> Option<String> {
     ))
 }
 
-/// Writes the whole file, or leaves the old one as it is.
+/// Replaces a file atomically: after an error the old file is unchanged.
 fn replace(path: &Path, text: &str) -> Result<(), String> {
     let failed = |error: io::Error| format!("{}: {error}", path.display());
     let new = path.with_extension(format!("new-{}", std::process::id()));
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_benchmark_is_found_by_its_numbers_among_others_and_old_ones() {
+    fn a_benchmark_is_found_by_its_times_among_other_and_old_ones() {
         let folder = std::env::temp_dir().join(format!("tickline-criterion-find-{}", std::process::id()));
         let file = |path: &str, text: &str| {
             let path = folder.join(path);

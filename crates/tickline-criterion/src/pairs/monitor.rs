@@ -1,4 +1,4 @@
-//! Asks for the facts about blocks and slices of pairs.
+//! Reads the facts about blocks and slices of pairs.
 
 use std::ffi::c_long;
 use std::time::Duration;
@@ -10,25 +10,25 @@ use crate::pairs::noise::{Noise, NoiseLoop};
 use crate::session::Session;
 use crate::time::CounterTime;
 
-/// A block ends after this time, or after [`BLOCK_PAIRS`]. Asking for the thread's preemptions
-/// takes 0.2 us (AMD EPYC under KVM), 0.4 % of a block. The scheduler lets some 3 ms pass between
-/// two preemptions, so the block that one of them excludes is one in 60.
+/// A block ends after this time, or after [`BLOCK_PAIRS`]. The system call for the thread's
+/// preemptions takes 0.2 us (AMD EPYC under KVM), 0.4 % of a block. Between two preemptions the
+/// scheduler lets some 3 ms pass, so a preemption excludes one block in 60.
 const BLOCK: Duration = Duration::from_micros(50);
 pub(crate) const BLOCK_PAIRS: usize = 1_024;
 
-/// A slice ends after this time: the unit of `/proc/stat`.
+/// A slice ends after this time, which is the unit of `/proc/stat`.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// The loop that shows interrupts runs for this part of each block.
+/// After each block, the loop that detects interrupts runs for the block's time divided by this.
 const RUN_PART: u64 = 16;
 
 /// The facts at the end of the last block and of the last slice.
 #[derive(Debug)]
 pub(crate) struct Monitor {
-    /// The length of a block; that of a slice follows.
+    /// The longest duration of a block, and of a slice.
     pub(crate) block_ticks: u64,
     pub(crate) slice_ticks: u64,
-    /// The loop that shows interrupts; `None` where the OS clock measures.
+    /// The loop that detects interrupts; `None` if the OS clock measures.
     noise_loop: Option<NoiseLoop>,
     preemptions: Option<c_long>,
     facts: SystemFacts,
@@ -51,14 +51,14 @@ impl Monitor {
         self.noise_loop.map_or(Noise::default(), |noise_loop| noise_loop.noise)
     }
 
-    /// Begins a sample on this CPU, with its first slice and block.
+    /// Begins a slice on this CPU, and its first block.
     pub(crate) fn begin(&mut self, time: &CounterTime, cpu: Option<usize>) {
-        self.facts = SystemFacts::of(cpu, time.session().map(Session::clock_facts));
+        self.facts = SystemFacts::read(cpu, time.session().map(Session::clock_facts));
         self.preemptions = evidence::preemptions();
     }
 
-    /// Ends a block that took `ticks`, runs the loop, and begins the next block. Returns what
-    /// disturbed all of the block.
+    /// Ends a block that took `ticks`, runs the loop, and begins the next block. Returns the
+    /// disturbance of the whole block.
     pub(crate) fn end_block(&mut self, ticks: u64) -> Option<Disturbance> {
         let for_ticks = ticks.min(self.block_ticks) / RUN_PART;
         let before = self.noise_loop;
@@ -69,13 +69,13 @@ impl Monitor {
         let has_risen = self.preemptions.zip(preemptions).is_some_and(|(before, now)| now > before);
         self.preemptions = preemptions;
         if has_risen {
-            // A preemption made a gap in the loop, too.
+            // The preemption may have made a gap in the loop, so this run does not count.
             self.noise_loop = before;
         }
         has_risen.then_some(Disturbance::Preempted)
     }
 
-    /// Ends a slice, and begins the next one. Returns what disturbed all of the slice.
+    /// Ends a slice, and begins the next one. Returns the disturbance of the whole slice.
     pub(crate) fn end_slice(&mut self, time: &CounterTime, cpu: Option<usize>) -> Option<Disturbance> {
         let earlier = self.facts;
         self.begin(time, cpu);

@@ -1,11 +1,11 @@
-//! Interrupts: how many there are, and which pairs they explain.
+//! The rate of interrupts, and the pairs that they explain.
 //!
-//! A program in user space does not learn of an interrupt. A long pair alone proves nothing:
-//! the routine may have a tail of its own, which is what a distribution is for. Therefore a loop
-//! that does nothing but read the counter runs between blocks. Only interrupts make gaps in it. The
-//! gaps show how often interrupts come, and how short they can be. If a slice has no more long
-//! pairs than the interrupts that this lets expect, those pairs were interrupted. If it has more,
-//! the routine itself is slow at times, and all of them count.
+//! The kernel does not tell a program about interrupts. A long pair alone proves no interrupt,
+//! because the routine itself may sometimes be slow, which a distribution must show. Therefore a
+//! loop that only reads the counter runs between blocks. Only interrupts make gaps in it. The gaps
+//! show how often interrupts come, and how short they can be. If a slice has no more long pairs
+//! than expected interrupts, these pairs were interrupted. If it has more, the routine itself is
+//! sometimes slow, and all of them count.
 //!
 //! Linux measures the noise of the operating system by the same loop
 //! (`Documentation/trace/osnoise-tracer.rst`).
@@ -14,28 +14,28 @@ use tickline_core::counter::{Counter, HardwareCounter};
 
 use crate::number::as_f64;
 
-/// A gap is this many times as long as the usual interval between two reads. A read takes 10 to 25
-/// ns, so a gap is some 300 ns or longer. The shortest interrupts take as long, and nothing else in
-/// a loop of reads does.
+/// The shortest gap, in multiples of the usual interval between two reads. A read takes 10 to 25
+/// ns, so a gap is some 300 ns or longer. The shortest interrupts take as long; no other event in a
+/// loop of reads does.
 const GAP_INTERVALS: u64 = 16;
 
-/// Reads of the first calibration, which give the usual interval.
+/// The number of reads in the calibration, which gives the usual interval.
 const READS: usize = 1_001;
 
 /// The gaps that the loop has shown so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Noise {
-    /// How long it has run.
+    /// The total run time of the loop.
     pub(crate) runtime_ticks: u64,
-    /// Gaps, and the shortest of them.
+    /// The number of gaps, and the shortest gap.
     pub(crate) gaps: u64,
     pub(crate) min_gap_ticks: u64,
 }
 
 impl Noise {
-    /// The most interrupts that may have come in `exposed_ticks`: the expected number, and three
-    /// standard deviations of a Poisson distribution. 0 if no interrupt was ever seen, because it
-    /// is then unknown how long one takes.
+    /// The largest number of interrupts to assume in `exposed_ticks`: the expected number plus
+    /// three standard deviations of a Poisson distribution. 0 if the loop has had no gap, because
+    /// the length of an interrupt is then unknown.
     fn max_in(&self, exposed_ticks: u64) -> f64 {
         if self.gaps == 0 || self.runtime_ticks == 0 {
             return 0.0;
@@ -47,17 +47,17 @@ impl Noise {
 
 /// The judgement on the long pairs of a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Long {
+pub(crate) enum LongPairs {
     /// Interrupts explain all pairs that are longer than this.
     Interrupts { above_ticks: u64 },
-    /// This many pairs are as long as interrupts make them: too many for interrupts.
+    /// This number of pairs is as long as an interrupt, but too many for interrupts.
     Kept(u64),
 }
 
 /// Judges the long pairs of a slice. Changes the order of `ticks`.
-pub(crate) fn judge(ticks: &mut [u64], noise: &Noise) -> Long {
+pub(crate) fn judge_long(ticks: &mut [u64], noise: &Noise) -> LongPairs {
     if ticks.is_empty() || noise.gaps == 0 {
-        return Long::Kept(0);
+        return LongPairs::Kept(0);
     }
     let exposed_ticks = ticks.iter().fold(0_u64, |sum, ticks| sum.saturating_add(*ticks));
     let middle = ticks.len() / 2;
@@ -65,13 +65,13 @@ pub(crate) fn judge(ticks: &mut [u64], noise: &Noise) -> Long {
     let above_ticks = median.saturating_add(noise.min_gap_ticks);
     let long = crate::number::count(ticks.iter().filter(|ticks| **ticks > above_ticks).count());
     if as_f64(long) <= noise.max_in(exposed_ticks) {
-        Long::Interrupts { above_ticks }
+        LongPairs::Interrupts { above_ticks }
     } else {
-        Long::Kept(long)
+        LongPairs::Kept(long)
     }
 }
 
-/// The loop. Without a counter there is no loop, and no pair is taken for an interrupted one.
+/// The loop that detects interrupts, which needs a counter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoiseLoop {
     counter: HardwareCounter,
@@ -88,7 +88,7 @@ impl NoiseLoop {
             let now = counter.now_ordered();
             (*interval, last) = (now.saturating_sub(last), now);
         }
-        // Not the median: with a coarse counter that may be 0.
+        // The median would not do, because it may be 0 with a coarse counter.
         let usual = intervals.iter().copied().filter(|ticks| *ticks > 0).min().unwrap_or(1);
         let mean = intervals.iter().sum::<u64>() / crate::number::count(READS);
         Self {
@@ -122,7 +122,7 @@ mod tests {
     /// One interrupt of 5,000 ticks in a million.
     const NOISE: Noise = Noise { runtime_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
 
-    /// 100,000 pairs of 100 ticks, 10 million ticks in all, and `long` long ones.
+    /// 100,000 pairs of 100 ticks, 10 million ticks in all, and `long` long pairs.
     fn pairs(long: usize) -> Vec<u64> {
         let mut ticks = vec![100; 100_000];
         ticks.extend(vec![6_000; long]);
@@ -131,26 +131,25 @@ mod tests {
 
     #[test]
     fn as_many_long_pairs_as_there_are_interrupts_are_named() {
-        // 10 are expected; with three deviations, 19.6 at most.
+        // 10 interrupts are expected, and with three deviations at most 19.6.
         for long in [1, 10, 19] {
-            assert_eq!(judge(&mut pairs(long), &NOISE), Long::Interrupts { above_ticks: 5_100 });
+            assert_eq!(judge_long(&mut pairs(long), &NOISE), LongPairs::Interrupts { above_ticks: 5_100 });
         }
     }
 
-    /// A routine that is slow once in a thousand times: a distribution without its tail would be
-    /// wrong.
+    /// The distribution of a routine that is sometimes slow must keep its tail.
     #[test]
     fn more_long_pairs_than_interrupts_are_the_routines_own() {
         for long in [25, 100, 1_000] {
-            assert_eq!(judge(&mut pairs(long), &NOISE), Long::Kept(crate::number::count(long)));
+            assert_eq!(judge_long(&mut pairs(long), &NOISE), LongPairs::Kept(crate::number::count(long)));
         }
     }
 
     #[test]
-    fn where_no_interrupt_was_seen_none_is_named() {
+    fn without_a_seen_interrupt_no_pair_is_interrupted() {
         let none = Noise { runtime_ticks: 100_000_000, ..Noise::default() };
-        assert_eq!(judge(&mut pairs(3), &none), Long::Kept(0));
-        assert_eq!(judge(&mut [], &NOISE), Long::Kept(0));
+        assert_eq!(judge_long(&mut pairs(3), &none), LongPairs::Kept(0));
+        assert_eq!(judge_long(&mut [], &NOISE), LongPairs::Kept(0));
     }
 
     #[test]

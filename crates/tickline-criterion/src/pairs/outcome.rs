@@ -1,4 +1,4 @@
-//! The distribution of a benchmark's pairs: the text below criterion's line, and the JSON.
+//! The results of a benchmark's pairs: the text below criterion's line, and the JSON.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,25 +11,25 @@ use crate::pairs::collector::Collected;
 use crate::pairs::distribution::{Distribution, quantile};
 use crate::pairs::slice::Counting;
 
-/// The quantiles that are printed, stored and drawn.
+/// The printed, stored and drawn quantiles.
 pub(crate) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999)];
 
-/// Puts the text under criterion's columns.
+/// The indentation that aligns the text with criterion's columns.
 pub(crate) const INDENT: &str = "                        ";
 
-/// The distribution of a benchmark's pairs. All times are ns of an iteration. If a pair has several
-/// iterations, they are means over those.
+/// The results of a benchmark's pairs. All times are ns of an iteration. If a pair has several
+/// iterations, its time is the mean over them.
 #[derive(Debug)]
 pub(crate) struct Outcome<'a> {
     found: &'a Collected<1>,
-    /// The pairs that are shown, and which they are.
+    /// The shown pairs, and whether they include disturbed ones.
     shown: &'a Distribution,
     counting: Counting,
     scale: Scale,
     iterations: u64,
     pub(crate) quantiles_ns: [f64; QUANTILES.len()],
     max_ns: f64,
-    /// Times and how many pairs took them, in rising order.
+    /// Times and their counts, in rising order.
     pub(crate) histogram: Vec<(f64, u64)>,
 }
 
@@ -41,15 +41,15 @@ impl<'a> Outcome<'a> {
         scale: Scale,
         iterations: u64,
     ) -> Option<Self> {
-        // If all pairs were disturbed, the text shows them, rather than nothing.
+        // If all pairs were disturbed, the text shows the disturbed pairs.
         let (shown, counting) =
             if found.kept.0.is_empty() { (&found.excluded, Counting::All) } else { (&found.kept, counting) };
         let (counted, max_ticks) = (shown.counted(), as_f64(shown.0.max()));
         let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
         let mut quantiles_ns = [0.0; QUANTILES.len()];
         for (ns, (_, share)) in quantiles_ns.iter_mut().zip(QUANTILES) {
-            // Not above the slowest pair, although the interval for which that pair stands reaches
-            // further.
+            // A quantile is not above the slowest pair, although the interval that this pair
+            // represents is partly above it.
             *ns = each_ns(quantile(&counted, as_f64(scale.resolution_ticks), share)?.min(max_ticks));
         }
         let histogram = shown.histogram_ns(&scale, iterations);
@@ -78,16 +78,16 @@ impl<'a> Outcome<'a> {
         })
     }
 
-    /// How many pairs there are, and what disturbed them: also the second line of a plot.
+    /// The number of pairs, and their disturbances: also the second line of a plot.
     pub(crate) fn caption(&self) -> String {
-        let what = match self.iterations {
+        let unit = match self.iterations {
             1 => "pairs".to_owned(),
             iterations => format!("pairs of {iterations} iterations"),
         };
-        let (pairs, disturbances, are) = (self.found.groups, self.found.disturbances, self.counting.name());
-        match disturbances.total() {
-            0 => format!("{pairs} {what}, none disturbed"),
-            total => format!("{pairs} {what}, {total} disturbed and {are}: {disturbances}"),
+        let Collected { groups, disturbances, .. } = self.found;
+        match (disturbances.total(), self.counting.name()) {
+            (0, _) => format!("{groups} {unit}, none disturbed"),
+            (total, are) => format!("{groups} {unit}, {total} disturbed and {are}: {disturbances}"),
         }
     }
 }
@@ -116,7 +116,7 @@ impl fmt::Display for Outcome<'_> {
     }
 }
 
-/// The largest unit in which a time is at least 1: its length, ns, and its name.
+/// The largest unit in which a time is at least 1: the unit in ns, and its name.
 pub(crate) fn unit(ns: f64) -> (f64, &'static str) {
     match ns.abs() {
         ns if ns < 1e3 => (1.0, "ns"),
@@ -126,7 +126,7 @@ pub(crate) fn unit(ns: f64) -> (f64, &'static str) {
     }
 }
 
-/// A time in the largest unit in which it is at least 1.
+/// A time in ns. Its text has the largest unit in which the time is at least 1.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Ns(pub(crate) f64);
 
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_of_one_iteration_without_the_pairs_cost() {
+    fn times_are_per_iteration_without_the_pairs_cost() {
         let found = found(&[(440, 999, None), (840, 1, None), (9_999, 10, Some(Disturbance::Preempted))]);
         for (iterations, each_ns) in [(1, 200.0), (4, 50.0)] {
             let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, iterations).expect("pairs");
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn where_all_pairs_are_disturbed_they_are_shown_as_included() {
+    fn if_all_pairs_are_disturbed_they_are_shown_as_included() {
         let found = found(&[(440, 5, Some(Disturbance::Preempted))]);
         let outcome = Outcome::new(&found, Counting::Undisturbed, SCALE, 1).expect("pairs");
         assert!(outcome.to_string().contains("5 disturbed and included"), "{outcome}");

@@ -1,29 +1,29 @@
 //! Decides which pairs count, in blocks and slices.
 //!
-//! Asking for a fact takes time. Cheap facts are therefore asked for more often:
+//! A read of a fact takes time. Cheap facts are therefore read more often:
 //!
-//! | span | asked at its end | names |
+//! | period | facts, read at its end | disturbed pairs |
 //! |---|---|---|
-//! | pair | the CPU, which comes with the counter | this pair |
-//! | block, 50 us or one pair | `ru_nivcsw` | all pairs of the block: the preemption has cooled the caches for the pairs after it |
-//! | slice, 10 ms or one sample | interrupts, `steal`, frequency, tickline's clock | the long pairs; all pairs of the slice |
+//! | pair | the CPU, which is read with the counter | this pair |
+//! | block, 50 us or one pair | `ru_nivcsw` | all pairs of the block, because the pairs after the preemption find cold caches |
+//! | slice, 10 ms or one sample | interrupts; `steal`, frequency, tickline's clock | the long pairs; all pairs of the slice |
 //!
-//! This file is only arithmetic: `collector.rs` and `monitor.rs` read clocks and facts.
+//! This file has only arithmetic: `collector.rs` and `monitor.rs` read clocks and facts.
 
 use crate::pairs::disturbance::{Disturbance, Disturbances};
-use crate::pairs::noise::{Long, Noise, judge};
+use crate::pairs::noise::{LongPairs, Noise, judge_long};
 use crate::readings::Ends;
 
-/// The groups of a slice. A disturbed pair takes the others of its group along.
+/// The groups of a slice. A disturbed pair excludes its whole group.
 #[derive(Debug)]
 pub(crate) struct Slice<const N: usize> {
     /// The groups without a disturbance so far, ticks.
     good: Vec<[u64; N]>,
     disturbed: Vec<(Disturbance, [u64; N])>,
-    /// Pairs as long as an interrupt makes them. They count, because there were too many for
-    /// interrupts.
+    /// The number of pairs that are as long as an interrupt, but count, because there were too many
+    /// for interrupts.
     pub(crate) long_kept: u64,
-    /// The CPU of the last pair, if it came with the counter.
+    /// The CPU of the last pair, if it was read with the counter.
     pub(crate) cpu: Option<usize>,
 }
 
@@ -32,7 +32,7 @@ impl<const N: usize> Slice<N> {
         Self { good: Vec::new(), disturbed: Vec::new(), long_kept: 0, cpu: None }
     }
 
-    /// Takes the groups out of a block. `common` is the disturbance of groups without their own.
+    /// Moves the groups out of a block. `common` is the disturbance of all its groups.
     pub(crate) fn add_block(&mut self, block: &mut Vec<[Ends; N]>, common: Option<Disturbance>) {
         for group in block.drain(..) {
             let has_moved = self.has_moved(&group);
@@ -51,7 +51,7 @@ impl<const N: usize> Slice<N> {
         }
     }
 
-    /// Whether the group and the pair before were on more than one CPU.
+    /// Whether the group and the last pair before it were on more than one CPU.
     fn has_moved(&mut self, group: &[Ends; N]) -> bool {
         let later = group.iter().max_by_key(|pair| pair.end_ticks);
         let before = self.cpu;
@@ -60,7 +60,7 @@ impl<const N: usize> Slice<N> {
         cpus.any(|cpu| before.or(self.cpu) != Some(cpu) || self.cpu != Some(cpu))
     }
 
-    /// Groups without a disturbance so far.
+    /// The number of groups without a disturbance so far.
     pub(crate) fn good_count(&self) -> u64 {
         crate::number::count(self.good.len())
     }
@@ -69,19 +69,18 @@ impl<const N: usize> Slice<N> {
         self.good_count() + crate::number::count(self.disturbed.len())
     }
 
-    /// Judges the slice, whose facts are now known. `common` is the disturbance of
-    /// groups without one of their own.
+    /// Judges the slice by its facts. `common` is the disturbance of all its groups.
     pub(crate) fn judge(&mut self, common: Option<Disturbance>, noise: &Noise) {
         if let Some(disturbance) = common {
             self.disturbed.extend(self.good.drain(..).map(|group| (disturbance, group)));
             return;
         }
         let mut limits = [u64::MAX; N];
-        for (place, limit) in limits.iter_mut().enumerate() {
-            let mut ticks: Vec<u64> = self.good.iter().map(|group| group[place]).collect();
-            match judge(&mut ticks, noise) {
-                Long::Interrupts { above_ticks } => *limit = above_ticks,
-                Long::Kept(pairs) => self.long_kept += pairs,
+        for (index, limit) in limits.iter_mut().enumerate() {
+            let mut ticks: Vec<u64> = self.good.iter().map(|group| group[index]).collect();
+            match judge_long(&mut ticks, noise) {
+                LongPairs::Interrupts { above_ticks } => *limit = above_ticks,
+                LongPairs::Kept(pairs) => self.long_kept += pairs,
             }
         }
         let is_long = |group: &mut [u64; N]| group.iter().zip(limits).any(|(ticks, limit)| *ticks > limit);
@@ -95,18 +94,19 @@ impl<const N: usize> Slice<N> {
         self.good.iter().copied().chain(included)
     }
 
-    /// The groups of a judged slice that do not count, although they have a length.
+    /// The groups of a judged slice that do not count, although they have a duration.
     pub(crate) fn excluded(&self, counting: Counting) -> impl Iterator<Item = [u64; N]> {
         self.disturbed_with_length().filter(move |_| counting == Counting::Undisturbed)
     }
 
-    /// A pair that ran backwards has no length, so its group never counts.
+    /// The disturbed groups with a duration. A pair that ran backwards has none, so its group never
+    /// counts.
     fn disturbed_with_length(&self) -> impl Iterator<Item = [u64; N]> {
-        let has_length = |(what, _): &&(Disturbance, _)| *what != Disturbance::Backwards;
+        let has_length = |(disturbance, _): &&(Disturbance, _)| *disturbance != Disturbance::Backwards;
         self.disturbed.iter().filter(has_length).map(|(_, group)| *group)
     }
 
-    /// What disturbed the others.
+    /// The disturbances of the disturbed groups.
     pub(crate) fn disturbances(&self) -> Disturbances {
         let mut disturbances = Disturbances::default();
         self.disturbed.iter().for_each(|(disturbance, _)| disturbances.add(*disturbance, 1));
@@ -121,7 +121,7 @@ impl<const N: usize> Slice<N> {
     }
 }
 
-/// Which pairs count: [`crate::CounterTimeBuilder::include_disturbed`].
+/// The setting of the pairs that count: [`crate::CounterTimeBuilder::include_disturbed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Counting {
     Undisturbed,
@@ -129,7 +129,7 @@ pub(crate) enum Counting {
 }
 
 impl Counting {
-    /// What becomes of disturbed pairs.
+    /// The treatment of disturbed pairs, as printed.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Undisturbed => "excluded",
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn pairs_around_a_move_are_named_and_those_on_either_side_count() {
         let mut slice = Slice::new();
-        // A move within the second pair; and one between the third and the fourth.
+        // The thread moves within the second pair, and between the third and the fourth.
         let cpus = [(0, 0), (0, 1), (1, 1), (0, 0), (0, 0)];
         slice.add_block(&mut cpus.map(|cpus| [on(cpus)]).to_vec(), None);
         let found = found(&mut slice, None);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_pair_takes_its_partner_along() {
+    fn a_disturbed_pair_excludes_its_partner() {
         let two = |a: u64, b: u64| [pair(0, a), pair(a, b)];
         let mut slice = Slice::new();
         slice.add_block(&mut vec![two(100, 102); 100_000], None);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disturbed_slice_is_named_and_what_had_a_name_keeps_it() {
+    fn a_disturbed_slice_is_named_and_pairs_keep_earlier_disturbances() {
         use Disturbance::{Clock, Frequency, Stolen};
         for (disturbance, name) in [(Stolen, "stolen"), (Frequency, "frequency"), (Clock, "clock")] {
             let mut slice = Slice::new();
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_whatever_its_disturbance() {
+    fn no_pair_is_lost() {
         let mut slice = Slice::new();
         let mut pairs = vec![[pair(0, 100)]; 100_000];
         pairs.push([pair(0, 7_000)]); // an interrupt
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(found.sample_ticks(1), Some(100.0));
     }
 
-    /// Symptom: criterion's mean of a routine of 43 ns was 83 to 250 ns, because of one preemption.
+    /// Symptom: because of one preemption, criterion's mean of a routine of 43 ns was 83 to 250 ns.
     #[test]
     fn a_preempted_pair_is_not_in_the_mean_unless_all_are_included() {
         for (counting, expected) in [(Counting::Undisturbed, 100.0), (Counting::All, 10_000_100.0 / 2.0)] {
@@ -231,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Symptom: under load criterion's line said 5.61 us above a p50 of 1.41 us.
+    /// Symptom: under load, criterion's line had 5.61 us, above a p50 of 1.41 us.
     #[test]
     fn a_sample_without_an_undisturbed_pair_has_a_median_and_is_counted() {
         let mut slice = Slice::new();

@@ -1,4 +1,4 @@
-//! Comparisons through the whole of criterion.
+//! Comparisons, run by criterion.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -12,7 +12,7 @@ fn work(steps: u64) -> u64 {
 }
 
 #[test]
-fn a_routine_that_takes_half_as_long_again_is_slower_whoever_comes_first() {
+fn a_routine_with_half_as_much_work_again_is_slower_as_a_and_as_b() {
     let directory = Directory::new("compare");
     let mut criterion = directory.by_counter().measurement_time(Duration::from_millis(200));
     let comparison = compare(&mut criterion, "longer", || work(100), || work(150)).expect("a comparison");
@@ -34,16 +34,16 @@ fn check(comparison: &Comparison, sign: f64) {
     assert!(comparison.is_different() && comparison.difference_ns * sign > 0.0, "{comparison:?}");
     let Comparison { low_ns, difference_ns, high_ns, .. } = comparison;
     assert!(low_ns <= difference_ns && difference_ns <= high_ns, "{comparison:?}");
-    // Half as much again, or a third less; a loaded machine moves medians.
+    // 50 % more, or 33 % less; the limits are wider, because a loaded machine shifts medians.
     assert!((20.0..90.0).contains(&comparison.percent().abs()), "{comparison:?}");
     let text = comparison.to_string();
     assert!(text.contains("; estimate over ") && text.contains(" rounds: "), "{text}");
     assert!(text.contains(if sign > 0.0 { "B is slower" } else { "B is faster" }), "{text}");
 }
 
-/// A test measures nothing, and shows nothing.
+/// If a filter excludes the benchmark, there is no result and no file.
 #[test]
-fn what_criterion_does_not_measure_is_not_compared() {
+fn a_benchmark_that_criterion_does_not_measure_is_not_compared() {
     let directory = Directory::new("filtered");
     let mut criterion = directory.by_counter().with_filter("another");
     assert_eq!(compare(&mut criterion, "longer", || work(1), || work(2)), None);

@@ -9,7 +9,7 @@ use criterion::measurement::Measurement;
 use serde_json::Value;
 use tickline_criterion::{CounterTime, CounterTimeBuilder};
 
-/// A directory of its own, gone when the test is over.
+/// The directory of one test. It is removed after the test.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
@@ -17,12 +17,12 @@ impl Directory {
         Self(std::env::temp_dir().join(format!("tickline-criterion-{name}-{}", std::process::id())))
     }
 
-    /// criterion with short benchmarks by this measurement, whose files are all here.
+    /// criterion with short benchmarks and this measurement. All files are in this directory.
     pub(crate) fn by(&self, time: CounterTimeBuilder) -> Criterion<CounterTime> {
         self.criterion(time.quiet().output_directory(&self.0).start_or_wall_time())
     }
 
-    /// The same, with the settings of a new program.
+    /// criterion with short benchmarks and the default measurement.
     pub(crate) fn by_counter(&self) -> Criterion<CounterTime> {
         self.by(CounterTime::builder())
     }
@@ -35,7 +35,7 @@ impl Directory {
         serde_json::from_str(&self.text(path)).expect("JSON")
     }
 
-    /// criterion with short benchmarks, which stores its files here.
+    /// criterion with short benchmarks. Only criterion's own files are in this directory.
     pub(crate) fn criterion<M: Measurement>(&self, measurement: M) -> Criterion<M> {
         Criterion::default()
             .with_measurement(measurement)

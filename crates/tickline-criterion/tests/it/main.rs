@@ -1,4 +1,4 @@
-//! The crate as its users see it, alone and through the whole of criterion.
+//! Tests of the public API, alone and run by criterion.
 
 mod compare;
 mod directory;
@@ -8,8 +8,8 @@ mod pairs;
 
 use std::io::Write;
 
-/// Says aloud that a test did not run: straight to stderr, because what passing tests print is
-/// hidden.
+/// Reports that a test did not run. It writes to stderr directly, because the harness hides the
+/// output of passing tests.
 pub(crate) fn skip(why: &str) {
     writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
 }

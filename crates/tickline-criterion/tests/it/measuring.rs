@@ -1,5 +1,4 @@
-//! Measured times against clocks that must agree with them, alone and through the whole of
-//! criterion.
+//! Measured times, compared with clocks that must agree, alone and run by criterion.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -19,9 +18,10 @@ fn ns(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e9
 }
 
-/// One measurement around another: the inner one cannot be longer.
+/// The OS clock measures inside and outside of the measurement. The inner time can't be longer, and
+/// the outer time can't be shorter.
 #[test]
-fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
+fn a_time_is_between_the_os_clocks_inner_and_outer_times() {
     let Some(time) = by_counter() else { return };
     let mut worst_ppb = 0.0_f64;
     for _ in 0..10 {
@@ -46,9 +46,9 @@ fn a_time_lies_between_what_the_os_clock_says_inside_and_outside() {
     assert_eq!((incidents.samples, incidents.backwards), (10, 0), "{incidents:?}");
 }
 
-/// Divisions, each of which needs the result of the one before. They take some 200 ns, but are few
-/// instructions. When the first is done, a processor may have begun all of them, and later
-/// instructions, too.
+/// Divisions, each of which needs the result of the division before. They take some 200 ns, but are
+/// few instructions. When the first has completed, the processor may already hold all of them, and
+/// later instructions, in its pipeline.
 #[inline(never)]
 fn divisions(mut value: f64) -> f64 {
     macro_rules! four_times {
@@ -85,10 +85,10 @@ fn median_ns(time: &CounterTime, before: fn(), between: fn(), after: fn()) -> f6
     samples[samples.len() / 2]
 }
 
-/// Symptom without fences: work that is still under way at the start counts, and work between the
-/// readings ends after the second one.
+/// Symptom without fences: work that is still in progress at the start counts, and work between the
+/// readings ends after the second reading.
 #[test]
-fn what_is_before_and_after_does_not_count_and_what_is_between_does() {
+fn only_work_between_the_readings_counts() {
     let Some(time) = by_counter() else { return };
     let between_ns = median_ns(&time, nothing, work, nothing);
     let before_ns = median_ns(&time, work, nothing, nothing);
@@ -107,13 +107,13 @@ fn what_is_before_and_after_does_not_count_and_what_is_between_does() {
     assert!(before_ns < 0.25 * alone_ns && after_ns < 0.25 * alone_ns, "{all}");
 }
 
-/// criterion gives up on a benchmark if one sample took 0. Plots must not panic either if all
-/// samples are alike.
+/// criterion refuses a benchmark if one sample is 0. Its plots must not panic if all samples are
+/// equal.
 #[test]
-fn samples_of_nothing_have_a_report() {
+fn samples_without_work_have_a_report() {
     let directory = Directory::new("nothing");
-    // criterion chooses the numbers of iterations by the time of one, which is nearly 0. With a
-    // long measurement their product overflows.
+    // criterion computes the number of iterations from the time of one, which is nearly 0. With a
+    // long measurement this number overflows.
     let mut criterion = directory.by_counter().measurement_time(Duration::from_millis(2));
     criterion.bench_function("custom", |bencher| bencher.iter_custom(|_| Elapsed::default()));
     criterion.bench_function("batched", |bencher| {

@@ -1,4 +1,4 @@
-//! The printed messages, of a child process that runs one test of this file.
+//! The printed messages. Each test runs itself in a child process, and checks the child's output.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -8,15 +8,15 @@ use crate::directory::Directory;
 use criterion::measurement::Measurement;
 use tickline_criterion::{BenchPairs, CounterTime, Elapsed, ErrorKind};
 
-/// Set in the child.
+/// The variable that is set in the child.
 const CHILD: &str = "TICKLINE_CRITERION_TEST_CHILD";
 
-/// The beginning of the line that is printed at the start.
+/// The beginnings of the first line.
 const BY_COUNTER: &str = "tickline: counter at ";
 const BY_WALL_TIME: &str = "tickline: measuring with WallTime: ";
 
-/// The lines that tickline prints on the child's standard error stream. The test harness takes the
-/// arguments for names of other tests.
+/// tickline's lines on the child's standard error stream. The test harness treats the arguments as
+/// names of other tests.
 fn lines(test: &str, tickline: &str, arguments: &[&str]) -> Vec<String> {
     let output = Command::new(std::env::current_exe().expect("this program"))
         .args(["--exact", &format!("messages::{test}"), "--nocapture", "--"])
@@ -34,8 +34,7 @@ fn is_child() -> bool {
     std::env::var_os(CHILD).is_some()
 }
 
-/// Symptom: with a directory of criterion's that only criterion knows, nothing was stored, and
-/// nothing said so.
+/// Symptom: if only criterion knew its output directory, this crate silently stored nothing.
 #[test]
 fn a_directory_that_is_not_found_is_reported_once() {
     if is_child() {
@@ -54,8 +53,8 @@ fn a_directory_that_is_not_found_is_reported_once() {
     assert!(reported[0].contains("CounterTime::builder().output_directory"), "{lines:?}");
 }
 
-/// The counter is reported once, however many groups. Symptom: the second group found no rate, and
-/// measured with WallTime without saying so, because only the first group printed.
+/// The counter is reported once, for any number of groups. Symptom: the second group found no rate,
+/// and silently measured with WallTime, because only the first group printed.
 #[test]
 fn wall_time_is_reported_each_time() {
     if is_child() {
@@ -90,7 +89,7 @@ fn a_closed_gate_is_an_error_with_its_reason_and_wall_time_goes_on() {
         let time = CounterTime::or_wall_time();
         assert_eq!(time.fallback_reason().expect("switched off").kind(), error.kind());
         assert_eq!(time.calibration(), None);
-        // WallTime measures, and nothing is taken off.
+        // WallTime measures, and no cost is subtracted.
         let sample = time.end(time.start()) + Elapsed::from(Duration::from_millis(3));
         assert!(time.to_f64(&sample) >= 3e6);
         assert!(time.to_f64(&sample) < time.to_f64(&(sample + sample)));
@@ -135,7 +134,7 @@ fn a_move_is_counted_once_a_sample_and_reported_when_the_last_clone_is_dropped()
         let incidents = time.incidents();
         assert_eq!((incidents.samples, incidents.moved), (2, 1));
         let last = time.clone();
-        drop(time); // says nothing yet
+        drop(time); // prints nothing yet
         eprintln!("tickline: the last clone");
         drop(last);
         return;
@@ -177,12 +176,12 @@ fn nothing_is_drawn_where_criterion_draws_nothing() {
     assert_eq!(lines(TEST, "on", &[]), ["tickline: true true"]);
 }
 
-/// criterion refuses the argument, so the program that gets it starts itself without it.
+/// criterion would refuse the argument, so the program runs itself again without it.
 #[test]
 fn the_argument_that_includes_all_becomes_a_variable() {
     if is_child() {
         drop(CounterTime::builder().quiet().start_or_wall_time());
-        // The process that has the argument does not come here.
+        // The process with the argument does not get here.
         let arguments: Vec<_> =
             std::env::args().filter(|argument| argument == "--include-disturbed").collect();
         eprintln!("tickline: {arguments:?} {:?}", std::env::var("TICKLINE_CRITERION"));

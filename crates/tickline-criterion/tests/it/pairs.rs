@@ -1,4 +1,4 @@
-//! Distributions through the whole of criterion: text, files, page, criterion's own estimates.
+//! Distributions, run by criterion: text, files, page, and criterion's own estimates.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -15,7 +15,7 @@ fn quantiles(json: &Value) -> Vec<f64> {
         .to_vec()
 }
 
-/// Pairs, those that count, and the sum of the histogram.
+/// The number of pairs, of pairs that count, and of pairs in the histogram.
 fn counts(json: &Value) -> (u64, u64, u64) {
     let histogram = json["histogram_ns"].as_array().expect("a histogram");
     let sum = histogram.iter().map(|bin| bin[1].as_u64().expect("a count")).sum();
@@ -68,8 +68,8 @@ fn each_benchmark_has_its_distribution_beside_criterions_files() {
     }
 }
 
-/// criterion's mean is that of the pairs that count. If none is excluded, that is the mean of the
-/// histogram.
+/// criterion's mean is the mean of the pairs that count. If no pair is excluded, it is the mean of
+/// the histogram.
 #[test]
 fn criterion_gets_the_mean_of_the_pairs_that_count() {
     let directory = Directory::new("mean");
@@ -90,8 +90,7 @@ fn criterion_gets_the_mean_of_the_pairs_that_count() {
     let (iterations, times_ns) = (numbers("iters"), numbers("times"));
     let pairs = json["pairs"].as_f64().expect("a count");
     if iterations.iter().sum::<f64>() == pairs {
-        // criterion's times are sums over the pairs of a sample, so their sum is that over all
-        // pairs.
+        // Each of criterion's times is a sum over the pairs of a sample.
         let mean_ns = times_ns.iter().sum::<f64>() / pairs;
         let ours_ns = json["mean_ns"].as_f64().expect("a number");
         // The cost of a pair is measured anew between samples.
@@ -100,7 +99,7 @@ fn criterion_gets_the_mean_of_the_pairs_that_count() {
 }
 
 #[test]
-fn a_batch_is_large_enough_for_its_share_and_times_are_of_an_iteration() {
+fn a_batch_is_large_enough_for_its_share_and_times_are_per_iteration() {
     let directory = Directory::new("batch");
     let mut criterion = directory.by_counter();
     criterion.bench_pairs("batch", |bencher| {
