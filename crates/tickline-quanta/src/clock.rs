@@ -53,7 +53,7 @@ impl Clock {
         Instant::from_ns(self.raw())
     }
 
-    /// The present, ns: of `CLOCK_MONOTONIC`, or of the mock. In order as [`now`](Self::now).
+    /// The present of `CLOCK_MONOTONIC` or of the mock, ns. It has the order of [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn raw(&self) -> u64 {

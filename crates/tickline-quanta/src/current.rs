@@ -33,7 +33,7 @@ thread_local! {
 /// });
 /// ```
 pub fn with_clock<T>(clock: &Clock, f: impl FnOnce() -> T) -> T {
-    let _replaced = cfg!(feature = "mock").then(|| Replaced::by(clock));
+    let _replaced = cfg!(feature = "mock").then(|| Replaced::new(clock));
     f()
 }
 
@@ -43,7 +43,7 @@ struct Replaced {
 }
 
 impl Replaced {
-    fn by(clock: &Clock) -> Self {
+    fn new(clock: &Clock) -> Self {
         let previous = CURRENT.replace(Some(clock.clone()));
         // ORDERING: Relaxed: a thread reads only its own `CURRENT`, and its own increment.
         REPLACED.fetch_add(1, Ordering::Relaxed);
@@ -54,7 +54,7 @@ impl Replaced {
 impl Drop for Replaced {
     fn drop(&mut self) {
         CURRENT.set(self.previous.take());
-        // ORDERING: Relaxed, as in `by`.
+        // ORDERING: Relaxed: a thread reads only its own `CURRENT`, and its own decrement.
         REPLACED.fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -65,7 +65,7 @@ impl Instant {
     #[inline]
     #[must_use]
     pub fn now() -> Self {
-        // ORDERING: Relaxed, as in `Replaced::by`.
+        // ORDERING: Relaxed: only this thread's own increment, in `Replaced::new`, matters.
         if cfg!(feature = "mock")
             && REPLACED.load(Ordering::Relaxed) != 0
             && let Some(instant) = replaced_now()

@@ -19,7 +19,7 @@
 //! | move the time by hand in a test | [`Clock::mock`], [`with_clock`] |
 //! | get bounds, order between threads, Unix time | [`tickline`]; an [`Instant`] converts into tickline's and back |
 //!
-//! # What differs from quanta
+//! # Differences from quanta
 //!
 //! | | quanta | here |
 //! |---|---|---|
@@ -28,8 +28,8 @@
 //! | readings use the counter if | CPUID reports that it exists and is constant | tickline's gates are open ([`tickline#trust`]) |
 //! | [`Clock::raw`] | ticks of the counter, or ns without one | ns, so [`Clock::scaled`] changes nothing |
 //! | [`Mock`] beyond 0 or 2^64 ns | panics in a debug build, else wraps | panics |
-//! | `Instant += Duration`, `-=` | as above | panics, as `+` and `-` do |
-//! | `Instant` | | is also `Hash` |
+//! | `Instant += Duration`, `-=` beyond 0 or 2^64 ns | panics in a debug build, else wraps | panics, as `+` and `-` do |
+//! | `Instant` | is not `Hash` | is `Hash` |
 //! | a panic inside [`with_clock`] | leaves the clock in place | ends the replacement |
 //! | dropping a [`Handle`] | waits for up to an interval | wakes the thread |
 //! | a forked child | has no upkeep, and can't start one | can start one |
@@ -77,7 +77,7 @@ pub use mock::{IntoNanoseconds, Mock};
 pub use recent::set_recent;
 pub use upkeep::{Error, Handle, Upkeep};
 
-/// The examples of the README are tests.
+/// Makes the README's examples doctests.
 #[cfg(all(doctest, feature = "mock"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

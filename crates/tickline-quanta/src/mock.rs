@@ -40,7 +40,7 @@ pub struct Mock {
     ns: Arc<Word>,
 }
 
-/// A mock clock's time, as its clocks have it.
+/// The time that all clones of a mock clock share.
 pub(crate) type Shared = Arc<Mock>;
 
 impl Mock {
@@ -52,7 +52,7 @@ impl Mock {
     ///
     /// # Panics
     ///
-    /// If it would pass 2^64 - 1 ns. The time stays.
+    /// If the time would pass 2^64 - 1 ns. It then stays unchanged.
     pub fn increment<N: IntoNanoseconds>(&self, amount: N) {
         let amount = amount.into_nanos();
         if let Err(ns) = self.ns.update(|ns| ns.checked_add(amount)) {
@@ -64,7 +64,7 @@ impl Mock {
     ///
     /// # Panics
     ///
-    /// If it would pass 0. The time stays.
+    /// If the time would pass 0. It then stays unchanged.
     pub fn decrement<N: IntoNanoseconds>(&self, amount: N) {
         let amount = amount.into_nanos();
         if let Err(ns) = self.ns.update(|ns| ns.checked_sub(amount)) {

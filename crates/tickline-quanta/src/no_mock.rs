@@ -1,6 +1,6 @@
-//! Without the feature `mock`: there are no mock clocks.
+//! The replacement of `mock.rs` without the feature `mock`.
 
-/// The time of a mock clock, of which there is none.
+/// The time of a mock clock. No value of this type exists.
 #[derive(Debug, Clone)]
 pub(crate) enum Shared {}
 

@@ -1,8 +1,9 @@
-//! A number that threads share, and the process, which WebAssembly lacks.
+//! A number that threads share, and the number of the process, which WebAssembly lacks.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A number that threads share. A load sees all that came before the store of its value.
+/// A number that threads share. A thread that loads a value sees everything that the storing thread
+/// did before.
 #[derive(Debug)]
 pub(crate) struct Word(AtomicU64);
 
@@ -20,23 +21,23 @@ impl Word {
     }
 
     pub(crate) fn store(&self, value: u64) {
-        // ORDERING: Release, pairs with the Acquire of `load`, for the same reason.
+        // ORDERING: Release, pairs with the Acquire of `load`, which gives the reason.
         self.0.store(value, Ordering::Release);
     }
 
-    /// Stores what `change` makes of the value, unless that is `None`; returns the value.
+    /// Stores the result of `change`, unless it is `None`. Returns the value before.
     #[cfg(feature = "mock")]
     pub(crate) fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Result<u64, u64> {
         // ORDERING: Release, pairs with the Acquire of `load`, which sees the earlier writes of
-        // all threads that have moved the clock. Relaxed to load: a thread that moves the clock
-        // does not depend on the others' writes.
+        // all threads that have moved the clock. The load is Relaxed, because a thread that moves
+        // the clock does not depend on the writes of other threads.
         self.0.fetch_update(Ordering::Release, Ordering::Relaxed, change)
     }
 }
 
 /// A number for this process, not 0. A forked child's number differs from its parent's.
 pub(crate) fn process() -> u32 {
-    // `process::id` panics where there are no processes.
+    // `process::id` panics on targets without processes.
     if cfg!(target_family = "wasm") { 1 } else { std::process::id() }
 }
 
@@ -44,28 +45,28 @@ pub(crate) fn process() -> u32 {
 mod tests {
     use super::*;
 
-    fn comes_with_its_past(change: impl Fn(&Word) + Sync) {
-        let (word, past) = (Word::new(0), AtomicU64::new(0));
+    fn shows_earlier_writes(change: impl Fn(&Word) + Sync) {
+        let (word, earlier) = (Word::new(0), AtomicU64::new(0));
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 // ORDERING: Relaxed for both: the word orders them.
-                past.store(1, Ordering::Relaxed);
+                earlier.store(1, Ordering::Relaxed);
                 change(&word);
             });
             while word.load() == 0 {
                 std::thread::yield_now();
             }
-            // ORDERING: Relaxed: `word` must order this load behind the store above.
-            assert_eq!(past.load(Ordering::Relaxed), 1);
+            // ORDERING: Relaxed: `word` must order this load after the store of `earlier`.
+            assert_eq!(earlier.load(Ordering::Relaxed), 1);
         });
     }
 
     #[test]
     fn ordering_a_number_comes_with_its_past() {
         for _ in 0..8 {
-            comes_with_its_past(|word| word.store(7));
+            shows_earlier_writes(|word| word.store(7));
             #[cfg(feature = "mock")]
-            comes_with_its_past(|word| assert_eq!(word.update(|ns| ns.checked_add(7)), Ok(0)));
+            shows_earlier_writes(|word| assert_eq!(word.update(|ns| ns.checked_add(7)), Ok(0)));
         }
     }
 }

@@ -48,7 +48,7 @@ pub struct Handle {
     process: u32,
 }
 
-/// Why an [`Upkeep`] did not start.
+/// The reason why an [`Upkeep`] did not start.
 #[derive(Debug)]
 pub enum Error {
     /// This process already runs an upkeep.
@@ -104,10 +104,10 @@ impl Upkeep {
         }
         set_recent(clock.now());
         let is_done = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&is_done);
+        let must_stop = Arc::clone(&is_done);
         let run = move || {
-            // ORDERING: Relaxed: the flag says nothing of other memory, and the join orders all.
-            while !told.load(Ordering::Relaxed) {
+            // ORDERING: Relaxed: the flag publishes no other memory, and the join orders the rest.
+            while !must_stop.load(Ordering::Relaxed) {
                 set_recent(clock.now());
                 thread::park_timeout(interval);
             }
@@ -124,8 +124,8 @@ impl Upkeep {
 
 /// Lets another upkeep start.
 fn end() {
-    // ORDERING: Release, pairs with the Acquire in `start`. No test sees a weaker ordering, as
-    // there.
+    // ORDERING: Release, pairs with the Acquire in `start`. No test sees a weaker ordering, because
+    // in tests the threads store in the order in which they run.
     RUNNING.store(0, Ordering::Release);
 }
 
@@ -136,8 +136,7 @@ impl Drop for Handle {
             mem::forget(thread); // this process has no thread to join
             return;
         }
-        // ORDERING: Relaxed, as in the thread: `unpark` comes later, and makes `park_timeout`
-        // return.
+        // ORDERING: Relaxed: `unpark` synchronises with the return of `park_timeout`.
         self.is_done.store(true, Ordering::Relaxed);
         thread.thread().unpark();
         drop(thread.join()); // the thread can't have panicked

@@ -25,7 +25,7 @@ fn ns(instant: Instant) -> u64 {
 }
 
 #[test]
-fn readings_are_in_order_within_a_thread_whatever_reads() {
+fn readings_are_in_order_within_a_thread_by_every_method() {
     let (clock, other) = (Clock::new(), Clock::default());
     let mut last = 0;
     for _ in 0..10_000 {
@@ -54,8 +54,8 @@ fn an_instant_is_tickline_s_and_back() {
     assert!(Instant::from(tickline::Instant::now_ordered()) >= now);
 }
 
-/// Governor keeps no start: it takes the time since 0. So do programs that keep one raw value for
-/// as long as they run.
+/// Governor stores no start, and takes the time since 0. Other programs keep one raw value for as
+/// long as they run.
 #[test]
 fn a_difference_of_raw_values_saturates_at_zero() {
     let clock = Clock::new();
@@ -95,7 +95,7 @@ fn instants_calculate_as_std_s_do() {
         (Some(second), None)
     );
     assert_eq!((early.checked_sub(second), at(u64::MAX).checked_add(second)), (None, None));
-    // Cut to 64 bits, this duration would be 0.
+    // Truncated to 64 bits, this duration would be 0.
     let beyond = Duration::from_nanos(u64::MAX) + Duration::from_nanos(1);
     assert_eq!((early.checked_add(beyond), at(u64::MAX).checked_sub(beyond)), (None, None));
     let mut moved = early;
@@ -149,7 +149,7 @@ mod mocks {
     }
 
     #[test]
-    fn clones_are_the_same_clock_and_new_mocks_others() {
+    fn clones_share_a_clock_and_new_mocks_do_not() {
         let (clock, mock) = Clock::mock();
         let (clone, also) = (clock.clone(), (*mock).clone());
         also.increment(5_u64);
@@ -157,7 +157,7 @@ mod mocks {
     }
 
     #[test]
-    fn what_a_mock_is_moved_by_saturates_and_its_time_does_not() {
+    fn an_amount_saturates_and_a_mocks_time_panics() {
         assert_eq!((7_u64.into_nanos(), Duration::from_secs(1).into_nanos()), (7, 1_000_000_000));
         assert_eq!(Duration::MAX.into_nanos(), u64::MAX);
         let (clock, mock) = Clock::mock();
@@ -193,7 +193,7 @@ mod mocks {
     }
 
     #[test]
-    fn a_replaced_clock_is_the_instants_own_on_this_thread_alone() {
+    fn a_replacement_is_for_instants_of_this_thread_alone() {
         let (clock, mock) = Clock::mock();
         mock.increment(1_u64);
         let (started, told) = mpsc::channel();
@@ -208,7 +208,7 @@ mod mocks {
             })
         });
         told.recv().unwrap();
-        assert!(ns(Instant::now()) > 1); // here time goes on
+        assert!(ns(Instant::now()) > 1); // This thread still has tickline's clock.
         release.send(()).unwrap();
         let (start, elapsed, raw) = replaced.join().unwrap();
         assert_eq!((start, elapsed), (1, Duration::from_secs(5)));

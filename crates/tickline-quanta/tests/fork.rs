@@ -1,13 +1,13 @@
-//! A forked child has no thread of its parent's.
+//! An upkeep in a forked child, which has no thread of its parent.
 #![cfg(unix)]
 
 use std::time::Duration;
 
 use quanta::{Error, Instant, Upkeep};
 
-/// quanta's child can't start an upkeep, because its parent has one. Dropping the parent's handle
-/// there must not wait for a thread that does not exist; the alarm would end such a wait. Nor must
-/// it end the child's own upkeep.
+/// With quanta, a child can't start an upkeep, because its parent has one. In the child, the drop
+/// of the parent's handle must neither wait for a thread that does not exist (the alarm would end
+/// such a wait), nor end the child's own upkeep.
 #[test]
 fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
     let upkeep = Upkeep::new(Duration::from_secs(3600)).start().unwrap();
@@ -15,7 +15,7 @@ fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "no child");
     if child == 0 {
-        // SAFETY: has no obligation.
+        // SAFETY: `alarm` has no precondition.
         unsafe { libc::alarm(20) };
         let inherited = Instant::recent();
         let own = Upkeep::new(Duration::from_millis(1)).start();
@@ -24,7 +24,7 @@ fn a_forked_child_drops_its_parent_s_upkeep_and_starts_its_own() {
         let runs_alone = own.is_ok() && matches!(other, Err(Error::UpkeepRunning));
         let is_good = runs_alone && Instant::recent() >= inherited;
         drop((own, other));
-        // SAFETY: has no obligation.
+        // SAFETY: `_exit` has no precondition.
         unsafe { libc::_exit(i32::from(!is_good)) };
     }
     let mut status = -1;

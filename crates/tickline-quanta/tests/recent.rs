@@ -1,4 +1,4 @@
-//! The coarse time and the upkeep, of which a process has one: the tests run one after the other.
+//! The coarse time and the upkeep. A process has only one of each, so the tests run one at a time.
 
 use std::error::Error as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use quanta::{Clock, Error, Instant, Upkeep, set_recent};
 
 static ONE: Mutex<()> = Mutex::new(());
 
-/// The turn of a test, with no coarse time stored.
+/// Waits for the turn of a test, and stores no coarse time (0).
 fn turn() -> MutexGuard<'static, ()> {
     let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     set_recent(at(0));
@@ -68,13 +68,13 @@ fn one_upkeep_runs_and_another_after_it() {
     }
 }
 
-/// quanta's waits until the interval is over. If this one did, the test would not end.
+/// quanta waits until the interval is over. If this crate did, the test would not end.
 #[test]
 fn dropping_an_upkeep_wakes_it() {
     let _turn = turn();
     for _ in 0..3 {
         let upkeep = Upkeep::new(Duration::MAX).start().unwrap();
-        thread::sleep(Duration::from_millis(20)); // until the thread waits, most likely
+        thread::sleep(Duration::from_millis(20)); // The thread then most likely waits.
         drop(upkeep);
     }
 }

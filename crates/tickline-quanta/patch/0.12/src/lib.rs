@@ -1,3 +1,3 @@
-//! `tickline-quanta` under the name that libraries ask for.
+//! `tickline-quanta` under the name `quanta`, on which libraries depend.
 
 pub use tickline_quanta::*;
