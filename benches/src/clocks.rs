@@ -1,4 +1,4 @@
-//! The clocks that the programs compare.
+//! The compared clocks.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tickline_observe::wait_until;
 use crate::peers;
 use crate::subject::{Subject, counter, once, same, subject, whole_ns};
 
-/// A clock with a line for each CPU; `None` where there cannot be one.
+/// A clock with a line for each CPU; `None` if this machine can't have one.
 fn per_cpu_clock() -> Option<&'static Clock> {
     let make = || {
         let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;

@@ -1,20 +1,21 @@
-//! Looks for backward steps between threads. Each thread loads the largest reading so far, reads
+//! Searches for backward steps between threads. Each thread loads the largest reading so far, reads
 //! the clock, and stores the larger of the two.
 //!
-//! One thread is pinned to each CPU that the process may use. Now and then a thread sleeps for a
-//! random time, between two exchanges or in the middle of one. So threads meet at ever new places.
-//! Meanwhile a publisher replaces the line every millisecond by a line with another slope. The
-//! reference is CLOCK_MONOTONIC, bent by a rate that changes its sign. Sometimes the publisher
-//! sleeps past the end of the window, or closes a gate. Readers then fall back to the reference,
-//! and the line has to recover. The control loop, the cell and the counter are the real ones.
+//! One thread is pinned to each CPU that the process may use. Sometimes a thread sleeps for a
+//! random time, between two exchanges or in the middle of one. The threads therefore meet at
+//! different steps. Meanwhile a publisher replaces the line every millisecond by a line with
+//! another slope. The reference is CLOCK_MONOTONIC, bent by a rate that changes its sign. Sometimes
+//! the publisher sleeps past the end of the window, or closes a gate. Readers then fall back to the
+//! reference, and the line has to recover. The control loop, the cell and the counter are the real
+//! ones.
 //!
 //! Two control runs of `order` show that the threads would detect a backward step. One uses
 //! counters that are unsynchronised on purpose. The other reads the counter without a fence.
 //!
-//! These runs show how the CPU executes the instructions, which no model shows. A thread may be
-//! stopped in the middle of a reading just when the line changes. This is too rare for these runs:
-//! readings without their second load of the state have passed. tickline-core's tests stop threads
-//! there on purpose: see `xtask/mutants.toml`.
+//! These runs show how the CPU executes the instructions, which no model shows. They do not show
+//! that a thread may be stopped in the middle of a reading just when the line changes. This is too
+//! rare: readings without their second load of the state have passed. tickline-core's tests stop
+//! threads there on purpose: see `xtask/mutants.toml`.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,16 +32,16 @@ use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
 
-/// The rate by which the reference is bent to either side, ppm. The limit is 250: the high-water
-/// mark after a reset of the counter allows for a change of rate by 500 (`shared.rs` in core), and
-/// two bends in opposite directions add up.
+/// The rate by which the reference is bent to either side, ppm. Two bends in opposite directions
+/// add up, to 200 ppm. The high-water mark after a reset of the counter allows for a change of rate
+/// by 36.9 % (`UNNOTICED_SLEW_PPB` in core's `shared/high_water.rs`).
 const BENT_PPM: u64 = 100;
 
-/// Time between two bends, ns: no multiple of the time between two lines, so that a line has any
-/// rate between the two.
+/// The time between two bends, ns. It is not a multiple of the time between two lines, so that
+/// lines have all rates between the two bends.
 const BEND_NS: u64 = 1_370_000;
 
-/// Time between two lines, ns.
+/// The time between two lines, ns.
 const INTERVAL_NS: u64 = 1_000_000;
 
 /// The largest number of exchanges between two sleeps of a thread: about a millisecond.
@@ -49,7 +50,7 @@ const RUN: u64 = 40_000;
 /// The longest sleep of a thread between, or in the middle of, exchanges, us.
 const NAP_US: u64 = 100;
 
-/// The longest sleep of the publisher, us: some three times the longest validity of its lines.
+/// The longest sleep of the publisher, us: about three times the longest validity of its lines.
 const LONG_NAP_US: u64 = 20_000;
 
 /// One iteration of the publisher in this many is followed by a long sleep. Another one is followed
@@ -65,11 +66,11 @@ pub struct Report {
     pub events: BTreeMap<&'static str, u64>,
 }
 
-/// The counter of this machine, if tickline would use it, and if one CPU can be ahead of another.
+/// The counter of this machine, if tickline would use it, and if there are two CPUs.
 ///
 /// # Errors
 ///
-/// The reason, in words.
+/// The reason as a text.
 pub fn usable_counter() -> Result<HardwareCounter, String> {
     if cpus().len() < 2 {
         return Err("one CPU cannot be ahead of another".into());
@@ -89,7 +90,7 @@ pub fn cpus() -> Vec<core_affinity::CoreId> {
     core_affinity::get_core_ids().unwrap_or_default()
 }
 
-/// Pins the calling thread to one of these CPUs. After the last of them, the first comes again.
+/// Pins the calling thread to the CPU of this index, modulo the number of [`cpus`].
 pub fn pin(index: usize) {
     let cpus = cpus();
     if let Some(cpu) = cpus.get(index % cpus.len().max(1)) {
@@ -112,11 +113,11 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
             std::thread::yield_now();
         }
         let count = exchange(time, |_| {
-            // Like `now_ordered_ns`, this takes the fast path or else the slow one.
+            // Like `now_ordered_ns`, this takes the fast path, or otherwise the slow path.
             let ns = clock.read_ordered(&counter);
             ns.unwrap_or_else(|| clock.read_slow(&counter, &Bent).ns).unsigned_abs()
         });
-        // ORDERING: Relaxed, a flag on its own.
+        // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
         let events = Event::ALL.iter().map(|event| (event.code(), clock.events(*event)));
         let events = events.filter(|(_, times)| *times > 0).collect();
@@ -165,16 +166,16 @@ pub fn nap(
     read: impl FnOnce() -> u64,
 ) {
     let time = up_to_us(random, most_us);
-    let place = random.u64(0..3);
-    if place == 0 {
+    let step = random.u64(0..3);
+    if step == 0 {
         return sleep(time);
     }
     count.exchange(largest, || {
-        if place == 1 {
+        if step == 1 {
             sleep(time);
         }
         let now = read();
-        if place == 2 {
+        if step == 2 {
             sleep(time);
         }
         now
@@ -193,7 +194,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
         driven_by: DrivenBy::Timer,
     });
     let mut random = Rng::with_seed(u64::MAX);
-    // ORDERING: Relaxed, a flag on its own.
+    // ORDERING: Relaxed: the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {
         let iteration = control.maintain(clock, &counter, &Bent);
         if iteration.outcome == Outcome::Recovered {
@@ -211,7 +212,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
     }
 }
 
-/// A bent CLOCK_MONOTONIC: too fast and too slow by [`BENT_PPM`], by turns of [`BEND_NS`].
+/// A bent CLOCK_MONOTONIC: alternately too fast and too slow by [`BENT_PPM`], for [`BEND_NS`] each.
 #[derive(Debug)]
 struct Bent;
 

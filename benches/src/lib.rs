@@ -1,17 +1,16 @@
-//! Shared parts of the measurements. Each program of this package measures one thing and prints it
-//! as JSON:
+//! The shared parts of the measurements. Each program prints one measurement as JSON:
 //!
 //! | program | measures |
 //! |---|---|
 //! | `ratios` | cost of a reading in a tight loop, and in a loop that waits for each result, as ratios to the bare counter |
-//! | `drift` | how far each clock drifts away from CLOCK_MONOTONIC in a minute |
+//! | `drift` | the drift of each clock from CLOCK_MONOTONIC in a minute |
 //! | `accuracy` | tickline's offset from CLOCK_MONOTONIC, the bound, and the thread's CPU time, over a minute |
 //! | `order` | backward steps between threads: by tickline while its line changes every millisecond, and by each clock |
 //! | `spans` | cost of a `tracing` span with tickline-tracing's layer, others, and none |
-//! | `soak` | no cost; it looks for backward steps, wrong bounds and growth while everything happens at once (`cargo xtask soak`) |
-//! | `startup` | each clock in fresh processes: first call, first reading, until the counter serves |
+//! | `soak` | no cost; it searches for backward steps, wrong bounds and growth while all operations run at once (`cargo xtask soak`) |
+//! | `startup` | each clock in fresh processes: first call, first reading, time until the counter serves |
 //!
-//! `cargo xtask record` runs the others, and stores their output in `benches/record/`.
+//! `cargo xtask record` runs all except `soak`, and stores their output in `benches/record/`.
 
 pub mod args;
 pub mod clocks;

@@ -1,5 +1,4 @@
-//! A clock that reads a page, as programs do. A thread of this process serves the page, from a file
-//! beside the program.
+//! A clock that reads a page, which a thread of this process serves from a file beside the program.
 
 use std::thread::{self, sleep};
 use std::time::Duration;
@@ -10,7 +9,7 @@ use tickline_observe::wait_until;
 
 use crate::subject::{Subject, once, same, subject};
 
-/// The clock; `None` where no page can be served.
+/// The clock; `None` if this process can't serve a page.
 fn page_clock() -> Option<&'static Clock> {
     let make = || {
         let path = std::env::current_exe().ok()?.with_file_name("page");

@@ -1,6 +1,6 @@
 //! The clocks with which tickline is compared: std, quanta, fastant (formerly minstant),
-//! coarsetime, and the OS clocks. Each is used as its own documentation says, and set up before the
-//! measurement.
+//! coarsetime, and the OS clocks. Each is used as its own documentation recommends, and set up
+//! before the measurement.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -26,7 +26,7 @@ pub(crate) fn subjects() -> Vec<Subject> {
         }),
         subject!(Time, "quanta Instant::now", quanta::Instant::now, ns quanta_ns()),
         subject!(Time, "quanta Clock::now", {
-            let clock = once!(quanta::Clock, quanta::Clock::new()); // some users call it like this
+            let clock = once!(quanta::Clock, quanta::Clock::new());
             move || clock.now()
         }, ns quanta_ns()),
         subject!(

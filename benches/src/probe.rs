@@ -1,4 +1,4 @@
-//! The measurement that a child of `startup` makes, for any clock.
+//! The measurement by a child of `startup`, for any clock.
 //!
 //! This file is not a part of the library, because the library links fastant, which runs code
 //! before `main`.
@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tickline_observe::monotonic_ns;
 
-/// How long a clock may take until the counter serves.
+/// The longest time until the counter must serve.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Calls `read` until `served`, which gets the number of calls, says that the clock reads the
-/// counter. Prints `CLOCK_MONOTONIC` before the first call, after it, and when the counter served
-/// (0: never), and the longest call, ns.
+/// Calls `read` until `served`, which gets the number of calls, returns whether the counter serves.
+/// Prints, in ns: `CLOCK_MONOTONIC` before the first call, after it, and when the counter served
+/// (0: never), and the longest call.
 #[expect(clippy::print_stdout, reason = "a program that prints figures")]
 pub(crate) fn probe(read: impl Fn(), served: impl Fn(u32) -> Option<bool>) {
     _ = monotonic_ns(); // the loader resolves the vDSO's symbol here, outside of the measurement

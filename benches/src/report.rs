@@ -1,4 +1,4 @@
-//! The output of the programs, and figures of many runs.
+//! The output of the programs, and statistics of many runs.
 //!
 //! The declaration of each program's report documents its fields. A field's name ends in its unit.
 //! A field without a unit is a count or a text.
@@ -19,7 +19,7 @@ pub fn print<R: Serialize>(report: &R) {
     writeln!(out).expect("standard output");
 }
 
-/// The median and the largest of many figures, in the unit that the field's name says.
+/// The median and the largest of many figures, in the unit that the field's name states.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Spread {
     /// The median.
@@ -29,9 +29,9 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// The spread of `figures`; `None` if there are none.
+    /// The spread of `figures`; `None` without figures.
     #[must_use]
-    pub fn of(mut figures: Vec<f64>) -> Option<Self> {
+    pub fn new(mut figures: Vec<f64>) -> Option<Self> {
         figures.sort_by(f64::total_cmp);
         Some(Self { median: *figures.get(figures.len() / 2)?, largest: *figures.last()? })
     }

@@ -1,4 +1,4 @@
-//! A clock that the programs compare: a closure, inlined into the loop that measures it.
+//! A compared clock: a closure, inlined into the loops that measure it.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use tickline_observe::Count;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Group {
-    /// An instruction without a clock around it.
+    /// A bare instruction.
     Counter,
-    /// The time in ns, or a value that the clock's users compare and subtract as a time.
+    /// The time in ns, or a value that users of the clock compare and subtract like a time.
     Time,
     /// A time that may be milliseconds old.
     Coarse,
@@ -25,9 +25,9 @@ pub struct Subject {
     pub name: &'static str,
     /// The group of the call.
     pub group: Group,
-    /// This many calls, as fast as they go.
+    /// Makes this many calls in a tight loop.
     pub tight: fn(u32),
-    /// This many calls, each complete before the next begins.
+    /// Makes this many calls, each complete before the next begins.
     pub awaited: fn(u32),
     /// A reading in `unit`, from the clock's own zero. The first call may set up the clock.
     pub read: fn() -> u64,
@@ -47,8 +47,8 @@ pub fn counter() -> HardwareCounter {
     HardwareCounter::if_present().expect("this target has no counter")
 }
 
-/// Makes a [`Subject`] of a call, which is inlined into the measuring loops, and of a conversion of
-/// its result into a number in `unit`.
+/// Makes a [`Subject`] from a call, which is inlined into the measuring loops, and from a
+/// conversion of its result into a number in `unit`.
 macro_rules! subject {
     ($group:ident, $name:expr, $call:expr, $unit:ident $value:expr) => {
         $crate::subject::Subject {
@@ -86,8 +86,7 @@ pub(crate) fn same(value: u64) -> u64 {
     value
 }
 
-/// A value that is made once, at the first use: a clock, or the zero of one whose instants have
-/// none.
+/// A value that is made once, at the first use: a clock, or a zero for instants without one.
 macro_rules! once {
     ($kind:ty, $now:expr) => {{
         static VALUE: ::std::sync::OnceLock<$kind> = ::std::sync::OnceLock::new();

@@ -1,6 +1,6 @@
 //! UTC with its error, by tickline, by clock-bound's own client from the same segment in shared
-//! memory, and by adjtimex(2). No daemon runs: in a mount namespace of its own the program writes
-//! the segment where clock-bound's daemon would, once, for a day. Only tickline's thread asks the
+//! memory, and by adjtimex(2). No daemon runs: in a mount namespace of its own, the program writes
+//! clock-bound's segment itself, once, with a validity of a day. Only tickline's thread queries the
 //! source, so a reading costs the same with another source.
 
 use std::cell::RefCell;
@@ -18,27 +18,26 @@ use tickline_observe::{clock_ns, wait_until};
 
 use crate::subject::{Subject, counter, same, subject};
 
-/// Where clock-bound's daemon puts its segments.
+/// The folder of clock-bound's segments.
 const FOLDER: &str = "/var/run/clockbound";
 
-/// Set in the program that runs in the namespace.
+/// The variable that is set in the program in the namespace.
 const INSIDE: &str = "TICKLINE_BENCH_UTC";
 
-/// Starts the program again in a mount namespace, with an empty folder for the segment. Must come
-/// before any thread. Says so and returns where that is not possible: there are no figures of UTC
-/// then.
+/// Starts the program again in a mount namespace, with an empty folder for the segment. Call this
+/// before any thread is started. If this fails, prints the reason; UTC is then not measured.
 #[expect(clippy::print_stderr, reason = "figures that are missing must not go unnoticed")]
 pub fn enter_namespace() {
     if env::var_os(INSIDE).is_some() {
         return;
     }
-    let inside = |then: &str| {
+    let inside = |command_line: &str| {
         let mut command = Command::new("unshare");
-        let script = format!("mount -t tmpfs utc /var/run && mkdir {FOLDER} && {then}");
+        let script = format!("mount -t tmpfs utc /var/run && mkdir {FOLDER} && {command_line}");
         command.args(["--mount", "--map-root-user", "sh", "-c", &script]).env(INSIDE, "1");
         command
     };
-    let why = match inside("true").output().map(|output| output.status.success()) {
+    let reason = match inside("true").output().map(|output| output.status.success()) {
         Ok(true) => env::current_exe()
             .map(|program| inside("exec \"$0\" \"$@\"").arg(program).args(env::args_os().skip(1)).exec())
             .unwrap_or_else(|error| error)
@@ -46,10 +45,10 @@ pub fn enter_namespace() {
         Ok(false) => "no mount namespace may be made".to_owned(),
         Err(error) => format!("unshare(1): {error}"),
     };
-    eprintln!("SKIPPED: UTC by tickline and by clock-bound's client: {why}");
+    eprintln!("SKIPPED: UTC by tickline and by clock-bound's client: {reason}");
 }
 
-/// UTC within 100 us, by 1 ppm more each second.
+/// The error of UTC: 100 us, and 1 ppm more each second.
 const BOUND_NS: u64 = 100_000;
 const DRIFT_PPB: u32 = 1_000;
 
@@ -65,7 +64,7 @@ fn write_segment(hz: u64) -> std::io::Result<()> {
     let header = [pair(0x414D_5A4E, 0x4342_0200), pair(BYTES, VERSION | 2 << 16)];
     let (ticks, realtime_ns) = (counter().now_ordered(), clock_ns(libc::CLOCK_REALTIME));
     let (now_s, now_ns) = (realtime_ns / 1_000_000_000, realtime_ns % 1_000_000_000);
-    // The time of a tick, s, with 64 + shift binary places.
+    // The duration of a tick, s, with 64 + shift binary digits after the point.
     let shift = hz.ilog2();
     let period = u64::try_from((1_u128 << (64 + shift)) / u128::from(hz)).unwrap_or(u64::MAX);
     let (end_s, status) = (now_s + DAY_S, pair(DRIFT_PPB, SYNCHRONISED));
@@ -84,9 +83,9 @@ fn by_client() -> TimeWindow {
 }
 
 fn by_kernel() -> u64 {
-    // SAFETY: adjtimex: all bits zero is a `timex`, which then asks for nothing.
+    // SAFETY: all bits zero are a valid `timex`, whose mode 0 changes nothing.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
-    // SAFETY: adjtimex: the pointer is of a `timex`. Without a mode nothing is changed.
+    // SAFETY: the pointer is to a live `timex`. Mode 0 changes nothing.
     unsafe { libc::adjtimex(&raw mut timex) };
     timex.maxerror.unsigned_abs()
 }
@@ -103,7 +102,7 @@ pub fn subjects() -> Vec<Subject> {
     let hz = Clock::global().status().frequency_hz;
     let (Some(_), Some(hz)) = (env::var_os(INSIDE), hz) else { return subjects };
     write_segment(hz).expect("a folder in the namespace");
-    // The thread asks once a second; on a busy machine it comes late.
+    // The thread queries the source once a second, and may be late on a busy machine.
     let source = || Clock::global().utc().map(|utc| utc.source());
     let is_there = wait_until(Duration::from_secs(20), || source() == Ok(UtcSource::ClockBound));
     assert!(is_there, "clock-bound should be the source: {:?}", source());

@@ -1,8 +1,7 @@
-//! Measures tickline's offset from CLOCK_MONOTONIC, whether its bound holds, and the CPU time of
-//! its thread.
+//! Measures tickline's offset from CLOCK_MONOTONIC and its thread's CPU time, and checks the bound.
 //!
 //! Each sample brackets an ordered reading with two calls of clock_gettime. A reading outside its
-//! bracket is wrong, whatever the bracket's width. Only narrow brackets give an offset, because the
+//! bracket is wrong, for any width of the bracket. Only narrow brackets give an offset, because the
 //! middle of a wider bracket is less exact. A bracket is narrow if it is at most the counter's
 //! resolution wider than the narrowest bracket while the clock settles.
 //!
@@ -16,8 +15,8 @@ use tickline::{Clock, Driver};
 use tickline_benches::{args, report};
 use tickline_observe::{Bounded, Bracket, to_f64};
 
-/// Brackets wider than the narrowest by more than this give no offset, ns: the counter's
-/// resolution on Zen 5, and the rounding.
+/// The width, ns, by which a bracket that gives an offset may exceed the narrowest bracket: the
+/// counter's resolution on Zen 5, and the rounding.
 const SPARE_NS: u64 = 12;
 
 #[derive(Debug, Serialize)]
@@ -25,12 +24,12 @@ struct Report {
     /// The driver of recalibration: thread or reader.
     driver: &'static str,
     watched_s: u64,
-    /// How long the clock settled before, s.
+    /// The time that the clock settled before, s.
     settled_s: u64,
     /// The clock's state at the end.
     state: String,
     max_drift_ppb: Option<u64>,
-    /// The share of a core that tickline's thread used; none without a thread.
+    /// The share of a core that tickline's thread used; `None` without a thread.
     thread_cpu_percent: Option<f64>,
     #[serde(flatten)]
     tally: Tally,
@@ -39,17 +38,17 @@ struct Report {
 #[derive(Debug, Default, Serialize)]
 struct Tally {
     readings: u64,
-    /// Readings outside of their own bracket.
+    /// The number of readings outside of their own bracket.
     outside: u64,
-    /// Bounds that did not contain CLOCK_MONOTONIC.
+    /// The number of bounds that did not contain CLOCK_MONOTONIC.
     bound_violated: u64,
-    /// Readings that the line did not serve.
+    /// The number of readings that the line did not serve.
     not_by_the_line: u64,
     #[serde(skip)]
     narrowest_ns: u64,
     /// The widest bracket that gives an offset.
     narrow_ns: u64,
-    /// Readings in such brackets. If there are none, there are no offsets.
+    /// The number of readings in such brackets. If it is 0, there are no offsets.
     narrow: u64,
     least_offset_ns: Option<f64>,
     most_offset_ns: Option<f64>,
@@ -63,12 +62,12 @@ struct Tally {
 
 fn main() {
     let (watched_s, settled_s) = (args::number("secs", 60), args::number("settle", 10));
-    let (how, driver) = match args::text("driver").as_deref() {
+    let (driver, driver_name) = match args::text("driver").as_deref() {
         None | Some("thread") => (Driver::Thread, "thread"),
         Some("reader") => (Driver::Reader, "reader"),
         Some(other) => panic!("--driver {other} is neither thread nor reader"),
     };
-    let clock = Clock::builder().driver(how).start().expect("a clock");
+    let clock = Clock::builder().driver(driver).start().expect("a clock");
     let settling = watch(&clock, settled_s, u64::MAX);
     let cpu_before_s = thread_cpu_s();
     let start = Instant::now();
@@ -77,7 +76,7 @@ fn main() {
     let cpu = cpu_before_s.zip(thread_cpu_s()).map(share);
     let status = clock.status();
     report::print(&Report {
-        driver,
+        driver: driver_name,
         watched_s,
         settled_s,
         state: status.state.to_string(),
@@ -93,7 +92,7 @@ fn watch(clock: &Clock, seconds: u64, narrow_ns: u64) -> Tally {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(seconds) {
         for _ in 0..1_000 {
-            tally.one(clock);
+            tally.add_sample(clock);
         }
     }
     tally.mean_offset_ns = tally.least_offset_ns.map(|_| tally.sum_ns / to_f64(tally.narrow.cast_signed()));
@@ -101,7 +100,7 @@ fn watch(clock: &Clock, seconds: u64, narrow_ns: u64) -> Tally {
 }
 
 impl Tally {
-    fn one(&mut self, clock: &Clock) {
+    fn add_sample(&mut self, clock: &Clock) {
         let bracket = Bracket::around(|| clock.now_ordered().as_nanos());
         self.readings += 1;
         self.outside += u64::from(bracket.is_missed());

@@ -1,11 +1,10 @@
 //! Measures each clock's drift from CLOCK_MONOTONIC. All clocks are in one run, so that the state
 //! of the machine is the same for all.
 //!
-//! Every 20 ms the program takes each clock's offset from the narrowest of 20 brackets. Offsets
-//! count from the first one, since most clocks have zeros of their own. The drift is the slope of
-//! the line of least squares through the offsets. Clocks that calibrate once have another rate in
-//! every process. Coarse clocks are left out, because their offset is the age of the time that they
-//! return.
+//! Every 20 ms the program takes each clock's offset from the narrowest of 20 brackets. Offsets are
+//! relative to the first one, because most clocks have zeros of their own. The drift is the slope
+//! of the line of least squares through the offsets. Clocks that calibrate once have another rate
+//! in every process. Coarse clocks are left out, because their offset is the age of their time.
 //!
 //! `cargo run --release -p tickline-benches --bin drift [-- --secs 60 --settle 10]`
 
@@ -26,9 +25,9 @@ const TRIES: u32 = 20;
 
 #[derive(Debug, Serialize)]
 struct Report {
-    /// How long the program watched the clocks.
+    /// The time that the program watched the clocks.
     watched_s: u64,
-    /// How long the clocks settled between their set-up and the first sample.
+    /// The time that the clocks settled between their set-up and the first sample.
     settled_s: u64,
     samples: usize,
     clocks: Vec<Drift>,
@@ -58,7 +57,7 @@ fn main() {
     };
     let sample = || -> Vec<Bracket> { subjects.iter().map(|subject| narrowest(subject.read)).collect() };
     let (start, first) = (Instant::now(), sample());
-    // For each clock: s since the first sample, ns gained.
+    // For each clock, the time since the first sample, s, and the gain, ns.
     let mut gained: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]; subjects.len()];
     while start.elapsed() < Duration::from_secs(watched_s) {
         sleep(PAUSE);

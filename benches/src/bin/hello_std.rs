@@ -1,5 +1,5 @@
-//! A program that only says hello, timed with std. A child of `startup`.
-#![expect(clippy::print_stdout, reason = "it says hello")]
+//! A child of `startup`: a hello-world that reads the time by std.
+#![expect(clippy::print_stdout, reason = "a hello-world prints")]
 
 fn main() {
     let start = std::time::Instant::now();

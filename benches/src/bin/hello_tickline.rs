@@ -1,5 +1,5 @@
-//! A program that only says hello, timed with tickline. A child of `startup`.
-#![expect(clippy::print_stdout, reason = "it says hello")]
+//! A child of `startup`: a hello-world that reads the time by tickline.
+#![expect(clippy::print_stdout, reason = "a hello-world prints")]
 
 fn main() {
     let start = tickline::Instant::now();

@@ -1,4 +1,4 @@
-//! Looks for backward steps between threads. The library's module `exchange` describes the threads.
+//! Searches for backward steps between threads (module `exchange` of the library).
 //!
 //! First the threads exchange ordered readings. Meanwhile a publisher replaces the line every
 //! millisecond; the slopes differ by up to 100 ppm to either side. Then the threads exchange
@@ -7,10 +7,10 @@
 //!
 //! `cargo run --release -p tickline-benches --bin order [-- --secs 60 --clock-ms 4000]`
 //!
-//! Ends with 1 if an ordered reading stepped back, or if the control run did not find the steps of
-//! unsynchronised counters. On one CPU, or if tickline would not use the counter, it says SKIPPED,
-//! only compares the clocks, and ends with 77. `--clock-ms 0` leaves out the clocks.
-#![expect(clippy::print_stderr, reason = "a program that says what failed")]
+//! The program exits with 1 if an ordered reading stepped back, or if the control run did not find
+//! the steps of unsynchronised counters. On one CPU, or if tickline would not use the counter, it
+//! prints SKIPPED, only compares the clocks, and exits with 77. `--clock-ms 0` omits the clocks.
+#![expect(clippy::print_stderr, reason = "a program that reports failures")]
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use tickline_benches::{args, report};
 use tickline_core::counter::Counter;
 use tickline_observe::Count;
 
-/// The exit code of a command that has skipped some of its checks, and printed which.
+/// The exit code of a command that has skipped, and named, some of its checks.
 const SOME_SKIPPED: u8 = 77;
 
 /// The number of rounds into which each clock's time is divided.
@@ -32,7 +32,7 @@ const ROUNDS: u32 = 4;
 
 #[derive(Debug, Default, Serialize)]
 struct Report {
-    /// Why the first part was skipped. The list of clocks may still be there.
+    /// The reason why the exchange of ordered readings was skipped.
     skipped: Option<String>,
     /// Ordered readings while the line changes.
     ordered: Option<exchange::Report>,
@@ -41,7 +41,7 @@ struct Report {
     /// The control run, with counters that are unsynchronised on purpose, in ticks. It must find
     /// backward steps.
     control: Option<Count>,
-    /// How long threads exchanged each clock's readings.
+    /// The time that threads exchanged each clock's readings.
     clock_ms: u64,
     clocks: Vec<Exchanged>,
 }
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
         Ok(counter) => {
             report.ordered = Some(exchange::ordered(counter, Duration::from_secs(seconds)));
             report.plain = Some(exchange::exchange(Duration::from_secs(2), |_| counter.now()));
-            // On every second thread it is ahead by 2^24 ticks, some milliseconds.
+            // On every second thread the counter is ahead by 2^24 ticks, some milliseconds.
             let ahead = |thread: usize| counter.now_ordered() + ((thread as u64 & 1) << 24);
             report.control = Some(exchange::exchange(Duration::from_secs(1), ahead));
         }
@@ -92,7 +92,7 @@ fn each_clock(time: Duration) -> Vec<Exchanged> {
         .start_global()
         .expect("the global clock's thread");
     let subjects = subjects();
-    let none = |it: &Subject| Exchanged { clock: it.name, unit: it.unit, count: Count::default() };
+    let none = |clock: &Subject| Exchanged { clock: clock.name, unit: clock.unit, count: Count::default() };
     let mut exchanged: Vec<Exchanged> = subjects.iter().map(none).collect();
     for _ in 0..ROUNDS {
         for (subject, exchanged) in subjects.iter().zip(&mut exchanged) {

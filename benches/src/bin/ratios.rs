@@ -12,8 +12,8 @@ use tickline_benches::clocks::subjects;
 use tickline_benches::subject::{Group, Subject};
 use tickline_benches::{args, report};
 
-/// Calls in a round: 20 to 60 us, short against a time slice, so that most rounds are not
-/// interrupted.
+/// The number of calls in a round, which takes 20 to 60 us: much less than a time slice, so that
+/// most rounds are not interrupted.
 const CALLS: u32 = 2_000;
 
 #[derive(Debug, Serialize)]
@@ -34,8 +34,7 @@ struct Cost {
     tight_ns: f64,
     /// The cost of a call in a loop that waits for each result.
     awaited_ns: f64,
-    /// The ratio to the bare counter in the same kind of loop and the same run. `awaited_ratio` is
-    /// of this kind, too.
+    /// The ratios to the bare counter in the same kind of loop and the same run.
     tight_ratio: f64,
     awaited_ratio: f64,
 }

@@ -1,5 +1,5 @@
-//! Runs all operations of the clocks at the same time, for as long as the arguments say. Checks
-//! that order holds, and that nothing grows.
+//! Runs all operations of the clocks at the same time, for the time in the arguments. Checks that
+//! order and bounds hold, and that memory, threads and descriptors do not grow.
 //!
 //! Eight threads exchange readings of two clocks, with random sleeps. No reading may be below an
 //! earlier one that it follows. The clocks are the global one, and one with a thread and a line
@@ -14,7 +14,7 @@
 //! `cargo xtask soak --minutes 10`, which also runs `order`, or `cargo run --release -p
 //! tickline-benches --bin soak [-- --secs 60]`
 //!
-//! Ends with 1 if a count is not what it must be.
+//! The program exits with 1 if a count is outside of its range.
 #![expect(clippy::print_stdout, reason = "a program that prints a table")]
 
 use std::fs;
@@ -33,14 +33,13 @@ use tickline_observe::{Bounded, Count, wait_until};
 /// The number of rounds. The first is the warm-up.
 const ROUNDS: u32 = 12;
 
-/// How much more memory may be resident at the end than after any round of the first half, KiB. A
-/// stack or a heap keeps the pages that it once needed, and grows by 700 KiB in the first three
-/// minutes. This growth ends, but a leak never does. Ten minutes have some 4,500 starts and drops
-/// in each half, so a leak of 120 bytes in each of them shows.
+/// The growth of resident memory, KiB, that is allowed between the largest round of the first half
+/// and the end. A stack or a heap keeps the pages that it once needed, and grows by 700 KiB in the
+/// first three minutes. This growth ends, but that of a leak does not. Ten minutes have some 4,500
+/// starts and drops in each half, so a leak of 120 bytes in each of them shows.
 const SETTLING_KIB: u64 = 512;
 
-/// Threads that exchange readings. Every second one is pinned to a CPU. The kernel places the
-/// others.
+/// The number of threads that exchange readings. Every second one is pinned to a CPU.
 const THREADS: usize = 8;
 
 /// The largest number of readings between two sleeps of a thread: about a millisecond.
@@ -52,22 +51,21 @@ const SHORT_RUN: u64 = 5_000;
 /// The longest sleep between, or in the middle of, two exchanges, us.
 const NAP_US: u64 = 100;
 
-/// One nap in this many lasts up to [`LONG_NAP_US`]: past the validity of the lines that come every
-/// millisecond.
+/// One nap in this many lasts up to [`LONG_NAP_US`]: longer than the validity of the lines that are
+/// published every millisecond.
 const RARELY: u64 = 64;
 const LONG_NAP_US: u64 = 20_000;
 
 /// The largest number of calls of `maintain`, or changes of the switch, in a row.
 const BURST: u64 = 50;
 
-/// The longest pause between two bursts of switching, us. With shorter pauses the counter would
-/// hardly ever serve.
+/// The longest pause between two bursts of switching, us: long enough for the counter to serve.
 const PAUSE_US: u64 = 200_000;
 
 /// The interval of the clock that recalibrates often.
 const INTERVAL: Duration = Duration::from_millis(1);
 
-/// Of this many readings, one is compared with the OS clock, and one is plain.
+/// One reading in this many is compared with the OS clock, and another one is plain.
 const KINDS: u64 = 8;
 
 /// The time after which a child that hangs is killed, s. A child takes a thousandth of this time.
@@ -113,8 +111,8 @@ struct Tally {
     bounds: Count,
     /// Readings with bounds that the counter served.
     by_counter: u64,
-    /// How often the work was done, and how often it failed: a start ended in an error, a child was
-    /// killed, or reported an error.
+    /// The number of times that the work was done, and that it failed: a start returned an error,
+    /// or a child was killed or reported a fault.
     done: u64,
     failed: u64,
 }
@@ -172,7 +170,7 @@ impl<'a> Subject<'a> {
 /// One turn of the work of a thread.
 type Work = fn(&[Subject<'_>], &mut Tally, &mut Rng);
 
-/// The work of each thread that disturbs the clocks, and in the end that of all others.
+/// The work of each thread that disturbs the clocks, and last the work of all other threads.
 const WORKS: [(&str, Work); 5] = [
     ("calls of maintain", maintain),
     ("times the counter was switched off and on", switch),
@@ -192,7 +190,7 @@ fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.l
             exchange::pin(reader / 2);
         }
         let (mut tally, mut random) = (Tally::default(), Rng::with_seed(number << 32 | index as u64));
-        // ORDERING: Relaxed, a flag on its own.
+        // ORDERING: Relaxed: the flag orders no memory.
         while !stop.load(Ordering::Relaxed) {
             WORKS[index.min(READERS)].1(&all, &mut tally, &mut random);
         }
@@ -202,7 +200,7 @@ fn round(own: &Clock, number: u64, time: Duration, tallies: &mut [Tally; WORKS.l
         let run = &run;
         let threads: Vec<_> = (0..READERS + THREADS).map(|index| scope.spawn(move || run(index))).collect();
         sleep(time);
-        // ORDERING: Relaxed, as above.
+        // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
         for (index, thread) in threads.into_iter().enumerate() {
             tallies[index.min(READERS)].add(&thread.join().expect("no thread panics"));
@@ -355,7 +353,7 @@ fn keep_one_heap() {
     };
 }
 
-/// The resources that this process holds, from procfs; 0 without procfs.
+/// The resources that this process holds, by procfs; 0 without procfs.
 #[derive(Debug, Clone, Copy)]
 struct Held {
     resident_kib: u64,
@@ -389,45 +387,45 @@ impl Held {
     }
 }
 
-/// A count, and what it must be.
+/// A count, and its allowed range.
 type Row = (&'static str, u64, RangeInclusive<u64>);
 
-/// What a count must be. If one is 0 that must not be, the others mean nothing.
+/// The allowed ranges. If a count of [`SOME`] is 0, the other counts prove nothing.
 const ZERO: RangeInclusive<u64> = 0..=0;
 const SOME: RangeInclusive<u64> = 1..=u64::MAX;
 const ANY: RangeInclusive<u64> = 0..=u64::MAX;
 
 /// Prints counts. Returns how many are wrong.
 fn print(rows: &[Row]) -> usize {
-    for (what, count, must) in rows {
-        let verdict = if must.contains(count) { String::new() } else { format!("MUST BE IN {must:?}") };
-        println!("  {what:<62} {count:>14}  {verdict}");
+    for (label, count, range) in rows {
+        let verdict = if range.contains(count) { String::new() } else { format!("MUST BE IN {range:?}") };
+        println!("  {label:<62} {count:>14}  {verdict}");
     }
-    rows.iter().filter(|(_, count, must)| !must.contains(count)).count()
+    rows.iter().filter(|(_, count, range)| !range.contains(count)).count()
 }
 
 fn counted(tallies: &[Tally]) -> Vec<Row> {
     let mut all = Tally::default();
     tallies.iter().for_each(|tally| all.add(tally));
     let mut rows = Vec::new();
-    for (count, what, wrong) in [
+    for (count, checked, wrong) in [
         (all.ordered, "readings that were handed over", "  steps back between threads"),
         (all.plain, "plain readings, each after another of its thread", "  steps back within a thread"),
         (all.bounds, "bounds compared with the OS clock, before or after", "  on the wrong side of it"),
     ] {
         rows.extend([
-            (what, count.exchanges, SOME),
+            (checked, count.exchanges, SOME),
             (wrong, count.backward, ZERO),
             ("  by how much at most, ns", count.largest, ZERO),
         ]);
     }
     rows.push(("readings with bounds that the counter served", all.by_counter, ANY));
-    rows.extend(WORKS.iter().zip(tallies).map(|((what, _), tally)| (*what, tally.done, SOME)));
+    rows.extend(WORKS.iter().zip(tallies).map(|((label, _), tally)| (*label, tally.done, SOME)));
     rows.push(("starts that failed, children that did not end or found a fault", all.failed, ZERO));
     rows
 }
 
-/// What has grown.
+/// The growth of the process's resources.
 fn grown(before: &Held, rounds: &[Held], after: &Held) -> Vec<Row> {
     let (Some(warm), Some(end)) = (rounds.first(), rounds.last()) else { return Vec::new() };
     let first_half = rounds.iter().take(rounds.len() / 2);

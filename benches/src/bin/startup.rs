@@ -5,8 +5,8 @@
 //! - the time until the clock reads the counter,
 //! - how much longer a program that only says hello takes with tickline than with std.
 //!
-//! Rounds are interleaved, so that each process follows a process of another clock. Caches are then
-//! as cold as after any other program.
+//! The clocks take turns in each round, so that each process follows a process of another clock.
+//! Caches are then as cold as after any other program.
 //!
 //! The children are the programs `startup_probe*`, `hello_std` and `hello_tickline` in the same
 //! folder as this program.
@@ -35,10 +35,10 @@ struct Startup {
     clock: &'static str,
     /// The first call, including the set-up of the clock.
     first_call_us: Option<Spread>,
-    /// From the start of the process to the end of the first call.
+    /// The time from the start of the process to the end of the first call.
     first_reading_us: Option<Spread>,
-    /// From the start of the first call, under steady use, until the counter serves; none if it
-    /// never does.
+    /// The time from the start of the first call, under steady use, until the counter serves;
+    /// `None` if it never does.
     counter_us: Option<Spread>,
     /// The longest call until the counter serves.
     slowest_call_us: Option<Spread>,
@@ -48,13 +48,13 @@ struct Startup {
 #[derive(Debug, Serialize)]
 struct Hello {
     with_std_us: Option<Spread>,
-    /// How much longer one takes with tickline, in pairs of runs, so that changes of the machine
-    /// affect both alike.
+    /// How much longer the process takes with tickline, in pairs of runs, so that changes of the
+    /// machine affect both alike.
     difference_us: Option<Spread>,
 }
 
 /// `CLOCK_MONOTONIC` when the child was started, and the child's output (`probe.rs`), ns.
-type Seen = [u64; 5];
+type ProbeTimes = [u64; 5];
 
 /// A program in the same folder as this one.
 fn sibling(name: &str) -> Command {
@@ -67,7 +67,7 @@ fn micros(ns: u64) -> f64 {
 }
 
 /// Runs a child.
-fn probe(program: &str, argument: &str) -> Seen {
+fn probe(program: &str, argument: &str) -> ProbeTimes {
     let spawned_ns = monotonic_ns();
     let output = sibling(program).arg(argument).stderr(Stdio::inherit()).output().expect("a child");
     assert!(output.status.success(), "{program} {argument}: {}", output.status);
@@ -83,12 +83,12 @@ fn probe(program: &str, argument: &str) -> Seen {
 
 fn main() {
     let runs = usize::try_from(args::number("runs", 101)).unwrap_or(101);
-    let rounds: Vec<Vec<Seen>> =
+    let rounds: Vec<Vec<ProbeTimes>> =
         (0..runs).map(|_| PROBES.map(|(_, program, argument)| probe(program, argument)).to_vec()).collect();
     let clocks = PROBES.iter().enumerate().map(|(index, (clock, ..))| {
-        let spread = |figure: fn(Seen) -> Option<u64>| {
+        let spread = |figure: fn(ProbeTimes) -> Option<u64>| {
             let figures = rounds.iter().filter_map(|round| figure(round[index]));
-            Spread::of(figures.map(micros).collect())
+            Spread::new(figures.map(micros).collect())
         };
         Startup {
             clock,
@@ -101,8 +101,8 @@ fn main() {
     let pairs: Vec<(f64, f64)> =
         (0..runs).map(|_| (process_us("hello_std"), process_us("hello_tickline"))).collect();
     let hello = Hello {
-        with_std_us: Spread::of(pairs.iter().map(|pair| pair.0).collect()),
-        difference_us: Spread::of(pairs.iter().map(|pair| pair.1 - pair.0).collect()),
+        with_std_us: Spread::new(pairs.iter().map(|pair| pair.0).collect()),
+        difference_us: Spread::new(pairs.iter().map(|pair| pair.1 - pair.0).collect()),
     };
     report::print(&Report { runs, clocks: clocks.collect(), hello });
 }

@@ -1,5 +1,5 @@
-//! A child of `startup`: makes the first readings of the clock that the argument names. Clocks with
-//! code before `main` have programs of their own.
+//! A child of `startup`, which makes the first readings of the clock that the argument names. A
+//! clock that runs code before `main` has a program of its own.
 
 use std::hint::black_box;
 
@@ -11,7 +11,8 @@ mod probe;
 
 use probe::probe;
 
-/// A status may take a system call, so only some calls take it.
+/// Whether the counter serves; `None` while that is undecided. A status may take a system call, so
+/// only every 16th call reads it.
 fn tickline_serves(calls: u32) -> Option<bool> {
     if !calls.is_multiple_of(16) {
         return None;
@@ -25,7 +26,7 @@ fn main() {
         Some("tickline") => probe(|| _ = black_box(tickline::now_ns()), tickline_serves),
         Some("libc") => probe(|| _ = black_box(monotonic_ns()), |_| Some(false)),
         Some("std") => probe(|| _ = black_box(std::time::Instant::now()), |_| Some(false)),
-        // quanta does not say whether it falls back to the OS.
+        // quanta does not report whether it falls back to the OS clock.
         Some("quanta") => probe(|| _ = black_box(quanta::Instant::now()), |_| Some(true)),
         Some("coarsetime") => probe(|| _ = black_box(coarsetime::Instant::now()), |_| Some(false)),
         other => panic!("{other:?} is no clock"),

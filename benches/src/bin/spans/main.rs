@@ -1,6 +1,6 @@
-//! Measures the cost of a span that is created, entered, exited and closed. It does so without a
-//! layer, with tickline-tracing's layer, and with other layers for the same purpose. The subjects
-//! take turns in each round. On one thread the fastest round counts. On two threads the median
+//! Measures the cost of a span that is created, entered, exited and closed: without a layer, with
+//! tickline-tracing's layer, and with other layers for the same purpose. The subjects take turns in
+//! each round. On one thread the fastest round counts. On two threads the median
 //! counts, because in the fastest round the other thread was not running.
 //!
 //! `cargo run --release -p tickline-benches --bin spans [-- --rounds 200]`
@@ -20,8 +20,8 @@ use tracing::Dispatch;
 
 use subjects::Subject;
 
-/// Spans in a round. They take about 100 us, much less than a time slice, so that many rounds are
-/// not interrupted.
+/// The number of spans in a round, which takes about 100 us: much less than a time slice, so that
+/// many rounds are not interrupted.
 const SPANS: u32 = 500;
 
 fn main() {
@@ -90,14 +90,14 @@ fn one_thread(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     fastest
 }
 
-/// The cost of a span for each subject, ns, while another thread on another CPU does the same. Must
-/// come from the thread that made the process's first span, and after that.
+/// The cost of a span for each subject, ns, while a thread on another CPU does the same. Call this
+/// on the thread that made the process's first span.
 ///
 /// tracing-subscriber 0.3 keeps the stack of a thread's open spans in thread_local 1.1, which
-/// numbers the threads from 0 as they come. It puts the stacks of threads 1 and 2 side by side, and
-/// those of 3 to 6. Two such threads may write to one cache line at each enter and exit, whatever
-/// the layers. This made some rows twice as expensive as others. So the thread with number 0
-/// measures.
+/// numbers the threads from 0, in the order of their first spans. It allocates the stacks of
+/// threads 1 and 2 side by side, and also those of threads 3 to 6. Two such threads may write to
+/// one cache line at each enter and exit, with any layers. This made some rows twice as expensive
+/// as others. Therefore the thread with number 0 measures.
 fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
     let stop = AtomicBool::new(false);
     let (current, running) = (AtomicUsize::new(0), AtomicUsize::new(usize::MAX));
@@ -107,24 +107,25 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
         scope.spawn(|| {
             exchange::pin(1);
             let dispatches = dispatches(subjects);
-            // ORDERING: Relaxed, here and below: hints about what to do next.
+            // ORDERING: Relaxed for `stop`, `current` and `running` throughout: they order no
+            // memory.
             while !stop.load(Ordering::Relaxed) {
-                // ORDERING: as above.
+                // ORDERING: Relaxed: the index orders no memory.
                 let subject = current.load(Ordering::Relaxed);
                 spans(&dispatches, subject, 50);
-                // ORDERING: as above.
+                // ORDERING: Relaxed: the index orders no memory.
                 running.store(subject, Ordering::Relaxed);
             }
         });
         let wait_for = |index: usize| {
-            // ORDERING: as above.
+            // ORDERING: Relaxed: the index orders no memory.
             current.store(index, Ordering::Relaxed);
-            // ORDERING: as above.
+            // ORDERING: Relaxed: the index orders no memory.
             while running.load(Ordering::Relaxed) != index {
                 spin_loop();
             }
         };
-        wait_for(0); // the other thread has another CPU, and does not inherit this one
+        wait_for(0); // The other thread is pinned by now, so it does not inherit this thread's CPU.
         exchange::pin(0);
         let dispatches = dispatches(subjects);
         for _ in 0..rounds {
@@ -134,8 +135,8 @@ fn two_threads(subjects: &[Subject], rounds: u32) -> Vec<f64> {
                 times.push(spans(&dispatches, index, SPANS));
             }
         }
-        // ORDERING: as above.
+        // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
     });
-    times.into_iter().map(|times| Spread::of(times).map_or(f64::NAN, |spread| spread.median)).collect()
+    times.into_iter().map(|times| Spread::new(times).map_or(f64::NAN, |spread| spread.median)).collect()
 }

@@ -12,12 +12,12 @@ fn provider() -> SdkTracerProvider {
     SdkTracerProvider::builder().build()
 }
 
-/// The layer as it is, with the times of `SystemTime`.
+/// The unchanged layer, with the times of `SystemTime`.
 pub(crate) fn plain() -> impl Subscriber {
     registry().with(tracing_opentelemetry::layer().with_tracer(provider().tracer("spans")))
 }
 
-/// The same layer with tickline's times.
+/// The layer with tickline's times.
 pub(crate) fn timed() -> impl Subscriber {
     let tracer = otel::tracer(provider().tracer("spans"));
     registry().with(otel::layer(tracing_opentelemetry::layer().with_tracer(tracer)))

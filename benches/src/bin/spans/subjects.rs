@@ -1,4 +1,4 @@
-//! The layers that the program compares, and their spans.
+//! The compared layers, and their spans.
 
 use std::any::Any;
 use std::hint::black_box;
@@ -19,8 +19,9 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::otel;
 
-/// A layer, or none, and the spans that it gets. The names are those of the tables.
+/// A layer, or none, and the spans that it gets.
 pub(crate) struct Subject {
+    /// The name in the tables.
     pub(crate) name: &'static str,
     pub(crate) dispatch: MakeDispatch,
     /// Makes this many spans.
@@ -93,8 +94,8 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
 }
 
 /// Makes a thread's own `Dispatch`. The global default, which programs use, counts no references.
-/// Two threads with one `Dispatch` would compete for its reference count at every span. So would
-/// two threads whose `Dispatch`es are neighbours in memory.
+/// Two threads with one `Dispatch`, or with two that are neighbours in memory, would compete for a
+/// reference count at every span.
 pub(crate) type MakeDispatch = Box<dyn Fn() -> Dispatch + Send + Sync>;
 
 fn shared(subscriber: impl Subscriber + Send + Sync + 'static) -> MakeDispatch {
