@@ -5,10 +5,10 @@
 //!
 //! Its output has: "there", "back", "0 of them backward", "serves".
 //!
-//! All times are `CLOCK_MONOTONIC` of the time namespace, whichever clock serves them. So the
-//! program can measure each way of a round trip. Between processes, and between threads, only
-//! `now_ordered_ns` keeps the order. A later time is not smaller, except by the bounds of the two
-//! clocks: each process has calibrated its own clock.
+//! All times are `CLOCK_MONOTONIC` of the time namespace, from the counter or from the OS clock.
+//! The program can therefore measure each direction of a round trip. Between processes, and between
+//! threads, only `now_ordered_ns` keeps the order. Between processes a later time may be smaller by
+//! the bounds of the two clocks, because each process has calibrated its own clock.
 #![expect(
     clippy::print_stdout,
     reason = "an example that prints a table, and a child that answers through a pipe"
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         there_ns.push(its_ns.wrapping_sub(sent_ns).cast_signed());
         back_ns.push(received_ns.wrapping_sub(its_ns).cast_signed());
     }
-    drop(to); // the child ends when its input ends
+    drop(to); // The child ends when its input ends.
     other.wait()?;
 
     show("there", there_ns);

@@ -1,10 +1,10 @@
 //! Checks the promises that hold on every system, even without threads, without a counter, or
-//! without any clock. Readings never panic and never go back, and the state says what serves them.
-//! `cargo xtask targets` runs this program on targets where tests cannot run.
+//! without any clock. Readings never panic and never step back, and the state says which clock
+//! serves them. `cargo xtask targets` runs this program on targets where tests cannot run.
 //!
 //! Its output has: "100,000 readings in".
 
-#![expect(clippy::print_stdout, reason = "a program that says what it found")]
+#![expect(clippy::print_stdout, reason = "a program that prints its findings")]
 
 use std::time::Duration;
 

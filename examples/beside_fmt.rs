@@ -16,7 +16,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Reports spans that waited more than they worked.
+/// A layer that reports spans which were idle for longer than they were busy.
 struct Lazy;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lazy {

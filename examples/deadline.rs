@@ -1,12 +1,12 @@
-//! Timeouts with `Instant`: waiting for others until a deadline, and computing until one.
+//! Timeouts with `Instant`: a wait for another thread, and a computation, until a deadline.
 //!
 //! `cargo run --release --example deadline`
 //!
 //! Its output has: "answers within", "steps within", "past the deadline", "serves".
 //!
-//! A reading costs as little as the counter, so the program can take one in every step of a
-//! computation. It need not guess how many steps fit into a millisecond.
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+//! A reading is so cheap that the program can take one in every step of a computation. It need not
+//! guess how many steps fit into a millisecond.
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::sync::mpsc;
 use std::thread;
@@ -19,15 +19,15 @@ fn main() -> Result<(), tickline::Error> {
     let budget = Duration::from_millis(50);
 
     let (sender, answers) = mpsc::channel();
-    // The thread ends when the receiver has gone away.
+    // The thread ends when the receiver has been dropped.
     let worker = thread::spawn(move || {
         while sender.send(()).is_ok() {
             thread::sleep(Duration::from_millis(3));
         }
     });
     let (deadline, mut count) = (Instant::now() + budget, 0);
-    // std's waiting functions take a duration: the time that is left. Past the deadline it is zero,
-    // and `recv_timeout` still returns an answer that has arrived already.
+    // The functions of std take a duration: the time that is left. Past the deadline it is zero,
+    // and `recv_timeout` then only returns an answer that has already arrived.
     while answers.recv_timeout(deadline - Instant::now()).is_ok() {
         count += 1;
     }

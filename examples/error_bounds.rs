@@ -7,7 +7,7 @@
 //!
 //! The bounds contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`,
 //! and neither clock has jumped since the last recalibration.
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::sync::Barrier;
 use std::thread;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tickline::{Clock, Instant, Reading, UnixTime};
 
-/// How many times two threads meet and read the clock.
+/// The number of times that two threads meet and read the clock.
 const MEETINGS: usize = 1_000;
 
 /// Whether one reading was certainly before another.

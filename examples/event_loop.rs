@@ -1,10 +1,10 @@
-//! The manual driver: an event loop calibrates its own clock between its work for a socket and for
+//! The manual driver: an event loop calibrates its own clock, besides its work for a socket and for
 //! timers. It needs no thread.
 //!
 //! `cargo run --release --example event_loop`
 //!
 //! Its output has: "requests", "timers", "iterations of the clock", "serves".
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -36,11 +36,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     });
 
-    let mut timers_ns = VecDeque::new(); // all timers have the same length, so they are in order
+    let mut timers_ns = VecDeque::new(); // All timers have the same length, so they are in order.
     let (mut due_ns, mut iterations, mut requests, mut answers, mut latest_ns) = (0, 0, 0, 0, 0);
     let end_ns = clock.now().as_nanos() + PATIENCE_NS;
     while answers < REQUESTS {
-        // One reading for each turn of the loop, so that the whole turn has one time.
+        // The loop takes one reading in each turn, so that the whole turn has one time.
         let now_ns = clock.now().as_nanos();
         if now_ns >= due_ns {
             due_ns = now_ns + u64::try_from(clock.maintain().as_nanos())?;
@@ -54,8 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         if now_ns >= end_ns {
             break;
         }
-        // The clock's iterations are a timer like others. A time-out of zero would mean no
-        // time-out.
+        // The clock's iterations are a timer, too. A time-out of zero would mean no time-out.
         let next_ns = timers_ns.front().copied().unwrap_or(end_ns).min(due_ns).min(end_ns);
         socket.set_read_timeout(Some(Duration::from_nanos(next_ns.saturating_sub(now_ns).max(1_000))))?;
         if socket.recv(&mut [0; 16]).is_ok() {

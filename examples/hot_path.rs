@@ -1,9 +1,8 @@
-//! The hot paths as functions of their own, for the test of the machine code
-//! (`tests/disassembly.rs`) and for readers: `objdump -d --no-show-raw-insn
-//! target/release/examples/hot_path`.
+//! The hot paths as separate functions, for the test of the machine code (`tests/disassembly.rs`),
+//! and for `objdump -d --no-show-raw-insn target/release/examples/hot_path`.
 //!
 //! Its output has: "now_ns", "now_ordered_ns", "unix_ns", "reading".
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 /// `tickline::now_ns`.
 #[unsafe(no_mangle)]

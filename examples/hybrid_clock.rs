@@ -6,10 +6,11 @@
 //! Its output has: "300 messages", "30 messages", "the hybrid clock: never", "in the wrong order:
 //! 0".
 //!
-//! A message goes round between the machines. The program compares each sending with its receipt.
-//! Each machine's clock is a mock that the program moves, and off by less than the error that it
-//! claims. A program other than a test uses `Clock::global()`, and its method `wait_until_past`.
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+//! The machines pass a message around. The program compares the sending of the message with each
+//! receipt. Each machine's clock is a mock that the program moves; its offset from UTC is smaller
+//! than the error that it claims. Production code uses `Clock::global()` and its method
+//! `wait_until_past`.
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::time::Duration;
 
@@ -24,21 +25,21 @@ const ERROR: Duration = Duration::from_millis(5);
 /// The width of a reading, ns: the error, to both sides.
 const WIDTH_NS: u64 = 10_000_000;
 
-/// The message is sent so often at once, and then so often after a wait.
+/// The number of times that a machine sends the message at once, and then after a wait.
 const AT_ONCE: usize = 300;
 const AFTER_WAIT: usize = 30;
 
-/// How long a message is on its way.
-const WAY: Duration = Duration::from_micros(50);
+/// The delay of a message.
+const DELAY: Duration = Duration::from_micros(50);
 
-/// A time of the hybrid clock: a physical time, and a count of events that have the same one.
+/// A time of the hybrid clock: a physical time, and a count of events at the same physical time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Stamp {
     ns: u64,
     count: u64,
 }
 
-/// What happened on a machine.
+/// An event on a machine.
 #[derive(Debug, Clone, Copy)]
 struct Event {
     stamp: Stamp,
@@ -62,9 +63,9 @@ impl Machine {
         Self { mock, clock, last: Stamp::default() }
     }
 
-    /// An event, which may be the receipt of a message with the stamp `received`. Its own stamp is
-    /// greater than the last one, than that of the message, and than UTC. No stamp is ahead of UTC
-    /// by more than the width of a reading.
+    /// An event, which may be the receipt of a message with the stamp `received`. Its stamp is
+    /// greater than this machine's last stamp, than the message's stamp, and than UTC. No stamp is
+    /// ahead of UTC by more than the width of a reading.
     fn event(&mut self, received: Stamp) -> Result<Event, UtcUnknown> {
         let utc = self.clock.utc()?;
         let known = self.last.max(received);
@@ -74,12 +75,12 @@ impl Machine {
     }
 }
 
-/// Time passes on all machines.
+/// Lets time pass on all machines.
 fn pass(machines: &[Machine], time: Duration) {
     machines.iter().for_each(|machine| machine.mock.advance(time));
 }
 
-/// Prints what the messages show that were sent in one way.
+/// Prints the order of sendings and receipts, for the messages that were sent in one way.
 fn judge(way: &str, hops: &[[Event; 2]]) {
     let late = |hop: &&[Event; 2]| hop[1].utc.latest() <= hop[0].utc.latest();
     let by_latest = hops.iter().filter(late).count();
@@ -98,20 +99,20 @@ fn main() -> Result<(), UtcUnknown> {
     pass(&machines, Duration::from_secs(1));
     let (mut sent, mut hops) = (machines[0].event(Stamp::default())?, Vec::new());
     for hop in 1..=AT_ONCE + AFTER_WAIT {
-        pass(&machines, WAY);
+        pass(&machines, DELAY);
         let at = hop % machines.len();
         let received = machines[at].event(sent.stamp)?;
         hops.push([sent, received]);
-        // The message has a stamp, and these two times.
+        // A message contains a stamp, and the bounds of the sender's reading.
         let theirs = UtcReading::from_bounds(sent.utc.earliest(), sent.utc.latest());
         assert!(sent.stamp < received.stamp, "causality: {sent:?} {received:?}");
         assert!(!received.utc.definitely_before(&theirs), "{sent:?} {received:?}");
-        let utc_ns = machines[0].clock.unix_now().as_nanos(); // its offset is 0
+        let utc_ns = machines[0].clock.unix_now().as_nanos(); // This machine's offset is 0.
         assert!((utc_ns..=utc_ns + WIDTH_NS).contains(&received.stamp.ns), "{utc_ns} {received:?}");
         sent = machines[at].event(Stamp::default())?;
         if hop >= AT_ONCE {
-            // Commit wait: what was done at `sent.utc` has a smaller `latest` than all that any
-            // machine does from now on. `Clock::wait_until_past` would move only this mock.
+            // Commit wait: all later events, on any machine, have a larger `latest` than
+            // `sent.utc`. `Clock::wait_until_past` would move only this mock.
             pass(&machines, machines[at].clock.time_until_past(&sent.utc)?);
         }
     }

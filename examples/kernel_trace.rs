@@ -1,5 +1,4 @@
-//! Compares tickline's times with those of kernel traces: makes a mark in ftrace's buffer between
-//! two readings.
+//! Compares tickline's times with kernel traces, by a mark in ftrace's buffer.
 //!
 //! `cargo run --release --example kernel_trace`
 //!
@@ -8,15 +7,15 @@
 //! A kernel trace with the clock `mono` shows `CLOCK_MONOTONIC`, and so does `tickline::now_ns`.
 //! Choose this clock when you record a trace:
 //!
-//! | | |
+//! | tool | setting |
 //! |---|---|
 //! | ftrace, trace-cmd | `echo mono > /sys/kernel/tracing/trace_clock`; `trace-cmd record -C mono` |
 //! | perf | `perf record -k CLOCK_MONOTONIC`; `perf script --ns` |
 //! | bpftrace, BPF | `nsecs`, `bpf_ktime_get_ns()` use it already |
 //!
 //! This program changes no setting. If the clock is already `mono`, and the process may write
-//! marks, the program makes its mark. Otherwise it says what is missing.
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+//! marks, the program makes its mark. Otherwise it prints the reason.
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::fs;
 use std::process;
@@ -27,12 +26,12 @@ use tickline::Clock;
 
 const FOLDER: &str = "/sys/kernel/tracing";
 
-/// A time as traces show it: seconds and microseconds.
+/// A time in the format of traces: seconds and microseconds.
 fn as_in_traces(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
 }
 
-/// The time in the line of ftrace's output that has `mark`, us:
+/// The time, us, of the line with `mark` in ftrace's output:
 /// `name-id [cpu] flags 1234.567890: tracing_mark_write: mark`.
 fn stamp_us(trace: &str, mark: &str) -> Option<u64> {
     let line = trace.lines().find(|line| line.ends_with(mark))?;
@@ -61,7 +60,7 @@ fn mark() -> Result<[u64; 3], String> {
 
 fn main() -> Result<(), tickline::Error> {
     let _thread = tickline::start()?;
-    thread::sleep(Duration::from_millis(10)); // the first line comes after some 0.2 ms
+    thread::sleep(Duration::from_millis(10)); // The first line is published after some 0.2 ms.
     let ns = tickline::now_ns();
     println!("what happens at {ns} ns, a trace shows at {}", as_in_traces(ns));
     match mark() {

@@ -1,25 +1,24 @@
 //! Checks whether criterion gives the right times with the counter. The program measures chains of
 //! multiplications, whose true time it knows from long runs. It measures two long routines, on
-//! which both clocks must agree. And it runs `compare` on a routine and itself, and on a routine
-//! and one that takes 4 cycles longer.
+//! which both clocks must agree. It also compares a routine with itself, and with a routine that
+//! takes 4 cycles longer, by `compare`.
 //!
 //! `cargo run --release --example known_delays [-- --short]`
 //!
-//! Let nothing else run meanwhile, and bind the process to one CPU (`taskset -c 1`). It takes a
-//! minute. The exit code is 1 if one of these limits is not kept:
+//! Let no other program run meanwhile, and bind the process to one CPU (`taskset -c 1`). The run
+//! takes a minute. The exit code is 1 if one of these limits is not kept:
 //!
-//! 1. The median of `bench_pairs` is off by at most 2 ns or the counter's resolution, whichever is
-//!    larger. The limit allows for two things that are no fault of the clock. One is the error of
-//!    an empty function, because a call between two readings begins in an empty pipeline. The other
-//!    is the change of the true time during the measurement, because the core may change its
-//!    frequency. The empty closure has neither.
-//! 2. Both clocks agree within 0.1 % on long routines, in the very same runs.
-//! 3. `compare` finds that a routine equals itself, and that the longer routine differs.
+//! 1. The error of the median of `bench_pairs` is at most 2 ns or the counter's resolution,
+//!    whichever is larger. The limit is extended by two effects that are not errors of the clock.
+//!    One is the error for an empty function, because a call between two readings begins with an
+//!    empty pipeline. The other is the change of the true time during the measurement, because the
+//!    core may change its frequency. The empty closure has neither.
+//! 2. Both clocks agree within 0.1 % on long routines, in the same runs.
+//! 3. `compare` finds the longer routine slower, and finds no difference between equal ones.
 //!
-//! With `--short`, and where the OS clock measures, the exit code is always 0.
+//! With `--short`, or if the OS clock measures, the exit code is always 0.
 //!
-//! CI runs it with: --short
-//! Its output has: "WallTime", "pairs", "long routine", "A against B".
+//! CI runs it with: --short Its output has: "WallTime", "pairs", "long routine", "A against B".
 #![expect(clippy::print_stdout, reason = "a program that prints tables")]
 
 use std::error::Error;
@@ -37,39 +36,43 @@ use tickline_criterion::{BenchPairs, CounterTime, compare};
 /// The largest relative difference of both clocks on long routines: 0.1 %.
 const AGREEMENT: f64 = 0.001;
 
-/// How long to measure, how often to compare, by which clock, and where criterion stores the
-/// figures.
+/// The settings of a run.
 struct Run {
+    /// The measurement time of a benchmark.
     measurement: Duration,
+    /// The time for each measurement of a true time.
     truth: Duration,
+    /// The number of comparisons of each kind.
     comparisons: usize,
     time: CounterTime,
+    /// The directory of criterion's files.
     directory: PathBuf,
 }
 
-/// For each place of a binary number, from `$place` on: if the number has it, repeats the statement
-/// as often as the place counts. There are as many places as tokens in brackets.
+/// Repeats the statement `$count` times, without a loop: for each bit of `$count` from `$bit` on, a
+/// sequence as long as the bit's value. There are as many bits as tokens in brackets.
 macro_rules! repeat {
-    ($count:ident & $place:expr, [] $($step:tt)*) => {};
-    ($count:ident & $place:expr, [$_place:tt $($left:tt)*] $($step:tt)*) => {
-        if $count & $place != 0 {
+    ($count:ident & $bit:expr, [] $($step:tt)*) => {};
+    ($count:ident & $bit:expr, [$_bit:tt $($left:tt)*] $($step:tt)*) => {
+        if $count & $bit != 0 {
             $($step)*
         }
-        repeat!($count & (2 * $place), [$($left)*] $($step)* $($step)*);
+        repeat!($count & (2 * $bit), [$($left)*] $($step)* $($step)*);
     };
 }
 
-/// Makes `count` multiplications, below 1,024; each needs the result of the one before. They are
-/// squares, because the compiler would fold products with a constant. They stand in straight lines,
-/// one for each power of two, because the CPU may mispredict the end of a loop, which takes 5 ns.
+/// Makes `count` multiplications, fewer than 1,024; each needs the result of the multiplication
+/// before. They are squares, because the compiler would fold products with a constant. They are
+/// straight-line code, a sequence for each power of two, because the CPU may mispredict the end of
+/// a loop, which takes 5 ns.
 #[inline(never)]
 fn chain(mut value: u64, count: u32) -> u64 {
     repeat!(count & 1, [x x x x x x x x x x] value = value.wrapping_mul(value););
     value
 }
 
-/// A routine of `count` multiplications, with `MORE` of 4 cycles more. Each call needs the result
-/// of the call before, so that calls do not overlap.
+/// A routine of `count` multiplications; with `MORE` it takes 4 cycles more. Each call needs the
+/// result of the call before, so that calls do not overlap.
 fn each<const MORE: bool>(count: u32) -> impl FnMut() -> u64 {
     let mut value = 3;
     move || {
@@ -81,8 +84,8 @@ fn each<const MORE: bool>(count: u32) -> impl FnMut() -> u64 {
     }
 }
 
-/// The time of a call, ns, if each call needs the result of the one before: the median of many runs
-/// of some 30 us.
+/// The time of a call, ns, if each call needs the result of the call before: the median of many
+/// runs of some 30 us.
 fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
     const CALLS: u32 = 500;
     let (begin, mut runs_ns) = (Instant::now(), Vec::new());
@@ -96,7 +99,7 @@ fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
 }
 
 impl Run {
-    /// How many multiplications take this time.
+    /// The number of multiplications that take this time.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundred at most")]
     fn count(&self, delay_ns: f64) -> u32 {
         let thousand_ns = truth_ns(self.truth, |value| chain(value, black_box(1_000)));
@@ -113,15 +116,15 @@ impl Run {
             .measurement_time(self.measurement)
     }
 
-    /// A figure that criterion or tickline-criterion has stored.
+    /// A figure from a file of criterion or tickline-criterion.
     fn stored(&self, file: &str, pointer: &str) -> Result<f64, Box<dyn Error>> {
         let stored: Value = serde_json::from_slice(&fs::read(self.directory.join(file))?)?;
         let figure = stored.pointer(pointer).and_then(Value::as_f64);
         figure.ok_or_else(|| format!("no {pointer} in {file}").into())
     }
 
-    /// Measures a routine of a known time. Returns this time, by how much it changed during the
-    /// measurement, and the errors of `WallTime`'s mean, of the pairs' mean, and of their median.
+    /// Measures a routine of a known time. Returns this time, its change during the measurement,
+    /// and the errors of `WallTime`'s mean, of the pairs' mean, and of the pairs' median.
     fn row(
         &self,
         name: &str,
@@ -144,7 +147,7 @@ impl Run {
         Ok([truth_ns, (after_ns - before_ns).abs(), wall_ns, mean_ns, p50_ns])
     }
 
-    /// Measures known delays. Returns how many limits are not kept.
+    /// Measures known delays. Returns the number of broken limits.
     fn delays(&self) -> Result<usize, Box<dyn Error>> {
         let limit_ns = self.time.calibration().map_or(f64::INFINITY, |known| known.resolution_ns.max(2.0));
         let mut rows = vec![("empty closure", self.row("empty", |_| (), || 0.0)?)];
@@ -152,8 +155,8 @@ impl Run {
             [("empty function", 0.0), ("20 ns", 20.0), ("50 ns", 50.0), ("100 ns", 100.0), ("500 ns", 500.0)]
         {
             let count = self.count(delay_ns);
-            // The result goes to a black box inside of the routine. Otherwise the compiler could
-            // move the chain behind the second reading.
+            // The routine gives its result to a `black_box`. Otherwise the compiler could move the
+            // chain past the second reading.
             let routine = |input| _ = black_box(chain(input, count));
             let truth = || truth_ns(self.truth, |value| chain(value, black_box(count)));
             rows.push((name, self.row(name, routine, truth)?));
@@ -161,9 +164,9 @@ impl Run {
         println!("\nerrors in ns; less the call: without the error of the empty function");
         println!("                    truth  apart  WallTime mean  pairs: mean       p50  less the call");
         let (call_ns, mut broken) = (rows[1].1[4], 0);
-        for (place, (name, [truth_ns, apart_ns, wall_ns, mean_ns, p50_ns])) in rows.into_iter().enumerate() {
-            // The empty closure is no call.
-            let less_call_ns = p50_ns - if place == 0 { 0.0 } else { call_ns };
+        for (index, (name, [truth_ns, apart_ns, wall_ns, mean_ns, p50_ns])) in rows.into_iter().enumerate() {
+            // The empty closure, in row 0, has no call.
+            let less_call_ns = p50_ns - if index == 0 { 0.0 } else { call_ns };
             let is_kept = less_call_ns.abs().min(p50_ns.abs()) <= limit_ns + apart_ns;
             broken += usize::from(!is_kept);
             let verdict = if is_kept { "kept" } else { "NOT KEPT" };
@@ -175,8 +178,8 @@ impl Run {
         Ok(broken)
     }
 
-    /// Compares a routine with itself, and with one that takes 4 cycles longer. Returns how many
-    /// comparisons were wrong.
+    /// Compares a routine with itself, and with a routine that takes 4 cycles longer. Returns the
+    /// number of wrong verdicts.
     fn comparisons(&self) -> Result<usize, Box<dyn Error>> {
         let count = self.count(50.0);
         let mut criterion = self.criterion(self.time.clone()).measurement_time(Duration::from_millis(400));

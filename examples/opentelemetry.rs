@@ -1,10 +1,10 @@
-//! Spans for OpenTelemetry with tickline's times: `tracing-opentelemetry` exports the same times
-//! that tickline's other layers show.
+//! Spans for OpenTelemetry with tickline's times: `tracing-opentelemetry` exports the times of
+//! tickline's other layers.
 //!
 //! `cargo run --release --example opentelemetry --features opentelemetry-0-33`
 //!
 //! Its output has: "request", "query", "rows read", "busy_ns".
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::time::Duration;
 
@@ -18,13 +18,12 @@ use tracing_subscriber::layer::SubscriberExt;
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let _thread = tickline::start()?;
-    // To send its spans over the network, a program would use the exporter of opentelemetry-otlp
-    // here.
+    // A program that sends its spans over the network uses the exporter of opentelemetry-otlp here.
     let exporter = InMemorySpanExporter::default();
     let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
 
     let layer = tracing_opentelemetry::layer().with_tracer(otel::tracer(provider.tracer("example")));
-    // The timing layer is optional. It comes first, so that `busy_ns` and `idle_ns` are its times.
+    // The timing layer is optional. It comes first, so that it provides `busy_ns` and `idle_ns`.
     let subscriber = tracing_subscriber::registry().with(SpanTimingLayer::new()).with(otel::layer(layer));
     tracing::subscriber::set_global_default(subscriber)?;
 

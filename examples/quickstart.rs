@@ -1,21 +1,20 @@
-//! The first program: how long something took, when that was, within which bounds, and what
-//! serves the clock.
+//! The first program: a duration, a Unix time, a reading with bounds, and the clock's state.
 //!
 //! `cargo run --release --example quickstart`
 //!
 //! Its output has: "sorting took", "Unix time", "CLOCK_MONOTONIC is between", "serves".
-#![expect(clippy::print_stdout, reason = "an example that says what it did")]
+#![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::time::SystemTime;
 
 use tickline::{Clock, Instant, UnixTime};
 
 fn main() -> Result<(), tickline::Error> {
-    // Optional: a thread calibrates the clock. Without the thread, one call in some million does
-    // this work, within microseconds.
+    // The thread that calibrates the clock is optional. Without the thread, one call in some
+    // million does this work, within microseconds.
     let _thread = tickline::start()?;
 
-    let start = Instant::now(); // in place of std::time::Instant
+    let start = Instant::now(); // replaces std::time::Instant
     let mut numbers: Vec<u64> = (0..1_000_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15)).collect();
     numbers.sort_unstable();
     println!("sorting took {:?}", start.elapsed());
@@ -31,7 +30,7 @@ fn main() -> Result<(), tickline::Error> {
         reading.latest().as_nanos() - reading.earliest().as_nanos()
     );
 
-    // Fast, or calibrating, or the reason why the OS clock serves.
+    // The state: the counter serves, or the clock is calibrating, or the reason for the OS clock.
     println!("{}", Clock::global().status().state);
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Tokio enters and exits the spans of its tasks many times, on different threads. The output is a
-//! table of the times that the spans took.
+//! Histograms of the spans of tokio's tasks, which tokio enters and exits many times, on different
+//! threads. The output is a table of the spans' times.
 //!
 //! `cargo run --release --example tokio_histograms`
 //!
@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// A handler: asks for something, waits, and renders.
+/// A handler, which makes a query, waits for it, and renders the result.
 async fn serve(number: u64) -> usize {
     let rows = query(number).await;
     info_span!("render").in_scope(|| format!("{rows:?}").len())

@@ -1,8 +1,8 @@
-//! Tells the linker where the program lies in memory.
+//! Passes the program's memory layout to the linker.
 
 fn main() {
     println!("cargo::rerun-if-changed=link.ld");
     println!("cargo::rustc-link-arg-bins=-T{}/link.ld", env!("CARGO_MANIFEST_DIR"));
-    // The loader puts the program where it was linked, because nobody relocates it.
+    // The program must run at the address for which it was linked, because no loader relocates it.
     println!("cargo::rustc-link-arg-bins=--no-pie");
 }

@@ -1,9 +1,9 @@
-//! The way from the state in which a PVH loader starts a program (32-bit protected mode, no paging;
-//! Xen `docs/misc/pvh.pandoc`) to Rust in 64-bit mode.
+//! The start code: from the state in which a PVH loader starts a program (32-bit protected mode, no
+//! paging; Xen `docs/misc/pvh.pandoc`) to Rust in 64-bit mode.
 //!
-//! AMD APM vol. 2, 14.6 "Enabling and Activating Long Mode" says what to set, and in which order.
-//! Pages of 2 MiB map the first 4 GiB, which include the HPET, to themselves. Interrupts stay off:
-//! nothing here needs one, and there is no table of handlers.
+//! AMD APM vol. 2, 14.6 "Enabling and Activating Long Mode" has the settings and their order. Pages
+//! of 2 MiB map the first 4 GiB, which include the HPET, to themselves. Interrupts stay off,
+//! because the program needs none, and has no table of handlers.
 
 use core::arch::global_asm;
 
@@ -23,8 +23,8 @@ global_asm!(
     "cli",
     "cld",
     "mov esp, offset {stack} + {stack_bytes}",
-    // One table at the top, one of 1 GiB entries, four of 2 MiB entries. 3: present and writable;
-    // 0x83: also a large page.
+    // The page tables: one at the top, one of 1 GiB entries, four of 2 MiB entries. The flags 3
+    // mean present and writable; 0x83 also means a large page.
     "mov eax, offset {tables} + 0x1003",
     "mov [{tables}], eax",
     "mov eax, offset {tables} + 0x2003",
@@ -45,7 +45,7 @@ global_asm!(
     "jne 3b",
     "mov eax, offset {tables}",
     "mov cr3, eax",
-    // CR4: physical address extension. EFER: long mode. CR0: paging.
+    // Enables physical address extension (CR4), long mode (EFER), and paging (CR0).
     "mov eax, cr4",
     "or eax, 1 << 5",
     "mov cr4, eax",
@@ -86,13 +86,13 @@ global_asm!(
     main = sym crate::main,
 );
 
-/// Ample: a clock with its control loop takes less than 16 KiB, as `tickline` asserts, and here
-/// half of it is static.
+/// More than enough: a clock with its control loop takes less than 16 KiB, as `tickline` asserts,
+/// and half of it is static here.
 const STACK_BYTES: usize = 256 * 1024;
 
 #[repr(C, align(4096))]
 struct Pages<const BYTES: usize>([u8; BYTES]);
 
-/// Only the processor and the code above touch these.
+/// Only the processor and the start code use these pages.
 static mut STACK: Pages<STACK_BYTES> = Pages([0; STACK_BYTES]);
 static mut TABLES: Pages<0x6000> = Pages([0; 0x6000]);

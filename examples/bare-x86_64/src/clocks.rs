@@ -1,23 +1,23 @@
-//! This machine's counter and reference: `tickline-core` needs nothing else.
+//! This machine's counter and reference, which are all that `tickline-core` needs.
 //!
-//! | reference | step | why, or why not |
+//! | reference | resolution | reason for or against it |
 //! |---|---|---|
 //! | **HPET** | 10 ns in QEMU, at most 100 | states its exact period, has 64 bits, needs no interrupt |
 //! | PIT | 838 ns | wraps after 55 ms, and each read is three port accesses |
-//! | local APIC timer | some ns | its frequency is not known: it would have to be calibrated first |
-//! | RTC | 1 s | finer steps need interrupts |
+//! | local APIC timer | some ns | its frequency is unknown, so it would have to be calibrated first |
+//! | RTC | 1 s | a finer resolution needs interrupts |
 
 use core::ptr;
 
 use tickline_core::counter::HardwareCounter;
 use tickline_core::sample::Reference;
 
-/// The time-stamp counter. Another processor needs a [`Counter`](tickline_core::counter::Counter) of
-/// its own, by the contract of that module.
+/// The time-stamp counter. For another processor, implement
+/// [`Counter`](tickline_core::counter::Counter), by the contract of that module.
 pub const TSC: HardwareCounter = HardwareCounter::if_present().expect("every x86_64 processor has one");
 
-/// The high precision event timer (IA-PC HPET Specification 1.0a, 2.3). Its registers are words
-/// of 32 bits here.
+/// The high precision event timer (IA-PC HPET Specification 1.0a, 2.3). This code accesses its
+/// registers as words of 32 bits.
 pub struct Hpet {
     base: *mut u32,
     /// The period of the timer's counter, fs.
@@ -25,17 +25,16 @@ pub struct Hpet {
 }
 
 /// The address of the HPET in PC chipsets. (The ACPI table in 3.2.4 of the specification states the
-/// address for certain.)
+/// machine's own address.)
 const BASE: usize = 0xfed0_0000;
-/// Capabilities: bit 13 of the low word says that the counter has 64 bits, the high word is the
-/// period.
+/// The capabilities: bit 13 of the low word (64 bits), and the period in the high word.
 const CAPABILITIES: usize = 0;
 const HAS_64_BITS: u32 = 1 << 13;
 const PERIOD: usize = 1;
-/// Configuration: bit 0 lets the counter run.
+/// The configuration. Bit 0 lets the counter run.
 const CONFIGURATION: usize = 4;
 const RUN: u32 = 1;
-/// The counter, low word and high word.
+/// The counter: the low word and the high word.
 const LOW: usize = 60;
 const HIGH: usize = 61;
 
@@ -44,11 +43,11 @@ const MAX_PERIOD_FS: u32 = 100_000_000;
 const FS_PER_NS: u64 = 1_000_000;
 
 impl Hpet {
-    /// The timer, started, if there is one with 64 bits.
+    /// Starts the timer; `None` without a timer of 64 bits.
     ///
     /// # Safety
     ///
-    /// The registers are mapped, and nobody else uses them.
+    /// The registers must be mapped, and no other code may use them.
     pub unsafe fn start() -> Option<Self> {
         let mut hpet = Self { base: ptr::with_exposed_provenance_mut(BASE), period_fs: 0 };
         hpet.period_fs = hpet.read(PERIOD);
@@ -58,28 +57,28 @@ impl Hpet {
             return None;
         }
         let configuration = hpet.read(CONFIGURATION) | RUN;
-        // SAFETY: mapped, as the caller promises.
+        // SAFETY: the registers are mapped, as the caller promises.
         let register = unsafe { hpet.base.add(CONFIGURATION) };
-        // SAFETY: as above. The bit starts the counter, and no timer raises an interrupt without
-        // being set up for it.
+        // SAFETY: the register is mapped. The bit only starts the counter: no timer is set up, so
+        // none raises an interrupt.
         unsafe { register.write_volatile(configuration) };
         Some(hpet)
     }
 
     fn read(&self, register: usize) -> u32 {
-        // SAFETY: mapped, as the caller of `start` promises.
+        // SAFETY: the registers are mapped, as the caller of `start` promises.
         let register = unsafe { self.base.add(register) };
-        // SAFETY: as above; reading has no effect.
+        // SAFETY: the register is mapped, and a read has no side effect.
         unsafe { register.read_volatile() }
     }
 
     /// The resolution of this reference, ns, rounded up.
-    pub fn step_ns(&self) -> i64 {
+    pub fn resolution_ns(&self) -> i64 {
         u64::from(self.period_fs).div_ceil(FS_PER_NS).cast_signed()
     }
 
-    /// Its counter. The two words belong together if the high one is the same before and after the
-    /// read of the low one.
+    /// The timer's counter. The two words are from the same value if the high word is the same
+    /// before and after the read of the low word.
     fn count(&self) -> u64 {
         loop {
             let high = self.read(HIGH);
@@ -93,15 +92,14 @@ impl Hpet {
 
 impl Reference for Hpet {
     fn monotonic_ns(&self) -> i64 {
-        // count * period_fs / FS_PER_NS, exactly: the rest is below 1e6, so its product is below
-        // 1e14. The divisors are constants, because a division of 128 bits would take longer than
-        // the read itself.
+        // BOUND: this is count * period_fs / FS_PER_NS, exactly. The remainder is below 1e6, so its
+        // product is below 1e14. A division of 128 bits would take longer than the read.
         let (count, period_fs) = (self.count(), u64::from(self.period_fs));
         let ns = count / FS_PER_NS * period_fs + count % FS_PER_NS * period_fs / FS_PER_NS;
         ns.cast_signed()
     }
 
-    /// This machine does not know the date: its Unix time begins when it is switched on.
+    /// This machine does not know the date, so its Unix time begins at power-on.
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()
     }

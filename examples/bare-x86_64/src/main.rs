@@ -1,8 +1,8 @@
 //! A clock on a machine without an operating system: `tickline-core`, a counter, a reference, and
 //! a loop that drives it.
 //!
-//! `cargo xtask bare` builds this program, boots it under QEMU, and says whether it passed. By
-//! hand, in this folder:
+//! `cargo xtask bare` builds this program, boots it under QEMU, and prints whether it passed. To
+//! run it by hand, in this folder:
 //!
 //! ```sh
 //! cargo build --release
@@ -10,12 +10,12 @@
 //!     -device isa-debug-exit,iobase=0xf4,iosize=4 -kernel target/x86_64-unknown-none/release/tickline-bare
 //! ```
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
-//! | `clocks.rs` | the counter (TSC) and the reference (HPET), and why this one |
+//! | `clocks.rs` | the counter (TSC), the reference (HPET), and the reason for this reference |
 //! | `trust.rs` | whether the counter may be used: facts for the gates of `tickline-core` |
-//! | `main.rs` | the clock, its driver, and what is expected of them |
-//! | `boot.rs`, `port.rs`, `link.ld` | the work that an operating system would do otherwise |
+//! | `main.rs` | the clock, its driver, and the checks |
+//! | `boot.rs`, `port.rs`, `link.ld` | the work that an operating system would otherwise do |
 
 #![no_std]
 #![no_main]
@@ -39,7 +39,7 @@ use tickline_core::shared::SharedClock;
 static CLOCK: SharedClock = SharedClock::new(LineCell::new());
 
 /// The time between iterations in the steady state, ns. It is short, so that a run of seconds has
-/// many.
+/// many iterations.
 const INTERVAL_NS: u64 = 100_000_000;
 
 const MS: i64 = 1_000_000;
@@ -71,23 +71,23 @@ impl Driver {
 
 /// Counts of readings.
 #[derive(Default)]
-struct Seen {
+struct Counts {
     readings: u64,
     by_counter: u64,
-    /// Readings that were smaller than the one before.
+    /// Readings that were smaller than the reading before.
     backward: u64,
     /// Readings whose bounds exclude the HPET's time before and after them.
     outside: u64,
     last_ns: i64,
 }
 
-impl Seen {
+impl Counts {
     /// Reads the clock between two reads of the reference.
-    fn look(&mut self, hpet: &Hpet) {
+    fn read(&mut self, hpet: &Hpet) {
         let before_ns = hpet.monotonic_ns();
         let bounds = CLOCK.read_bounds(&TSC);
         let ns = bounds.map_or_else(|| now_ns(hpet), |reading| reading.ns);
-        let after_ns = hpet.monotonic_ns() + hpet.step_ns();
+        let after_ns = hpet.monotonic_ns() + hpet.resolution_ns();
         if let Some(reading) = bounds {
             let (earliest_ns, latest_ns) = reading.bounds_ns();
             self.outside += u64::from(earliest_ns > after_ns || latest_ns < before_ns);
@@ -98,18 +98,18 @@ impl Seen {
         self.last_ns = ns;
     }
 
-    /// Reads for `ms`, with a driver or without one. Returns how many readings the counter served.
-    fn watch(&mut self, what: &str, mut driver: Option<&mut Driver>, hpet: &Hpet, ms: i64) -> u64 {
+    /// Reads for `ms`, with or without a driver. Returns the number of readings by the counter.
+    fn watch(&mut self, phase: &str, mut driver: Option<&mut Driver>, hpet: &Hpet, ms: i64) -> u64 {
         let (start_ns, by_counter) = (hpet.monotonic_ns(), self.by_counter);
         while hpet.monotonic_ns() - start_ns < ms * MS {
             if let Some(driver) = &mut driver {
                 driver.serve(hpet);
             }
-            self.look(hpet);
+            self.read(hpet);
         }
         let figures = CLOCK.figures();
         say!(
-            "{:>5} ms, {what}: by the {}; {} Hz, drift at most {} ppb, bounds {:?}",
+            "{:>5} ms, {phase}: by the {}; {} Hz, drift at most {} ppb, bounds {:?}",
             now_ns(hpet) / MS,
             if CLOCK.read(&TSC).is_some() { "TSC" } else { "HPET" },
             figures.frequency_hz.unwrap_or(0),
@@ -126,31 +126,32 @@ extern "C" fn main() -> ! {
     let counter_ticks = resolution_ticks(&TSC);
     let closed = trust::judge(counter_ticks);
     assert!(closed.is_none(), "the counter is not used: {closed:?}");
-    let resolutions = Resolutions { counter_ticks, reference_ns: hpet.step_ns(), same_counter_ticks: 0 };
+    let resolutions =
+        Resolutions { counter_ticks, reference_ns: hpet.resolution_ns(), same_counter_ticks: 0 };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
 
     let config = Config { interval_ns: INTERVAL_NS, resolutions, driven_by: DrivenBy::Timer };
     let mut driver = Driver { control: Control::new(config), due_ns: 0 };
-    let mut seen = Seen::default();
+    let mut counts = Counts::default();
 
-    seen.watch("without a driver", None, &hpet, 20);
+    counts.watch("without a driver", None, &hpet, 20);
     // Wait for the first line.
     while CLOCK.read(&TSC).is_none() {
         driver.serve(&hpet);
     }
     let max_drift_ppb = CLOCK.figures().max_drift_ppb;
-    let driven = seen.watch("the driver comes when it is due", Some(&mut driver), &hpet, 1_500);
+    let driven = counts.watch("the driver comes when it is due", Some(&mut driver), &hpet, 1_500);
     let has_converged = CLOCK.figures().max_drift_ppb < max_drift_ppb;
-    // Lines last for 4 intervals.
-    seen.watch("the driver has stopped", None, &hpet, 1_000);
+    // The validity of a line is 4 intervals.
+    counts.watch("the driver has stopped", None, &hpet, 1_000);
     let has_ended = CLOCK.read(&TSC).is_none();
-    let driven_again = seen.watch("the driver is back", Some(&mut driver), &hpet, 500);
+    let driven_again = counts.watch("the driver is back", Some(&mut driver), &hpet, 500);
 
-    let Seen { readings, by_counter, backward, outside, .. } = seen;
+    let Counts { readings, by_counter, backward, outside, .. } = counts;
     say!(
         "{readings} readings, {by_counter} by the counter, {backward} backward, {outside} outside their bounds"
     );
-    for (what, holds) in [
+    for (promise, holds) in [
         ("no reading is smaller than the one before", backward == 0),
         ("the reference is within the bounds of each reading", outside == 0),
         ("the clock converged: the maximum drift shrank", has_converged),
@@ -158,8 +159,8 @@ extern "C" fn main() -> ! {
         ("without a driver the line ended, and the reference served", has_ended),
         ("with the driver back, the counter served again", driven_again > 0),
     ] {
-        assert!(holds, "this does not hold: {what}");
-        say!("passed: {what}");
+        assert!(holds, "this does not hold: {promise}");
+        say!("passed: {promise}");
     }
     port::exit(End::Passed);
 }

@@ -1,4 +1,4 @@
-//! Devices at I/O ports: the serial line, and the port by which QEMU ends.
+//! Devices at I/O ports: the serial line, and QEMU's exit device.
 
 use core::arch::asm;
 use core::fmt;
@@ -8,11 +8,11 @@ const COM1: u16 = 0x3f8;
 const LINE_STATUS: u16 = COM1 + 5;
 const TRANSMITTER_EMPTY: u8 = 1 << 5;
 
-/// The port of `-device isa-debug-exit,iobase=0xf4,iosize=4`. QEMU ends with twice the value plus
-/// one.
+/// The port of `-device isa-debug-exit,iobase=0xf4,iosize=4`. QEMU's exit code is twice the written
+/// value plus one.
 const DEBUG_EXIT: u16 = 0xf4;
 
-/// The value for the exit device. QEMU itself uses neither of the exit codes.
+/// The value for the exit device. QEMU itself uses neither exit code.
 #[derive(Clone, Copy)]
 pub enum End {
     /// Exit code 33.
@@ -26,7 +26,7 @@ pub fn exit(end: End) -> ! {
     // SAFETY: only QEMU has a device at this port.
     unsafe { write(DEBUG_EXIT, end as u8) };
     loop {
-        // SAFETY: with interrupts off this waits for ever.
+        // SAFETY: `hlt` only waits; with interrupts off, for ever.
         unsafe { asm!("hlt", options(nomem, nostack)) };
     }
 }
@@ -37,9 +37,9 @@ pub struct Serial;
 impl fmt::Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
-            // SAFETY: reading the status has no effect.
+            // SAFETY: a read of the status has no side effect.
             while unsafe { read(LINE_STATUS) } & TRANSMITTER_EMPTY == 0 {}
-            // SAFETY: sends one byte.
+            // SAFETY: the write only sends one byte.
             unsafe { write(COM1, byte) };
         }
         Ok(())
@@ -57,18 +57,18 @@ macro_rules! say {
 
 /// # Safety
 ///
-/// The caller wants the effect of writing `value` to `port`.
+/// The effect of writing `value` to `port` must be harmless to the program.
 unsafe fn write(port: u16, value: u8) {
-    // SAFETY: by the caller's promise.
+    // SAFETY: harmless, as the caller promises.
     unsafe { asm!("out dx, al", in("dx") port, in("al") value, options(nostack, preserves_flags)) };
 }
 
 /// # Safety
 ///
-/// The caller wants the effect of reading `port`.
+/// The effect of reading `port` must be harmless to the program.
 unsafe fn read(port: u16) -> u8 {
     let value;
-    // SAFETY: by the caller's promise.
+    // SAFETY: harmless, as the caller promises.
     unsafe { asm!("in al, dx", in("dx") port, out("al") value, options(nostack, preserves_flags)) };
     value
 }

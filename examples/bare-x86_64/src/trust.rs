@@ -1,5 +1,5 @@
-//! Whether the clock may use the counter: the gates of `tickline-core`, over the facts that a
-//! machine without a kernel has.
+//! The decision whether the clock may use the counter: the gates of `tickline-core`, over the facts
+//! of a machine without a kernel.
 
 use core::arch::x86_64::__cpuid;
 
@@ -22,13 +22,13 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
     facts.may_read_counter = true;
     facts.matching_clocksource = Clocksource::Tsc;
     facts.is_virtual = false;
-    // There is no kernel whose verdict could count.
+    // There is no kernel, and so no kernel's verdict.
     facts.trust = Trust::Measured;
-    // QEMU's emulation does not call its counter invariant, though nothing here changes its rate.
-    // On a real machine this should be `false`.
+    // QEMU's emulation does not call its counter invariant, although its rate does not change. On a
+    // real machine this should be `false`.
     facts.assume_invariant = true;
     facts.is_invariant = Some(is_invariant());
-    // The other CPUs, if there are any, were never started.
+    // Other CPUs were never started.
     facts.comparison = CounterComparison::Single;
     facts.resolution_ticks = Some(counter_ticks);
     let verdicts = Gate::ALL.iter().map(|gate| gate::judge(*gate, &facts));
