@@ -1,5 +1,5 @@
-//! Observes a clock, for measurements, the soak and guests. It brackets readings with two readings
-//! of the OS clock, exchanges readings between threads, and waits for events.
+//! Observation of a clock, for measurements, the soak and guests: readings bracketed by two
+//! readings of the OS clock, exchanges of readings between threads, and waits for events.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -43,8 +43,8 @@ pub fn wait_until(time: Duration, mut happened: impl FnMut() -> bool) -> bool {
 }
 
 /// A reading, with readings of an OS clock before and after it, ns. A reading outside the bracket
-/// is wrong by at least the distance, however wide the bracket is. A reading inside is known only
-/// to the bracket's width.
+/// is wrong by at least its distance, for any width of the bracket. The error of a reading inside
+/// is known only to the bracket's width.
 #[derive(Debug, Clone, Copy)]
 pub struct Bracket {
     /// The OS clock before the reading.
@@ -123,9 +123,9 @@ pub const fn to_f64(value: i64) -> f64 {
 pub struct Bounded {
     /// The reading.
     pub at: Bracket,
-    /// The bounds, ns.
+    /// The lower bound, ns.
     pub earliest_ns: u64,
-    /// See above.
+    /// The upper bound, ns.
     pub latest_ns: u64,
     /// Whether the counter served the reading.
     pub by_counter: bool,
@@ -156,7 +156,7 @@ impl Bounded {
         }
     }
 
-    /// The distance between the bounds and the bracket, ns: 0 if they have a moment in common.
+    /// The distance between the bounds and the bracket, ns: 0 if they overlap.
     #[must_use]
     pub fn missed_ns(&self) -> u64 {
         let late_ns = self.earliest_ns.saturating_sub(self.at.after_ns);
@@ -179,24 +179,25 @@ impl Bounded {
 /// The counts of comparisons.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Count {
-    /// Readings that were compared with one that was complete before they began.
+    /// The number of readings that were compared with an earlier reading, which was complete before
+    /// they began.
     pub exchanges: u64,
-    /// Readings that were smaller than that one.
+    /// The number of readings that were smaller than the earlier reading.
     pub backward: u64,
     /// The largest backward step, in the unit of the readings.
     pub largest: u64,
 }
 
 impl Count {
-    /// One exchange: loads the largest reading so far, reads the clock, and stores the larger of
-    /// the two. Returns the loaded and the new reading.
+    /// Makes an exchange: loads the largest reading so far, reads the clock, and stores the larger
+    /// of the two. Returns the loaded and the new reading.
     #[inline(always)]
     pub fn exchange(&mut self, largest: &AtomicU64, read: impl FnOnce() -> u64) -> (u64, u64) {
-        // ORDERING: Acquire, pairs with the Release in fetch_max below: the reading with this
-        // value was complete before it was stored.
+        // ORDERING: Acquire, pairs with the Release of `fetch_max`: the loaded reading was complete
+        // before it was stored.
         let earlier = largest.load(Ordering::Acquire);
         let now = read();
-        // ORDERING: Release, as above.
+        // ORDERING: Release, pairs with the Acquire load of `largest`.
         largest.fetch_max(now, Ordering::Release);
         self.compare(earlier, now);
         (earlier, now)
@@ -225,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gain_is_told_to_the_half_ns_even_in_unix_time() {
+    fn a_gain_is_exact_to_half_a_ns_even_in_unix_time() {
         const UNIX_NS: u64 = 1_800_000_000_000_000_000;
         let earlier = Bracket { before_ns: 1_000, now_ns: UNIX_NS, after_ns: 1_021 };
         let later =
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_offset_is_seen_from_the_middle_and_a_distance_from_the_ends() {
+    fn an_offset_is_from_the_middle_and_a_distance_from_the_ends() {
         for (now_ns, offset_ns, ahead_ns, behind_ns) in
             [(110, 0.0, 0, 0), (95, -15.0, 0, 5), (125, 15.0, 5, 0)]
         {

@@ -1,4 +1,4 @@
-// As load.c.
+// The protocol of load.c, in Java.
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;

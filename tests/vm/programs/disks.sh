@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the disks for `cargo xtask vm --programs` in the folder $1: `root.img`, Debian with the programs,
-# once from packages; `own.img`, what `$1/own` has, with the loads. A load that cannot be built is left
-# out, and said.
+# once from packages; and `own.img`, the files of `$1/own` and the loads. A load that cannot be built is
+# left out and reported.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 cd "$1"
@@ -12,13 +12,13 @@ packages=linux-image-cloud-amd64,initramfs-tools,systemd-sysv,dbus,udev,iproute2
 packages=$packages,python3,php-cli,ruby,nodejs,openjdk-17-jre-headless
 packages=$packages,redis-server,nginx-light,postgresql
 
-# Where this machine has the release from, as lines of a list of sources.
+# The mirrors of this machine for the release, as lines of a list of sources.
 mirrors() {
     apt-get indextargets --format "deb \$(REPO_URI) \$(CODENAME) \$(COMPONENT)" 'Created-By: Packages' |
         awk -v release=$release '{ split($3, name, "-"); if (name[1] == release && $3 !~ /backports/) print }'
 }
 
-# The first program: the disk that changes, and what Debian's init would give the programs.
+# The first program: it mounts the other disk and the file systems that Debian's init would mount.
 init='#!/bin/sh
 mount -o ro /dev/vdb /opt
 mkdir -p /dev/shm
@@ -42,7 +42,7 @@ root=$PWD/root
 own=$PWD/own
 musl=$root/usr/lib/x86_64-linux-musl
 
-# A command that writes $own/NAME.
+# Runs a command that writes $own/NAME.
 built() {
     name=$1
     shift
@@ -54,7 +54,7 @@ built() {
 
 cp "$here"/load.* "$here"/servers.py "$own"
 built static-C cc -O2 -static -o "$own/static-C" load.c
-# musl-gcc's own words, with the headers and the files of the guest's root.
+# These are musl-gcc's arguments, with the headers and the files of the guest's root.
 built musl-C cc -O2 -fno-pie -no-pie -nostdinc -isystem "$root/usr/include/x86_64-linux-musl" -nostdlib \
     -o "$own/musl-C" -Wl,-dynamic-linker,/lib/ld-musl-x86_64.so.1 "$musl/crt1.o" "$musl/crti.o" load.c \
     "-L$musl" -lc "$musl/crtn.o"

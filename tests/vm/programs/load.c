@@ -1,7 +1,8 @@
-// Calls the clocks, as other programs of this folder do. For each line with a number N on standard
-// input: N calls of each clock, and N of the monotonic clock in batches that do nothing else. The
-// answer is a line of JSON: for each clock the calls, steps back, first, last, resolution; and the time
-// of the fastest batch; in ns.
+// Calls the clocks by the protocol of all loads in this folder. For each line with a number N on
+// standard input, a load makes N calls of each clock, and N calls of the monotonic clock in batches
+// without other work. It answers with a line of JSON: for each clock the number of calls, the number of
+// steps back, the first and the last reading, and the resolution; and the time of the fastest batch;
+// in ns.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// As load.c.
+// The protocol of load.c, in Go.
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// CLOCK_MONOTONIC, which the package time has only as a difference.
+// Returns CLOCK_MONOTONIC, of which the package time has only differences.
 //
 //go:linkname nanotime runtime.nanotime
 func nanotime() int64

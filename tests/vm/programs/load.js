@@ -1,4 +1,4 @@
-// As load.c.
+// The protocol of load.c, in JavaScript.
 const measure = (clock, calls, perUnit) => {
   const first = clock();
   let last = first, back = 0;

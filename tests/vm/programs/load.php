@@ -1,5 +1,5 @@
 <?php
-// As load.c.
+// The protocol of load.c, in PHP.
 function measure($clock, $calls, $resolution_ns) {
     $first = $last = $clock();
     $back = 0;
@@ -25,7 +25,7 @@ function fastest($calls) {
     return [BATCH, $fastest];
 }
 
-// `microtime` is a number of seconds; its 53 bits leave 0.24 us.
+// `microtime` returns seconds with 53 bits, which resolve 0.24 us.
 function microtime_ns() {
     return (int) (microtime(true) * 1e6) * 1000;
 }

@@ -1,4 +1,4 @@
-# As load.c.
+# The protocol of load.c, in Python.
 import json
 import sys
 import time

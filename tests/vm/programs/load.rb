@@ -1,4 +1,4 @@
-# As load.c.
+# The protocol of load.c, in Ruby.
 require "json"
 
 def measure(calls)

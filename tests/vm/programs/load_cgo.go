@@ -1,4 +1,4 @@
-// As load.c: this file makes `load.go` a program of Go with C, whose libc loads the vDSO too.
+// This file makes `load.go` a program of Go with C, whose libc also loads the vDSO.
 package main
 
 // #include <time.h>

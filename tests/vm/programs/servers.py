@@ -1,5 +1,5 @@
-# A server as a load, as in load.c: `servers.py NAME`. The words of RUN stand before the server's own
-# command. `ready` is followed by the numbers of the processes whose calls count.
+# A server as a load, by the protocol of load.c: `servers.py NAME`. The words of RUN precede the server's
+# own command. After `ready` come the numbers of the processes whose calls count.
 import http.client
 import json
 import os
@@ -28,7 +28,7 @@ def start(command, answers):
 
 
 def in_order(times_ns, resolution_ns):
-    """An entry of the report, from the times that a server has told."""
+    """An entry of the report, from the times that a server has returned."""
     back = sum(1 for last, now in zip(times_ns, times_ns[1:]) if now < last)
     return [len(times_ns), back, times_ns[0], times_ns[-1], resolution_ns]
 
@@ -39,7 +39,7 @@ def stop(server):
 
 
 class Redis:
-    """Its command TIME. Redis asks for the time around each command."""
+    """Redis' command TIME. Redis reads the time around each command."""
 
     def __init__(self):
         self.server = start(["redis-server", "--port", "7001", "--save", ""], self.connects)
@@ -75,7 +75,7 @@ class Redis:
 
 
 class Nginx:
-    """Requests; the time of each from the log, in ms."""
+    """Requests, with the time of each from the log, in ms."""
 
     LOG = FOLDER + "/access.log"
 
@@ -115,7 +115,7 @@ class Nginx:
 
 
 class Postgres:
-    """`clock_timestamp()` for each of many rows; then EXPLAIN ANALYZE of a scan, with TIMING and without."""
+    """`clock_timestamp()` for each of many rows; then EXPLAIN ANALYZE of a scan, with and without TIMING."""
 
     BIN = "/usr/lib/postgresql/15/bin/"
     DATA = "/var/lib/postgresql/15/main"

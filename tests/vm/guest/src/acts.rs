@@ -15,29 +15,28 @@ use crate::lab::{Lab, PATIENCE, wait_for};
 use crate::readers::Readers;
 use crate::{cost, machine, migrate, report, served, system, utc, who};
 
-/// How long a quiet phase lasts: four default intervals, so that several lines follow each other.
+/// The length of a quiet phase: four default intervals, so that the clock publishes several lines.
 const QUIET: Duration = Duration::from_secs(2);
 
-/// The interval of the clock under test, unless the command line names another. This is the default
+/// The interval of the clock under test, unless the command line sets another: the default
 /// interval. The present interval, in the status, may be shorter.
 const INTERVAL: Duration = Duration::from_millis(500);
 
-/// How long the machine sleeps in suspend to RAM at the default interval, s: longer than a line is
-/// valid (2 s). At another interval the machine sleeps for one interval, which is within a line's
-/// window.
+/// The length of a suspend to RAM at the default interval, s: longer than the validity of a line (2
+/// s). At another interval the machine sleeps for one interval, which is within a line's window.
 const SLEEP_S: u64 = 6;
 
-/// How long the guest watches the clock after a suspend.
+/// The time for which the guest watches the clock after a suspend.
 const RESUMED: Duration = Duration::from_secs(2);
 
-/// How far one CPU's counter is ahead of the other's: a second or two, at 2 to 4 GHz.
+/// The lead of one CPU's counter over the other's: one or two seconds, at 2 to 4 GHz.
 const AHEAD_TICKS: i64 = 1 << 32;
 
 /// Runs the guest from its start to its end.
 ///
 /// # Errors
 ///
-/// If the clock cannot be made, or the act is not one of those below.
+/// If the clock cannot be made, or the act is unknown.
 pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
     let act = machine::setting("tickline.act").unwrap_or_default();
@@ -71,37 +70,37 @@ pub(crate) fn run() -> io::Result<()> {
         "phase": "end",
         "comparison": comparison(clock.status().comparison),
         "readers": readers.counts().since(&crate::readers::Counts::default()),
-        "cost": cost::of_calls(&clock),
+        "cost": cost::measure(&clock),
     }));
     Ok(())
 }
 
-/// The interval that the command line names.
+/// The interval on the command line.
 fn other_interval() -> Option<Duration> {
     machine::setting("tickline.interval_ms").and_then(|ms| ms.parse().ok()).map(Duration::from_millis)
 }
 
 /// The program `tickline`'s report on the machine, as a phase of this name.
 pub(crate) fn program(phase: &str, command: &mut Command) -> Value {
-    let mut seen = report::of(phase, command.args(["--secs", "1", "--json", "-"]).output());
-    let said = seen["said"].clone();
-    let bad = ["slow", "wrong"].iter().any(|level| said["health"]["level"] == *level);
-    seen["serves"] = if said["fast"] == true { "counter" } else { "os" }.into();
-    seen["exit_as_said"] = (seen["exit_code"] == i32::from(bad || said["fast"] != true)).into();
-    seen["clocksource"] = said["machine"]["clocksource"].clone();
+    let mut seen = report::output(phase, command.args(["--secs", "1", "--json", "-"]).output());
+    let output = seen["said"].clone();
+    let bad = ["slow", "wrong"].iter().any(|level| output["health"]["level"] == *level);
+    seen["serves"] = if output["fast"] == true { "counter" } else { "os" }.into();
+    seen["exit_as_said"] = (seen["exit_code"] == i32::from(bad || output["fast"] != true)).into();
+    seen["clocksource"] = output["machine"]["clocksource"].clone();
     // Guests have no NTP daemon, so `ntp_unsynchronised` counts only without another finding.
-    let findings = said["findings"].as_array().into_iter().flatten();
+    let findings = output["findings"].as_array().into_iter().flatten();
     seen["finding"] = json!(findings.min_by_key(|found| found["code"] == "ntp_unsynchronised"));
     seen
 }
 
-/// The program.
+/// A command that runs the program `tickline`.
 pub(crate) fn tickline() -> Command {
     Command::new("/tickline")
 }
 
-/// The program's reports with a bad clocksource, with a bad `/sys`, and without the right to read
-/// the counter.
+/// Runs the program with bad clocksources, without `/sys`, and without the right to read the
+/// counter.
 fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
     let first = machine::clocksource();
     for (name, phase) in [("hpet", "program_hpet"), ("acpi_pm", "program_acpi_pm")] {
@@ -109,7 +108,7 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
         report::line(&program(phase, &mut tickline()));
     }
     // The program repairs the present clocksource.
-    let mut seen = report::of("program_mended", tickline().args(["doctor", "--fix", "--yes"]).output());
+    let mut seen = report::output("program_mended", tickline().args(["doctor", "--fix", "--yes"]).output());
     seen["clocksource"] = machine::clocksource().into();
     report::line(&seen);
     machine::choose_clocksource(&first)?;
@@ -122,11 +121,11 @@ fn ask_program(lab: &Lab<'_>) -> io::Result<()> {
 }
 
 /// Runs governor's limiter (`tests/vm/limiter`) over quanta. Then moves the machine to a host on
-/// which the second CPU's counter is ahead. There it runs the limiter over quanta and over
-/// tickline, and the program `tickline`.
+/// which the second CPU's counter is ahead, and runs the limiter over quanta and over tickline, and
+/// the program `tickline`.
 fn limit() -> io::Result<()> {
     let limiter = |phase: &str, over: &str| {
-        report::line(&report::of(phase, Command::new(format!("/limiter-{over}")).output()));
+        report::line(&report::output(phase, Command::new(format!("/limiter-{over}")).output()));
     };
     limiter("limiter_before", "quanta");
     report::ask_host(&json!({ "host": "migrate", "cpu": 1, "ticks": AHEAD_TICKS }))?;
@@ -136,7 +135,7 @@ fn limit() -> io::Result<()> {
     Ok(())
 }
 
-/// Sets the clock's trust as the command line says.
+/// Sets the clock's trust from the command line.
 fn trusting(builder: ClockBuilder) -> ClockBuilder {
     let builder = match machine::setting("tickline.waive").as_deref() {
         Some("invariant") => builder.assume_invariant(),
@@ -151,7 +150,7 @@ fn trusting(builder: ClockBuilder) -> ClockBuilder {
 
 fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
     match act {
-        // The program runs after the readers have stopped.
+        // The programs of these acts run after the readers have stopped.
         "none" | "ask-program" | "utc" | "who" | "serve" | "limiter" => Ok(()),
         "switch" => switch(lab),
         "take" => take(lab),
@@ -194,7 +193,7 @@ fn switch(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the TSC from the kernel while readers run, whether the kernel keeps time with it or not.
+/// Takes the TSC from the kernel while readers run.
 fn take(lab: &Lab<'_>) -> io::Result<()> {
     lab.phase("taken", || {
         until(
@@ -206,7 +205,7 @@ fn take(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// How soon after `act` the line has ended. If a gate was closed: how soon the gate has opened.
+/// The time from `act` until the line has ended; if a gate was closed, until the gate has opened.
 fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     let closed = || lab.clock.status().events.get(Event::GateClosed);
     let is_fallback = |state| matches!(state, State::Fallback(_));
@@ -214,7 +213,7 @@ fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     until(lab, act, |state| closed() > before || (was_closed && !is_fallback(state)))
 }
 
-/// How soon after `act` the clock has a state for which `is_reached` is true.
+/// The time from `act` until the clock has a state for which `is_reached` is true.
 fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, is_reached: impl Fn(State) -> bool) -> Value {
     let interval_us = u64::try_from(INTERVAL.as_micros()).unwrap_or(u64::MAX);
     if let Err(error) = act() {
@@ -231,7 +230,7 @@ fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, is_reached: impl F
     seen
 }
 
-/// Sets the clock by each of the steps, s, and reports how soon Unix time follows.
+/// Sets the clock by each of the steps, s, and reports the time until Unix time follows.
 fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
     for seconds in steps {
         lab.phase("set_clock", || {
@@ -239,7 +238,7 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
                 return json!({ "error": error.to_string() });
             }
             // A step is at least a second, so half a second distinguishes the old time from the
-            // new, however wide the bracket is.
+            // new, for any width of the bracket.
             let mut seen = wait_for(PATIENCE, || {
                 let bracket = Bracket::by(libc::CLOCK_REALTIME, || lab.clock.unix_now().as_nanos());
                 bracket.ahead_ns().max(bracket.behind_ns()) < 500_000_000
@@ -250,12 +249,12 @@ fn set_clock(lab: &Lab<'_>, steps: &[i64]) {
     }
 }
 
-/// The largest rates that an NTP daemon sets.
+/// Sets the largest rates that an NTP daemon sets.
 fn adjust(lab: &Lab<'_>) -> io::Result<()> {
     for (ppm, turn, steady) in
         [(500, "rate_up", "steady_up"), (-500, "rate_down", "steady_down"), (0, "rate_zero", "steady_zero")]
     {
-        // adjtimex(2): in units of 2^-16 ppm.
+        // The unit of `freq` is 2^-16 ppm (adjtimex(2)).
         let set = system::adjust(|clock| (clock.modes, clock.freq) = (libc::ADJ_FREQUENCY, ppm << 16));
         let set = outcome(set.map(|_| ()));
         lab.phase(turn, || {
@@ -279,7 +278,7 @@ fn hotplug(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Suspends to RAM; the real-time clock wakes the machine.
+/// Suspends the machine to RAM. The real-time clock wakes it.
 fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     if !fs::read_to_string("/sys/power/state")?.split_whitespace().any(|state| state == "mem") {
         report::line(&json!({ "phase": "unavailable", "what": "this kernel has no suspend to RAM" }));
@@ -304,7 +303,7 @@ fn suspend(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Sleeps in suspend to RAM. Returns for how long, by the kernel, ns.
+/// Sleeps in suspend to RAM. Returns the time asleep by the kernel, ns.
 pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
     // CLOCK_BOOTTIME counts suspended time, and CLOCK_MONOTONIC does not.
     let slept_ns = || clock_ns(libc::CLOCK_BOOTTIME) - monotonic_ns();
@@ -315,39 +314,40 @@ pub(crate) fn suspend_for(seconds: u64) -> io::Result<u64> {
     Ok(slept_ns() - before_ns)
 }
 
-/// Watches the clock straight after a resume. Reports three figures:
+/// Watches the clock directly after a resume. Reports four figures:
 ///
-/// - until when readings missed their own bounds, ms,
-/// - until when they did so although the status was not "disrupted", ms,
-/// - how far readings were ahead of the OS clock.
+/// - the time until which the bounds of readings missed the OS clock, ms,
+/// - the time until which they did so although the state was not `Disrupted`, ms,
+/// - the time until which the state was `Disrupted`, ms,
+/// - the largest lead of readings over the OS clock, us.
 pub(crate) fn resumed(clock: &Clock) -> Value {
     let start_ns = monotonic_ns();
-    let (mut outside_ms, mut unsaid_ms, mut ahead_ns, mut said_ms) = (0, 0, 0, 0);
+    let (mut outside_ms, mut unreported_ms, mut ahead_ns, mut disrupted_ms) = (0, 0, 0, 0);
     loop {
         let at_ms = (monotonic_ns() - start_ns) / 1_000_000;
         if u128::from(at_ms) > RESUMED.as_millis() {
             break;
         }
-        let is_said = || clock.status().state == State::Disrupted;
-        let said_before = is_said();
+        let is_disrupted = || clock.status().state == State::Disrupted;
+        let before = is_disrupted();
         let bounded = Bounded::read(clock);
-        let said = said_before || is_said();
+        let is_reported = before || is_disrupted();
         ahead_ns = ahead_ns.max(bounded.at.ahead_ns());
-        if said {
-            said_ms = at_ms + 1;
+        if is_reported {
+            disrupted_ms = at_ms + 1;
         }
         if bounded.missed_ns() > 0 {
             outside_ms = at_ms + 1;
-            if !said {
-                unsaid_ms = at_ms + 1;
+            if !is_reported {
+                unreported_ms = at_ms + 1;
             }
         }
         thread::sleep(Duration::from_micros(200));
     }
     json!({
         "outside_ms": outside_ms,
-        "unsaid_ms": unsaid_ms,
-        "said_ms": said_ms,
+        "unsaid_ms": unreported_ms,
+        "said_ms": disrupted_ms,
         "ahead_us": ahead_ns / 1_000,
     })
 }

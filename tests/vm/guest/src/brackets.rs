@@ -1,5 +1,5 @@
-//! Brackets: readings between two reads of the OS clock. This module records how far readings, and
-//! their bounds, are outside of their brackets.
+//! The distances of readings, and of their bounds, from their brackets. A bracket is two reads of
+//! the OS clock around a reading.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -14,24 +14,24 @@ use tickline_observe::{Bounded, Bracket};
 pub(crate) struct Brackets {
     count: u64,
     narrowest_bracket_ns: Option<u64>,
-    /// How far `now_ordered` was outside of its bracket.
+    /// The largest distances of `now_ordered` from its bracket.
     ahead_ns: u64,
     behind_ns: u64,
-    /// Rows with a reading further outside than twice the row's narrowest bracket.
+    /// The number of rows with a distance of more than twice the row's narrowest bracket.
     far: u64,
-    /// Results of `reading()` whose bounds missed the bracket.
+    /// The number of results of `reading()` whose bounds missed the bracket.
     bound_violated: u64,
     widest_bound_ns: u64,
-    /// How far `unix_ns` was outside of its bracket.
+    /// The largest distance of `unix_ns` from its bracket.
     unix_outside_ns: u64,
     unix_bound_violated: u64,
     unix_widest_bound_ns: u64,
-    /// Results of `reading()` by a line, with the line's bounds.
+    /// The number of results of `reading()` by a line, with the line's bounds.
     by_line: u64,
-    /// Rows of brackets, and rows before which the counter served.
+    /// The number of rows, and of rows before which the counter served.
     rows: u64,
     fast: u64,
-    /// Reasons for not using the counter, in any row.
+    /// The reasons for not using the counter, in any row.
     reasons: BTreeSet<&'static str>,
 }
 
@@ -68,14 +68,14 @@ impl Brackets {
         let plain = Bracket::by(libc::CLOCK_REALTIME, || clock.unix_now().as_nanos());
         let bounded = Bounded::read_unix(clock);
         // If the clock was set meanwhile, there is no bracket.
-        if [plain, bounded.at].iter().all(|it| it.before_ns <= it.after_ns) {
+        if [plain, bounded.at].iter().all(|bracket| bracket.before_ns <= bracket.after_ns) {
             self.unix_outside_ns = self.unix_outside_ns.max(plain.ahead_ns()).max(plain.behind_ns());
             self.unix_bound_violated += u64::from(bounded.missed_ns() > 0);
             self.unix_widest_bound_ns = self.unix_widest_bound_ns.max(bounded.widest_ns());
         }
     }
 
-    /// The record, with the clock's state at the end.
+    /// The report, with the clock's state at the end.
     pub(crate) fn report(&self, clock: &Clock) -> Value {
         let status = clock.status();
         let percent = |count: u64, of: u64| Value::from(count * 100 / of.max(1));

@@ -1,4 +1,4 @@
-//! Measures the cost of a call in this guest, and that of the OS clock in multiples of it.
+//! Measures the cost of a call in this guest, and its ratio to the cost of the OS clock.
 
 use std::hint::black_box;
 
@@ -10,12 +10,12 @@ use tickline_observe::monotonic_ns;
 /// many batches have no interrupt.
 const CALLS: u64 = 1_000;
 
-/// The number of batches of each kind. The fastest counts. The batches are interleaved, so that both
-/// kinds meet the same disturbances.
+/// The number of batches of each kind. The fastest counts. The two kinds alternate, so that both
+/// meet the same disturbances.
 const BATCHES: u32 = 200;
 
 /// The costs of a call of `now_ns`, and of `clock_gettime`.
-pub(crate) fn of_calls(clock: &Clock) -> Value {
+pub(crate) fn measure(clock: &Clock) -> Value {
     let (mut now_ns, mut os_ns) = (u64::MAX, u64::MAX);
     for _ in 0..BATCHES {
         let start_ns = monotonic_ns();

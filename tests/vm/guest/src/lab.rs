@@ -30,7 +30,7 @@ pub(crate) struct Lab<'a> {
 }
 
 impl Lab<'_> {
-    /// Takes brackets while another thread does `work`, and reports both.
+    /// Takes brackets while another thread does `work`, and reports the results of both.
     pub(crate) fn phase(&self, name: &str, work: impl FnOnce() -> Value + Send) {
         let (start_ns, counts) = (monotonic_ns(), self.readers.counts());
         let mut brackets = Brackets::default();
@@ -42,8 +42,8 @@ impl Lab<'_> {
             }
             worker.join().unwrap_or_else(|_| json!({ "error": "panicked" }))
         });
-        // A busy host may keep the clock's thread from its work until the line has ended. The brackets
-        // say for how much of the phase; here, it is waited for.
+        // On a busy host the clock's thread may be late, so that the line ends. The brackets count
+        // these rows; here the guest waits for the next line.
         wait_until(PATIENCE, || self.clock.status().state != State::Calibrating);
         let mut seen = brackets.report(self.clock);
         seen["phase"] = name.into();
@@ -62,8 +62,8 @@ impl Lab<'_> {
         });
     }
 
-    /// Takes brackets until the clock has the state that the command line names, but not forever.
-    /// Then takes brackets for a second more.
+    /// Takes brackets until the clock has the state on the command line, but at most for
+    /// [`PATIENCE`]. Then takes brackets for one more second.
     pub(crate) fn watch_until_settled(&self, phase: &str) {
         self.phase(phase, || {
             let reached = wait_for(PATIENCE, || name(self.clock.status().state) == self.awaits);

@@ -5,7 +5,7 @@ use std::io;
 
 use serde_json::{Value, json};
 
-/// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
+/// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of Linux describes this folder.
 const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
 
 fn read(path: &str) -> String {
@@ -22,8 +22,8 @@ pub(crate) fn choose_clocksource(name: &str) -> io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/current_clocksource"), name)
 }
 
-/// Takes a clocksource away from the kernel for good. The kernel then uses another clocksource, and
-/// no longer offers this one, as if it had found it unstable.
+/// Takes a clocksource away from the kernel permanently. The kernel then uses another clocksource,
+/// and no longer offers this one, as if it had found it unstable.
 pub(crate) fn take_clocksource(name: &str) -> io::Result<()> {
     fs::write(format!("{CLOCKSOURCE}/unbind_clocksource"), name)
 }

@@ -2,9 +2,9 @@
 //! performs the act on the kernel and on tickline, reports as JSON, and powers off. `cargo xtask
 //! vm` judges the report.
 //!
-//! `tickline.act=NAME` names the act (`acts.rs`). `tickline.trust=kernel` or `measured` chooses
-//! what the clock trusts, `tickline.waive=invariant` assumes an invariant counter, and
-//! `tickline.interval_ms=N` is the clock's interval. `tickline.awaits=STATE` is the state to wait
+//! `tickline.act=NAME` names the act (`acts.rs`). `tickline.trust=kernel` or `measured` sets the
+//! clock's trust, `tickline.waive=invariant` assumes an invariant counter, and
+//! `tickline.interval_ms=N` sets the clock's interval. `tickline.awaits=STATE` is the state to wait
 //! for before the act. `tickline.utc=NAME,NAME` names the scenarios of the act "utc".
 #![cfg_attr(not(target_os = "linux"), no_main)]
 #![cfg(target_os = "linux")]
@@ -38,14 +38,14 @@ fn main() {
     }
     // This program sets the clock and powers off the machine, so it must run only in a guest.
     if std::process::id() != 1 {
-        #[expect(clippy::print_stderr, reason = "somebody has started it by hand")]
+        #[expect(clippy::print_stderr, reason = "a user has started it by hand")]
         {
             eprintln!("this is the first process of a guest; start guests with `cargo xtask vm`");
         }
         std::process::exit(2);
     }
     let live = || match act.as_deref() {
-        // Debian has mounted its file systems.
+        // On Debian, the file systems are already mounted.
         Some("programs") => report::open().and_then(|()| programs::run()),
         Some("systemd") => report::open().and_then(|()| programs::units::boot()),
         _ => system::prepare().and_then(|()| acts::run()),
@@ -54,7 +54,7 @@ fn main() {
     system::power_off();
 }
 
-/// Reports an error.
+/// Reports the error of `outcome`, if there is one.
 fn finish(outcome: io::Result<()>) {
     if let Err(error) = outcome {
         report::line(&serde_json::json!({ "phase": "error", "error": error.to_string() }));

@@ -1,5 +1,5 @@
 //! Moves the machine to other hosts while readers read its clock, and while `tickline watch` runs.
-//! One host has the same counter. The counters of other hosts are ahead or behind.
+//! The counters of the hosts are equal, ahead, or behind.
 
 use std::io;
 use std::process::{Child, Stdio};
@@ -13,20 +13,21 @@ use crate::acts::{resumed, tickline};
 use crate::lab::Lab;
 use crate::{machine, report, system};
 
-/// The phases, and how far the next host's counter is ahead of the former host's, ms.
+/// The phases, and the lead of the next host's counter over the former host's, ms.
 type Hosts = [(&'static str, i64); 3];
 
-/// The hosts if the kernel keeps time with the counter. The kernel's clock then jumps with it.
+/// The hosts if the kernel keeps time with the counter: its clock then jumps, too.
 const HOSTS_UNDER_TSC: Hosts = [("moved", 0), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
 
-/// The hosts if the kernel keeps time with another clocksource. 400 ms are within the window of a
-/// line, 1 s, so the line goes on until the next iteration. The other jumps end the line.
+/// The hosts if the kernel keeps time with another clocksource. A jump of 400 ms is within the
+/// window of a line, 1 s, so the line stays in use until the next iteration. The other jumps end
+/// the line.
 const HOSTS_UNDER_OTHERS: Hosts = [("moved_near", 400), ("moved_ahead", 10_000), ("moved_behind", -5_000)];
 
-/// How long `tickline watch` runs before the first move.
+/// The time that `tickline watch` runs before the first move.
 const WATCHED_BEFORE: Duration = Duration::from_secs(3);
 
-/// How long `tickline watch` would run, s: longer than all moves take.
+/// The limit of `tickline watch`, s: longer than all moves take.
 const WATCHES_S: &str = "600";
 
 /// Moves the machine from host to host.
@@ -40,7 +41,7 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    // `tickline watch` sees jumps only after it has measured the counter's frequency.
+    // `tickline watch` detects jumps only after it has measured the counter's frequency.
     thread::sleep(WATCHED_BEFORE);
     let hosts = if machine::clocksource() == "tsc" { HOSTS_UNDER_TSC } else { HOSTS_UNDER_OTHERS };
     for (phase, ahead_ms) in hosts {
@@ -63,7 +64,7 @@ pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
 /// The report of `tickline watch`.
 fn watched(watch: Child) -> io::Result<Value> {
     system::send(&watch, Signal::SIGTERM)?;
-    let mut seen = report::of("watched", watch.wait_with_output());
+    let mut seen = report::output("watched", watch.wait_with_output());
     let changes = seen["said"]["watch"]["changes"].as_array().into_iter().flatten();
     let jumps = changes.filter(|change| change["kind"] == "counter_jump").count();
     seen["jumps"] = jumps.into();

@@ -1,8 +1,8 @@
-//! Real programs on Debian. They read the clock natively, under `tickline run`, and with the
-//! library in LD_PRELOAD. They also read it while the server is killed, stopped and started again.
+//! Unmodified programs on Debian. They read the clock natively, under `tickline run`, and with the
+//! library in LD_PRELOAD, also while the server is killed, stopped and started again.
 //!
-//! `/opt/programs.json` lists them. Each is a load that prints `ready`. It then reads lines with a
-//! number of calls, makes these calls, and answers each line by a line of JSON
+//! `/opt/programs.json` lists the programs. Each program is a load that prints `ready`. It then
+//! reads lines with a number of calls, makes these calls, and answers each line by a line of JSON
 //! (`tests/vm/programs/load.c`).
 
 mod handover;
@@ -23,7 +23,7 @@ use load::{Load, Measured, Mode, NATIVE, PRELOAD, Program, RUN};
 /// twice at each system call.
 const COUNTED_CALLS: u64 = 300;
 
-/// How often a program is measured, and the most times that its system calls are counted. On a busy
+/// The number of measurements of a program, and the limit of counts of its system calls. On a busy
 /// host programs are slow and the server is late, so the smallest result counts.
 const TIMES: u32 = 5;
 
@@ -34,18 +34,18 @@ fn serve() -> io::Result<Child> {
     served::serve(File::options().create(true).append(true).open(LOG)?.into())
 }
 
-/// Tries all programs, one after the other, and then all at once.
+/// Runs all programs, one after the other, and then all at once.
 ///
 /// # Errors
 ///
-/// If the list cannot be read, or nothing serves.
+/// If the list cannot be read, or no server can be started.
 pub(crate) fn run() -> io::Result<()> {
     report::line(&machine::facts());
     let programs: Vec<Program> = serde_json::from_slice(&fs::read("/opt/programs.json")?)?;
     let (programs, missing): (Vec<_>, Vec<_>) = programs.into_iter().partition(Program::is_built);
     for Program { name, .. } in missing {
-        let what = format!("{name}: not built, and NOT checked");
-        report::line(&json!({ "phase": "unavailable", "what": what, "program": name }));
+        let message = format!("{name}: not built, and NOT checked");
+        report::line(&json!({ "phase": "unavailable", "what": message, "program": name }));
     }
     install()?;
     let server = serve()?;
@@ -77,7 +77,7 @@ pub(crate) fn run() -> io::Result<()> {
     Ok(())
 }
 
-/// Installs the package, and puts the program where the other guests have it.
+/// Installs the package, and links the program to its path in the other guests.
 fn install() -> io::Result<()> {
     // The first process has no PATH, and dpkg needs one.
     let path = "PATH=/usr/sbin:/usr/bin:/sbin:/bin";
@@ -103,8 +103,8 @@ fn alone(program: &Program, mode: Mode) -> load::Result<Value> {
     }
     let mut measured = Measured::default();
     measured.add(&load.ask(program.calls)?, program.calls)?;
-    // The cost of memory accesses in the emulator depends on their addresses, and each process has
-    // its own. So try several processes.
+    // The cost of memory accesses in the emulator depends on their addresses, which differ between
+    // processes. So several processes are measured.
     for _ in 1..TIMES {
         if !program.is_server {
             load.end()?;
@@ -120,8 +120,8 @@ fn alone(program: &Program, mode: Mode) -> load::Result<Value> {
     Ok(seen)
 }
 
-/// The count of system calls, with the server's messages meanwhile. If its page had no line, the
-/// program is not to blame for its system calls.
+/// The count of system calls, with the server's messages meanwhile. If the page had no line, the
+/// system calls are not a fault of the program.
 fn count(load: &mut Load) -> load::Result<Value> {
     let log = || fs::read_to_string(LOG).unwrap_or_default();
     let before = log().len();
@@ -132,7 +132,7 @@ fn count(load: &mut Load) -> load::Result<Value> {
 
 /// The report of `tickline serve status`.
 fn status() -> Value {
-    report::of("status", tickline().args(["serve", "status", "--json", "-"]).output())["said"].take()
+    report::output("status", tickline().args(["serve", "status", "--json", "-"]).output())["said"].take()
 }
 
 /// The last lines of a text.
@@ -142,7 +142,7 @@ fn last_lines(text: &[u8], count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// A command from a line of words without spaces in them.
+/// A command from a line of words that are separated by spaces.
 fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());

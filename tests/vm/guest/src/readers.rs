@@ -1,6 +1,6 @@
-//! One thread on each CPU that reads all the time. It loads the largest reading of all threads,
-//! reads the clock, and stores the larger of the two. An ordered reading below the loaded value is
-//! a backward step.
+//! The readers: a thread on each CPU that reads all the time. It loads the largest reading of all
+//! threads, reads the clock, and stores the larger of the two. An ordered reading below the loaded
+//! value is a backward step.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -13,30 +13,28 @@ use tickline_observe::{Count, monotonic_ns};
 
 use crate::system;
 
-/// Readings between two loads of the flags.
+/// The number of readings between two loads of the flags.
 const BATCH: u64 = 256;
 
-/// One reading of the OS clock comes after this many readings of tickline, because the OS clock may
-/// be many times slower.
+/// The readings of tickline for each reading of the OS clock, which may be many times slower.
 const OS_EVERY: u64 = 16;
 
-/// The readers' niceness, nice(2). The clock's thread and the thread that takes brackets get the
-/// CPU at once, and readers get the rest.
+/// The readers' niceness, nice(2). The clock's thread and the lab's thread preempt the readers.
 const NICE: i32 = 10;
 
-/// What the readers have counted so far.
+/// The readers' counts so far.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Counts {
     ordered: Count,
-    /// Ordered readings that were compared with another thread's reading.
+    /// The number of ordered readings that were compared with another thread's reading.
     followed: u64,
-    /// Plain readings, each compared with the last one of its thread.
+    /// Plain readings, each compared with its thread's last reading.
     plain: Count,
     os: Count,
 }
 
 impl Counts {
-    /// Counts since `earlier`, and the largest steps since the start.
+    /// The counts since `earlier`, and the largest steps since the start.
     pub(crate) fn since(&self, earlier: &Self) -> Value {
         json!({
             "readings": self.ordered.exchanges - earlier.ordered.exchanges,
@@ -56,13 +54,13 @@ pub(crate) struct Readers {
     largest_ns: AtomicU64,
     os_largest_ns: AtomicU64,
     /// Whether the readers also read the OS clock, which may step back in a machine that moves. In
-    /// other machines only the brackets read it. If several CPUs read hpet at once, one reads it,
-    /// and the kernel gives its value to the CPUs that wait (`read_hpet` in
-    /// `arch/x86/kernel/hpet.c`), perhaps a stale one.
+    /// other machines only the brackets read it: if several CPUs read hpet at once, one CPU reads
+    /// it, and the kernel gives this value, which may be stale, to the CPUs that wait (`read_hpet`
+    /// in `arch/x86/kernel/hpet.c`).
     os_too: bool,
     stop: AtomicBool,
-    /// Raised to make the readers pin themselves again, because the kernel unpins a thread when its
-    /// CPU goes offline.
+    /// Incremented to make the readers pin themselves again, because the kernel unpins a thread
+    /// when its CPU goes offline.
     pin_again: AtomicUsize,
 }
 
@@ -84,12 +82,12 @@ impl Readers {
     }
 
     pub(crate) fn stop(&self) {
-        // ORDERING: Relaxed, a flag on its own.
+        // ORDERING: Relaxed: the flag orders no memory.
         self.stop.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn pin_again(&self) {
-        // ORDERING: Relaxed, as above.
+        // ORDERING: Relaxed: the count orders no memory.
         self.pin_again.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -100,13 +98,13 @@ impl Readers {
     fn read(&self, clock: &Clock, cpu: usize) {
         system::be_nice(NICE);
         let (mut pinned, mut own_ns, mut plain_ns) = (usize::MAX, 0, 0);
-        // ORDERING: Relaxed, a flag on its own.
+        // ORDERING: Relaxed: the flag orders no memory.
         while !self.stop.load(Ordering::Relaxed) {
-            // ORDERING: Relaxed, as above.
+            // ORDERING: Relaxed: the count orders no memory.
             let wanted = self.pin_again.load(Ordering::Relaxed);
             if pinned != wanted {
                 pinned = wanted;
-                core_affinity::set_for_current(CoreId { id: cpu }); // if it is offline, to no effect
+                core_affinity::set_for_current(CoreId { id: cpu }); // fails if the CPU is offline
             }
             let mut seen = Counts::default();
             for round in 0..BATCH {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-/// The first serial port is the kernel's console, whose messages would cut lines in two.
+/// The second serial port. The first one is the kernel's console, whose messages would split lines.
 const PORT: &str = "/dev/ttyS1";
 
 static OPEN: OnceLock<File> = OnceLock::new();
@@ -26,14 +26,14 @@ pub(crate) fn open() -> io::Result<()> {
 
 /// Sends a line to the host.
 pub(crate) fn line(value: &Value) {
-    // A single write, so that lines do not mix. There is no way to report a failure.
+    // This is a single write, so that lines do not mix. A failure can't be reported.
     if let Some(mut port) = OPEN.get() {
         port.write_all(format!("{value}\n").as_bytes()).ok();
     }
 }
 
-/// What a program has said: its JSON, its messages, and its exit code.
-pub(crate) fn of(phase: &str, output: io::Result<Output>) -> Value {
+/// A report of a program's output: its JSON, its messages, and its exit code.
+pub(crate) fn output(phase: &str, output: io::Result<Output>) -> Value {
     match output {
         Ok(output) => json!({
             "phase": phase,
@@ -45,7 +45,7 @@ pub(crate) fn of(phase: &str, output: io::Result<Output>) -> Value {
     }
 }
 
-/// Asks the host to do something to the machine, and waits until the host says that it is done.
+/// Sends a request to the host, and waits until the host has carried it out.
 pub(crate) fn ask_host(request: &Value) -> io::Result<()> {
     line(request);
     let mut byte = [0];

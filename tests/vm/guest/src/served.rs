@@ -1,6 +1,6 @@
-//! A static program under `tickline run`, in a guest where each call of the clock is a system call.
-//! It measures the cost of a call, and checks the order of time while the server is killed and
-//! started again.
+//! A static program under `tickline run`, in a guest in which each call of the clock is a system
+//! call. The program measures the cost of a call. The guest also checks the order of its readings
+//! while the server is killed and started again.
 
 use std::fs;
 use std::io;
@@ -19,16 +19,15 @@ use crate::{machine, report, system};
 /// The argument that makes this program the caller, which only calls the clock.
 pub(crate) const CALLER: &str = "caller";
 
-/// The number of calls in a row, and of rows. The fastest row counts, because a busy host takes
-/// time from some.
+/// The number of calls in a batch, and of batches. The fastest batch counts.
 const CALLS: u64 = 1_000;
 const BATCHES: u32 = 50;
 
-/// The longest wait for a server to calibrate, and for a killed server's leases to run out.
+/// The longest wait for a server to calibrate, and the time until a killed server's leases end.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LEASES: Duration = Duration::from_millis(1_200);
 
-/// How long the kernel's clock runs a tenth too fast.
+/// The time for which the kernel's clock runs a tenth too fast.
 const RAN_AHEAD: Duration = Duration::from_secs(1);
 
 /// The caller: calls the clock, and prints its findings.
@@ -70,11 +69,11 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     let first = machine::clocksource();
     machine::choose_clocksource("hpet")?;
     fs::create_dir_all("/run")?;
-    let native = report::of("native", Command::new("/init").arg(CALLER).output())["said"].take();
+    let native = report::output("native", Command::new("/init").arg(CALLER).output())["said"].take();
     let mut last_ns = native["last_ns"].as_u64();
     let mut server = serve(Stdio::piped())?;
     let mut report_next = |phase: &str, errors: Option<String>| {
-        let mut seen = report::of(phase, tickline().args(["run", "--", "/init", CALLER]).output());
+        let mut seen = report::output(phase, tickline().args(["run", "--", "/init", CALLER]).output());
         let [first_ns, next_ns] = ["first_ns", "last_ns"].map(|end| seen["said"][end].as_u64());
         seen["clocksource"] = machine::clocksource().into();
         seen["native_third_ns"] = native["call_ns"].as_u64().map(|ns| ns / 3).into();
@@ -92,12 +91,12 @@ pub(crate) fn serve_caller() -> io::Result<()> {
     report_next("served_again", None);
     report_next("server_stopped", Some(terminate(server)?));
     let server = serve(Stdio::piped())?;
-    // 1 ms in 10 ms is far more than a line allows for.
+    // A rate of 1 ms in 10 ms is far beyond the drift that a line allows for.
     set_tick_us(11_000)?;
     thread::sleep(RAN_AHEAD);
-    let said = terminate(server)?;
+    let messages = terminate(server)?;
     set_tick_us(10_000)?;
-    report_next("os_ran_ahead", Some(said));
+    report_next("os_ran_ahead", Some(messages));
     machine::choose_clocksource(&first)
 }
 
@@ -111,7 +110,7 @@ pub(crate) fn serve(errors: Stdio) -> io::Result<Child> {
     Ok(server)
 }
 
-/// Makes the kernel's clocks count a tick of 10,000 us, the usual length, as `us`.
+/// Sets the length of a kernel's tick, us; 10,000 is the true length.
 fn set_tick_us(us: i64) -> io::Result<()> {
     system::adjust(|clock| (clock.modes, clock.tick) = (libc::ADJ_TICK, us)).map(|_| ())
 }

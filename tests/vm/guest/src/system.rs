@@ -24,26 +24,26 @@ use crate::report;
 ///
 /// If the kernel refuses one of them.
 pub(crate) fn prepare() -> io::Result<()> {
-    for (kind, place) in [(c"proc", c"/proc"), (c"sysfs", c"/sys"), (c"devtmpfs", c"/dev")] {
-        mount(kind, place)?;
+    for (kind, path) in [(c"proc", c"/proc"), (c"sysfs", c"/sys"), (c"devtmpfs", c"/dev")] {
+        mount(kind, path)?;
     }
     report::open()
 }
 
 /// Mounts a file system of this kind.
-pub(crate) fn mount(kind: &CStr, place: &CStr) -> io::Result<()> {
-    Ok(nix::mount::mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&CStr>)?)
+pub(crate) fn mount(kind: &CStr, path: &CStr) -> io::Result<()> {
+    Ok(nix::mount::mount(Some(kind), path, Some(kind), MsFlags::empty(), None::<&CStr>)?)
 }
 
 /// Unmounts a file system, even if files in it are open.
-pub(crate) fn unmount(place: &CStr) -> io::Result<()> {
-    Ok(nix::mount::umount2(place, MntFlags::MNT_DETACH)?)
+pub(crate) fn unmount(path: &CStr) -> io::Result<()> {
+    Ok(nix::mount::umount2(path, MntFlags::MNT_DETACH)?)
 }
 
-/// Makes a program start without the right to read the counter.
+/// Makes a command start its program without the right to read the counter.
 pub(crate) fn without_counter(command: &mut Command) -> &mut Command {
     let deny = || {
-        // SAFETY: changes only this process's own right.
+        // SAFETY: the call changes only this process's right.
         check(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) })
     };
     // SAFETY: between fork and exec the child makes only a system call.
@@ -57,7 +57,7 @@ pub(crate) fn make_raw(port: &File) -> io::Result<()> {
     Ok(termios::tcsetattr(port, SetArg::TCSANOW, &settings)?)
 }
 
-/// Ends the guest. `main` has checked that this is a machine of its own.
+/// Ends the guest. `main` has checked that this is the first process of a guest.
 pub(crate) fn power_off() -> ! {
     reboot(RebootMode::RB_POWER_OFF).ok();
     loop {
@@ -84,7 +84,7 @@ impl Drop for Killed {
 
 /// Sets the niceness of the calling thread.
 pub(crate) fn be_nice(nice: i32) {
-    // SAFETY: changes only this thread's weight.
+    // SAFETY: the call changes only this thread's weight.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
 }
 

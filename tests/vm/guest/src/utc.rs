@@ -1,8 +1,8 @@
-//! UTC with its error, where the true time is known. Debian's chronyd follows an NTP server of
-//! ours, which serves a function of `CLOCK_MONOTONIC_RAW`. Meanwhile threads compare each
-//! `Clock::utc()` with the truth before and after it.
+//! UTC with its error, in a guest whose true time is known. Debian's chronyd follows an NTP server
+//! of this program, which serves a function of `CLOCK_MONOTONIC_RAW`. Meanwhile threads compare
+//! each `Clock::utc()` with the true time before and after it.
 
-mod seen;
+mod counts;
 mod world;
 
 use std::fs;
@@ -23,24 +23,24 @@ use crate::acts::{program, suspend_for, tickline};
 use crate::lab::wait_for;
 use crate::system::{self, Killed, realtime_ns, send};
 use crate::{machine, report};
-use seen::Seen;
+use counts::Counts;
 use world::{COVERED_NS, SECOND_NS, World};
 
-/// The readings in each scenario, with an interval or not, and the longest time for those that are
-/// left when its work is done. As many have an interval, if that does not take longer than it does
-/// on a quiet host.
+/// The smallest number of readings in a scenario, and of readings with an interval.
 const READINGS: u64 = 10_000_000;
+/// The longest wait for these readings after the scenario's work.
 const PATIENCE_READINGS: Duration = Duration::from_secs(60);
+/// The longest wait for these readings with an interval, which suffices on a quiet host.
 const LONGEST: Duration = Duration::from_secs(15);
 
-/// Readings between two looks at the flags.
+/// The number of readings between two loads of the flag.
 const BATCH: u64 = 1_024;
 
-/// The readers' niceness, nice(2): the clock's thread, chronyd and the server come first.
+/// The readers' niceness, nice(2). The clock's thread, chronyd and the server preempt the readers.
 const NICE: i32 = 10;
 
 /// The longest wait for a daemon's first update, and for its return after a disruption. clock-bound
-/// asks each 16 s, and after the clock was set it must have measured twice.
+/// measures each 16 s, and must measure twice after the clock was set.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// 20 s before the end of 2028, s since 1970. chronyd expects leap seconds only at the end of June
@@ -52,18 +52,18 @@ const LOG: &str = "/run/daemon.log";
 /// The folder of clock-bound's segments.
 const SEGMENTS: &str = "/var/run/clockbound";
 
-/// Four requests a second (chrony.conf(5)). The server is as good as the truth, so chronyd need not
-/// doubt it for its jitter.
+/// chronyd's settings: four requests a second (chrony.conf(5)). The server's time is exact, so
+/// chronyd need not reject it for its jitter.
 const SETTINGS: &str = "server 127.0.0.1 iburst minpoll -2 maxpoll -2\n\
                         pidfile /run/chronyd.pid\nmaxdistance 1000\n";
 
-/// Runs the scenarios that the command line names.
+/// Runs the scenarios on the command line.
 ///
 /// # Errors
 ///
 /// If there is no loopback, or chronyd cannot be started.
 pub(crate) fn run(clock: &Clock) -> io::Result<()> {
-    // IFF_UP in if.h of Linux
+    // The flag is IFF_UP (`if.h` of Linux).
     fs::write("/sys/class/net/lo/flags", "0x1")?;
     for folder in ["/run", "/etc", "/var/lib/chrony"] {
         fs::create_dir_all(folder)?;
@@ -72,12 +72,12 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
     let names = machine::setting("tickline.utc").unwrap_or_default();
     let now_ns =
         if names.starts_with("leap") { BEFORE_LEAP_S * SECOND_NS } else { realtime_ns().cast_signed() };
-    let world = World::at(now_ns);
+    let world = World::new(now_ns);
     thread::scope(|scope| {
         let server = scope.spawn(|| world.serve());
-        let lab = Lab { clock, world: &world, seen: Mutex::default() };
+        let lab = Lab { clock, world: &world, counts: Mutex::default() };
         let done = names.split(',').try_for_each(|name| lab.scenario(name));
-        // ORDERING: Relaxed, a flag on its own.
+        // ORDERING: Relaxed: the flag orders no memory.
         world.is_over.store(true, Ordering::Relaxed);
         done.and(server.join().unwrap_or_else(|_| Err(io::Error::other("the server panicked"))))
     })
@@ -94,7 +94,7 @@ fn clock_bound() -> io::Result<Killed> {
     daemon("/usr/bin/clockbound", &["-c", "/run/clockbound.toml"])
 }
 
-/// ntpd-rs, with a request each second.
+/// Starts ntpd-rs, with a request each second.
 fn ntpd_rs() -> io::Result<Killed> {
     fs::write(
         "/run/ntp.toml",
@@ -112,50 +112,50 @@ fn daemon(program: &str, arguments: &[&str]) -> io::Result<Killed> {
     daemon.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().map(Killed)
 }
 
-/// Lets time pass; there is nothing to report of it.
+/// Lets time pass, and returns an empty report.
 fn pass(seconds: u64) -> io::Result<Value> {
     thread::sleep(Duration::from_secs(seconds));
     Ok(json!({}))
 }
 
-/// Whether chronyd has removed what it found at its start.
+/// Whether chronyd has removed its first offset.
 fn is_steady() -> bool {
-    // A tick that is a microsecond longer adds 100 ppm.
-    let rate_ppm = |it: libc::timex| (it.freq >> 16) + (it.tick - 10_000) * 100;
-    system::adjust(|_| ()).is_ok_and(|it| rate_ppm(it).abs() < 100)
+    // A tick that is 1 us longer adds 100 ppm.
+    let rate_ppm = |state: libc::timex| (state.freq >> 16) + (state.tick - 10_000) * 100;
+    system::adjust(|_| ()).is_ok_and(|state| rate_ppm(state).abs() < 100)
 }
 
 /// Whether the kernel makes a claim once chronyd is dead (`kernel.rs` in tickline).
 fn kernel_claims() -> bool {
-    is_steady() && system::adjust(|_| ()).is_ok_and(|it| it.maxerror % 500 != 0)
+    is_steady() && system::adjust(|_| ()).is_ok_and(|state| state.maxerror % 500 != 0)
 }
 
-/// What the program `tickline` says of a clock that chronyd steers.
+/// Reports the output of the program `tickline` for a clock that chronyd steers.
 fn report_by_program(name: &str) -> io::Result<()> {
     if name != "reported_slewing" {
         wait_until(PATIENCE, is_steady);
     }
-    let mut said = program(&format!("{name}_by_program"), &mut tickline());
-    said["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
-    report::line(&said);
+    let mut report = program(&format!("{name}_by_program"), &mut tickline());
+    report["kernel_synchronised"] = (system::adjust(|_| ())?.status & libc::STA_UNSYNC == 0).into();
+    report::line(&report);
     Ok(())
 }
 
 struct Lab<'a> {
     clock: &'a Clock,
     world: &'a World,
-    /// What the phase has seen so far.
-    seen: Mutex<Seen>,
+    /// The counts of the phase so far.
+    counts: Mutex<Counts>,
 }
 
 impl Lab<'_> {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn counts(&self) -> MutexGuard<'_, Counts> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until enough readings have an interval, but not too long.
+    /// Waits until enough readings have an interval, at most [`LONGEST`].
     fn wait_until_many_answered(&self) {
-        wait_until(LONGEST, || self.seen().answered >= READINGS);
+        wait_until(LONGEST, || self.counts().answered >= READINGS);
     }
 
     fn scenario(&self, name: &str) -> io::Result<()> {
@@ -178,7 +178,7 @@ impl Lab<'_> {
             "killed_rtcsync" => {
                 self.follow(name, 0, "rtcsync", |chronyd| self.kill(chronyd, kernel_claims, 3))
             }
-            // chronyd slews by a twelfth, for longer than this takes. Without it the slew goes on.
+            // chronyd slews by a twelfth, for longer than this scenario, and beyond its death.
             "killed_slewing" => {
                 self.follow(name, -2 * SECOND_NS, "rtcsync", |chronyd| self.kill(chronyd, || true, 25))
             }
@@ -201,7 +201,7 @@ impl Lab<'_> {
                 self.back()
             }),
             "kernel" => return self.kernel(name),
-            // The server lies within its statement, for so long that ntpd-rs believes it.
+            // The lie is within the server's stated error, and so long that ntpd-rs believes it.
             "ntpd_rs" => self.synchronise(name, 0, UtcSource::Kernel, ntpd_rs, |_| self.lie(&[9, -9], 15)),
             "leap" => self.follow(name, 0, "", |_| self.leap()),
             "suspended" => self.follow(name, 0, "", |_| {
@@ -219,7 +219,7 @@ impl Lab<'_> {
             "clock_bound" => {
                 let daemon = self.synchronise(name, 0, UtcSource::ClockBound, clock_bound, |daemon| {
                     thread::sleep(LONGEST);
-                    // Its segment goes on to hold, as far as it says so itself.
+                    // The daemon's segment stays valid for the time that it states.
                     send(&daemon.0, Signal::SIGKILL)?;
                     Ok(json!({}))
                 });
@@ -228,7 +228,7 @@ impl Lab<'_> {
             }
             other => Err(io::Error::other(format!("'{other}' is no scenario"))),
         }?;
-        // What the source had promised was wrong.
+        // In these scenarios the source's promise was wrong for a time.
         if ["lies_beyond", "moved"].contains(&name) {
             self.phase(&format!("{name}_after"), || self.back())?;
         }
@@ -239,27 +239,27 @@ impl Lab<'_> {
         Ok(())
     }
 
-    /// The server is off by these tenths of what it states, each for some seconds.
+    /// Makes the server lie by each of these tenths of its stated error, for some seconds each.
     fn lie(&self, shares: &[i64], seconds: u64) -> io::Result<Value> {
         for tenths in shares {
-            // ORDERING: Relaxed, here and below: each is a setting on its own.
+            // ORDERING: Relaxed: the setting orders no memory.
             self.world.lie_ns.store(COVERED_NS / 10 * tenths, Ordering::Relaxed);
             pass(seconds)?;
         }
         Ok(json!({}))
     }
 
-    /// The server does not answer during `work`.
+    /// Does `work` while the server does not answer.
     fn while_silent(&self, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
-        self.world.is_silent.store(true, Ordering::Relaxed); // ORDERING: as above
+        self.world.is_silent.store(true, Ordering::Relaxed); // ORDERING: orders no memory
         let done = work();
-        self.world.is_silent.store(false, Ordering::Relaxed); // ORDERING: as above
+        self.world.is_silent.store(false, Ordering::Relaxed); // ORDERING: orders no memory
         done
     }
 
-    /// The interval grows while the server is silent.
+    /// Measures the growth of the interval while the server is silent.
     fn fall_silent(&self) -> io::Result<Value> {
-        pass(8)?; // the skew that chronyd states falls with the first samples
+        pass(8)?; // The skew that chronyd states falls with the first samples.
         let mut grown_ns = 0;
         self.while_silent(|| {
             pass(2)?;
@@ -285,21 +285,21 @@ impl Lab<'_> {
         pass(left_s)
     }
 
-    /// The server announces a leap second at the end of the day, and inserts it.
+    /// Makes the server announce a leap second at the end of the day, and insert it.
     fn leap(&self) -> io::Result<Value> {
         let day_ns = 86_400 * SECOND_NS;
         let leap_at_ns = (self.world.now_ns() / day_ns + 1) * day_ns;
-        self.world.leap_at_ns.store(leap_at_ns, Ordering::Relaxed); // ORDERING: as above
-        self.world.leap.store(1, Ordering::Relaxed); // ORDERING: as above
+        self.world.leap_at_ns.store(leap_at_ns, Ordering::Relaxed); // ORDERING: orders no memory
+        self.world.leap.store(1, Ordering::Relaxed); // ORDERING: orders no memory
         while self.world.now_ns() < leap_at_ns - SECOND_NS {
             pass(1)?;
         }
-        self.world.leap.store(0, Ordering::Relaxed); // ORDERING: as above
+        self.world.leap.store(0, Ordering::Relaxed); // ORDERING: orders no memory
         pass(8)?;
         self.back()
     }
 
-    /// The host moves the machine to another one, whose counter is ahead.
+    /// Makes the host move the machine to another host, whose counter is ahead.
     fn migrate(&self, ahead_s: i64) -> io::Result<()> {
         self.while_silent(|| {
             let hz = self.clock.status().frequency_hz.unwrap_or(0).cast_signed();
@@ -315,10 +315,10 @@ impl Lab<'_> {
         Ok(json!({ "back": self.wait_for(UtcSource::Chronyd) }))
     }
 
-    /// No NTP daemon runs. This program tells the kernel the error of its clock each second, as a
-    /// daemon does. First the error is up to 3 ms. Then it is 2 ms, which the kernel shall slew,
-    /// and up to 1 ms more. A whole multiple of 500 us would be no claim (`kernel.rs` in tickline).
-    /// After the clock was set an update counts only if there was one before it.
+    /// No NTP daemon runs. Each second, this program states the error of the kernel's clock to the
+    /// kernel, as a daemon does. First the error is at most 3 ms. Then it is 2 ms, which the kernel
+    /// slews, and at most 1 ms more. A whole multiple of 500 us would be no claim (`kernel.rs` in
+    /// tickline). After the clock was set, an update counts only if there was an update before it.
     fn kernel(&self, name: &str) -> io::Result<()> {
         self.phase(name, || {
             for (ahead_ns, offset_us, maxerror_us) in [(2_900_000, 0, 3_017), (2_900_000, -2_000, 1_017)] {
@@ -336,25 +336,25 @@ impl Lab<'_> {
                 }
                 self.wait_until_many_answered();
             }
-            // Somebody sets the clock, and the kernel calls it unsynchronised.
+            // After the clock was set, the kernel reports it as unsynchronised.
             system::step_clock(1)?;
             thread::sleep(Duration::from_secs(3));
             Ok(json!({}))
         })
     }
 
-    /// The true time goes on by what `CLOCK_MONOTONIC_RAW` has not seen.
+    /// Advances the true time by a time that `CLOCK_MONOTONIC_RAW` has missed.
     fn pass_unseen(&self, ns: i64) {
-        // ORDERING: Relaxed, a setting on its own.
+        // ORDERING: Relaxed: the setting orders no memory.
         self.world.missed_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// From now on the report counts when a kind of readings was last seen.
+    /// Makes this the zero for the times in the report.
     fn mark(&self) {
-        self.seen().marked_ns = self.world.now_ns();
+        self.counts().marked_ns = self.world.now_ns();
     }
 
-    /// As [`synchronise`](Self::synchronise), with chronyd.
+    /// Calls [`synchronise`](Self::synchronise) with chronyd.
     fn follow(
         &self,
         name: &str,
@@ -365,8 +365,8 @@ impl Lab<'_> {
         self.synchronise(name, ahead_ns, UtcSource::Chronyd, || chronyd(settings), work)
     }
 
-    /// Starts a daemon, which finds the clock ahead of the truth. Once it has synchronised, does
-    /// `work`. Threads read all the time.
+    /// Sets the clock ahead of the true time, starts a daemon, and does `work` once the daemon has
+    /// synchronised. Threads read all the time.
     fn synchronise(
         &self,
         name: &str,
@@ -376,7 +376,7 @@ impl Lab<'_> {
         work: impl FnOnce(&mut Killed) -> io::Result<Value>,
     ) -> io::Result<Killed> {
         self.set_clock(ahead_ns)?;
-        // The claim of an earlier daemon ends.
+        // Wait until the claim of an earlier daemon has ended.
         wait_until(PATIENCE, || self.clock.utc().is_err());
         let mut daemon = start()?;
         self.phase(name, || {
@@ -389,7 +389,7 @@ impl Lab<'_> {
         Ok(daemon)
     }
 
-    /// Makes the kernel's clock one that nobody has synchronised, ahead of the truth.
+    /// Makes the kernel's clock unsynchronised, and sets it ahead of the true time.
     fn set_clock(&self, ahead_ns: i64) -> io::Result<()> {
         system::adjust(|clock| {
             clock.modes = libc::ADJ_FREQUENCY | libc::ADJ_TICK | libc::ADJ_STATUS;
@@ -405,31 +405,31 @@ impl Lab<'_> {
     /// Reads on all CPUs until `work` is done and there are enough readings, and reports both.
     fn phase(&self, name: &str, work: impl FnOnce() -> io::Result<Value>) -> io::Result<()> {
         let (stop, start_ns) = (AtomicBool::new(false), self.world.now_ns());
-        *self.seen() = Seen::default();
+        *self.counts() = Counts::default();
         self.mark();
         let done = thread::scope(|scope| {
             let read = || {
                 system::be_nice(NICE);
-                // ORDERING: Relaxed, a flag on its own.
+                // ORDERING: Relaxed: the flag orders no memory.
                 while !stop.load(Ordering::Relaxed) {
-                    let mut seen = Seen::default();
+                    let mut counts = Counts::default();
                     for _ in 0..BATCH {
                         let before_ns = self.world.now_ns();
                         let reading = self.clock.utc();
-                        seen.count([before_ns, self.world.now_ns()], reading);
+                        counts.count([before_ns, self.world.now_ns()], reading);
                     }
-                    self.seen().add(&seen);
+                    self.counts().add(&counts);
                 }
             };
             (0..machine::cpus()).for_each(|_| _ = scope.spawn(read));
             let done = work();
             self.wait_until_many_answered();
-            wait_until(PATIENCE_READINGS, || self.seen().readings >= READINGS);
-            // ORDERING: Relaxed, as above.
+            wait_until(PATIENCE_READINGS, || self.counts().readings >= READINGS);
+            // ORDERING: Relaxed: the flag orders no memory.
             stop.store(true, Ordering::Relaxed);
             done
         });
-        let mut report = self.seen().report(name);
+        let mut report = self.counts().report(name);
         (report["ms"], report["work"]) = (((self.world.now_ns() - start_ns) / 1_000_000).into(), done?);
         report::line(&report);
         Ok(())

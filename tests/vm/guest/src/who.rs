@@ -1,4 +1,4 @@
-//! `tickline who` on a program that asks for the time 100,000 times a second.
+//! `tickline who`, on a program that asks for the time 100,000 times a second.
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -12,7 +12,7 @@ use tickline_observe::monotonic_ns;
 use crate::acts::tickline;
 use crate::{machine, report, system};
 
-/// The argument that makes this program the asker, which asks for the time.
+/// The argument that makes this program the asker, which only asks for the time.
 pub(crate) const ASKER: &str = "asker";
 
 /// The number of calls in a row, and the time from one row to the next. Together they make 100,000
@@ -20,18 +20,18 @@ pub(crate) const ASKER: &str = "asker";
 const ROW: u64 = 100;
 const ROW_NS: u64 = 1_000_000;
 
-/// How long the asker asks, ns: longer than `tickline who` takes to count.
+/// The time for which the asker asks, ns: longer than `tickline who` takes to count.
 const ASKS_NS: u64 = 6_000_000_000;
 
-/// How long `tickline who` counts, s.
+/// The time for which `tickline who` counts, s.
 const COUNTS_S: &str = "2";
 
-/// A user without rights.
+/// The user id of the unprivileged user `nobody`.
 const NOBODY: u32 = 65_534;
 
-/// The asker: asks for the time 100,000 times a second. If a row is late, it catches up. Then it
-/// reads from standard input from when to when `tickline who` has counted, and prints how often it
-/// asked between these times.
+/// Asks for the time 100,000 times a second, and catches up after a late row. Then reads the two
+/// times between which `tickline who` has counted from standard input, and prints the number of its
+/// own calls between these times.
 pub(crate) fn ask() {
     nix::sys::prctl::set_name(c"asker").ok();
     let start_ns = monotonic_ns();
@@ -40,7 +40,7 @@ pub(crate) fn ask() {
     while rows * ROW_NS < ASKS_NS {
         asked_ns.extend((0..ROW).map(|_| monotonic_ns()));
         rows += 1;
-        // Start from the last of these times, because `tickline who` would count another call.
+        // The last of these times is used, because `tickline who` would count another call.
         let last_ns = asked_ns.last().copied().unwrap_or(start_ns);
         thread::sleep(Duration::from_nanos((start_ns + rows * ROW_NS).saturating_sub(last_ns)));
     }
@@ -53,8 +53,8 @@ pub(crate) fn ask() {
     }
 }
 
-/// Runs `tickline who` without tracefs, as nobody, and on the asker, first while the clock is a
-/// system call, and then while it is not.
+/// Runs `tickline who` without tracefs, as the user `nobody`, and on the asker, first while each
+/// reading of the clock is a system call, and then while it is not.
 ///
 /// # Errors
 ///
@@ -72,13 +72,13 @@ pub(crate) fn watch_asker() -> io::Result<()> {
         let pid = asker.id();
         let process = (phase == "who_pid").then_some(pid);
         let mut seen = who(phase, &mut tickline(), process, pid);
-        // The asker's own count of its calls, in the time in which `tickline who` has counted.
+        // The asker counts its own calls in the time in which `tickline who` has counted.
         let end = |name: &str| seen["who"][name].as_u64().unwrap_or(0);
         if let Some(mut input) = asker.stdin.take() {
             writeln!(input, "{} {}", end("from_monotonic_ns"), end("until_monotonic_ns"))?;
         }
-        let said = asker.wait_with_output()?;
-        let asked: f64 = String::from_utf8_lossy(&said.stdout).trim().parse().unwrap_or(0.0);
+        let output = asker.wait_with_output()?;
+        let asked: f64 = String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(0.0);
         let per_second = seen["asker"]["calls_per_second"].as_f64().unwrap_or(0.0);
         let counted = per_second * seen["who"]["counted_s"].as_f64().unwrap_or(0.0);
         seen["counted_permille"] = permille(counted / asked).into();
@@ -92,10 +92,10 @@ fn permille(ratio: f64) -> u64 {
     (ratio * 1_000.0).clamp(0.0, 1e9) as u64
 }
 
-/// The report of `tickline who` on this process, or on all, and on the process with the number `asker`.
+/// The report of `tickline who` on this process, or on all, with the row of `asker`.
 fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> Value {
     command.arg("who").args(process.map(|pid| pid.to_string()));
-    let mut seen = report::of(phase, command.args(["--secs", COUNTS_S, "--json", "-"]).output());
+    let mut seen = report::output(phase, command.args(["--secs", COUNTS_S, "--json", "-"]).output());
     let said = seen["said"].take();
     let callers = said["who"]["callers"].as_array().cloned().unwrap_or_default();
     let own = |caller: &&Value| caller["pid"] == asker;

@@ -1,6 +1,5 @@
-//! Messages that a limiter of governor must let pass, one after the other, from each of two CPUs in
-//! turn (boinkor-net/governor#299). Prints how many it has refused, and how often the clock stepped
-//! back.
+//! Sends messages to a limiter of governor from two CPUs in turn (boinkor-net/governor#299). The
+//! limiter must let all pass. Prints the number of refused messages, and of backward steps.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -9,15 +8,15 @@ use core_affinity::CoreId;
 use governor::{Quota, RateLimiter};
 use quanta::Instant;
 
-/// In this time one message may pass.
+/// The time in which one message may pass.
 const PERIOD: Duration = Duration::from_millis(5);
 
-/// So many come, each after twice that time.
+/// The number of messages, each after twice that time.
 const MESSAGES: usize = 100;
 
 fn main() {
     let run_on = |id| assert!(core_affinity::set_for_current(CoreId { id }), "no CPU {id}");
-    run_on(0); // where quanta calibrates
+    run_on(0); // quanta calibrates on this CPU.
     let limiter = RateLimiter::direct(Quota::with_period(PERIOD).expect("more than zero"));
     let (mut refused, mut backward, mut last) = (0, 0, Instant::now());
     for message in 0..MESSAGES {

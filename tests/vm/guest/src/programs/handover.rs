@@ -13,7 +13,7 @@ use serde_json::json;
 use super::load::{Load, Program, RUN, Readings};
 use crate::{report, system};
 
-/// How long each state of the server lasts: longer than all leases.
+/// The length of each state of the server: longer than all leases.
 const STATE: Duration = Duration::from_secs(3);
 
 /// The number of calls for each answer. It is small, so that each state has many answers.
@@ -21,7 +21,7 @@ const CALLS: u64 = 500;
 
 /// The findings of one program, over all its answers.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Seen {
+pub(super) struct Findings {
     phase: String,
     answers: u64,
     #[serde(flatten)]
@@ -31,7 +31,7 @@ pub(super) struct Seen {
     said: String,
 }
 
-/// The changes of the server, one after the other.
+/// The states of the server, in order.
 const STATES: [&str; 6] = ["killed", "started", "stopped", "continued", "ended", "started"];
 
 pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
@@ -61,19 +61,19 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
     Ok(())
 }
 
-/// Asks a program again and again, for the report of a phase.
-pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64) -> Seen {
-    let mut seen = Seen { phase, ..Seen::default() };
+/// Asks a program repeatedly until `stop`, for the report of a phase.
+pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64) -> Findings {
+    let mut seen = Findings { phase, ..Findings::default() };
     let mut unix_ns = None;
     while !stop.load(Ordering::Relaxed) {
-        // Acquire, pairs with the Release below: the largest reading was returned before this
-        // question.
+        // ORDERING: Acquire, pairs with the Release of `fetch_max`: the largest reading was
+        // returned before this question.
         let before_ns = returned_ns.load(Ordering::Acquire);
         match load.ask(CALLS) {
             Ok(answer) => {
                 seen.answers += 1;
                 if let Some(last_ns) = seen.readings.add(&answer["monotonic"], Some(before_ns)) {
-                    // Release: see above.
+                    // ORDERING: Release, pairs with the Acquire load of `returned_ns`.
                     returned_ns.fetch_max(last_ns, Ordering::Release);
                 }
                 unix_ns = seen.readings.add(&answer["realtime"], unix_ns).or(unix_ns);

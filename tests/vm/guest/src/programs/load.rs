@@ -1,4 +1,4 @@
-//! One running load. It gets a number of calls, makes them, and answers with its readings.
+//! A running load, which gets a number of calls, makes them, and answers with its readings.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,14 +17,14 @@ use tickline_observe::monotonic_ns;
 use crate::lab::wait_for;
 use crate::system::{Killed, realtime_ns, send};
 
-/// A load that takes longer than this hangs. Java needs 20 s to start, and Postgres as long for its
-/// table.
+/// The longest wait for a load, after which it counts as hung. Java needs 20 s to start, and
+/// Postgres as long for its table.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Where strace writes.
+/// The output file of strace.
 const TRACE: &str = "/tmp/trace";
 
-/// The system calls that strace shows: the page may serve them.
+/// The system calls that strace shows: those that the page may serve.
 const TRACED: &str = "trace=clock_gettime,gettimeofday";
 
 /// The way in which a program gets tickline's clock, if at all.
@@ -47,12 +47,13 @@ pub(super) struct Program {
     pub(super) name: String,
     pub(super) calls: u64,
     pub(super) command: String,
-    /// The command starts a server, with the words of the mode, in the variable `RUN`, before it.
+    /// Whether the command starts a server. It then puts the mode's words, from the variable `RUN`,
+    /// before the server's own command.
     #[serde(rename = "server")]
     pub(super) is_server: bool,
     #[serde(rename = "static")]
     pub(super) is_static: bool,
-    /// The file in `/opt` without which there is no program.
+    /// The file in `/opt` that must have been built.
     pub(super) file: String,
 }
 
@@ -80,9 +81,9 @@ impl Program {
 pub(super) struct Readings {
     calls: u64,
     backward: u64,
-    /// Answers whose first reading was below a reading that another program had returned before.
+    /// The number of answers whose first reading was below an earlier reading of another program.
     below_others: u64,
-    /// How far readings were outside of the OS clock's readings around them, ns.
+    /// The largest distances of readings from the OS clock's readings around them, ns.
     below_os_ns: u64,
     above_os_ns: u64,
 }
@@ -109,15 +110,15 @@ impl Readings {
 pub(super) struct Measured {
     monotonic: Readings,
     realtime: Readings,
-    /// The time of a call in the fastest batch of one answer; of a server, of a request in the
-    /// fastest answer.
+    /// The time of a call in the fastest batch of any answer; for a server, the time of a request
+    /// in the fastest answer.
     pub(super) ns: Option<f64>,
     /// The smallest of each of the program's own figures.
     pub(super) figures: BTreeMap<String, f64>,
 }
 
 impl Measured {
-    /// Adds an answer, whose readings must be of so many calls.
+    /// Adds an answer, which must be for this number of calls.
     pub(super) fn add(&mut self, answer: &Value, calls: u64) -> Result<()> {
         for (clock, readings) in [("monotonic", &mut self.monotonic), ("realtime", &mut self.realtime)] {
             if readings.add(&answer[clock], None).is_some() && answer[clock][0] != calls {
@@ -126,7 +127,7 @@ impl Measured {
         }
         let batch = answer["batch"][0].as_f64().zip(answer["batch"][1].as_f64());
         let time = |index: usize| answer["realtime"][index].as_u64();
-        // A server has no batches, and tells only the time of day.
+        // A server has no batches, and returns only the time of day.
         #[expect(clippy::cast_precision_loss, reason = "for people")]
         let server = || Some((calls as f64, time(3)?.saturating_sub(time(2)?) as f64));
         let (calls, ns) = batch.or_else(server).ok_or("it says no times")?;
@@ -139,7 +140,7 @@ impl Measured {
     }
 }
 
-/// An error is for the report.
+/// A result whose error goes into the report.
 pub(super) type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// A running load.
@@ -186,7 +187,7 @@ impl Load {
             .map_err(|error| format!("no answer: {error}; {}", self.said()))?)
     }
 
-    /// Whether a page is mapped in the load's memory, or in that of a server that it has started.
+    /// Whether a page is mapped in the memory of the load, or of the server that it has started.
     pub(super) fn has_page(&self) -> bool {
         let maps = |pid| fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
         self.pids.iter().all(|pid| maps(pid).contains("/run/tickline/page.v1"))
@@ -217,8 +218,8 @@ impl Load {
         Ok(seen)
     }
 
-    /// As [`ask`](Self::ask), under strace. Strace attaches to the running load, because `tickline
-    /// run` can't start a traced program. Counts the calls of the served clocks.
+    /// Calls [`ask`](Self::ask) under strace, and counts the system calls for the served clocks.
+    /// Strace attaches to the running load, because `tickline run` can't start a traced program.
     pub(super) fn counted(&mut self, calls: u64) -> Result<Value> {
         let mut strace = Command::new("strace");
         strace.args(["-f", "-e", TRACED, "-e", "signal=none", "-o", TRACE]);
@@ -278,10 +279,10 @@ mod tests {
         json!({ "monotonic": clock, "realtime": clock, "batch": [1_000, 90_000] })
     }
 
-    /// The measurements after a change of the answer.
-    fn measured(place: &str, value: u64) -> Result<Measured> {
+    /// The measurements of an answer with this value at `pointer`.
+    fn measured(pointer: &str, value: u64) -> Result<Measured> {
         let (mut answer, mut measured) = (answer(), Measured::default());
-        *answer.pointer_mut(place).unwrap() = value.into();
+        *answer.pointer_mut(pointer).unwrap() = value.into();
         measured.add(&answer, 50_000).map(|()| measured)
     }
 

@@ -1,4 +1,4 @@
-//! Tries the package, and the unit in it, under the distribution's systemd.
+//! Tests the package, and its unit, under the distribution's systemd.
 
 use std::fs;
 use std::io;
@@ -15,10 +15,10 @@ use super::load::{Load, Mode, PRELOAD, Program, RUN};
 use crate::lab::wait_for;
 use crate::{machine, report};
 
-/// The argument that makes this program the service that tries the unit.
+/// The argument that makes this program the service that tests the unit.
 pub(crate) const CHECK: &str = "units";
 
-/// systemd boots only to this unit, so that it does not start Debian's servers.
+/// The only unit to which systemd boots, so that it does not start Debian's servers.
 const CHECK_UNIT: &str = "\
 [Unit]
 Description=tries the package
@@ -51,11 +51,11 @@ const STEPS: [(&str, &str, &str, bool); 14] = [
     ("installed_again", "dpkg -i /opt/tickline.deb", "active", true),
 ];
 
-/// The programs that read the clock all the while.
+/// The programs that read the clock during all steps.
 const CALLERS: [(&str, &str, Mode); 2] =
     [("meanwhile_run", "/opt/static-C", RUN), ("meanwhile_preload", "python3 /opt/load.py", PRELOAD)];
 
-/// A file of the administrator's. The package's removal must name it.
+/// A file of the administrator, which the removal of the package must name.
 const LEFT: &str = "/etc/default/served";
 
 /// Installs the package, and becomes systemd.
@@ -71,7 +71,7 @@ pub(crate) fn boot() -> io::Result<()> {
     Err(Command::new("/sbin/init").arg("--unit=check.service").exec())
 }
 
-/// Tries package and unit, as a service of systemd.
+/// Tests package and unit, as a service of systemd.
 ///
 /// # Errors
 ///
@@ -119,7 +119,7 @@ fn called((phase, command, mode): (&str, &str, Mode), stop: &AtomicBool) -> Valu
 /// Takes a step, waits until the unit has the expected state, and reports the state.
 fn take(step: &str, command: &str, state: &str, is_served: bool) {
     let (is_done, text) = if command.is_empty() { (true, String::new()) } else { said(command) };
-    let look = || {
+    let observe = || {
         let (_, found) = said("systemctl is-active tickline");
         (found, super::status()["serving"] == true)
     };
@@ -128,7 +128,7 @@ fn take(step: &str, command: &str, state: &str, is_served: bool) {
     let mut found = (String::new(), false);
     let waited = wait_for(PATIENCE, || {
         thread::sleep(Duration::from_millis(100));
-        found = look();
+        found = observe();
         found.0 == state && found.1 == is_served
     });
     // The removal must list files that still name the package.

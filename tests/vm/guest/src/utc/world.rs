@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use tickline_observe::clock_ns;
 
-/// How much faster than the guest's counter the true time runs, ppm.
+/// The rate by which the true time is faster than the guest's counter, ppm.
 const FASTER_PPM: i64 = 30;
 
 /// The server's stated root delay, and its root dispersion, ns.
 const DELAY_NS: i64 = 1_000_000;
 const DISPERSION_NS: i64 = 5_250_000;
 
-/// The largest lie that the server's statement covers.
+/// The error that the server states: the largest lie within its promise.
 pub(super) const COVERED_NS: i64 = DISPERSION_NS + DELAY_NS / 2;
 
-/// From 1900, NTP's zero, to 1970, s.
+/// The time from NTP's zero, 1900, to 1970, s.
 const NTP_TO_UNIX_S: i64 = 2_208_988_800;
 
 pub(super) const SECOND_NS: i64 = 1_000_000_000;
@@ -28,11 +28,11 @@ pub(super) const SECOND_NS: i64 = 1_000_000_000;
 pub(super) struct World {
     raw_ns: i64,
     unix_ns: i64,
-    /// What `CLOCK_MONOTONIC_RAW` has missed: it stood still in a suspend, or jumped in a move.
+    /// The time that `CLOCK_MONOTONIC_RAW` has missed, in a suspend or a move.
     pub(super) missed_ns: AtomicI64,
-    /// A second is inserted at this time; 0 for none.
+    /// The time at which a second is inserted; 0 without a leap second.
     pub(super) leap_at_ns: AtomicI64,
-    /// How far the server's time is ahead of the true one.
+    /// The lead of the server's time over the true time.
     pub(super) lie_ns: AtomicI64,
     pub(super) is_silent: AtomicBool,
     /// The leap indicator: 1 announces an inserted second.
@@ -41,8 +41,8 @@ pub(super) struct World {
 }
 
 impl World {
-    /// Now it is `unix_ns`.
-    pub(super) fn at(unix_ns: i64) -> Self {
+    /// A true time that is `unix_ns` now.
+    pub(super) fn new(unix_ns: i64) -> Self {
         let raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW).cast_signed();
         Self { raw_ns, unix_ns, ..Self::default() }
     }
@@ -50,15 +50,15 @@ impl World {
     /// The true time, ns since 1970.
     pub(super) fn now_ns(&self) -> i64 {
         let raw_ns = clock_ns(libc::CLOCK_MONOTONIC_RAW).cast_signed();
-        // ORDERING: Relaxed, here and below: each is a setting on its own.
+        // ORDERING: Relaxed: the setting orders no memory.
         let elapsed_ns = raw_ns - self.raw_ns + self.missed_ns.load(Ordering::Relaxed);
         let now_ns = self.unix_ns + elapsed_ns + elapsed_ns / 1_000_000 * FASTER_PPM;
-        // ORDERING: Relaxed, as above.
+        // ORDERING: Relaxed: the setting orders no memory.
         let leap_at_ns = self.leap_at_ns.load(Ordering::Relaxed);
         if leap_at_ns == 0 || now_ns < leap_at_ns { now_ns } else { now_ns - SECOND_NS }
     }
 
-    /// Answers on NTP's port until it is over.
+    /// Answers on NTP's port until the run is over.
     ///
     /// # Errors
     ///
@@ -67,18 +67,19 @@ impl World {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 123))?;
         socket.set_read_timeout(Some(Duration::from_millis(100)))?;
         let mut packet = [0; 128];
-        // ORDERING: Relaxed, as above.
+        // ORDERING: Relaxed: the flag orders no memory.
         while !self.is_over.load(Ordering::Relaxed) {
             let Ok((length, from)) = socket.recv_from(&mut packet) else { continue };
             let received = self.timestamp();
-            // ORDERING: Relaxed, as above.
+            // ORDERING: Relaxed: the flag orders no memory.
             if length < 48 || self.is_silent.load(Ordering::Relaxed) {
                 continue;
             }
             let mut reply = [0; 48];
-            // ORDERING: Relaxed, as above. The version is the client's; 4 is the mode of a server.
+            // The version is the client's; 4 is the mode of a server.
+            // ORDERING: Relaxed: the setting orders no memory.
             reply[0] = self.leap.load(Ordering::Relaxed) << 6 | packet[0] & 0o70 | 4;
-            // Stratum 1, the client's interval, a precision of 2^-20 s.
+            // These are stratum 1, the client's interval, and a precision of 2^-20 s.
             (reply[1], reply[2], reply[3]) = (1, packet[2], 0xec);
             reply[4..8].copy_from_slice(&short(DELAY_NS));
             reply[8..12].copy_from_slice(&short(DISPERSION_NS));
@@ -92,9 +93,9 @@ impl World {
         Ok(())
     }
 
-    /// The server's time: seconds since 1900, with 32 binary places.
+    /// The server's time: seconds since 1900, with 32 binary digits after the point.
     fn timestamp(&self) -> [u8; 8] {
-        // ORDERING: Relaxed, as above.
+        // ORDERING: Relaxed: the setting orders no memory.
         let now_ns = self.now_ns() + self.lie_ns.load(Ordering::Relaxed);
         let seconds = now_ns.div_euclid(SECOND_NS) + NTP_TO_UNIX_S;
         let fraction = (now_ns.rem_euclid(SECOND_NS) << 32) / SECOND_NS;
@@ -102,7 +103,7 @@ impl World {
     }
 }
 
-/// A duration in seconds, with 16 binary places, rounded up.
+/// A duration in seconds, with 16 binary digits after the point, rounded up.
 fn short(ns: i64) -> [u8; 4] {
     let value = (ns << 16) / SECOND_NS + 1;
     u32::try_from(value).unwrap_or(u32::MAX).to_be_bytes()

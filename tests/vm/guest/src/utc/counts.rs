@@ -1,30 +1,31 @@
-//! What the threads that read UTC have seen in a phase.
+//! The counts of the threads that read UTC in a phase.
 
 use serde::Serialize;
 use serde_json::{Value, json};
 use tickline::utc::{UtcReading, UtcUnknown};
 
-/// See the [module](self).
+/// The counts of a thread, or of all threads.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Seen {
+pub(super) struct Counts {
     pub(super) readings: u64,
-    /// Those with an interval.
+    /// The number of readings with an interval.
     pub(super) answered: u64,
-    /// Readings whose interval does not contain the true time, and by how much the worst.
+    /// The number of readings whose interval does not contain the true time, and the largest
+    /// distance.
     missed: u64,
     missed_ns: i64,
     narrowest_ns: Option<u64>,
-    /// How many readings had a source, or failed for a reason, and when the last one was made, ns;
-    /// in the order in which they came.
+    /// The kinds of readings: the source or the error, the number of readings, and the time of the
+    /// last one, ns; in the order of their first readings.
     #[serde(skip)]
     kinds: Vec<(&'static str, u64, i64)>,
-    /// From when on the report counts.
+    /// The zero for the times in the report, ns.
     #[serde(skip)]
     pub(super) marked_ns: i64,
 }
 
-impl Seen {
-    /// A reading between two true times.
+impl Counts {
+    /// Counts a reading between two true times.
     pub(super) fn count(&mut self, [before_ns, after_ns]: [i64; 2], reading: Result<UtcReading, UtcUnknown>) {
         self.readings += 1;
         self.kind(reading.map_or_else(UtcUnknown::code, |reading| reading.source().code()), 1, before_ns);
@@ -49,7 +50,7 @@ impl Seen {
         self.narrowest_ns = self.narrowest_ns.into_iter().chain([width_ns]).min();
     }
 
-    /// Adds what another thread has seen.
+    /// Adds the counts of another thread.
     pub(super) fn add(&mut self, other: &Self) {
         self.readings += other.readings;
         self.answered += other.answered;
@@ -61,7 +62,7 @@ impl Seen {
         }
     }
 
-    /// The report. `after_ms` is when each kind was last seen.
+    /// The report. `after_ms` has the time of the last reading of each kind.
     pub(super) fn report(&self, phase: &str) -> Value {
         let mut report = json!(self);
         report["phase"] = phase.into();
