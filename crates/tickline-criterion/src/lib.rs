@@ -175,8 +175,8 @@
 //! # Cost
 //!
 //! [`CounterTime::new`] waits until its rate is known to 1 ppm, which takes 0.1 to 0.2 s, and at
-//! most 2 s ([`CounterTimeBuilder::settle`]). With `--list` it measures nothing. It then measures
-//! the cost of a pair in 2 ms, and runs the loop that detects interrupts for 20 ms. As long as the
+//! most 2 s ([`CounterTimeBuilder::settle`]). It then measures the cost of a pair in 2 ms, and runs
+//! the loop that detects interrupts for 20 ms. With `--list` it measures nothing. As long as the
 //! clock exists, a thread of tickline wakes up twice a second. It takes 0.04 % of a core (Intel
 //! Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a

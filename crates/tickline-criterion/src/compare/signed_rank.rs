@@ -20,7 +20,7 @@ use crate::number::{as_f64, count, index, middle, round};
 /// The quantile of the normal distribution for a two-sided interval of 95 %.
 const Z: f64 = 1.959_964;
 
-/// The smallest number of differences for the approximation. (The exact test needs six.)
+/// The smallest number of differences for the approximation; an interval of 95 % needs six.
 pub(crate) const MIN_ROUNDS: usize = 10;
 
 /// A difference and its bounds.

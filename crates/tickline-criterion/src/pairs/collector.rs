@@ -15,9 +15,9 @@ use crate::pairs::slice::{Counting, Slice};
 use crate::readings::{Elapsed, Ends};
 use crate::time::{CounterTime, benchers, least_ns, samples};
 
-/// The shortest pair of interleaved routines or builds, ns; it gets enough iterations. The cost of
-/// a pair is then 1 % of it, and a counter with a resolution of 10 ns reads a pair within 0.5 %.
-/// The median of a round's hundreds of pairs is more exact.
+/// The shortest duration of a pair, ns, if two routines or builds are interleaved: a pair gets
+/// enough iterations for it. The cost of a pair is then 1 % of it, and a counter with a resolution
+/// of 10 ns reads a pair within 0.5 %. The median of a round's hundreds of pairs is more exact.
 const PAIR_NS: f64 = 2_000.0;
 
 /// The smallest number of groups in an interleaved sample. criterion takes 10 samples or more, so a

@@ -32,7 +32,8 @@ impl<const N: usize> Slice<N> {
         Self { good: Vec::new(), disturbed: Vec::new(), long_kept: 0, cpu: None }
     }
 
-    /// Moves the groups out of a block. `common` is the disturbance of all its groups.
+    /// Moves the groups out of a block. `common` disturbs all groups without a disturbance of their
+    /// own.
     pub(crate) fn add_block(&mut self, block: &mut Vec<[Ends; N]>, common: Option<Disturbance>) {
         for group in block.drain(..) {
             let has_moved = self.has_moved(&group);
@@ -69,7 +70,7 @@ impl<const N: usize> Slice<N> {
         self.good_count() + crate::number::count(self.disturbed.len())
     }
 
-    /// Judges the slice by its facts. `common` is the disturbance of all its groups.
+    /// Judges the slice by its facts. `common` disturbs all groups that are not disturbed yet.
     pub(crate) fn judge(&mut self, common: Option<Disturbance>, noise: &Noise) {
         if let Some(disturbance) = common {
             self.disturbed.extend(self.good.drain(..).map(|group| (disturbance, group)));

@@ -78,7 +78,7 @@ pub(crate) fn with<R>(recorder: &Arc<Recorder>, run: impl FnOnce(&mut ThreadReco
         .ok()?
 }
 
-/// Records an event, or an end of a span of a request. Returns whether there was room.
+/// Records an event, or the beginning or end of a request's span. Returns whether there was room.
 pub(crate) fn record(recorder: &Arc<Recorder>, metadata: StaticMetadata, mut record: Record<'_>) -> bool {
     let recorded = with(recorder, |state| {
         record.callsite = state.callsite(recorder, metadata);

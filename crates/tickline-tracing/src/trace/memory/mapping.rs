@@ -27,7 +27,7 @@ pub(crate) struct Mapping {
     words: &'static [AtomicU64],
 }
 
-/// The words and the file of each mapping. A file stays locked until both are gone.
+/// The words and the file of each mapping. A file is locked until mapping and descriptor are gone.
 static FILES: SpinMutex<Vec<(&[AtomicU64], File)>> = SpinMutex::new(Vec::new());
 
 const PROTECTION: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
