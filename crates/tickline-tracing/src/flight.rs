@@ -301,8 +301,8 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
         trace.write_name(thread.number, &thread.name)?;
     }
     for (thread, before_ns, lost) in contents.lost.iter().filter(|(_, before_ns, _)| *before_ns >= since_ns) {
-        let what = ["older records overwritten", "overwritten"];
-        trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, what)?;
+        let text = ["older records overwritten", "overwritten"];
+        trace.write_mark(snapshot.threads[*thread].number, *before_ns, *lost, text)?;
     }
     trace.summary = contents.summary;
     for item in contents.records.iter().filter(|item| item.is_wanted) {
@@ -310,8 +310,8 @@ fn write_since(snapshot: &Snapshot, output: impl Write, since_ns: u64) -> io::Re
         trace.write(number, &item.record, |address| snapshot.callsites.get(&address).cloned())?;
     }
     if snapshot.threads_without_ring > 0 {
-        let what = ["threads had no ring in the file", "threads"];
-        trace.write_mark(0, contents.end_ns, snapshot.threads_without_ring, what)?;
+        let text = ["threads had no ring in the file", "threads"];
+        trace.write_mark(0, contents.end_ns, snapshot.threads_without_ring, text)?;
     }
     trace.finish()
 }

@@ -30,13 +30,13 @@ fn main() {
     // Wait until the first recalibrations are over.
     std::thread::sleep(Duration::from_millis(1_500));
     let (subjects, kept) = subjects::subjects();
-    let one = one_thread(&subjects, rounds);
+    let one_thread_ns = one_thread(&subjects, rounds);
     let has_two = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() > 1);
-    let two = has_two.then(|| two_threads(&subjects, rounds));
+    let two_threads_ns = has_two.then(|| two_threads(&subjects, rounds));
     let spans = subjects.iter().enumerate().map(|(index, subject)| Cost {
         subject: subject.name,
-        one_thread_ns: one[index],
-        two_threads_ns: two.as_ref().map(|two| two[index]),
+        one_thread_ns: one_thread_ns[index],
+        two_threads_ns: two_threads_ns.as_ref().map(|costs| costs[index]),
     });
     let state = Clock::global().status().state.to_string();
     report::print(&Report { rounds, state, spans: spans.collect() });

@@ -115,18 +115,18 @@ impl Drop for RingFile {
 
 /// Reads the file of a recorder. The file may have any content.
 pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
-    let wrong = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what);
+    let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
     let mut magic = [0; 8];
     let is_ours = input.read_exact(&mut magic).is_ok() && u64::from_ne_bytes(magic) == MAGIC;
     if !is_ours {
-        return Err(wrong("it is not the file of a flight recorder of this version"));
+        return Err(invalid("it is not the file of a flight recorder of this version"));
     }
     let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;
     // ORDERING: Relaxed: only this thread uses the copy.
     let number = |word: usize| head.words()[word].load(Ordering::Relaxed);
     let capacity = usize::try_from(number(CAPACITY)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
-        return Err(wrong("the size of its rings is wrong"));
+        return Err(invalid("the size of its rings is wrong"));
     }
     let mut next_ring = || {
         let words = HEAD_WORDS + capacity;
@@ -136,7 +136,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let words = process.snapshot();
     let names = || Records::new(&words, 0).filter(|record| record.kind == Kind::Name);
     if names().any(|record| record.text.len() > MAX_NAMES) {
-        return Err(wrong("the names of a callsite take more than 1,024 bytes"));
+        return Err(invalid("the names of a callsite take more than 1,024 bytes"));
     }
     let callsites = names().map(|record| (record.callsite, record.text.into())).collect();
     let mut threads = Vec::new();

@@ -50,10 +50,10 @@ impl<W: Write> Trace<W> {
         self.write_naming(",\n", "thread_name", thread, name)
     }
 
-    fn write_naming(&mut self, before: &str, what: &str, thread: u64, name: &str) -> io::Result<()> {
+    fn write_naming(&mut self, before: &str, kind: &str, thread: u64, name: &str) -> io::Result<()> {
         let (process, name) = (&self.process, Value::from(name));
         let text = format!(
-            "{before}{{\"name\":\"{what}\",\"ph\":\"M\",{process}{thread},\"args\":{{\"name\":{name}}}}}"
+            "{before}{{\"name\":\"{kind}\",\"ph\":\"M\",{process}{thread},\"args\":{{\"name\":{name}}}}}"
         );
         self.output.write_all(text.as_bytes())
     }
@@ -103,8 +103,8 @@ impl<W: Write> Trace<W> {
         self.output.write_all(self.text.as_bytes())
     }
 
-    /// Writes a mark with a count. `[label, key]` are the text after the count in the mark's name,
-    /// and the name of its argument. With the thread number 0, the mark belongs to the process.
+    /// Writes a mark with a count. `text` has the words after the count in the mark's name, and the
+    /// name of its argument. With the thread number 0, the mark belongs to the process.
     pub(crate) fn write_mark(&mut self, thread: u64, ns: u64, count: u64, text: [&str; 2]) -> io::Result<()> {
         let [label, key] = text;
         let scope = if thread == 0 { 'p' } else { 't' };

@@ -211,7 +211,7 @@ impl Recorder {
         self.lock(&self.rings).map(|rings| rings.clone())
     }
 
-    /// A copy of the present content; `None` as for [`rings`](Self::rings).
+    /// A copy of the present content; `None` if the lock is lost ([`lock`](Self::lock)).
     pub(crate) fn snapshot(&self) -> Option<Snapshot> {
         let (rings, removed_records) = {
             let rings = self.lock(&self.rings)?;

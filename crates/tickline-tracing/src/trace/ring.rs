@@ -13,9 +13,9 @@
 //! # How a ring grows
 //!
 //! A thread uses no more blocks of the ring than it needs for records that are young enough. The
-//! used blocks form a circle: each block has the position of the block that is overwritten after
-//! it. At the end of a block the thread examines the next block of the circle, which is the oldest.
-//! If its records are old enough, the thread overwrites that block. Otherwise the thread inserts an
+//! used blocks form a circle: each block has the index of the block that is overwritten after it.
+//! At the end of a block the thread examines the next block of the circle, which is the oldest. If
+//! its records are old enough, the thread overwrites that block. Otherwise the thread inserts an
 //! unused block before it. No record moves, and none is lost, until all blocks are used. A ring
 //! never becomes smaller.
 //!
