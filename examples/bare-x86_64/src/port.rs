@@ -49,9 +49,9 @@ impl fmt::Write for Serial {
 /// Prints a line.
 #[macro_export]
 macro_rules! say {
-    ($($what:tt)*) => {{
+    ($($text:tt)*) => {{
         use core::fmt::Write;
-        writeln!($crate::port::Serial, $($what)*).ok();
+        writeln!($crate::port::Serial, $($text)*).ok();
     }};
 }
 

@@ -165,7 +165,7 @@ fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
             lab.watch_until_settled("again");
             Ok(())
         }
-        "migrate" => migrate::around(lab),
+        "migrate" => migrate::move_around(lab),
         "suspend" => suspend(lab),
         other => Err(io::Error::other(format!("'{other}' is no act"))),
     }

@@ -35,7 +35,7 @@ const WATCHES_S: &str = "600";
 /// # Errors
 ///
 /// If `tickline watch` cannot be started.
-pub(crate) fn around(lab: &Lab<'_>) -> io::Result<()> {
+pub(crate) fn move_around(lab: &Lab<'_>) -> io::Result<()> {
     let watch = tickline()
         .args(["watch", "--secs", WATCHES_S, "--interval", "0.1", "--json", "-"])
         .stdout(Stdio::piped())

@@ -96,18 +96,18 @@ fn permille(ratio: f64) -> u64 {
 fn who(phase: &str, command: &mut Command, process: Option<u32>, asker: u32) -> Value {
     command.arg("who").args(process.map(|pid| pid.to_string()));
     let mut seen = report::output(phase, command.args(["--secs", COUNTS_S, "--json", "-"]).output());
-    let said = seen["said"].take();
-    let callers = said["who"]["callers"].as_array().cloned().unwrap_or_default();
+    let output = seen["said"].take();
+    let callers = output["who"]["callers"].as_array().cloned().unwrap_or_default();
     let own = |caller: &&Value| caller["pid"] == asker;
     let row = callers.iter().find(own).cloned().unwrap_or_default();
     let percent = |key: &str| permille(row[key].as_f64().unwrap_or(0.0) / 100.0);
-    seen["clocksource"] = said["machine"]["clocksource"].clone();
+    seen["clocksource"] = output["machine"]["clocksource"].clone();
     seen["first_is_asker"] = callers.first().is_some_and(|caller| own(&caller)).into();
     seen["asker_rows"] = callers.iter().filter(own).count().into();
     seen["core_permille"] = percent("core_percent").into();
     seen["fixed_core_permille"] = percent("fixed_core_percent").into();
     seen["rows"] = callers.len().into();
-    (seen["asker"], seen["who"]) = (row, said["who"].clone());
-    seen["finding"] = said["findings"][0].clone();
+    (seen["asker"], seen["who"]) = (row, output["who"].clone());
+    seen["finding"] = output["findings"][0].clone();
     seen
 }
