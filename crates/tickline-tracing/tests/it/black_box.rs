@@ -27,8 +27,7 @@ fn converted(bytes: &[u8]) -> io::Result<(TraceSummary, Vec<Value>)> {
 fn a_file_belongs_to_one_recorder() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("box");
-    let create =
-        |threads| FlightRecorder::builder().bytes_per_thread(1).threads_in_file(threads).create(&path);
+    let create = |count| FlightRecorder::builder().bytes_per_thread(1).threads_in_file(count).create(&path);
     let kind = |threads| create(threads).map_err(|error| error.kind()).unwrap_err();
     fs::write(&path, "a text").unwrap();
     assert_eq!(kind(1), ErrorKind::AlreadyExists);
@@ -55,9 +54,8 @@ fn one_of_two_concurrent_recorders_gets_the_file() {
             ready.wait();
             FlightRecorder::builder().bytes_per_thread(1).threads_in_file(8).create(&path)
         };
-        let both = thread::scope(|scope| {
-            [(); 2].map(|()| scope.spawn(create)).map(|creator| creator.join().unwrap())
-        });
+        let both =
+            thread::scope(|scope| [(); 2].map(|()| scope.spawn(create)).map(|run| run.join().unwrap()));
         assert_eq!(both.iter().filter(|created| created.is_ok()).count(), 1, "{both:?}");
     }
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 8);

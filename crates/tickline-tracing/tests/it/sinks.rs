@@ -79,7 +79,7 @@ fn callbacks_see_the_fields_that_they_chose() {
     assert_eq!(seen.iter().collect::<Vec<_>>(), expected);
 }
 
-fn histograms_by(labels: &'static [&'static str]) -> Histograms {
+fn labelled(labels: &'static [&'static str]) -> Histograms {
     Histograms::new(Measure::Total).labels(labels)
 }
 
@@ -107,10 +107,9 @@ fn quantiles_of_each_name() {
     });
     let [busy, total, idle] = all.map(|histograms| histograms.summaries());
     let even = &busy[0];
-    let quantiles =
-        [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)];
+    let checks = [(even.p50, 5e5), (even.p90, 9e5), (even.p99, 9.9e5), (even.p999, 9.99e5), (even.max, 1e6)];
     let others = [(busy[1].max, 77.0), (total[1].p50, 77.0), (idle[0].p50, 5.0)];
-    for (measured, ns) in quantiles.into_iter().chain(others) {
+    for (measured, ns) in checks.into_iter().chain(others) {
         let ratio = measured.as_secs_f64() * 1e9 / ns;
         assert!((0.99..=1.011).contains(&ratio), "{measured:?} for {ns} ns");
     }
@@ -164,12 +163,9 @@ fn spans_count_by_target_or_by_the_values_of_fields() {
         "true,request,: 1",
         "true,request,2: 3",
     ];
-    assert_eq!(counted(histograms_by(&["route", "span", "status"]), spans), lines);
-    assert_eq!(
-        counted(histograms_by(&["target"]), spans),
-        ["elsewhere: 30", concat!(module_path!(), ": 40")]
-    );
-    assert_eq!(counted(histograms_by(&[]), spans), [": 70"]);
+    assert_eq!(counted(labelled(&["route", "span", "status"]), spans), lines);
+    assert_eq!(counted(labelled(&["target"]), spans), ["elsewhere: 30", concat!(module_path!(), ": 40")]);
+    assert_eq!(counted(labelled(&[]), spans), [": 70"]);
 }
 
 /// The limit of series holds for all threads together, and no span beyond it is lost.
@@ -184,7 +180,7 @@ fn values_beyond_the_limit_count_together() {
             }
         });
     };
-    let histograms = histograms_by(&["thread", "value"]);
+    let histograms = labelled(&["thread", "value"]);
     let lines = counted(histograms.clone(), spans);
     let all: u64 = histograms.summaries().iter().map(|summary| summary.count).sum();
     assert_eq!((lines.len(), all), (1_001, 2_801));
@@ -204,13 +200,13 @@ fn values_that_two_threads_record_at_once_all_count() {
             });
         }
     };
-    assert_eq!(counted(histograms_by(&["route", "status"]), record), ["9,9: 100"]);
+    assert_eq!(counted(labelled(&["route", "status"]), record), ["9,9: 100"]);
 }
 
 /// The spans of two subscribers have the same numbers.
 #[test]
 fn spans_of_two_subscribers_are_kept_apart() {
-    let (histograms, mut first) = (histograms_by(&["route"]), None);
+    let (histograms, mut first) = (labelled(&["route"]), None);
     counted(histograms.clone(), || first = Some(info_span!("request", route = "/a")));
     let second = || {
         let span = info_span!("request", route = "/b");
@@ -222,7 +218,7 @@ fn spans_of_two_subscribers_are_kept_apart() {
 /// Symptom: the table's heading was `span` although the label was a field.
 #[test]
 fn the_table_has_a_column_for_each_label() {
-    let (hand, histograms) = (Hand::default(), histograms_by(&["route", "status"]));
+    let (hand, histograms) = (Hand::default(), labelled(&["route", "status"]));
     hand.timed(histograms.clone(), || {
         info_span!("request", route = "/a", status = 404).in_scope(|| hand.advance_ns(100));
     });
@@ -237,7 +233,7 @@ fn the_table_has_a_column_for_each_label() {
 /// accepts the text.
 #[test]
 fn prometheus_gets_buckets_that_only_grow() {
-    let (hand, histograms) = (Hand::default(), histograms_by(&["http.route", "status"]));
+    let (hand, histograms) = (Hand::default(), labelled(&["http.route", "status"]));
     let histograms = histograms.buckets([2_000, 1_000, 2_000].map(Duration::from_micros));
     hand.timed(histograms.clone(), || {
         for ns in [1_000_000, 1_000_001, 2_000_000, 2_000_001] {
@@ -259,7 +255,7 @@ fn prometheus_gets_buckets_that_only_grow() {
         format!("http_request_seconds_count{{{pairs}}} 4"),
     ];
     assert_eq!(text.lines().collect::<Vec<_>>(), lines);
-    let unlabelled = histograms_by(&[]);
+    let unlabelled = labelled(&[]);
     counted(unlabelled.clone(), || drop(info_span!("work")));
     let text = text + &unlabelled.prometheus("all_seconds");
     assert!(text.ends_with("\nall_seconds_count 1\n"), "{text}");
