@@ -73,7 +73,8 @@ impl Instant {
 
     /// The coarse present: what the global clock's thread stored at its last wake-up
     /// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). It takes a few loads
-    /// and no read of the counter; with minimal probes, also a `getpid`. Without a thread in this process, it is [`now`](Self::now).
+    /// and no read of the counter; with minimal probes, also a `getpid`. Without a thread in this
+    /// process, it is [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn recent() -> Self {

@@ -212,9 +212,11 @@ fn rate_ppb(timex: &Timex) -> i64 {
 /// while the publisher ends.
 fn basis(state: State, is_ending: bool, estimate: impl FnOnce() -> Option<Estimate>) -> Basis {
     match state {
-        State::Fallback(_) => Basis::Doubt,
-        _ if is_ending => Basis::Nothing,
-        _ => estimate().map_or(Basis::Nothing, Basis::Estimate),
+        State::Fallback(_) | State::Unavailable | State::Mock => Basis::Doubt,
+        State::Fast | State::Disrupted | State::Calibrating if is_ending => Basis::Nothing,
+        State::Fast | State::Disrupted | State::Calibrating => {
+            estimate().map_or(Basis::Nothing, Basis::Estimate)
+        }
     }
 }
 
@@ -233,6 +235,7 @@ mod tests {
         let basis = |state, is_ending| basis(state, is_ending, || Some(estimate));
         for is_ending in [false, true] {
             assert_eq!(basis(State::Fallback(Reason::Unsynchronised), is_ending), Basis::Doubt);
+            assert_eq!(basis(State::Mock, is_ending), Basis::Doubt);
         }
         assert_eq!(basis(State::Fast, true), Basis::Nothing);
         assert_eq!(basis(State::Fast, false), Basis::Estimate(estimate));

@@ -138,14 +138,15 @@ impl Clock {
     /// for up to 1 ms. Unix time is that of the page, too.
     ///
     /// This call reads files and maps memory, also with [`Probes::Minimal`]: make it before the
-    /// process installs a seccomp filter. A forked child attaches to the page again, because it may
-    /// be in another time namespace; with minimal probes the OS clock serves it. If the owner of the page truncates its file, the
-    /// next reading is a SIGBUS.
+    /// process installs a seccomp filter. Make it before the process starts other clocks with
+    /// minimal probes, too: after them each reading calls `getpid`. A forked child attaches to the
+    /// page again, because it may be in another time namespace; with minimal probes the OS clock
+    /// serves it. If the owner of the page truncates its file, the next reading is a SIGBUS.
     ///
     /// # Errors
     ///
-    /// [`NoPage`](crate::ErrorKind::NoPage) if there is no such file. [`Page`](crate::ErrorKind::Page)
-    /// if the file is not trusted, or if the page does not count here. The error's text has the
+    /// [`NoPage`](crate::ErrorKind::NoPage) if there is no such file.
+    /// [`Page`](crate::ErrorKind::Page) if the file is not trusted, or if the page does not count here. The error's text has the
     /// wrong value and its limit.
     ///
     /// ```no_run
@@ -161,8 +162,8 @@ impl Clock {
     /// # Ok::<(), tickline::Error>(())
     /// ```
     pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
-        // Maps the memory that tells a forked child, whatever the probes: each reading asks for the
-        // token, which would be a system call without it.
+        // Maps the memory that tells a forked child, unless another clock has minimal probes
+        // already. Without this memory each reading, which asks for the token, is a system call.
         let token = sys::token();
         learn_environment(probes);
         let mut engine = Engine::new(Driver::Manual);
@@ -218,7 +219,7 @@ impl PageReader {
     #[inline]
     fn unix(&self) -> PageReading {
         let counter = COUNTER.filter(|_| self.is_enabled());
-        match counter.zip(self.shift_ns()) {
+        match counter.and_then(|counter| Some((counter, self.shift_ns()?))) {
             None => by_os(OsClock.realtime_ns()),
             Some((counter, shift_ns)) => {
                 self.file.attached(shift_ns).unix(&counter, &self.os, &self.process_high_water)
@@ -378,7 +379,7 @@ mod tests {
     use crate::{Clock, Gate, Verdict};
 
     /// Runs `test` with the path of a page on which this process publishes the clock.
-    fn with_page(name: &str, clock: Clock, test: impl FnOnce(&Path, &Publisher)) {
+    fn with_page(name: &str, clock: Clock, test: impl FnOnce(&Path, &mut Publisher)) {
         let folder = std::env::temp_dir().join(format!("tickline-{name}-{}", std::process::id()));
         std::fs::DirBuilder::new().mode(0o700).create(&folder).unwrap();
         let path = folder.join("page");
@@ -388,7 +389,7 @@ mod tests {
                 std::thread::sleep(publisher.step().unwrap().min(core::time::Duration::from_millis(1)));
             }
         }
-        test(&path, &publisher);
+        test(&path, &mut publisher);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -405,6 +406,19 @@ mod tests {
             reader.token.store(0, Ordering::Relaxed);
             let reading = reader.monotonic();
             assert!(high_water_ns() >= os_ns, "{reading:?} after {os_ns}, {:?}", publisher.phase());
+        });
+    }
+
+    /// Otherwise a server would end up to half a second later than its leases.
+    #[test]
+    fn a_publisher_that_ends_looks_often_whether_its_leases_have_run_out() {
+        with_page("end", Clock::builder().start().unwrap(), |_, publisher| {
+            publisher.end();
+            while publisher.has_line() {
+                let next_in = publisher.step().unwrap();
+                assert!(next_in <= core::time::Duration::from_millis(10), "{next_in:?}");
+                std::thread::sleep(next_in);
+            }
         });
     }
 
