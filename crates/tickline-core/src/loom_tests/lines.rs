@@ -6,9 +6,10 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 
 use super::gate::{Judged, NoLine};
-use super::{check, spawn};
+use super::{check, made, spawn};
 use crate::cell::StateCell;
 use crate::gate::keeper::{GateKeeper, Lines, Stage};
+use crate::shared::{AtomicFigures, Figures};
 
 /// Stands for the CPUs' lines; loom reports a thread that reads them without having seen them made.
 #[derive(Clone)]
@@ -41,6 +42,30 @@ fn the_lines_are_made_before_they_are_found() {
         table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Ok(())));
         maker.join().unwrap();
         reader.join().unwrap();
+    });
+}
+
+/// A status that shows a frequency shows no figure from before the first line.
+#[test]
+fn a_frequency_comes_with_the_other_figures() {
+    check(None, &["none", "all"], |seen| {
+        let figures = made(AtomicFigures::new());
+        let line = Figures {
+            frequency_hz: Some(1),
+            max_drift_ppb: 2,
+            interval_ns: 3,
+            offset_ns: 4,
+            ..figures.load()
+        };
+        let writer = spawn(&figures, move |figures| figures.store(&line));
+        match figures.load() {
+            found if found.frequency_hz.is_none() => seen.note("none"),
+            found => {
+                assert_eq!(found, line);
+                seen.note("all");
+            }
+        }
+        writer.join().unwrap();
     });
 }
 

@@ -44,11 +44,11 @@ pub(crate) struct AtomicFigures {
     is_disrupted: AtomicU64,
 }
 
-// ORDERING for all figures: Relaxed, each is a figure on its own for display.
+// ORDERING for all figures but the frequency: Relaxed, each is a figure on its own for display.
 const RELAXED: Ordering = Ordering::Relaxed;
 
 impl AtomicFigures {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             frequency_hz: AtomicU64::new(0),
             max_drift_ppb: AtomicU64::new(0),
@@ -60,9 +60,12 @@ impl AtomicFigures {
         }
     }
 
-    pub(super) fn load(&self) -> Figures {
+    pub(crate) fn load(&self) -> Figures {
+        // ORDERING: Acquire, pairs with the Release store in `store`: a frequency comes with the
+        // other figures of a line.
+        let frequency_hz = self.frequency_hz.load(Ordering::Acquire);
         Figures {
-            frequency_hz: Some(self.frequency_hz.load(RELAXED)).filter(|&hz| hz != 0),
+            frequency_hz: Some(frequency_hz).filter(|&hz| hz != 0),
             max_drift_ppb: self.max_drift_ppb.load(RELAXED),
             interval_ns: self.interval_ns.load(RELAXED),
             offset_ns: self.offset_ns.load(RELAXED),
@@ -78,13 +81,14 @@ impl AtomicFigures {
 
     /// Stores the figures of a line that was published.
     pub(crate) fn store(&self, figures: &Figures) {
-        self.frequency_hz.store(figures.frequency_hz.unwrap_or(0), RELAXED);
         self.max_drift_ppb.store(figures.max_drift_ppb, RELAXED);
         self.interval_ns.store(figures.interval_ns, RELAXED);
         self.offset_ns.store(figures.offset_ns, RELAXED);
         self.too_old_iterations.store(0, RELAXED);
         self.counter_too_slow.store(0, RELAXED);
         self.is_disrupted.store(u64::from(figures.is_disrupted), RELAXED);
+        // ORDERING: Release, pairs with the Acquire load in `load`.
+        self.frequency_hz.store(figures.frequency_hz.unwrap_or(0), Ordering::Release);
     }
 
     /// Counts an iteration all of whose samples were too old when they were complete. For the
