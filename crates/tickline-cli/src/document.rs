@@ -149,8 +149,8 @@ pub(crate) struct CpuRow {
     pub(crate) state: &'static str,
     /// The measured frequency of the CPU's counter, Hz.
     pub(crate) frequency_hz: Option<u64>,
-    /// The line minus CLOCK_MONOTONIC at the last recalibration, before the correction, ns; null before
-    /// the first one.
+    /// The line minus CLOCK_MONOTONIC at the last recalibration, before the correction, ns; null
+    /// before the first one.
     pub(crate) offset_ns: Option<i64>,
     /// Time since the last recalibration, ns; null before the first one.
     pub(crate) age_ns: Option<u64>,

@@ -82,13 +82,13 @@ fn main() -> ExitCode {
     finish(result)
 }
 
-/// Prints help, or an error of the command line. With the doctor's `--check` such an error exits as
-/// unknown: 2, the usual code of an error, would mean critical to a monitoring system.
+/// Prints help, or an error of the command line. With `--check` such an error exits as unknown: 2, the
+/// usual code of an error, would mean critical to a monitoring system.
 fn refused(error: &clap::Error) -> ExitCode {
     let mut words = std::env::args_os().skip(1).peekable();
-    let is_doctor =
-        words.peek().is_none_or(|word| word == "doctor" || word.as_encoded_bytes().starts_with(b"-"));
-    if error.use_stderr() && is_doctor && words.any(|word| word == "--check") {
+    // After `run`, the words may be those of another program.
+    let is_run = words.peek().is_some_and(|word| word == "run");
+    if error.use_stderr() && !is_run && words.any(|word| word == "--check") {
         return ExitCode::from(doctor::unknown(error) as u8);
     }
     if error.use_stderr() {
