@@ -1,4 +1,4 @@
-//! Whether a page counts for this process, and readings of a page that counts.
+//! Decides whether a page counts for this process, and reads a page that counts.
 
 use tickline_core::sample::{Reference, Timescale};
 
@@ -6,38 +6,38 @@ use crate::Counter;
 use crate::layout::{COUNTER, LAYOUT_VERSION, PAGE_BYTES, Page};
 use crate::lease::{PageReading, ProcessHighWater, ReaderOs, read, read_first_line};
 
-/// Where a process runs. A forked child asks again.
+/// The boot and the time namespace of a process. A forked child must collect them again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BootContext {
-    /// The running boot: the 16 bytes that `/proc/sys/kernel/random/boot_id` spells.
+    /// The id of the running boot: the 16 bytes of `/proc/sys/kernel/random/boot_id`.
     pub boot_id: [u8; 16],
-    /// The inode number of `/proc/self/ns/time`; 0 where there are no time namespaces.
+    /// The inode number of `/proc/self/ns/time`; 0 if the kernel has no time namespaces.
     pub time_namespace: u64,
-    /// By how much this namespace's `CLOCK_MONOTONIC` is ahead of the initial one's, ns
-    /// (`/proc/self/timens_offsets`). `None` if that is not known.
+    /// `CLOCK_MONOTONIC` in this time namespace minus that in the initial one, ns
+    /// (`/proc/self/timens_offsets`). `None` if it is not known.
     pub monotonic_offset_ns: Option<i64>,
 }
 
-/// Why a process does not read a page. It then has the OS clock.
+/// The reason why a page does not count for a process. The process then uses the OS clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It does not begin with `tickline`.
+    /// The page does not begin with `tickline`.
     NotAPage,
-    /// Its layout has another version.
+    /// The page's layout has another version.
     Version(u32),
-    /// It has another size, bytes.
+    /// The page has another size, bytes.
     Size(u32),
-    /// It is of another boot.
+    /// The page is of another boot.
     OtherBoot {
-        /// The page's boot.
+        /// The id of the page's boot.
         page: [u8; 16],
-        /// The running one.
+        /// The id of the running boot.
         running: [u8; 16],
     },
-    /// Its writer reads another counter.
+    /// The page's writer reads another counter.
     OtherCounter(u64),
-    /// Its writer is in another time namespace, and one of the offsets is not known.
+    /// The page's writer is in another time namespace, and the reader's own offset is not known.
     OtherNamespace(u64),
 }
 
@@ -48,7 +48,7 @@ impl core::fmt::Display for Refusal {
             Self::Version(found) => write!(f, "the page has layout {found}, not {LAYOUT_VERSION}"),
             Self::Size(found) => write!(f, "the page says {found} bytes, not {PAGE_BYTES}"),
             Self::OtherBoot { page, running } => {
-                // As `/proc/sys/kernel/random/boot_id` spells them, without the hyphens.
+                // The digits of `/proc/sys/kernel/random/boot_id`, without the hyphens.
                 let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
                 write!(f, "the page is of boot {page:032x}, and this is boot {running:032x}")
             }
@@ -73,8 +73,8 @@ pub struct AttachedPage<'a> {
 }
 
 impl Page {
-    /// Whether this page counts here. Call this only for a trusted file (the README's "What a
-    /// reader must do"), and again in a forked child.
+    /// Attaches to the page, if it counts for this process. Call this only for a trusted file (the
+    /// README's "What a reader must do"), and again in a forked child.
     ///
     /// # Errors
     ///
@@ -104,14 +104,14 @@ impl Page {
 }
 
 impl AttachedPage<'_> {
-    /// By how much this process's `CLOCK_MONOTONIC` is ahead of the page's, ns.
+    /// This process's `CLOCK_MONOTONIC` minus the page's, ns.
     #[must_use]
     pub const fn shift_ns(&self) -> i64 {
         self.shift_ns
     }
 
-    /// `CLOCK_MONOTONIC` of this process, ns. An ordered reading. `os` answers in this process's
-    /// time namespace; `process_high_water` holds the page's time. Never panics.
+    /// Reads `CLOCK_MONOTONIC` of this process, ns. The reading is ordered. `os` must return times
+    /// of this process's time namespace; `process_high_water` is in the page's time. Never panics.
     #[inline(always)]
     pub fn monotonic(
         &self,
@@ -124,9 +124,9 @@ impl AttachedPage<'_> {
         PageReading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
     }
 
-    /// [`monotonic`](Self::monotonic) where a reading needs no OS clock and no waiting, which is
-    /// nearly always. Otherwise `None`, and the caller calls `monotonic`. This calls nothing, so it
-    /// takes few registers.
+    /// Reads `CLOCK_MONOTONIC`, ns, if the page's first line suffices, as it nearly always does.
+    /// Otherwise `None`, and the caller must call [`monotonic`](Self::monotonic). This method calls
+    /// no function but `counter`, so it needs few registers.
     #[inline(always)]
     pub fn monotonic_by_line(
         &self,
@@ -137,7 +137,7 @@ impl AttachedPage<'_> {
         Some(ns.wrapping_add(self.shift_ns))
     }
 
-    /// `CLOCK_REALTIME`, ns. Never panics.
+    /// Reads `CLOCK_REALTIME`, ns. Never panics.
     #[inline(always)]
     pub fn unix(
         &self,
@@ -148,8 +148,8 @@ impl AttachedPage<'_> {
         read(self.page.words(), counter, os, process_high_water, Timescale::Unix)
     }
 
-    /// Call this before the first reading. No later monotonic reading is then below a time of the
-    /// OS clock that the process has read before (rule R8).
+    /// Raises the process's high-water mark to the OS clock (rule R8). Call this before the first
+    /// reading, so that no later monotonic reading is below an earlier read of the OS clock.
     pub fn begin(&self, os: &impl Reference, process_high_water: &ProcessHighWater) {
         process_high_water.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
     }

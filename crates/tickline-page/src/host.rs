@@ -1,17 +1,16 @@
-//! A page's file on Linux: which files a reader trusts, how the file is made, and who locks it.
-//! Also where this process runs.
+//! A page's file on Linux: which files a reader trusts, and how the writer makes and locks the
+//! file. Also collects the boot and the time namespace of this process.
 //!
 //! | file | who opens it | why |
 //! |---|---|---|
 //! | `PATH` | readers, read-only; its owner | the page: one inode for as long as the machine runs |
 //! | `PATH.lock` | only its owner (mode 600) | the lock of the one writer. A reader that could open it could lock all writers out. |
-//! | `PATH.new` | the writer that holds the lock | a page that is being made; it gets its name when it is complete |
+//! | `PATH.new` | the writer that holds the lock | an incomplete page, which the writer renames when it is complete |
 //!
-//! Only the page's owner can truncate it, which ends its readers by SIGBUS. Nothing here handles
-//! that signal.
+//! If the page's owner truncates it, SIGBUS ends its readers: this crate does not handle it.
 //!
-//! [`PageFile::open`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The rest, in
-//! `host/file/`, has the feature `file`.
+//! [`PageFile::open`], [`FileError`] and [`namespace_offset_ns`] need no `std`. The items of
+//! `host/file/` need the feature `file`.
 
 #[cfg(feature = "file")]
 mod file;

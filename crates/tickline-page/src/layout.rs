@@ -1,4 +1,4 @@
-//! The page's memory: layout version 1. The README has it byte by byte.
+//! The page's memory: layout version 1. The README describes each byte.
 
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,7 +12,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// The version of this layout.
 pub const LAYOUT_VERSION: u32 = 1;
 
-/// `tickline`, in the order of the bytes in memory.
+/// The first 8 bytes of a page: `tickline`, in the byte order of the machine.
 const MAGIC: u64 = u64::from_ne_bytes(*b"tickline");
 
 /// The number of this target's counter: 1 for x86-64, 2 for aarch64, 3 for riscv64, 0 for none.
@@ -28,7 +28,7 @@ pub const COUNTER: u64 = if cfg!(target_arch = "x86_64") {
 
 const TAIL_WORDS: usize = (PAGE_BYTES - 640) / 8;
 
-/// A page as its readers have it. It may be mapped read-only, so all accesses are relaxed loads.
+/// A page, for its readers. It may be mapped read-only, so all accesses are relaxed loads.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct Page {
@@ -52,29 +52,29 @@ const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) =
 const _: () = assert!(offset_of!(Page, words) == 64);
 const _: () = assert!(offset_of!(Page, _tail) == 640 || cfg!(loom));
 
-/// What a page says about where it counts.
+/// The header of a page. Readers compare it with their own process ([`Page::attach`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The layout's version.
     pub version: u32,
     /// The page's size, bytes.
     pub size: u32,
-    /// The boot, as `/proc/sys/kernel/random/boot_id` spells it.
+    /// The id of the writer's boot ([`BootContext::boot_id`]).
     pub boot_id: [u8; 16],
-    /// The inode number of the writer's time namespace; 0 where there are none.
+    /// The inode number of the writer's time namespace; 0 if the kernel has none.
     pub time_namespace: u64,
-    /// The writer's counter.
+    /// The number of the writer's counter ([`COUNTER`]).
     pub counter: u64,
-    /// By how much the writer's `CLOCK_MONOTONIC` is ahead of the initial namespace's, ns.
+    /// `CLOCK_MONOTONIC` in the writer's time namespace minus that in the initial one, ns.
     pub monotonic_offset_ns: i64,
 }
 
 impl Header {
-    /// The header of a page that is written on this machine. An unknown offset counts as that of
-    /// the initial namespace, 0. Readers in other namespaces would then be wrong, so
+    /// The header of a page whose writer runs in `context`. An unknown offset becomes 0, the offset
+    /// of the initial namespace. Readers in other namespaces could then be wrong, so
     /// `LockedPageFile::create` makes no such page.
     #[must_use]
-    pub fn of(context: &BootContext) -> Self {
+    pub fn new(context: &BootContext) -> Self {
         Self {
             version: LAYOUT_VERSION,
             size: 4096,
@@ -87,7 +87,7 @@ impl Header {
 }
 
 impl Page {
-    /// The page that is mapped at `start`, for a reader.
+    /// The page at `start`, for a reader.
     ///
     /// # Safety
     ///
@@ -95,13 +95,13 @@ impl Page {
     /// readable for all of `'a`. Every change of these bytes must be by atomic stores of up to 8
     /// bytes, or by another process.
     #[must_use]
-    pub const unsafe fn at<'a>(start: *const u8) -> &'a Self {
-        // SAFETY: aligned, readable and alive, by the caller's promise. `Page` has only atomics.
-        // Any bytes are valid for them, and others may change them.
+    pub const unsafe fn from_ptr<'a>(start: *const u8) -> &'a Self {
+        // SAFETY: the caller promises that the bytes are aligned, readable and alive. `Page` has
+        // only atomics, for which any bytes are valid, and which the writer may change.
         unsafe { &*start.cast::<Self>() }
     }
 
-    /// What readings load.
+    /// The word and the slots, for readings.
     pub(crate) const fn words(&self) -> &LeaseWords {
         &self.words
     }
@@ -109,8 +109,8 @@ impl Page {
     /// The header; `None` if this is not a page.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
-        // ORDERING: Relaxed for all, the only one that read-only memory allows: a page gets its
-        // file's name when its header is complete, and keeps that header.
+        // ORDERING: Relaxed for all, because read-only memory allows no other. It suffices: the
+        // page's file gets its name only when the header is complete, and the header never changes.
         let order = Ordering::Relaxed;
         if self.magic.load(order) != MAGIC {
             return None;
@@ -164,18 +164,19 @@ impl WritablePage {
         })
     }
 
-    /// The page that is mapped at `start`, for its writer.
+    /// The page at `start`, for its writer.
     ///
     /// # Safety
     ///
-    /// As for [`Page::at`]; and the bytes must be writable for all of `'a`.
+    /// The conditions of [`Page::from_ptr`]; and the bytes must be writable for all of `'a`.
     #[must_use]
-    pub const unsafe fn at<'a>(start: *mut u8) -> &'a Self {
-        // SAFETY: as in `Page::at`, whose representation this type has.
+    pub const unsafe fn from_ptr<'a>(start: *mut u8) -> &'a Self {
+        // SAFETY: the caller promises that the bytes are aligned, readable, writable and alive. The
+        // type has the representation of `Page`, which has only atomics.
         unsafe { &*start.cast::<Self>() }
     }
 
-    /// What a [`Writer`](crate::protocol::Writer) stores to.
+    /// The word and the slots, for a [`Writer`](crate::protocol::Writer).
     #[doc(hidden)]
     #[must_use]
     pub const fn words(&self) -> &LeaseWords {

@@ -2,7 +2,7 @@
 //!
 //! # Example
 //!
-//! A page that nobody has opened yet gives the OS clock:
+//! A new page is off, so its readings come from the OS clock:
 //!
 //! ```
 //! use tickline_page::{
@@ -24,7 +24,7 @@
 //! }
 //!
 //! let context = BootContext { boot_id: [7; 16], time_namespace: 0, monotonic_offset_ns: Some(0) };
-//! let page = WritablePage::new(&Header::of(&context));
+//! let page = WritablePage::new(&Header::new(&context));
 //! let reading = page.attach(&context).unwrap().monotonic(&Ticks, &Os, &ProcessHighWater::new());
 //! assert_eq!((reading.ns, reading.source), (1_000, PageSource::Os));
 //! ```
@@ -45,21 +45,20 @@ pub mod host;
 mod layout;
 mod lease;
 mod primitive;
-/// For the library and the program of this version, which start programs with a page. No part of
-/// the API.
+/// For `tickline run` and the preload library of this version. Not part of the API.
 #[cfg(target_os = "linux")]
 #[doc(hidden)]
 pub mod program;
 
 pub use attach::{AttachedPage, BootContext, Refusal};
 pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
-// What a reading takes, and what it is.
+// The arguments and the result of a reading.
 pub use lease::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
 pub use tickline_core::counter::{Counter, HardwareCounter};
 pub use tickline_core::sample::Reference;
 
-// The protocol, for tickline's own crates, its simulator and its tests. Every release may change
-// it, so it is not part of the API. The items above are those that a user of a page needs.
+// The protocol, for tickline's own crates, simulator and tests. It is not part of the API, because
+// every release may change it. Users of a page need only the items above.
 #[doc(hidden)]
 pub mod protocol {
     pub use crate::lease::*;

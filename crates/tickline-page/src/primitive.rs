@@ -1,5 +1,5 @@
-//! The only import point for the atomics of leases. In the models (`lease/loom_tests.rs`) loom's
-//! atomics take their place, as in the models of `tickline-core`.
+//! The only import point for the atomics of leases. The models (`lease/loom_tests.rs`) use loom's
+//! atomics in their place, as the models of `tickline-core` do.
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use core::sync::atomic::{AtomicI64, AtomicU64, Ordering, fence};
@@ -9,5 +9,5 @@ pub(crate) use modelled::{AtomicI64, AtomicU64, Ordering, fence};
 
 #[cfg(all(test, loom))]
 #[path = "../../tickline-core/src/primitive.rs"]
-#[allow(dead_code, unused_imports, reason = "not all that core's models need")]
+#[allow(dead_code, unused_imports, reason = "the models of leases need fewer items than core's")]
 mod modelled;

@@ -1,5 +1,5 @@
-//! What `tickline run` and `libtickline_preload.so` agree on. A release may change it: both are of
-//! one release.
+//! The names, numbers and results that `tickline run` and `libtickline_preload.so` share. Any
+//! release may change them, because both come from one release.
 
 use core::ffi::CStr;
 
@@ -7,36 +7,36 @@ use tickline_core::gate::Clocksource;
 
 use crate::host::read;
 
-/// The library's file.
+/// The name of the library's file.
 pub const LIBRARY: &str = "libtickline_preload.so";
 
-/// The page of the machine's server. In a user's `XDG_RUNTIME_DIR`, a page has the same name as
-/// this one in `/run`. A new layout is a new name.
+/// The path of the page that the machine's server publishes. A user's page has the same path in
+/// `XDG_RUNTIME_DIR` as this one in `/run`. A page of another layout has another name.
 pub const PAGE: &CStr = c"/run/tickline/page.v1";
 
-/// The variable of the environment that names another page than the machine's.
+/// The environment variable that names another page than [`PAGE`].
 pub const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
 
-/// The variable that serves a program even where the kernel's clock is fast, with [`ALWAYS`].
+/// With the value [`ALWAYS`], this environment variable serves programs even on a fast OS clock.
 pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
 
-/// See [`SERVE_VARIABLE`].
+/// The value of [`SERVE_VARIABLE`].
 pub const ALWAYS: &str = "always";
 
-/// Flags of the library's `finish`, to be added up.
+/// Flags of the library's `finish`; the caller passes their sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum FinishFlag {
     /// The program ignores SIGTRAP.
     IgnoreTrap = 1,
-    /// There is a SIGCHLD for the end of the helper, as the program blocks it.
+    /// The program blocks SIGCHLD, so the end of the helper leaves one pending: `finish` takes it.
     TakeChild = 2,
 }
 
-/// The variable that switches the counter off, as for programs that use `tickline`, with [`OFF`].
+/// With the value [`OFF`], this environment variable switches the counter off.
 pub const SWITCH_VARIABLE: &str = "TICKLINE";
 
-/// See [`SWITCH_VARIABLE`].
+/// The value of [`SWITCH_VARIABLE`].
 pub const OFF: &str = "off";
 
 /// The file with the name of the kernel's clocksource.
@@ -48,22 +48,22 @@ fn is_fast(name: &[u8]) -> bool {
     matches!(Clocksource::from_name(name), Tsc | TscEarly | KvmClock | HypervPage)
 }
 
-/// Whether the kernel's clock needs no system call here, by the name of its clocksource. The name
-/// does not say that a host forbids its guests to read kvm-clock in the vDSO.
+/// Whether the kernel's clock needs no system call, by the name of its clocksource. The name does
+/// not show whether a host forbids its guests to read kvm-clock in the vDSO.
 #[must_use]
 pub fn kernels_clock_is_fast() -> bool {
     read(CLOCKSOURCE, &mut [0; 64]).is_ok_and(is_fast)
 }
 
-/// What came of the start in a program.
+/// The result of the library's start in a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub enum StartResult {
     /// The page serves the program.
     Served = 0,
-    /// The vDSO's symbols lead to such a library already.
+    /// The vDSO's symbols already lead to a copy of the library.
     AlreadyServed = 1,
-    /// There is no page at the path, or it cannot be opened.
+    /// There is no page at the path, or the system does not open it.
     NoPage = 2,
     /// The page's file is not trusted ([`PageFile::open`](crate::host::PageFile::open)).
     NotTrusted = 3,
@@ -73,10 +73,11 @@ pub enum StartResult {
     CounterDenied = 5,
     /// The kernel does not know `MADV_WIPEONFORK`.
     OldKernel = 6,
-    /// There is no vDSO, or none that is understood. Libc's functions are served all the same, if
-    /// they are interposed.
+    /// The process has no vDSO, or one of an unknown layout. The page still serves libc's
+    /// functions, if the library interposes them.
     NoVdso = 7,
-    /// The vDSO cannot be changed; otherwise as [`NoVdso`](Self::NoVdso).
+    /// The kernel does not let the process change its vDSO. The page still serves libc's functions,
+    /// if the library interposes them.
     VdsoReadOnly = 8,
     /// The page's path does not begin with `/`.
     NotAbsolute = 9,
@@ -96,7 +97,7 @@ impl StartResult {
         Self::NotAbsolute,
     ];
 
-    /// The result of this number; `None` if there is none.
+    /// The result with this number; `None` if no result has it.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|result| *result as i32 == number)

@@ -1,4 +1,4 @@
-//! A page's file: who may be trusted with it.
+//! Tests of a page's file: which files readers and writers trust, make and keep.
 
 #![cfg(all(feature = "file", target_os = "linux"))]
 
@@ -13,7 +13,7 @@ use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
-    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("our own folder");
     let page = folder.path().join("page");
     (folder, page)
 }
@@ -27,25 +27,25 @@ fn entries(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Neither a reader nor a writer has this file, and both say why.
+/// Checks that a reader and a writer refuse this file, and give the reason.
 #[track_caller]
 fn is_refused(page: &Path, expected: &str) {
     for error in [PageFile::attach(page).map(drop), LockedPageFile::create(page).map(drop)] {
         let error = error.expect_err("not trusted");
         assert!(error.to_string().contains(expected), "{error}");
-        assert!(error.source().is_none(), "whoever prints the chain would repeat {error}");
+        assert!(error.source().is_none(), "a caller that prints the chain would repeat {error}");
     }
 }
 
 #[test]
 fn a_page_is_made_whole_and_kept() {
     let (folder, page) = folder();
-    // What a writer that was killed while it made its page has left behind.
+    // A killed writer has left an incomplete page.
     fs::write(folder.path().join("page.new"), b"half").unwrap();
     let context = BootContext::find().unwrap();
     let writer = LockedPageFile::create(&page).unwrap();
     let (file, shift_ns) = PageFile::attach(&page).unwrap();
-    assert_eq!(file.page().header(), Some(Header::of(&context)));
+    assert_eq!(file.page().header(), Some(Header::new(&context)));
     assert_eq!(shift_ns, 0);
     let found = fs::metadata(&page).unwrap();
     assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
@@ -55,9 +55,9 @@ fn a_page_is_made_whole_and_kept() {
     assert_eq!(fs::metadata(&page).unwrap().ino(), found.ino(), "readers have the first file mapped");
 }
 
-/// Nor is anything made in such a folder.
+/// A writer makes no file in a folder that other users may write to.
 #[test]
-fn what_others_may_write_to_is_not_trusted() {
+fn a_page_that_others_may_write_to_is_not_trusted() {
     let (folder, page) = folder();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o1777)).unwrap();
     assert!(LockedPageFile::create(&page).unwrap_err().to_string().contains("mode 41777"));
@@ -91,7 +91,7 @@ fn links_are_not_followed() {
 }
 
 #[test]
-fn what_is_no_page_is_refused() {
+fn a_file_that_is_not_a_page_is_refused() {
     let (folder, page) = folder();
     fs::write(&page, [0; 100]).unwrap();
     is_refused(&page, "the page has 100 bytes, not 4096");
@@ -106,9 +106,9 @@ fn what_is_no_page_is_refused() {
     assert!(LockedPageFile::create(&missing).unwrap_err().is_not_found());
 }
 
-/// Symptom: a database, a log of the server's own or a disk's image became a page.
+/// Symptom: a database, the server's own log or a disk image became a page.
 #[test]
-fn a_file_that_is_no_page_stays_as_it_is() {
+fn a_file_that_is_not_a_page_stays_as_it_is() {
     let (folder, page) = folder();
     let data: Vec<u8> = (0..=255).cycle().take(8_192).collect();
     let log = b"tickline: process 1 serves this page\n".repeat(200);
@@ -125,11 +125,11 @@ fn a_file_that_is_no_page_stays_as_it_is() {
     }
 }
 
-/// Of another boot, whatever its version, a page is replaced: no process reads it. One of this boot
-/// is not, for another time namespace. Symptom: readers that had attached shifted the page's time
-/// by the namespace of the writer before.
+/// A writer replaces a page of another boot, whatever its version, because no process reads it. It
+/// does not replace a page that was made in this boot for another time namespace. Symptom: attached
+/// readers shifted the page's time by the previous writer's namespace.
 #[test]
-fn a_page_of_another_boot_is_made_anew_and_one_of_this_boot_is_not() {
+fn a_page_of_another_boot_is_replaced_and_one_of_this_boot_is_not() {
     let (folder, page) = folder();
     drop(LockedPageFile::create(&page).unwrap());
     let (own, offset) = (fs::read(&page).unwrap(), 48);

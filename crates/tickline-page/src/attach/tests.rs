@@ -1,13 +1,14 @@
-//! Whether a page counts.
+//! Tests of whether a page counts.
 
 use super::*;
 use crate::lease::PageSource;
 use crate::lease::testing::{AHEAD_NS, CONTEXT, Scene};
 use crate::{Header, WritablePage};
 
-/// A reader in another time namespace has its own clock; what it learnt of the page's time stays.
+/// A reader in another time namespace gets the time of its own clock. Its high-water mark is in the
+/// page's time, so the mark stays right.
 #[test]
-#[cfg_attr(target_arch = "x86", ignore = "no page counts where no counter is read")]
+#[cfg_attr(target_arch = "x86", ignore = "no page counts on a target without a counter")]
 fn a_time_namespace_shifts_the_time() {
     const SHIFT_NS: i64 = 7_000_000_000;
     let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
@@ -18,12 +19,11 @@ fn a_time_namespace_shifts_the_time() {
     attached.begin(&scene, &process_high_water);
     let by_line = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_line.source == PageSource::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
-    // Past the lease: the OS clock of the namespace.
+    // Past the lease, a reading comes from the OS clock of the namespace.
     scene.pass(600_000_000);
     let by_os = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_os.source == PageSource::Os && by_os.ns > by_line.ns);
-    // A child of a fork that is in no namespace of its own keeps the high-water mark, not the
-    // shift.
+    // A forked child in the page's namespace keeps the high-water mark, but not the shift.
     scene.os_jumps(-SHIFT_NS);
     let child = scene.page.attach(&CONTEXT).unwrap().monotonic(&scene, &scene, &process_high_water);
     assert!(child.ns >= by_os.ns - SHIFT_NS && child.ns < by_os.ns);
@@ -34,7 +34,7 @@ fn a_time_namespace_shifts_the_time() {
 
 #[test]
 fn refusals_say_what_was_found() {
-    let header = Header::of(&CONTEXT);
+    let header = Header::new(&CONTEXT);
     for (header, refusal, text) in [
         (Header { version: 2, ..header }, Refusal::Version(2), "the page has layout 2, not 1"),
         (Header { size: 100, ..header }, Refusal::Size(100), "the page says 100 bytes, not 4096"),

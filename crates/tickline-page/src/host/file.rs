@@ -1,4 +1,4 @@
-//! What needs `std`: errors that name the file, its lock, and its one writer.
+//! The part that needs `std`: errors that name the file, the lock, and the one writer.
 
 mod error;
 mod lock;

@@ -1,4 +1,5 @@
-//! Where this process runs, by `/proc`. Nothing here allocates: a child of a fork asks again.
+//! Reads the boot and the time namespace of this process from `/proc`. No function here allocates,
+//! because a forked child reads them again.
 
 use core::ffi::CStr;
 
@@ -11,39 +12,40 @@ use super::trust::{FileError, refused};
 use crate::BootContext;
 
 impl BootContext {
-    /// Where this process runs, by `/proc`. A few system calls; allocates nothing.
+    /// Reads the boot and the time namespace of this process from `/proc`. Makes a few system
+    /// calls, and allocates nothing.
     ///
     /// # Errors
     ///
-    /// [`FileError::System`] if the boot's id or the time namespace cannot be read, with `EINVAL`
-    /// if the id is not one.
+    /// [`FileError::System`] if the boot id or the time namespace cannot be read; with `EINVAL` if
+    /// the file of the boot id contains something else.
     pub fn find() -> Result<Self, FileError> {
         Self::find_or(None)
     }
 
-    /// The same; where `/proc` hides the boot's id, it is `boot_id_of_page`.
+    /// Like [`find`](Self::find), but with `boot_id_of_page` if `/proc` hides the boot id.
     pub(super) fn find_or(boot_id_of_page: Option<[u8; 16]>) -> Result<Self, FileError> {
         let found = match (read(c"/proc/sys/kernel/random/boot_id", &mut [0; 64]), boot_id_of_page) {
-            (Err(error @ Errno::NOENT), Some(boot_id)) => match Self::of_boot(boot_id) {
-                // Without any `/proc` the namespace is not known.
+            (Err(error @ Errno::NOENT), Some(boot_id)) => match Self::for_boot(boot_id) {
+                // Without any `/proc`, the namespace is not known.
                 Ok(Self { time_namespace: 0, .. }) => Err(error),
                 found => found,
             },
-            (text, _) => text.and_then(|text| boot_id(text).ok_or(Errno::INVAL)).and_then(Self::of_boot),
+            (id, _) => id.and_then(|id| parse_boot_id(id).ok_or(Errno::INVAL)).and_then(Self::for_boot),
         };
         found.map_err(refused("/proc/sys/kernel/random/boot_id or /proc/self/ns/time cannot be read"))
     }
 
-    fn of_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
+    fn for_boot(boot_id: [u8; 16]) -> rustix::io::Result<Self> {
         let inode = |path: &CStr| stat(path).map(|found| found.st_ino);
         let time_namespace = match inode(c"/proc/self/ns/time") {
-            // Before Linux 5.6.
+            // Linux before 5.6 has no time namespaces.
             Err(Errno::NOENT) => {
                 return Ok(Self { boot_id, time_namespace: 0, monotonic_offset_ns: Some(0) });
             }
             found => found?,
         };
-        // The offsets are those of the namespace that children get.
+        // The table has the offsets of the namespace that children get.
         let is_own = inode(c"/proc/self/ns/time_for_children") == Ok(time_namespace);
         let mut table = [0; 256];
         let table = read(c"/proc/self/timens_offsets", &mut table).ok();
@@ -55,27 +57,27 @@ impl BootContext {
 /// The inode number of the initial time namespace (Linux, `linux/proc_ns.h`, `PROC_TIME_INIT_INO`).
 const INITIAL_NAMESPACE: u64 = 0xefff_fffa;
 
-/// By how much `CLOCK_MONOTONIC` is ahead in a namespace, ns, with its table of offsets.
+/// `CLOCK_MONOTONIC` in `namespace` minus that in the initial one, ns, by its table of offsets.
 fn monotonic_offset_ns(namespace: u64, table: Option<&[u8]>) -> Option<i64> {
     if namespace == INITIAL_NAMESPACE { Some(0) } else { namespace_offset_ns(table?, "monotonic") }
 }
 
-/// Whether an open file is on a file system in memory (tmpfs(5)), as all of `/run` is.
+/// Whether an open file is on a tmpfs (tmpfs(5)), as all files of `/run` are.
 pub(super) fn is_on_tmpfs(file: impl AsFd) -> bool {
     // Linux, `linux/magic.h`.
     const TMPFS_MAGIC: FsWord = 0x0102_1994;
     fstatfs(file).is_ok_and(|found| found.f_type == TMPFS_MAGIC)
 }
 
-/// The beginning of a small file.
+/// Reads the beginning of a file into `buffer`. Returns the bytes that were read.
 pub(crate) fn read(path: impl Arg, buffer: &mut [u8]) -> rustix::io::Result<&[u8]> {
     let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let length = rustix::io::read(&file, &mut *buffer)?;
     Ok(buffer.get(..length).unwrap_or_default())
 }
 
-/// Sixteen bytes from thirty-two hexadecimal digits; hyphens and line breaks are left out.
-fn boot_id(text: &[u8]) -> Option<[u8; 16]> {
+/// Parses thirty-two hexadecimal digits; ignores hyphens and line breaks.
+fn parse_boot_id(text: &[u8]) -> Option<[u8; 16]> {
     let mut digits = text.iter().filter_map(|byte| char::from(*byte).to_digit(16));
     let mut id = [0; 16];
     for byte in &mut id {
@@ -85,9 +87,9 @@ fn boot_id(text: &[u8]) -> Option<[u8; 16]> {
     digits.next().is_none().then_some(id)
 }
 
-/// One clock's offset in `/proc/self/timens_offsets`, ns: lines of a name, seconds and nanoseconds
-/// (time_namespaces(7)). `None` if the clock is not in the table, or its line is not as it should
-/// be.
+/// Parses one clock's offset in a table of `/proc/self/timens_offsets`, ns. Each line of the table
+/// has a name, seconds and nanoseconds (time_namespaces(7)). `None` if the table does not have the
+/// clock, or the clock's line has another format.
 #[must_use]
 pub fn namespace_offset_ns(table: &[u8], clock: &str) -> Option<i64> {
     let table = core::str::from_utf8(table).ok()?;
@@ -103,16 +105,16 @@ mod tests {
 
     #[test]
     fn a_boot_id_has_sixteen_bytes() {
-        let id = boot_id(b"00112233-4455-6677-8899-aabbccddeeff\n").unwrap();
+        let id = parse_boot_id(b"00112233-4455-6677-8899-aabbccddeeff\n").unwrap();
         assert_eq!((id[0], id[1], id[15]), (0, 0x11, 0xff));
-        assert_eq!(boot_id(b"00112233-4455-6677-8899-aabbccddee\n"), None);
-        assert_eq!(boot_id(b"00112233-4455-6677-8899-aabbccddeeff0"), None);
+        assert_eq!(parse_boot_id(b"00112233-4455-6677-8899-aabbccddee\n"), None);
+        assert_eq!(parse_boot_id(b"00112233-4455-6677-8899-aabbccddeeff0"), None);
     }
 
     #[test]
     fn the_initial_namespace_needs_no_table() {
         assert_eq!(monotonic_offset_ns(INITIAL_NAMESPACE, None), Some(0));
-        // The table of a namespace that only children get.
+        // Without a table: it may be the table of a namespace that only children get.
         assert_eq!(monotonic_offset_ns(4_026_532_000, None), None);
         assert_eq!(monotonic_offset_ns(4_026_532_000, Some(b"monotonic 1 2\n")), Some(1_000_000_002));
     }

@@ -1,5 +1,5 @@
-//! A page's file, opened and mapped if it is trusted. Nothing here allocates for a path of less
-//! than 256 bytes: a program that has the preload library does this before it begins.
+//! Opens and maps a page's file, if the file is trusted. No function here allocates if the path is
+//! shorter than 256 bytes, because the preload library calls them before the program begins.
 
 use core::ptr::{self, NonNull};
 
@@ -13,21 +13,22 @@ use super::trust::{FileError, FileFacts, refused};
 use crate::BootContext;
 use crate::layout::{PAGE_BYTES, Page};
 
-/// The folder that a page is in, and its name there.
+/// The path of a page: its folder, which is open, and its name in the folder.
 #[derive(Debug)]
-pub(crate) struct Place<'a> {
+pub(crate) struct PagePath<'a> {
     pub(crate) folder: OwnedFd,
     pub(crate) name: &'a [u8],
 }
 
-impl<'a> Place<'a> {
-    pub(crate) fn of(path: &'a [u8]) -> Result<Self, FileError> {
+impl<'a> PagePath<'a> {
+    /// Opens the folder of `path`, without following a link.
+    pub(crate) fn resolve(path: &'a [u8]) -> Result<Self, FileError> {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         if matches!(name, b"" | b"." | b"..") {
             return Err(FileError::NoName);
         }
         let mut folder = path.strip_suffix(name).filter(|folder| !folder.is_empty()).unwrap_or(b".");
-        // Behind a slash, or a slash and a dot, the kernel would follow a link.
+        // If the path ended with a slash, or a slash and a dot, the kernel would follow a link.
         let shorter = |folder: &'a [u8]| folder.strip_suffix(b"/").or_else(|| folder.strip_suffix(b"/."));
         while let Some(rest) = shorter(folder).filter(|rest| !rest.is_empty()) {
             folder = rest;
@@ -38,34 +39,34 @@ impl<'a> Place<'a> {
         Ok(Self { folder, name })
     }
 
-    /// Opens the page's file, without following a link, and judges it.
+    /// Opens the page's file, without following a link, and checks that it is trusted.
     pub(crate) fn open(&self, access: OFlags) -> Result<(OwnedFd, FileFacts), FileError> {
-        // A pipe or a device of this name must neither block nor become the terminal.
+        // If a pipe has this name, the open must not block. If a terminal has it, the open must not
+        // make it the process's controlling terminal.
         let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = openat(&self.folder, self.name, flags, Mode::empty()).map_err(|error| match error {
             Errno::LOOP => FileError::Link,
             error => refused("it cannot be opened")(error),
         })?;
-        let facts = FileFacts::of(&file, &self.folder).map_err(refused("its owner cannot be known"))?;
+        let facts = FileFacts::collect(&file, &self.folder).map_err(refused("its owner cannot be known"))?;
         facts.judge()?;
         Ok((file, facts))
     }
 }
 
-/// A mapping of a page's file; unmapped when dropped.
+/// A shared mapping of a page's file. A drop unmaps it.
 #[derive(Debug)]
 pub(crate) struct Mapping(pub(crate) NonNull<u8>);
 
 // SAFETY: the mapping belongs to the process, not to a thread, and is used as a `&Page`, which has
 // only atomics.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: threads share the mapping only as a `&Page`, which has only atomics.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    pub(crate) fn of(file: impl AsFd, protection: ProtFlags) -> Result<Self, FileError> {
-        // SAFETY: a new mapping at a place of the kernel's choice; no memory of the program's is
-        // touched.
+    pub(crate) fn new(file: impl AsFd, protection: ProtFlags) -> Result<Self, FileError> {
+        // SAFETY: the kernel chooses an unused address for the new mapping.
         unsafe { mmap(ptr::null_mut(), PAGE_BYTES, protection, MapFlags::SHARED, file, 0) }
             .and_then(|start| NonNull::new(start.cast()).map(Self).ok_or(Errno::FAULT))
             .map_err(refused("it cannot be mapped"))
@@ -74,12 +75,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping is unmapped once, and every borrow of it has ended.
+        // SAFETY: only this drop unmaps the mapping, and every borrow of it has ended.
         unsafe { munmap(self.0.as_ptr().cast(), PAGE_BYTES) }.ok();
     }
 }
 
-/// A page's file that this process trusts, mapped read-only; unmapped when dropped.
+/// A page's file that this process trusts, mapped read-only. A drop unmaps it.
 #[derive(Debug)]
 pub struct PageFile {
     mapping: Mapping,
@@ -88,15 +89,15 @@ pub struct PageFile {
 }
 
 impl PageFile {
-    /// Opens and maps a page, if it is trusted (the README's "What a reader must do", 1). Follows
-    /// no link, neither to the file nor to its folder.
+    /// Opens and maps a page, if its file is trusted (the README's "What a reader must do", 1).
+    /// Does not follow a link to the file or to its folder.
     ///
     /// # Errors
     ///
-    /// If the file cannot be opened, or is not trusted.
+    /// If the file cannot be opened or mapped, or is not trusted.
     pub fn open(path: &[u8]) -> Result<Self, FileError> {
-        let (file, facts) = Place::of(path)?.open(OFlags::RDONLY)?;
-        let mapping = Mapping::of(&file, ProtFlags::READ)?;
+        let (file, facts) = PagePath::resolve(path)?.open(OFlags::RDONLY)?;
+        let mapping = Mapping::new(&file, ProtFlags::READ)?;
         Ok(Self { mapping, owner: facts.owner, is_on_tmpfs: is_on_tmpfs(&file) })
     }
 
@@ -104,32 +105,32 @@ impl PageFile {
     #[must_use]
     pub const fn page(&self) -> &Page {
         // SAFETY: a mapping begins at a page's start, is readable, and lives as long as `self`.
-        // What changes it are the writer's atomic stores, in this process or another one.
-        unsafe { Page::at(self.mapping.0.as_ptr()) }
+        // Only the writer's atomic stores change it, in this process or another one.
+        unsafe { Page::from_ptr(self.mapping.0.as_ptr()) }
     }
 
-    /// The page, for as long as the program lives.
+    /// Keeps the mapping for as long as the program lives.
     #[must_use]
     pub const fn leak(self) -> &'static Page {
         let start = self.mapping.0;
         core::mem::forget(self);
-        // SAFETY: as in `page`, and nobody unmaps it.
-        unsafe { Page::at(start.as_ptr()) }
+        // SAFETY: as in `page`, and the mapping is never unmapped, because its drop never runs.
+        unsafe { Page::from_ptr(start.as_ptr()) }
     }
 
-    /// The user that the file belongs to.
+    /// The id of the user who owns the file.
     #[must_use]
     pub const fn owner(&self) -> u32 {
         self.owner
     }
 
-    /// Where this process runs, as [`BootContext::find`] says. `/proc` may hide the boot's id
-    /// (`ProcSubset=pid` of systemd). The method then takes the id of the page, if the page's file
-    /// is in memory: such a file does not outlive its boot.
+    /// The boot and the time namespace of this process, by [`BootContext::find`]. If `/proc` hides
+    /// the boot id (`ProcSubset=pid` of systemd), the method returns the page's boot id, provided
+    /// that the page's file is on tmpfs: such a file does not outlive its boot.
     ///
     /// # Errors
     ///
-    /// As those of [`BootContext::find`].
+    /// The errors of [`BootContext::find`].
     pub fn boot_context(&self) -> Result<BootContext, FileError> {
         let header = self.page().header().filter(|_| self.is_on_tmpfs);
         BootContext::find_or(header.map(|header| header.boot_id))

@@ -1,4 +1,4 @@
-//! Whether a page's file is trusted: a user who may write to it sets the clock of its readers.
+//! Decides whether a page's file is trusted: a user who may write to it sets its readers' clock.
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, FileType, StatVfsMountFlags, StatxAttributes, StatxFlags, fstat, fstatvfs, statx};
@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use super::find::read;
 use crate::PAGE_BYTES;
 
-/// What is wrong with a page's file.
+/// The reason why a page's file cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FileError {
@@ -15,29 +15,29 @@ pub enum FileError {
     NoName,
     /// The file is a symbolic link.
     Link,
-    /// It is not a regular file: the file's mode.
+    /// The file is not a regular file, but has this mode.
     NotAFile(u32),
-    /// It is too short, bytes.
+    /// The file is too short: its size, bytes.
     Short(u64),
-    /// It, or its folder, belongs to `owner`, who is neither root nor the `reader`.
+    /// The file or its folder belongs to `owner`, who is neither root nor the `reader`.
     Owner {
-        /// The user that it belongs to.
+        /// The owner.
         owner: u32,
-        /// The effective user of the process that reads.
+        /// The effective user of the reading process.
         reader: u32,
     },
-    /// Its group or others may write to it, or to its folder: the mode.
+    /// The group or other users may write to the file or its folder, which has this mode.
     Writable(u32),
-    /// The system refused what was asked of it.
+    /// A system call failed.
     System {
-        /// What cannot be done, as a clause: `it cannot be opened`.
+        /// The consequence, as a clause: `it cannot be opened`.
         problem: &'static str,
         /// The error number (errno(3)).
         errno: i32,
     },
 }
 
-/// Says what cannot be done because the system refused.
+/// Converts an error of the system into a [`FileError`] that states the `problem`.
 pub(crate) fn refused(problem: &'static str) -> impl Fn(Errno) -> FileError {
     move |error| FileError::System { problem, errno: error.raw_os_error() }
 }
@@ -70,7 +70,7 @@ impl core::fmt::Display for FileError {
 
 impl core::error::Error for FileError {}
 
-/// What `fstat` says of a file that was opened with `O_NOFOLLOW`, and of the folder that it is in.
+/// The facts that decide whether a file is trusted: about the file, its folder and the reader.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileFacts {
     pub(crate) mode: u32,
@@ -79,23 +79,22 @@ pub(crate) struct FileFacts {
     pub(crate) size: u64,
     pub(crate) folder_mode: u32,
     pub(crate) folder_owner: u32,
-    /// The effective user of the process that reads.
+    /// The effective user of the reading process.
     pub(crate) reader: u32,
-    /// Whether this is a user namespace, and the file, or the folder that it is in, is mounted by
-    /// itself and read-only. It counts only where an owner is user 65534.
+    /// Whether this is a user namespace, in which the file or its folder is mounted by itself,
+    /// read-only. `false` unless an owner is user 65534.
     pub(crate) is_mounted_read_only: bool,
 }
 
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 
-/// What `fstat` shows in a user namespace for every owner that is not mapped there
-/// (user_namespaces(7), "Unmapped user and group IDs"), and who "nobody" is.
+/// The owner that `fstat` shows in a user namespace in place of an owner that is not mapped there
+/// (user_namespaces(7), "Unmapped user and group IDs"). Elsewhere this id is the user "nobody".
 const UNMAPPED: u32 = 65_534;
 
 impl FileFacts {
-    /// What the system says of an open file and of the folder that it is in. `folder` may have been
-    /// opened with `O_PATH`.
-    pub(crate) fn of(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
+    /// Collects the facts about an open file and its folder, which may be open with `O_PATH`.
+    pub(crate) fn collect(file: impl AsFd, folder: impl AsFd) -> rustix::io::Result<Self> {
         let (found, found_folder) = (fstat(&file)?, fstat(&folder)?);
         let owners = [found.st_uid, found_folder.st_uid];
         Ok(Self {
@@ -111,8 +110,9 @@ impl FileFacts {
         })
     }
 
-    /// Whether a file is trusted, by the README's "What a reader must do", 1. A user who may
-    /// mount a page by itself in a user namespace may replace the reader's program there as well.
+    /// Decides whether the file is trusted, by the README's "What a reader must do", 1. User 65534
+    /// is trusted if the page is mounted by itself, because a user who may mount it may replace the
+    /// reader's program as well.
     pub(crate) fn judge(&self) -> Result<(), FileError> {
         if !FileType::from_raw_mode(self.mode).is_file() {
             return Err(FileError::NotAFile(self.mode));
@@ -135,28 +135,28 @@ impl FileFacts {
     }
 }
 
-/// Whether user 65534 may stand for another here: not where all users are mapped to themselves, as
-/// in the first user namespace (user_namespaces(7)). An id-mapped mount can show any owner as 65534
-/// there, so the number proves nothing.
+/// Whether user 65534 can mean an unmapped owner. It cannot in the first user namespace, which maps
+/// all users to themselves (user_namespaces(7)). There an id-mapped mount can show any owner as
+/// 65534, so the number proves nothing.
 fn is_in_user_namespace() -> bool {
     read(c"/proc/self/uid_map", &mut [0; 64]).is_ok_and(|map| !maps_all(map))
 }
 
-/// Whether a map of users is that of the first user namespace.
+/// Whether a `uid_map` is the one of the first user namespace.
 fn maps_all(map: &[u8]) -> bool {
     let words = map.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     words.eq([&b"0"[..], b"0", b"4294967295"])
 }
 
-/// Whether a read-only mount begins with the file, or with its folder. `false` before Linux 5.8,
-/// which does not say where a mount begins (statx(2), `STATX_ATTR_MOUNT_ROOT`).
+/// Whether the file or its folder is the root of a read-only mount. `false` before Linux 5.8, which
+/// does not show the root of a mount (statx(2), `STATX_ATTR_MOUNT_ROOT`).
 fn is_mounted_read_only(file: impl AsFd, folder: impl AsFd) -> bool {
-    let begins_mount = |file: BorrowedFd<'_>| {
+    let is_mount_root = |file: BorrowedFd<'_>| {
         statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::empty())
             .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
     };
     fstatvfs(&file).is_ok_and(|found| found.f_flag.contains(StatVfsMountFlags::RDONLY))
-        && (begins_mount(file.as_fd()) || begins_mount(folder.as_fd()))
+        && (is_mount_root(file.as_fd()) || is_mount_root(folder.as_fd()))
 }
 
 #[cfg(test)]
@@ -164,14 +164,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_user_namespace_maps_others_than_the_first_one() {
+    fn only_the_first_user_namespace_maps_all_users() {
         assert!(maps_all(b"         0          0 4294967295\n"));
-        assert!(!maps_all(b"") && !maps_all(b"0 100000 65536\n"), "none, and those of a container");
+        assert!(!maps_all(b"") && !maps_all(b"0 100000 65536\n"), "no map, and a container's map");
         assert!(!maps_all(b"0 0 65536\n") && !maps_all(b"0 0 4294967295\n1 1 1\n"));
     }
 
     #[test]
-    fn a_file_is_trusted_if_nobody_else_may_write_to_it() {
+    fn a_file_is_trusted_if_no_other_user_may_write_to_it() {
         let facts = FileFacts {
             mode: 0o100_644,
             owner: 0,

@@ -1,16 +1,16 @@
 //! Models for loom: every interleaving of a few threads over a page, and every value that the
-//! orderings let an atomic load return. First the memory, then the real writer against real
-//! readers.
+//! orderings let an atomic load return. The first models check the memory; the others run the real
+//! writer against real readers.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-page --lib --release --target-dir target/loom
 //! loom_tests`
 //!
-//! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the number.
-//! What loom can't see: the head of `crates/tickline-core/src/loom_tests.rs`.
+//! A model that would take minutes has a limit of preemptions, an argument of [`check`]. The head
+//! of `crates/tickline-core/src/loom_tests.rs` lists what loom cannot see.
 //!
-//! The models of the memory have one line after another in two slots. The models of the order have
-//! readers in processes of their own. The second reading begins when the first is complete, and
-//! shares nothing with it but the page.
+//! The models of the memory publish one line after another in two slots. In the models of the
+//! order, each reader is a process of its own. A second reading begins when the first is complete,
+//! and shares only the page with it.
 
 #[path = "../../../tickline-core/src/loom_tests/harness.rs"]
 mod harness;
@@ -34,7 +34,7 @@ impl ReaderOs for View<'_> {
     }
 }
 
-/// A line whose every word holds its number.
+/// A line in which each field shows the line's number.
 fn line(number: i64) -> LeaseLine {
     let start_ticks = number.unsigned_abs();
     LeaseLine {
@@ -57,19 +57,19 @@ fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
     to
 }
 
-/// A writer publishes three lines, while `look` sees the memory and says what it saw.
-fn among_lines(preemptions: usize, wanted: &'static [&'static str], look: fn(&LeaseWords) -> String) {
+/// A writer publishes three lines while `read` reads the memory and describes the result.
+fn among_lines(preemptions: usize, wanted: &'static [&'static str], read: fn(&LeaseWords) -> String) {
     check(Some(preemptions), wanted, move |seen| {
         let memory = made(LeaseWords::new());
         let first = publish(&memory, LeaseWord::default(), 1);
-        let reader = spawn(&(memory.clone(), seen.clone()), move |(memory, seen)| seen.note(look(memory)));
+        let reader = spawn(&(memory.clone(), seen.clone()), move |(memory, seen)| seen.note(read(memory)));
         let second = publish(&memory, first, 2);
         publish(&memory, second, 3);
         reader.join().unwrap();
     });
 }
 
-/// A reader never mixes two lines, and never takes a slot for a line that is not in it yet.
+/// A reader never mixes two lines, and never uses a slot before its line is complete.
 #[test]
 fn a_lease_is_never_a_mixture() {
     among_lines(3, &["line 1", "line 2", "line 3", "changed"], |memory| {
@@ -84,7 +84,7 @@ fn a_lease_is_never_a_mixture() {
     });
 }
 
-/// A reading by the real reader belongs to one line, too. The counter stands still.
+/// A reading by the real reader comes from one line. The counter stands still.
 #[test]
 fn a_reading_of_a_page_is_never_a_mixture() {
     among_lines(2, &["line 1", "line 3"], |memory| {
@@ -98,7 +98,7 @@ fn a_reading_of_a_page_is_never_a_mixture() {
     });
 }
 
-/// Two writers, against the rules: one of them ends, and no slot of the other has changed.
+/// Two writers break the rules: one of them ends, and has changed no slot of the other.
 #[test]
 fn rule_w1_two_writers_at_once() {
     check(Some(3), &["lost", "won"], |seen| {
@@ -125,7 +125,7 @@ fn rule_w1_two_writers_at_once() {
     });
 }
 
-/// Short leases, so that a few reads of the counter lead from one to the next.
+/// Short leases, so that a few reads of the counter reach the next lease.
 const CONFIG: WriterConfig = WriterConfig {
     lease_ns: 10_000,
     margin_ns: 2_000,
@@ -138,7 +138,7 @@ const CONFIG: WriterConfig = WriterConfig {
 const WIDTH_NS: i64 = 20;
 
 fn estimate(time: &Time) -> Basis {
-    // ORDERING: Relaxed: threads that change it have not started, or wait.
+    // ORDERING: Relaxed: the threads that change the ticks have not started, or wait.
     let ticks = time.ticks.load(Ordering::Relaxed);
     let line = |ns: i64| Line {
         start_ticks: ticks,
@@ -148,12 +148,12 @@ fn estimate(time: &Time) -> Basis {
     Basis::Estimate(Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: None })
 }
 
-/// What the threads of a model of the order share.
+/// The memory, the clocks and the results that the threads of a model of the order share.
 #[derive(Clone)]
 struct Scene {
     memory: Arc<LeaseWords>,
     time: Arc<Time>,
-    /// What readers had, the largest last.
+    /// The latest completed reading, ns; 0 for none.
     returned: Arc<AtomicI64>,
     seen: Seen,
 }
@@ -169,9 +169,9 @@ impl Scene {
         read(&*self.memory, view, view, process_high_water, Timescale::Monotonic)
     }
 
-    /// What a reading had that is complete, ns; 0 for none.
+    /// A completed reading, ns; 0 for none.
     fn before_ns(&self) -> i64 {
-        // ORDERING: Acquire, pairs with the Release store in `note`: what was returned is complete.
+        // ORDERING: Acquire, pairs with the Release store in `note`: that reading happened before.
         self.returned.load(Ordering::Acquire)
     }
 
@@ -187,8 +187,7 @@ impl Scene {
         }
     }
 
-    /// A reading in a process of its own, which begins after another is complete, and notes its
-    /// result.
+    /// Makes a reading in a new process, and checks that no earlier completed one is above it.
     fn process(&self, ticks: u64) {
         let before_ns = self.before_ns();
         let reading = self.read(&self.time.view(ticks), &made(ProcessHighWater::new()));
@@ -204,11 +203,12 @@ impl Scene {
     }
 }
 
-/// Threads with this many readings each, in processes of their own, while a writer makes a step.
+/// A model of the order: threads make readings, each in a new process, while a writer makes a step.
 struct Order {
     wanted: &'static [&'static str],
+    /// The number of readings of each thread.
     readings: &'static [u32],
-    /// How long each read of a clock takes a reader and the writer, ticks.
+    /// The duration of a read of a clock, for a reader and for the writer, ticks.
     reader_ticks: u64,
     writer_ticks: u64,
     begin: fn(&Scene, &mut Writer),
@@ -237,15 +237,15 @@ fn begin_line(scene: &Scene, writer: &mut Writer) {
     scene.time.pass(20);
 }
 
-/// Rules R1, R6, R7 and W5: a first publication, while a reader asks the OS. One that looks at a
-/// first publication gives up at once, because its reads take longer than a first publication may.
+/// Rules R1, R6, R7 and W5: a first publication, while a reader asks the OS. A reader that finds it
+/// gives up at once, because its reads take longer than W.
 #[test]
 fn rule_w5_a_first_publication_among_readers() {
     let wanted = &["PublishedFirst", "Line after another", "Os after another"];
     Order { wanted, readings: &[2], reader_ticks: 600, writer_ticks: 10, begin: |_, _| {} }.check();
 }
 
-/// Rules R2, R3, W2 and W3: a successor, while readers come to the end of the line.
+/// Rules R2, R3, W2 and W3: a successor, while readers reach the end of the line.
 #[test]
 fn rule_w2_a_successor_among_readers() {
     let wanted = &["PublishedNext", "Waited", "Line after another", "Os after another"];
@@ -264,7 +264,7 @@ fn rule_w4_an_end_among_readers() {
     Order { wanted, readings: &[1, 1], reader_ticks: 300, writer_ticks: 300, begin }.check();
 }
 
-/// Rule R8: two threads of one process, over an end and with a clock above its bounds.
+/// Rule R8: two threads of one process at a first publication. The OS clock is above its bounds.
 #[test]
 fn rule_r8_a_process_high_water_among_threads() {
     check(Some(3), &["Line after another"], |seen| {

@@ -1,7 +1,7 @@
-//! A reading: pure, for memory that the reader cannot write to.
+//! A reading of a page, by a reader that cannot write to the page.
 //!
 //! ```text
-//! w = the word                      // first look
+//! w = the word                      // first load
 //! the slots that w names
 //! c = counter                       // after these loads
 //! in the window of a line, and the word is still w   -> the line at c
@@ -9,10 +9,10 @@
 //! ```
 //!
 //! This code does not allocate, panic or lock, and calls only its arguments. A reading ends for
-//! any contents of the page: after [`MAX_ATTEMPTS`] at first publications, and after [`MAX_STARTS`]
-//! words.
+//! any contents of the page: after [`MAX_ATTEMPTS`] attempts that find first publications, and
+//! after [`MAX_STARTS`] words.
 //!
-//! What this module does not do: decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
+//! This module does not decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
 
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Timescale};
@@ -21,45 +21,43 @@ use super::slot::{LowerLimit, UnixOffset, Window};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicI64, Ordering};
 
-/// How often a reading starts again because the word has changed. Words change twice a second, so a
-/// reader would have to be stopped as often within one reading. After that the reading is the OS
-/// clock.
+/// A reading finds at most this many words, and then returns the OS clock. A word changes twice a
+/// second, so such a reader was stopped nearly as often within one reading.
 const MAX_STARTS: u32 = if cfg!(loom) { 4 } else { 64 };
 
-/// After this many attempts in a row that found one tick, the counter counts as one that stands
+/// After this many attempts in a row at one tick, the reader concludes that the counter stands
 /// still. An attempt takes 10 to 60 ns.
 const MAX_STILL_ATTEMPTS: u32 = if cfg!(loom) { 2 } else { 20_000 };
 
-/// After this many attempts that found first publications, a reader gives up: they last for longer
-/// than any writer makes them. The shortest attempt takes 10 ns, so that 1 ms, the longest first
-/// publication, ends first.
+/// After this many attempts that found first publications, a reader gives up, because no writer
+/// makes a first publication that long. The shortest attempt takes 10 ns, so the longest first
+/// publication, 1 ms, ends earlier.
 const MAX_ATTEMPTS: u32 = if cfg!(loom) { 4 } else { 1 << 17 };
 
-/// After this many attempts, and each time that their number has doubled, a reader lets others run.
-/// So it yields at most 11 times. A yield can take as long as others use the CPU.
+/// After this many attempts, and each time that their number has doubled, a reader yields the CPU.
+/// So it yields at most 11 times. A yield can last as long as other threads use the CPU.
 const FIRST_PAUSE: u32 = 64;
 
-/// If a Unix reading is above the kernel's coarse Unix time by more than this, ns, it asks the OS.
-/// Somebody may have set the clock back. The coarse time is at most a tick old, 10 ms, unless ticks
-/// come late.
-const FAR_NS: i64 = 50_000_000;
+/// If a line puts Unix time above the kernel's coarse Unix time by more than this, ns, the reader
+/// asks the OS, because the clock may have been set back. The coarse time is at most a kernel tick
+/// old, 10 ms, unless ticks come late.
+const MAX_ABOVE_COARSE_NS: i64 = 50_000_000;
 
-/// What a reader of a page asks its OS: the clocks that it would have without the page, and two
-/// things more.
+/// The operating system of a reader: the clocks without a page, the coarse clock, and a yield.
 pub trait ReaderOs: Reference {
-    /// Unix time of the kernel's last tick, ns, where that costs no system call.
+    /// Unix time at the kernel's last tick, ns. `None` if this read would be a system call.
     #[inline(always)]
     fn coarse_realtime_ns(&self) -> Option<i64> {
         None
     }
 
-    /// Lets others run, while a first publication lasts: yields where there is one CPU. Called at
-    /// most 11 times a reading; between, the reader spins.
+    /// Lets other threads run during a first publication: on one CPU, the writer needs that. A
+    /// reading calls this at most 11 times, and otherwise spins.
     fn pause(&self);
 }
 
-/// A time of the page that is not above the OS clock by more than `lead_ns`, in `timescale`; Unix
-/// time is by what `slot` says.
+/// The lower limit of a reading that follows from `ns`, a time of the page with the lead `lead_ns`.
+/// For Unix time, offset and lead come from `slot`.
 #[inline(always)]
 fn limit(
     timescale: Timescale,
@@ -74,7 +72,7 @@ fn limit(
     }
 }
 
-/// Where a reading came from.
+/// The source of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageSource {
     /// A line.
@@ -89,12 +87,12 @@ pub enum PageSource {
 pub struct PageReading {
     /// The time, ns.
     pub ns: i64,
-    /// Where it came from.
+    /// The source of the time.
     pub source: PageSource,
 }
 
 /// The largest time of the OS clock that this process has read, ns, in the page's time (rule R8).
-/// A forked child inherits a copy. Never in memory that processes share.
+/// A forked child inherits a copy. The mark must not be in memory that processes share.
 #[derive(Debug)]
 pub struct ProcessHighWater(AtomicI64);
 
@@ -115,12 +113,13 @@ impl ProcessHighWater {
     #[inline(always)]
     #[must_use]
     pub fn ns(&self) -> i64 {
-        // ORDERING: Relaxed, pairs with the maximum in `raise`. A reading that happened before
-        // has raised the high-water mark before, and the order of one variable's changes is enough.
+        // ORDERING: Relaxed, pairs with the `fetch_max` in `raise`. An earlier reading has raised
+        // the mark before this load, and the modification order of one variable is enough.
         self.0.load(Ordering::Relaxed)
     }
 
-    /// A reading that would be `ns`. Rule R8 holds for time that nobody sets.
+    /// Raises a reading of `ns` to the mark. Unix time stays as it is, because rule R8 holds only
+    /// for a clock that cannot be set.
     #[inline(always)]
     fn applied_to(&self, ns: i64, timescale: Timescale) -> i64 {
         match timescale {
@@ -133,33 +132,33 @@ impl ProcessHighWater {
     #[inline]
     pub fn raise(&self, ns: i64) {
         if self.ns() < ns {
-            // ORDERING: Relaxed, as in `ns`.
+            // ORDERING: Relaxed, pairs with the load in `ns`, which has the reason.
             self.0.fetch_max(ns, Ordering::Relaxed);
         }
     }
 }
 
-/// What one attempt found.
+/// The result of one attempt.
 enum Attempt {
-    /// A line: its value, while the word was the same.
+    /// The line's value; the second load found the word unchanged.
     Line(LowerLimit),
-    /// Ask the OS: the reading is not below this.
-    Ask(LowerLimit),
-    /// A first publication: try again.
+    /// The reader must ask the OS. The reading is not below this limit.
+    AskOs(LowerLimit),
+    /// A first publication: the reader must try again.
     Wait,
-    /// The word has changed: start again.
+    /// The word has changed: the reader must start again.
     Changed,
 }
 
-/// How long the reader has been waiting. Unlike a reader that could help the writer (`Wait` in
-/// `tickline-core`), this one then gives up.
+/// A reader's wait for first publications. Unlike a reader of `tickline-core` (`Wait` there), this
+/// reader cannot help the writer, so at a limit it gives up.
 struct Wait {
-    /// The first publication that it waits for; off before the first.
+    /// The first publication that the reader waits for; off before the first one.
     word: LeaseWord,
-    /// The ticks at which the first and the last attempt found it.
+    /// The ticks of the first and the last attempt that found this first publication.
     since_ticks: u64,
     last_ticks: u64,
-    /// Attempts in a row at one tick, and all attempts.
+    /// The number of attempts in a row at one tick, and of all attempts.
     still_attempts: u32,
     attempts: u32,
 }
@@ -168,9 +167,9 @@ impl Wait {
     const NEW: Self =
         Self { word: LeaseWord::from_bits(0), since_ticks: 0, last_ticks: 0, still_attempts: 0, attempts: 0 };
 
-    /// Whether the first publication of `word` is waited for at `ticks` (rule R7).
+    /// Counts an attempt that found `word` at `ticks`. Returns whether to keep waiting (rule R7).
     #[inline(always)]
-    fn lasts(&mut self, word: LeaseWord, ticks: u64, high_water: &HighWater) -> bool {
+    fn continues(&mut self, word: LeaseWord, ticks: u64, high_water: &HighWater) -> bool {
         if word != self.word {
             (self.word, self.since_ticks, self.still_attempts) = (word, ticks, 0);
         } else if ticks != self.last_ticks {
@@ -179,16 +178,16 @@ impl Wait {
         self.last_ticks = ticks;
         self.still_attempts = self.still_attempts.saturating_add(1);
         self.attempts = self.attempts.saturating_add(1);
-        // Before the deadline, and not further than the longest first publication: two-sided.
+        // The tick must be before the deadline, by no more than the longest wait: two-sided.
         high_water.deadline_ticks.wrapping_sub(ticks).wrapping_sub(1) < high_water.wait_ticks
             && ticks.wrapping_sub(self.since_ticks) <= high_water.wait_ticks
             && self.still_attempts < MAX_STILL_ATTEMPTS
             && self.attempts < MAX_ATTEMPTS
     }
 
-    /// Between two attempts.
+    /// Yields the CPU or spins between two attempts.
     #[inline(always)]
-    fn rest(&self, os: &impl ReaderOs) {
+    fn pause(&self, os: &impl ReaderOs) {
         if cfg!(loom) || (self.attempts >= FIRST_PAUSE && self.attempts.is_power_of_two()) {
             os.pause();
         } else {
@@ -197,10 +196,10 @@ impl Wait {
     }
 }
 
-/// A reading of `timescale`, ns. It is an ordered reading: a reading that begins after it was
-/// complete is not smaller. This holds for all processes that read the same page. `docs/lease.md`
-/// has the exceptions. `os` is in the page's time namespace. Never panics; waits for at most 1 ms,
-/// during a first publication.
+/// Reads the time of `timescale`, ns. This reading is ordered: a reading that begins after this one
+/// is complete is not smaller, in any process that reads the same page. `docs/lease.md` has the
+/// exceptions. `os` must return times of the page's time namespace. Never panics; waits for at most
+/// 1 ms, during a first publication.
 #[inline(always)]
 pub fn read(
     memory: &impl LeaseMemory,
@@ -216,8 +215,8 @@ pub fn read(
     }
 }
 
-/// [`read`] for the monotonic time, ns, where it needs nothing but the page's first line: nearly
-/// always. Otherwise `None`.
+/// Reads the monotonic time, ns, if the page's first line suffices, as it nearly always does.
+/// Otherwise `None`, and the caller must call [`read`].
 #[inline(always)]
 pub(crate) fn read_first_line(
     memory: &impl LeaseMemory,
@@ -228,7 +227,7 @@ pub(crate) fn read_first_line(
     Some(process_high_water.applied_to(line.ns, Timescale::Monotonic))
 }
 
-/// A reading that [`try_first_line`] was not enough for.
+/// Reads the time where [`try_first_line`] does not suffice.
 #[cold]
 #[inline(never)]
 fn read_slow(
@@ -247,9 +246,9 @@ fn read_slow(
                 Some(reading) => return reading,
                 None => line,
             },
-            Attempt::Ask(limit) => limit,
+            Attempt::AskOs(limit) => limit,
             Attempt::Wait => {
-                wait.rest(os);
+                wait.pause(os);
                 continue;
             }
             Attempt::Changed => {
@@ -258,7 +257,7 @@ fn read_slow(
             }
         };
         let os_ns = timescale.now_ns(os);
-        // The second look, after the OS was asked: a line published meanwhile may be below that.
+        // The second load comes after this read: a new line may already be below it.
         if memory.is_still(word) {
             return fallback(limit.applied_to(os_ns, timescale), process_high_water, timescale);
         }
@@ -267,7 +266,8 @@ fn read_slow(
     fallback(timescale.now_ns(os), process_high_water, timescale)
 }
 
-/// Rule R8: raises the process's high-water mark to what the OS clock led to, and respects it.
+/// The reading that follows from `ns`, the OS clock with its limit: not below the process's
+/// high-water mark, which it raises (rule R8).
 #[inline(always)]
 fn fallback(ns: i64, process_high_water: &ProcessHighWater, timescale: Timescale) -> PageReading {
     let ns = process_high_water.applied_to(ns, timescale);
@@ -277,8 +277,9 @@ fn fallback(ns: i64, process_high_water: &ProcessHighWater, timescale: Timescale
     PageReading { ns, source: PageSource::Os }
 }
 
-/// What a line says, not below the process's high-water mark (R8); Unix time not below the kernel's
-/// last tick (R9). Rule R10: `None` if it is so far above that Unix time may have been set back.
+/// The reading that follows from a line. It is not below the process's high-water mark (R8), and as
+/// Unix time not below the kernel's last tick (R9). `None` if the line is so far above that tick
+/// that Unix time may have been set back (R10).
 #[inline(always)]
 fn by_line(
     line: LowerLimit,
@@ -290,7 +291,7 @@ fn by_line(
         Timescale::Monotonic => line.ns,
         Timescale::Unix => {
             let coarse_ns = os.coarse_realtime_ns().unwrap_or(line.ns);
-            if line.ns.saturating_sub(coarse_ns) > FAR_NS {
+            if line.ns.saturating_sub(coarse_ns) > MAX_ABOVE_COARSE_NS {
                 return None;
             }
             line.ns.max(coarse_ns)
@@ -299,8 +300,8 @@ fn by_line(
     Some(PageReading { ns: process_high_water.applied_to(ns, timescale), source: PageSource::Line })
 }
 
-/// The first published line, in its window. Nearly all readings need no more than this, and the
-/// rest would fill the registers.
+/// Tries only the first published line, which nearly always suffices. The rest needs more
+/// registers.
 #[inline(always)]
 fn try_first_line(
     memory: &impl LeaseMemory,
@@ -314,18 +315,19 @@ fn try_first_line(
     let slot = word.first();
     let Window { line, end_ticks } = Window::load(memory, slot);
     let ticks = counter.now_ordered();
-    // One comparison for both ends: every writer's window is shorter than half of the counter's
-    // range.
+    // One comparison checks both ends, because every window that a writer makes is shorter than
+    // half of the counter's range.
     if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {
         return None;
     }
     match try_line(memory, word, (&line, slot), ticks, timescale) {
         Attempt::Line(line) => Some(line),
-        Attempt::Ask(_) | Attempt::Wait | Attempt::Changed => None,
+        Attempt::AskOs(_) | Attempt::Wait | Attempt::Changed => None,
     }
 }
 
-/// One attempt: the word, what it names, and the counter if the word allows it.
+/// Makes an attempt: loads the slots that `word` names, and reads the counter if the phase needs
+/// it.
 #[inline(always)]
 fn attempt(
     memory: &impl LeaseMemory,
@@ -335,24 +337,24 @@ fn attempt(
     wait: &mut Wait,
 ) -> Attempt {
     match word.phase() {
-        LeasePhase::Off => Attempt::Ask(LowerLimit::NONE),
-        LeasePhase::NoLine => Attempt::Ask(HighWater::load(memory, word.first()).limit(timescale)),
+        LeasePhase::Off => Attempt::AskOs(LowerLimit::NONE),
+        LeasePhase::NoLine => Attempt::AskOs(HighWater::load(memory, word.first()).limit(timescale)),
         LeasePhase::FirstPublication => {
             let high_water = HighWater::load(memory, word.first());
             let ticks = counter.now_ordered();
             if !memory.is_still(word) {
                 Attempt::Changed
-            } else if wait.lasts(word, ticks, &high_water) {
+            } else if wait.continues(word, ticks, &high_water) {
                 Attempt::Wait
             } else {
-                Attempt::Ask(high_water.limit(timescale))
+                Attempt::AskOs(high_water.limit(timescale))
             }
         }
         LeasePhase::Published | LeasePhase::Doubted => try_lines(memory, counter, word, timescale),
     }
 }
 
-/// Rules R2 to R5.
+/// Makes an attempt with the lines that `word` names (rules R2 to R5).
 #[inline(always)]
 fn try_lines(
     memory: &impl LeaseMemory,
@@ -366,19 +368,19 @@ fn try_lines(
     let (line, slot) = if is_before(ticks, first.line.start_ticks) {
         // R4: the counter was reset.
         let lead_ns = LeaseLine::load_lead(memory, first_slot).max(LeaseLine::load_lead(memory, last_slot));
-        return Attempt::Ask(limit(timescale, memory, last_slot, last.end_ns(), lead_ns));
+        return Attempt::AskOs(limit(timescale, memory, last_slot, last.end_ns(), lead_ns));
     } else if is_before(ticks, first.end_ticks) {
         (first.line, first_slot)
     } else if is_before(ticks, last.end_ticks) {
         (last.line, last_slot)
     } else {
         // R3: the leases have run out.
-        return Attempt::Ask(limit(timescale, memory, last_slot, last.end_ns(), i64::MAX));
+        return Attempt::AskOs(limit(timescale, memory, last_slot, last.end_ns(), i64::MAX));
     };
     try_line(memory, word, (&line, slot), ticks, timescale)
 }
 
-/// The line in `slot` at a tick of its window.
+/// Makes an attempt with the line in `slot`, whose window contains `ticks`.
 #[inline(always)]
 fn try_line(
     memory: &impl LeaseMemory,
@@ -391,8 +393,8 @@ fn try_line(
     if !memory.is_still(word) {
         Attempt::Changed
     } else if word.phase() == LeasePhase::Doubted || (timescale == Timescale::Unix && limit.is_none()) {
-        // R5; or the line leaves Unix time to the OS.
-        Attempt::Ask(limit)
+        // R5, or Unix time comes from the OS clock.
+        Attempt::AskOs(limit)
     } else {
         Attempt::Line(limit)
     }

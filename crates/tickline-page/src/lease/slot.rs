@@ -1,15 +1,15 @@
-//! What a slot holds: a line with its end, or a high-water mark.
+//! The contents of a slot: a line with its end, or a high-water mark.
 //!
 //! | word | line | high-water mark |
 //! |---|---|---|
 //! | 0 | first tick | deadline of a first publication, ticks |
-//! | 1 | ns there | high-water mark, ns |
+//! | 1 | time at the first tick, ns | high-water mark, ns |
 //! | 2 | slope, 2^-48 ns a tick | longest wait for a first publication, ticks |
-//! | 3 | first tick at which it does not count any more | 0 |
-//! | 4 | most by which it may be above the OS clock, ns | most by which readings may be above it, ns |
-//! | 5 | Unix time minus the line, ns | the same, of the last line |
-//! | 6 | most by which Unix time may be above the OS clock's, ns | the same, of the last line |
-//! | 7 | least that the difference in word 5 may be, ns; for the writer | the same, of the last line |
+//! | 3 | end: the first tick at which the line no longer counts | 0 |
+//! | 4 | lead: largest distance of the line above the OS clock, ns | lead: largest distance of readings above the OS clock, ns |
+//! | 5 | Unix time minus the line, ns | the last line's value |
+//! | 6 | largest distance of Unix time above the OS clock's Unix time, ns | the last line's value |
+//! | 7 | smallest possible value of word 5, ns; only for the writer | the last line's value |
 
 use tickline_core::sample::Timescale;
 
@@ -21,51 +21,50 @@ pub const SLOT_WORDS: usize = 8;
 /// Slots of a page: two banks of four.
 pub const SLOTS: usize = 8;
 
-/// A word of a slot.
+/// A field of a slot, by the index of its word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Field {
     /// A line's first tick.
     Start = 0,
-    /// A line's ns there, or the high-water mark, ns.
+    /// A line's time at its first tick, or the high-water mark, ns.
     Base = 1,
     /// A line's slope, or the longest wait for a first publication, ticks.
     Slope = 2,
-    /// The first tick at which a line does not count any more.
+    /// The first tick at which a line no longer counts.
     End = 3,
-    /// How far above the OS clock readings may be, ns.
+    /// The largest distance of readings above the OS clock, ns.
     Lead = 4,
     /// Unix time minus the page's time, ns.
     UnixOffset = 5,
-    /// How far above the OS clock's Unix time readings may be, ns.
+    /// The largest distance of Unix readings above the OS clock's Unix time, ns.
     UnixLead = 6,
-    /// The least that Unix time minus the page's time may be, ns.
+    /// The smallest possible difference of Unix time and the page's time, ns.
     UnixLeast = 7,
 }
 
 impl Field {
-    /// A high-water mark's deadline is where a line's first tick is.
+    /// A high-water mark has its deadline in the word of a line's first tick.
     pub const DEADLINE: Self = Self::Start;
-    /// A high-water mark's longest wait is where a line's slope is.
+    /// A high-water mark has its longest wait in the word of a line's slope.
     pub const WAIT: Self = Self::Slope;
 }
 
-/// A Unix offset that says: Unix time is left to the OS.
+/// The Unix offset that means: Unix time comes from the OS clock.
 pub const UNIX_BY_OS: i64 = i64::MIN;
 
-/// What turns a page's time into Unix time.
+/// The conversion of a page's time into Unix time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixOffset {
     /// Unix time minus the page's time, ns; [`UNIX_BY_OS`] for none.
     pub offset_ns: i64,
-    /// How far above the OS clock's Unix time readings may be, ns.
+    /// The largest distance of Unix readings above the OS clock's Unix time, ns.
     pub lead_ns: i64,
-    /// The least that the offset may be by all samples since the clock was set, ns. Of no use to
-    /// readers.
+    /// The smallest offset that all samples since the clock was set allow, ns. For the writer.
     pub least_ns: i64,
 }
 
 impl UnixOffset {
-    /// Unix time is left to the OS.
+    /// Unix time comes from the OS clock.
     pub const NONE: Self = Self { offset_ns: UNIX_BY_OS, lead_ns: 0, least_ns: 0 };
 
     #[inline(always)]
@@ -77,7 +76,7 @@ impl UnixOffset {
         }
     }
 
-    /// The same for a line, or a high-water mark, that may be above the OS clock by `lead_ns`.
+    /// This offset, for a line whose lead is `lead_ns`.
     pub(super) const fn with_lead(self, lead_ns: i64) -> Self {
         let width_ns = self.offset_ns.saturating_sub(self.least_ns);
         Self {
@@ -86,7 +85,7 @@ impl UnixOffset {
         }
     }
 
-    /// A time of the page as Unix time.
+    /// The limit of Unix time that follows from `ns`, a time of the page.
     #[inline(always)]
     pub(super) const fn limit(&self, ns: i64) -> LowerLimit {
         if self.offset_ns == UNIX_BY_OS {
@@ -96,7 +95,7 @@ impl UnixOffset {
     }
 }
 
-/// What every reading loads of a line.
+/// The part of a [`LeaseLine`] that every reading loads.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     pub(super) line: Line,
@@ -116,7 +115,7 @@ impl Window {
         }
     }
 
-    /// The line at its end, ns. No reading by the line is above this.
+    /// The line's value at its end, ns. No reading by the line is above this value.
     #[inline(always)]
     pub(super) const fn end_ns(&self) -> i64 {
         self.line.at(self.end_ticks)
@@ -128,16 +127,16 @@ impl Window {
 pub struct LeaseLine {
     /// The line.
     pub line: Line,
-    /// The first tick at which it does not count any more.
+    /// The first tick at which the line no longer counts.
     pub end_ticks: u64,
-    /// How far it may be above the OS clock while it counts, ns.
+    /// The largest distance of the line above the OS clock until its end, ns.
     pub lead_ns: i64,
-    /// Its Unix time.
+    /// The conversion of the line's time into Unix time.
     pub unix: UnixOffset,
 }
 
 impl LeaseLine {
-    /// The line that `slot` holds.
+    /// Loads the line in `slot`.
     #[must_use]
     pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
         let Window { line, end_ticks } = Window::load(memory, slot);
@@ -145,7 +144,7 @@ impl LeaseLine {
         Self { line, end_ticks, lead_ns, unix: UnixOffset::load(memory, slot) }
     }
 
-    /// How far the line in `slot` may be above the OS clock, ns.
+    /// Loads the lead of the line in `slot`, ns.
     #[inline(always)]
     pub(super) fn load_lead(memory: &impl LeaseMemory, slot: SlotNumber) -> i64 {
         memory.field(slot, Field::Lead).cast_signed()
@@ -166,31 +165,31 @@ impl LeaseLine {
         ]
     }
 
-    /// The line at its end, ns. No reading by the line is above this.
+    /// The line's value at its end, ns. No reading by the line is above this value.
     #[must_use]
     pub const fn end_ns(&self) -> i64 {
         Window { line: self.line, end_ticks: self.end_ticks }.end_ns()
     }
 
-    /// The high-water mark of readings that come after all of this line, which is the last one.
+    /// The high-water mark for readings past the end of this line, if it is the last one.
     #[must_use]
     pub const fn high_water(&self) -> HighWater {
         HighWater { ns: self.end_ns(), lead_ns: i64::MAX, deadline_ticks: 0, wait_ticks: 0, unix: self.unix }
     }
 }
 
-/// What readings without a line are not below.
+/// The largest time that readings by lines may have returned, a limit for readings without a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HighWater {
     /// The high-water mark, ns.
     pub ns: i64,
-    /// The most by which the mark may raise a reading above the OS clock, ns.
+    /// The largest distance above the OS clock to which the mark may raise a reading, ns.
     pub lead_ns: i64,
-    /// In a first publication: the tick at which nobody waits any more.
+    /// In a first publication: the tick at which readers stop waiting.
     pub deadline_ticks: u64,
     /// In a first publication: the longest time that a reader waits, ticks.
     pub wait_ticks: u64,
-    /// Unix time of the last line.
+    /// The Unix offset of the last line.
     pub unix: UnixOffset,
 }
 
@@ -199,7 +198,7 @@ impl HighWater {
     pub const NONE: Self =
         Self { ns: i64::MIN, lead_ns: 0, deadline_ticks: 0, wait_ticks: 0, unix: UnixOffset::NONE };
 
-    /// The high-water mark that `slot` holds.
+    /// Loads the high-water mark in `slot`.
     #[inline(always)]
     #[must_use]
     pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
@@ -227,7 +226,7 @@ impl HighWater {
         ]
     }
 
-    /// The high-water mark in a timescale.
+    /// The lower limit of readings of `timescale` that follows from the mark.
     #[inline(always)]
     #[must_use]
     pub const fn limit(&self, timescale: Timescale) -> LowerLimit {
@@ -238,12 +237,12 @@ impl HighWater {
     }
 }
 
-/// What a reading is not below, in one timescale.
+/// The lower limit of a reading, in one timescale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LowerLimit {
     /// The limit, ns.
     pub ns: i64,
-    /// The most by which the limit may raise a reading above the OS clock, ns.
+    /// The largest distance above the OS clock to which the limit may raise a reading, ns.
     pub lead_ns: i64,
 }
 
@@ -251,18 +250,18 @@ impl LowerLimit {
     /// No limit.
     pub const NONE: Self = Self { ns: i64::MIN, lead_ns: 0 };
 
-    /// Whether there is none.
+    /// Whether there is no limit.
     #[inline(always)]
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.ns == i64::MIN
     }
 
-    /// A reading for which the OS clock has said `os_ns`. Never less than that.
+    /// The reading that follows from `os_ns`, the time of the OS clock. Never less than `os_ns`.
     ///
     /// The result does not fall as `os_ns` rises. So monotonic times by one limit are in order as
-    /// long as the OS clock is. Somebody may have set Unix time back, so a limit that is above it
-    /// by more than the lead is ignored.
+    /// long as the OS clock is. If the limit is above Unix time by more than the lead, Unix time
+    /// was probably set back, so the limit is ignored.
     #[inline(always)]
     #[must_use]
     pub const fn applied_to(&self, os_ns: i64, timescale: Timescale) -> i64 {

@@ -1,4 +1,4 @@
-//! A page whose every step can be interrupted: one thread plays readers and writers.
+//! A page for tests. One thread plays readers and writers, and a hook runs before each operation.
 
 use core::cell::{Cell, RefCell, RefMut};
 
@@ -7,36 +7,36 @@ use tickline_core::sample::Reference;
 
 use super::{
     Basis, Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
-    PageReading, PageSource, PageTaken, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, Timescale,
-    Writer, WriterAction, WriterConfig, WriterStep, read,
+    PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber,
+    Timescale, Writer, WriterAction, WriterConfig, WriterStep, read,
 };
 use crate::{BootContext, Header, WritablePage};
 
-/// A step of a reader or a writer. The hook runs before it.
+/// An operation of a reader or a writer. The hook runs before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum At {
-    FirstLook,
+pub(crate) enum Op {
+    FirstLoad,
     Field,
-    SecondLook,
+    SecondLoad,
     Counter,
     Os,
     Fill,
-    /// Between the writer's look at the counter and its swap.
+    /// A swap to this word, after the writer's read of the counter.
     Swap(LeaseWord),
-    /// After a swap that took place.
+    /// The return from a swap that has stored this word.
     Swapped(LeaseWord),
 }
 
-/// Where the scene's page is made.
+/// The boot and the time namespace of the scene's page.
 pub(crate) const CONTEXT: BootContext =
     BootContext { boot_id: [9; 16], time_namespace: 4_026_531_834, monotonic_offset_ns: Some(0) };
 
-/// A value that lives as long as the program.
+/// Makes a value that lives as long as the program.
 pub(super) fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
 }
 
-type Hook = Box<dyn FnMut(At)>;
+type Hook = Box<dyn FnMut(Op)>;
 
 /// A page with its writer, a counter of 1 GHz, and OS clocks.
 pub(crate) struct Scene {
@@ -49,8 +49,8 @@ pub(crate) struct Scene {
     pub(crate) has_coarse: Cell<bool>,
     pub(crate) counter_reads: Cell<u32>,
     pub(crate) pauses: Cell<u32>,
-    /// What the writer's steps rest on instead of an estimate.
-    pub(crate) closing: Cell<Option<Basis>>,
+    /// The basis of the writer's steps; `None` for a fresh estimate.
+    pub(crate) basis: Cell<Option<Basis>>,
     pub(crate) slew_ppb: Cell<i64>,
     hook: RefCell<Option<Hook>>,
     writer: RefCell<Option<Writer>>,
@@ -58,38 +58,38 @@ pub(crate) struct Scene {
 
 pub(crate) const UNIX_NS: i64 = 1_000_000_000_000;
 
-/// The OS clock is within this of what an estimate of the scene says, ns.
+/// Half of the distance between the bounds of the scene's estimates, ns.
 const WIDTH_NS: i64 = 50;
 
-/// What a line of a fresh estimate may be above the OS clock, ns.
+/// The range of a line's distance above the OS clock, if its estimate is fresh, ns.
 pub(crate) const AHEAD_NS: core::ops::Range<i64> = 0..4 * WIDTH_NS;
 
 impl Scene {
-    /// A page that is off, without a writer.
+    /// A scene whose page is off, and has no writer.
     pub(crate) fn off() -> &'static Self {
         leak(Self {
-            page: WritablePage::new(&Header::of(&CONTEXT)),
+            page: WritablePage::new(&Header::new(&CONTEXT)),
             ticks: Cell::new(1 << 40),
             os_ns: Cell::new(-(1 << 39)),
             unix_ns: Cell::new(UNIX_NS),
             has_coarse: Cell::new(false),
             counter_reads: Cell::new(0),
             pauses: Cell::new(0),
-            closing: Cell::new(None),
+            basis: Cell::new(None),
             slew_ppb: Cell::new(0),
             hook: RefCell::new(None),
             writer: RefCell::new(None),
         })
     }
 
-    /// One whose writer has published nothing yet.
+    /// A scene whose writer has published nothing yet.
     pub(crate) fn without_line() -> &'static Self {
         let scene = Self::off();
         scene.restart();
         scene
     }
 
-    /// A page that serves one line.
+    /// A scene whose page names one line.
     pub(crate) fn published() -> &'static Self {
         let scene = Self::without_line();
         scene.does(WriterAction::PublishedFirst);
@@ -97,7 +97,7 @@ impl Scene {
         scene
     }
 
-    /// A page that serves two lines, the first of which is current.
+    /// A scene whose page names two lines, of which the first is current.
     pub(crate) fn published_twice() -> &'static Self {
         let scene = Self::published();
         scene.pass(6_000);
@@ -105,7 +105,7 @@ impl Scene {
         scene
     }
 
-    /// Another writer takes the page over.
+    /// Lets another writer take the page over.
     pub(crate) fn restart(&self) {
         let writer = self.new_writer();
         *self.writer.borrow_mut() = Some(writer);
@@ -119,7 +119,7 @@ impl Scene {
         RefMut::map(self.writer.borrow_mut(), |writer| writer.as_mut().expect("it is not within a step"))
     }
 
-    /// A step of the scene's writer.
+    /// Makes a step of the scene's writer.
     pub(crate) fn step(&'static self) -> WriterStep {
         self.step_by(&self.estimate())
     }
@@ -135,18 +135,18 @@ impl Scene {
         &'static self,
         writer: &mut Writer,
         estimate: &Estimate,
-    ) -> Result<WriterStep, PageTaken> {
-        let basis = self.closing.get().unwrap_or(Basis::Estimate(*estimate));
+    ) -> Result<WriterStep, PageChanged> {
+        let basis = self.basis.get().unwrap_or(Basis::Estimate(*estimate));
         writer.step(self, &self, &self, basis, self.slew_ppb.get())
     }
 
-    /// A step of the scene's writer that does this.
+    /// Makes a step of the scene's writer, and checks its action.
     #[track_caller]
     pub(crate) fn does(&'static self, action: WriterAction) {
         assert_eq!(self.step().action, action);
     }
 
-    /// Somebody switches the page off.
+    /// Switches the page off from outside.
     pub(crate) fn switch_off(&self) {
         let word = self.word();
         assert!(self.words().swap(word, word.switched_off()));
@@ -155,41 +155,41 @@ impl Scene {
     /// Fills a slot that the word does not name, and stores a word that names it.
     pub(crate) fn put(&self, phase: LeasePhase, words: &[u64; SLOT_WORDS]) {
         let word = self.word();
-        let slot = SlotNumber::of_bank(word.bank()).into_iter().find(|slot| !word.names(*slot)).unwrap();
+        let slot = SlotNumber::in_bank(word.bank()).into_iter().find(|slot| !word.names(*slot)).unwrap();
         self.words().fill(slot, words);
         assert!(self.words().swap(word, word.next(phase, slot, None)));
     }
 
-    pub(crate) fn on_step(&self, hook: impl FnMut(At) + 'static) {
+    pub(crate) fn on_step(&self, hook: impl FnMut(Op) + 'static) {
         *self.hook.borrow_mut() = Some(Box::new(hook));
     }
 
-    /// Runs `action` before each step that is `wanted`, with the number of such steps, from 1 on.
-    pub(crate) fn each(&self, wanted: fn(At) -> bool, mut action: impl FnMut(u32) + 'static) {
+    /// Runs `action` before each operation that is `wanted`, with its number, from 1 on.
+    pub(crate) fn each(&self, wanted: fn(Op) -> bool, mut action: impl FnMut(u32) + 'static) {
         let mut number = 0;
-        self.on_step(move |at| {
-            if wanted(at) {
+        self.on_step(move |op| {
+            if wanted(op) {
                 number += 1;
                 action(number);
             }
         });
     }
 
-    /// Runs `action` once, before the first step that is `wanted`.
-    pub(crate) fn once(&self, wanted: fn(At) -> bool, action: impl FnOnce() + 'static) {
+    /// Runs `action` once, before the first operation that is `wanted`.
+    pub(crate) fn once(&self, wanted: fn(Op) -> bool, action: impl FnOnce() + 'static) {
         let mut action = Some(action);
         self.each(wanted, move |_| action.take().into_iter().for_each(|action| action()));
     }
 
-    /// Each read of the counter finds this tick.
+    /// Makes each read of the counter return this tick.
     pub(crate) fn counter_finds(&'static self, ticks: u64) {
-        self.each(|at| at == At::Counter, move |_| self.ticks.set(ticks.wrapping_sub(10)));
+        self.each(|op| op == Op::Counter, move |_| self.ticks.set(ticks.wrapping_sub(10)));
     }
 
-    fn at(&self, at: At) {
+    fn before(&self, op: Op) {
         let hook = self.hook.borrow_mut().take();
         if let Some(mut hook) = hook {
-            hook(at);
+            hook(op);
             self.hook.borrow_mut().get_or_insert(hook);
         }
     }
@@ -198,7 +198,7 @@ impl Scene {
         self.ticks.update(|ticks| ticks + ns);
     }
 
-    /// The OS clock now.
+    /// The OS clock now, ns, without an operation.
     pub(crate) fn truth_ns(&self) -> i64 {
         self.ticks.get().cast_signed() + self.os_ns.get()
     }
@@ -207,12 +207,12 @@ impl Scene {
         self.os_ns.update(|os_ns| os_ns + ns);
     }
 
-    /// Somebody sets Unix time.
+    /// Sets Unix time forward by `ns`.
     pub(crate) fn unix_jumps(&self, ns: i64) {
         self.unix_ns.update(|unix_ns| unix_ns + ns);
     }
 
-    /// The counter starts again near 0; the OS clock goes on.
+    /// Resets the counter to near 0; the OS clock goes on.
     pub(crate) fn reset(&self) {
         let truth_ns = self.truth_ns();
         self.ticks.set(5_000);
@@ -233,7 +233,7 @@ impl Scene {
         read(self, &self, &self, process_high_water, Timescale::Monotonic)
     }
 
-    /// A reading of a process of its own.
+    /// Reads the time in a new process.
     pub(crate) fn now(&'static self) -> i64 {
         self.read(&ProcessHighWater::new()).ns
     }
@@ -246,7 +246,7 @@ impl Scene {
         read(self, &self, &self, &ProcessHighWater::new(), Timescale::Unix)
     }
 
-    /// By how much a reading is above the OS clock when it is complete, ns.
+    /// The distance of a new process's reading above the OS clock, when it is complete, ns.
     pub(crate) fn ahead_ns(&'static self) -> i64 {
         self.now() - self.truth_ns()
     }
@@ -259,7 +259,7 @@ impl Scene {
         self.page.words()
     }
 
-    /// The word, without a step.
+    /// The word, without an operation.
     pub(crate) fn word(&self) -> LeaseWord {
         self.words().word()
     }
@@ -274,7 +274,7 @@ impl Scene {
         self.lines().pop().expect("a line")
     }
 
-    /// Raises the second line by `ns`, to tell the two apart.
+    /// Raises the second line by `ns`, so that a test can distinguish the two lines.
     pub(crate) fn raise_second(&self, ns: i64) {
         let second = self.last();
         let line = Line { base_ns: second.line.base_ns + ns, ..second.line };
@@ -285,29 +285,29 @@ impl Scene {
 
 impl LeaseMemory for Scene {
     fn word(&self) -> LeaseWord {
-        self.at(At::FirstLook);
+        self.before(Op::FirstLoad);
         self.words().word()
     }
     fn field(&self, slot: SlotNumber, field: Field) -> u64 {
-        self.at(At::Field);
+        self.before(Op::Field);
         self.words().field(slot, field)
     }
     fn is_still(&self, word: LeaseWord) -> bool {
-        self.at(At::SecondLook);
+        self.before(Op::SecondLoad);
         self.words().is_still(word)
     }
 }
 
 impl LeaseStore for Scene {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
-        self.at(At::Fill);
+        self.before(Op::Fill);
         self.words().fill(slot, words);
     }
     fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
-        self.at(At::Swap(to));
+        self.before(Op::Swap(to));
         let is_done = self.words().swap(from, to);
         if is_done {
-            self.at(At::Swapped(to));
+            self.before(Op::Swapped(to));
         }
         is_done
     }
@@ -315,7 +315,7 @@ impl LeaseStore for Scene {
 
 impl Counter for &Scene {
     fn now(&self) -> u64 {
-        self.at(At::Counter);
+        self.before(Op::Counter);
         self.counter_reads.update(|reads| reads + 1);
         self.pass(10);
         self.ticks.get()
@@ -325,7 +325,7 @@ impl Counter for &Scene {
 
 impl Reference for &Scene {
     fn monotonic_ns(&self) -> i64 {
-        self.at(At::Os);
+        self.before(Op::Os);
         self.pass(10);
         let ns = self.truth_ns();
         self.pass(10);

@@ -1,4 +1,4 @@
-//! The word: what readers of a page may do now.
+//! The word: the state of a page.
 //!
 //! ```text
 //! 63          12   11     10    9      8      6   5     3   2   0
@@ -7,35 +7,35 @@
 //!
 //! | phase | names | readers return |
 //! |---|---|---|
-//! | 0 `Off` | a slot of the last writer's bank, which holds nothing | the OS clock |
+//! | 0 `Off` | a slot of the last writer's bank, whose contents mean nothing | the OS clock |
 //! | 1 `NoLine` | a high-water mark | the OS clock, not below the high-water mark |
-//! | 2 `FirstPublication` | a high-water mark with a deadline | nothing until the word changes or time is up |
+//! | 2 `FirstPublication` | a high-water mark with a deadline | nothing until the word changes or the deadline passes |
 //! | 3 `Published` | a line, or two | the line |
 //! | 4 `Doubted` | a line, or two | the larger of line and OS clock |
 //!
-//! `Off` with two slots also binds later writers (`switch_off` in `host/file/locked_file.rs`): none
-//! opens the page until the word has one slot. Phases 5 to 7 mean `Off`. Memory of all zeros is a
-//! page that is off. The bank is that of the writer; readers disregard it.
+//! `Off` with two slots also binds later writers (`switch_off` in `host/file/locked_file.rs`): no
+//! writer publishes until the word names one slot. Phases 5 to 7 mean `Off`. Memory of all zeros is
+//! a page that is off. The bank is the one that the writer fills; readers ignore it.
 //!
-//! No word comes twice: each store raises the generation, even one that switches the page off. If
-//! only a word of all zeros meant `Off`, the generations would start anew. A reader that was
-//! stopped since the first time would then take a new line's slots for the slots that it has
-//! loaded. A store each microsecond would use all generations up in 142 years.
+//! No word recurs: each store raises the generation, even a store that switches the page off. If
+//! only a word of all zeros meant `Off`, the generations would start again at 0. A reader that was
+//! stopped in the meantime could then find its word again, and mistake a new line's slots for the
+//! slots that it has loaded. One store a microsecond would use up all generations in 142 years.
 
 /// What a page serves to its readers.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LeasePhase {
-    /// The page is switched off: readers ask the OS clock.
+    /// The page is switched off: readers return the OS clock.
     #[default]
     Off = 0,
-    /// There is no line: readers ask the OS clock, and keep their order.
+    /// There is no line: readers return the OS clock, not below a high-water mark.
     NoLine = 1,
-    /// The first line is being made, within a millisecond.
+    /// The writer publishes the first line, within a millisecond; readers wait.
     FirstPublication = 2,
-    /// Readers take their time from a line.
+    /// Readers return a line's time.
     Published = 3,
-    /// The line may be too low: readers ask the OS clock, too.
+    /// The line may be too low: readers return the larger of line and OS clock.
     Doubted = 4,
 }
 
@@ -53,28 +53,28 @@ impl LeasePhase {
     }
 }
 
-/// One of eight slots; the first four are one bank, the others the second.
+/// The index of one of eight slots. The first four slots are one bank, the others the second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SlotNumber(u8);
 
 impl SlotNumber {
-    /// The slot of the three lowest bits.
+    /// The slot whose index is the three lowest bits.
     #[inline(always)]
     #[must_use]
     pub const fn from_low_bits(bits: u64) -> Self {
         Self(bits.to_le_bytes()[0] & 7)
     }
 
-    /// The number, 0 to 7.
+    /// The index, 0 to 7.
     #[inline(always)]
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The slots of a bank: 0 is the first, anything else the second.
+    /// The slots of a bank: 0 is the first bank, any other number the second.
     #[must_use]
-    pub const fn of_bank(bank: u8) -> [Self; 4] {
+    pub const fn in_bank(bank: u8) -> [Self; 4] {
         if bank == 0 { [Self(0), Self(1), Self(2), Self(3)] } else { [Self(4), Self(5), Self(6), Self(7)] }
     }
 }
@@ -90,7 +90,7 @@ const GENERATION_SHIFT: u32 = 12;
 pub struct LeaseWord(u64);
 
 impl LeaseWord {
-    /// A word from its bits, any of them.
+    /// The word with these bits. All bits are valid.
     #[inline(always)]
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
@@ -104,7 +104,7 @@ impl LeaseWord {
         self.0
     }
 
-    /// What the word allows.
+    /// What the page serves.
     #[inline(always)]
     #[must_use]
     pub const fn phase(self) -> LeasePhase {
@@ -131,7 +131,7 @@ impl LeaseWord {
         if self.0 & TWO == 0 { None } else { Some(SlotNumber::from_low_bits(self.0 >> SECOND_SHIFT)) }
     }
 
-    /// How many words there were before this one on its page.
+    /// The number of words that the page had before this one.
     #[must_use]
     pub const fn generation(self) -> u64 {
         self.0 >> GENERATION_SHIFT
@@ -149,19 +149,19 @@ impl LeaseWord {
         (self.0 >> BANK_SHIFT).to_le_bytes()[0] & 1
     }
 
-    /// Whether the page is off for later writers, too: `Off` with two slots.
+    /// Whether the page is off for later writers as well: `Off` with two slots.
     pub(crate) fn stays_off(self) -> bool {
         self.phase() == LeasePhase::Off && self.second().is_some()
     }
 
-    /// The word that switches the page off for all writers: a slot that it names was named before,
-    /// and is not filled by anybody.
+    /// The word that switches the page off for all writers. It names a slot that this word names,
+    /// because no writer fills that slot.
     #[must_use]
     pub fn switched_off(self) -> Self {
         self.next(LeasePhase::Off, self.first(), Some(self.first()))
     }
 
-    /// The word by which the next writer takes the page over: the same state, another bank.
+    /// The word by which the next writer takes over: the same phase and slots, the other bank.
     #[must_use]
     pub fn taken_over(self) -> Self {
         Self(self.0 ^ 1 << BANK_SHIFT).next(self.phase(), self.first(), self.second())
@@ -182,13 +182,13 @@ mod tests {
     use super::LeasePhase::{Doubted, FirstPublication, NoLine, Off, Published};
     use super::*;
 
-    /// Rule W1: no word comes again, not even over a time in which the page was off.
+    /// Rule W1: no word recurs, even if the page was off in the meantime.
     #[test]
     fn a_word_is_what_it_was_made_of() {
         let mut word = LeaseWord::default();
         assert_eq!((word.phase(), word.second()), (Off, None));
         for phase in [Off, NoLine, FirstPublication, Published, Doubted] {
-            for first in SlotNumber::of_bank(0).into_iter().chain(SlotNumber::of_bank(1)) {
+            for first in SlotNumber::in_bank(0).into_iter().chain(SlotNumber::in_bank(1)) {
                 for second in [None, Some(SlotNumber::from_low_bits(first.index() as u64 + 3))] {
                     let next = word.next(phase, first, second);
                     assert_eq!((next.phase(), next.first(), next.second()), (phase, first, second));

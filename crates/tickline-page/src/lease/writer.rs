@@ -1,11 +1,11 @@
 //! The writer: publishes leases from the control loop's estimates.
 //!
 //! A page has one writer at a time, whose caller holds a lock. The writer changes the word only by
-//! compare-exchange. A second writer, which breaks the rules, therefore ends without harm (W1).
-//! The caller runs an iteration of its own clock, then [`Writer::step`] with what that found out,
-//! and sleeps for as long as the step says.
+//! compare-exchange. So if a second writer breaks this rule, one of the two ends without harm (W1).
+//! The caller runs an iteration of its own clock, calls [`Writer::step`] with the result, and
+//! sleeps until the next step is due.
 //!
-//! What this module does not do: calibrate (`tickline-core`), lock files, or decide about gates.
+//! This module does not calibrate (`tickline-core`), lock files, or decide about gates.
 
 use tickline_core::control::MEETING_MARGIN_NS;
 use tickline_core::counter::{Counter, ticks_between};
@@ -16,18 +16,18 @@ use super::{
     Timescale, is_before,
 };
 
-/// What a writer needs to know from outside.
+/// The settings of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterConfig {
     /// The length of a lease, ns.
     pub lease_ns: u64,
-    /// M, ns: how long before the last line ends its successor must be published.
+    /// M: a line's successor is published at least this long before the line's end, ns.
     pub margin_ns: u64,
-    /// W: the longest first publication, ns. Readers wait for it.
+    /// W: the longest time that readers wait for a first publication, ns.
     pub wait_ns: u64,
-    /// How far apart the counters of two CPUs may be, and how late a counter may be read, ns.
+    /// The largest difference between the counters of two CPUs, with late reads, ns.
     pub cpu_difference_ns: u64,
-    /// The least time between two first publications, ns; doubled after each that came to nothing.
+    /// The shortest time between two first publications, ns; doubled after each failed one.
     pub pause_ns: u64,
     /// The resolution of the OS clock, ns.
     pub resolution_ns: i64,
@@ -41,7 +41,7 @@ impl WriterConfig {
         lease_ns: 500_000_000,
         margin_ns: 100_000_000,
         wait_ns: 1_000_000,
-        // `docs/lease.md` promises order between CPUs whose counters differ by less.
+        // The promise of `docs/lease.md` holds for CPUs whose counters differ by less.
         cpu_difference_ns: MEETING_MARGIN_NS,
         pause_ns: 1_000_000_000,
         resolution_ns: 1,
@@ -49,76 +49,75 @@ impl WriterConfig {
     };
 }
 
-/// Rule W9: from this on the OS clock has left a line behind, ns. An NTP daemon's slew of 500 ppm
-/// makes 0.5 ms in the two leases that a word names.
-const LEFT_BEHIND_NS: i64 = 1_000_000;
+/// Rule W9: a line that is further below the OS clock than this is doubted, ns. An NTP daemon's
+/// slew of 500 ppm moves the clock by 0.5 ms in the two leases that a word names.
+const MAX_BEHIND_NS: i64 = 1_000_000;
 
-/// Rule W10: the kernel slews its clock fast beyond this, ppb. At this rate the clock leaves a line
-/// by `LEFT_BEHIND_NS` in the two leases that a word names. An NTP daemon's 500 ppm and the 500 ppm
-/// of adjtime(3) make no more together.
+/// Rule W10: beyond this rate, the kernel slews its clock fast, ppb. At this rate the clock moves
+/// by `MAX_BEHIND_NS` in the two leases that a word names. The sum of an NTP daemon's 500 ppm and
+/// adjtime(3)'s 500 ppm is no larger.
 pub const FAST_SLEW_PPB: u64 = 1_000_000;
 
-/// A first publication waits for the OS clock while the high-water mark is further ahead than this,
-/// ns. Otherwise the lead of one line would be added to that of the last, suspend after suspend.
-const AHEAD_NS: i64 = 10_000;
+/// Rule W5: while the high-water mark is above the OS clock by more than this, ns, the writer makes
+/// no first publication. Otherwise each suspend would add a lead.
+const MAX_MARK_AHEAD_NS: i64 = 10_000;
 
-/// If a line is further above the upper bound than this at its end, ns, it has no successor. The
-/// counter ran on in a suspend, and the OS clock did not. A successor removes at most half a lease
-/// of the excess, so a suspend in each lease would add up.
-const FAR_AHEAD_NS: i64 = 10_000_000;
+/// Rule W2: a line that is above the upper bound by more than this at its end, ns, has no
+/// successor. Such a line comes from a suspend in which the counter ran on. A successor removes at
+/// most half a lease of the excess, so the excesses of several suspends would add up.
+const MAX_EXCESS_NS: i64 = 10_000_000;
 
-/// The pause between first publications is not doubled more often than this.
+/// The writer doubles the pause between first publications at most this many times.
 const MAX_DOUBLINGS: u32 = 6;
 
-/// Another process has changed the page, so this writer must end.
+/// The error of a writer that must end, because another process has changed the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageTaken;
+pub struct PageChanged;
 
-impl core::fmt::Display for PageTaken {
+impl core::fmt::Display for PageChanged {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("another process has changed the page, or its file was truncated")
     }
 }
 
-impl core::error::Error for PageTaken {}
+impl core::error::Error for PageChanged {}
 
-/// What the next lines rest on. Without an estimate the gate is closed (rule W6): no line is
-/// published.
+/// The basis of a step. Without an estimate, the writer publishes no line (rule W6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// What the writer's process knows of the OS clock.
+    /// The bounds of the OS clock: the writer publishes lines.
     Estimate(Estimate),
-    /// Nothing: the leases that are published run out.
+    /// No estimate: the published leases run out.
     Nothing,
-    /// Nothing. They run out too, but may be below the OS clock: readers ask it from now on.
+    /// No estimate, and the published lines may be below the OS clock: the writer doubts them.
     Doubt,
 }
 
-/// What a step did.
+/// The action of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriterAction {
     /// Nothing was due.
     Waited,
-    /// A successor was published.
+    /// The writer published a successor.
     PublishedNext,
-    /// A first line was published.
+    /// The writer published a first line.
     PublishedFirst,
-    /// A first publication took too long, and came to nothing.
+    /// The writer gave up a first publication (rule W5).
     GaveUp,
-    /// Readers now ask the OS clock too, because a line came too late, is or will be far from the OS
-    /// clock, or was to be closed in doubt.
+    /// The writer doubted the lines: a line was published too late, is or will be far from the OS
+    /// clock, or the basis was [`Basis::Doubt`].
     Doubted,
-    /// The leases have run out, or the counter was reset: there is no line.
+    /// The writer stored `NoLine`, because the leases had run out or the counter was reset.
     Ended,
-    /// Unix time of the lines was changed.
+    /// The writer published the same lines with another Unix offset.
     SetUnix,
 }
 
-/// What a step did, and when the next one is due.
+/// The action of a step, and the time until the next step is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterStep {
-    /// What happened.
+    /// The action.
     pub action: WriterAction,
     /// Time until the next step, ns.
     pub next_in_ns: u64,
@@ -130,34 +129,35 @@ impl WriterStep {
     }
 }
 
-/// The writer of a page: `docs/lease.md`, "Rules of the writer". One writer has a page at a time,
-/// by a lock that the caller holds.
+/// The writer of a page: `docs/lease.md`, "Rules of the writer". A page has one writer at a time,
+/// because the caller holds a lock.
 #[derive(Debug)]
 pub struct Writer {
     config: WriterConfig,
-    /// The word last seen.
+    /// The word that this writer stored or loaded last.
     word: LeaseWord,
-    /// Rule W10: whether a fast slew is not over.
+    /// Rule W10: whether the writer waits for the end of a fast slew.
     waits_for_slew: bool,
-    /// First publications in a row that came to nothing.
+    /// The number of first publications in a row that failed, up to [`MAX_DOUBLINGS`].
     doublings: u32,
-    /// The OS clock before which no first publication begins.
+    /// No first publication begins before this time of the OS clock, ns.
     not_before_ns: i64,
 }
 
 impl Writer {
-    /// Takes over a page, whose lock the caller holds (rule W7). It goes on with leases that it
-    /// finds; a first publication that it finds is over. A page that was switched off from outside
-    /// (`switch_off`) stays so, and this writer does nothing.
+    /// Takes over a page whose lock the caller holds (rule W7). The writer continues the leases
+    /// that it finds, and ends a first publication that it finds. A page that was switched off from
+    /// outside (`switch_off`) stays off, and this writer does nothing.
     ///
     /// # Errors
     ///
-    /// [`PageTaken`] if somebody else writes to the page.
-    pub fn start(memory: &impl LeaseStore, config: WriterConfig) -> Result<Self, PageTaken> {
+    /// [`PageChanged`] if another process writes to the page.
+    pub fn start(memory: &impl LeaseStore, config: WriterConfig) -> Result<Self, PageChanged> {
         let found = memory.word();
         let mut writer =
             Self { config, word: found, waits_for_slew: false, doublings: 0, not_before_ns: i64::MIN };
-        // Before the first slot is filled: of two that start from one word, one fills none.
+        // The swap comes before the first slot is filled. So if two writers start from one word,
+        // one of them ends before it has filled a slot.
         writer.swap(memory, found.taken_over())?;
         let word = writer.word;
         match word.phase() {
@@ -168,32 +168,30 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Whether no line is published because the kernel slews its clock fast.
+    /// Whether the writer publishes no line because of a fast slew (rule W10).
     #[must_use]
     pub const fn waits_for_slew(&self) -> bool {
         self.waits_for_slew
     }
 
-    /// The OS clock has another resolution from now on, ns: the kernel keeps time with something
-    /// else.
+    /// Sets the resolution of the OS clock, ns, after the kernel has changed its clocksource.
     pub fn set_resolution_ns(&mut self, resolution_ns: i64) {
         self.config.resolution_ns = resolution_ns;
     }
 
-    /// The word that this writer stored or found last.
+    /// The word that this writer stored or loaded last.
     #[must_use]
     pub const fn word(&self) -> LeaseWord {
         self.word
     }
 
-    /// Does what is due: at most one change of the page, or one first publication. Never panics or
-    /// waits. `slew_ppb` is the kernel's correction of its clock's rate, ppb; 0 where that is not
-    /// known. Beyond [`FAST_SLEW_PPB`] no line is published until an estimate knows the rate again
-    /// (rule W10).
+    /// Makes at most one change of the page, or one first publication. Never panics or waits.
+    /// `slew_ppb` is the kernel's correction of its clock's rate, ppb; 0 if it is not known. Beyond
+    /// [`FAST_SLEW_PPB`], the writer waits until an estimate has the rate again (rule W10).
     ///
     /// # Errors
     ///
-    /// [`PageTaken`] if somebody else writes to the page.
+    /// [`PageChanged`] if another process writes to the page.
     pub fn step(
         &mut self,
         memory: &impl LeaseStore,
@@ -201,9 +199,9 @@ impl Writer {
         os: &impl Reference,
         basis: Basis,
         slew_ppb: i64,
-    ) -> Result<WriterStep, PageTaken> {
+    ) -> Result<WriterStep, PageChanged> {
         if memory.word() != self.word {
-            return Err(PageTaken);
+            return Err(PageChanged);
         }
         if slew_ppb.unsigned_abs() > FAST_SLEW_PPB {
             self.waits_for_slew = true;
@@ -214,7 +212,7 @@ impl Writer {
         }
         let basis = match basis {
             _ if self.waits_for_slew => Basis::Doubt,
-            Basis::Estimate(estimate) => Basis::Estimate(estimate.as_shown(self.config.resolution_ns)),
+            Basis::Estimate(estimate) => Basis::Estimate(estimate.with_resolution(self.config.resolution_ns)),
             Basis::Nothing | Basis::Doubt => basis,
         };
         match (self.word.phase(), &basis) {
@@ -228,50 +226,52 @@ impl Writer {
         }
     }
 
-    /// No longer than a lease, by any page that the writer has taken over.
+    /// A step that did nothing. The next step is due after at most a lease, even if the page that
+    /// this writer has taken over had garbage in its slots.
     fn waited(&self, next_in_ns: u64) -> WriterStep {
         WriterStep { action: WriterAction::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
     }
 
     /// Two slots of this writer's bank that the word does not name.
     fn free_slots(&self) -> (SlotNumber, SlotNumber) {
-        let slots = SlotNumber::of_bank(self.word.bank());
+        let slots = SlotNumber::in_bank(self.word.bank());
         let mut free = slots.into_iter().filter(|slot| !self.word.names(*slot));
-        // A word names at most two slots, and a bank has four.
+        // Two slots are free, because a word names at most two, and a bank has four.
         let first = free.next().unwrap_or(slots[0]);
         (first, free.next().unwrap_or(first))
     }
 
-    /// Rule W1.
-    fn swap(&mut self, memory: &impl LeaseStore, to: LeaseWord) -> Result<(), PageTaken> {
+    /// Replaces the word that this writer knows by `to` (rule W1).
+    fn swap(&mut self, memory: &impl LeaseStore, to: LeaseWord) -> Result<(), PageChanged> {
         if !memory.swap(self.word, to) {
-            return Err(PageTaken);
+            return Err(PageChanged);
         }
         self.word = to;
         Ok(())
     }
 
-    /// There is no line from now on, and readings are not below `high_water`.
-    fn end(&mut self, memory: &impl LeaseStore, high_water: &HighWater) -> Result<(), PageTaken> {
+    /// Stores `NoLine`: from now on readings have no line, and are not below `high_water`.
+    fn end(&mut self, memory: &impl LeaseStore, high_water: &HighWater) -> Result<(), PageChanged> {
         let slot = self.free_slots().0;
         memory.fill(slot, &high_water.to_words());
         self.swap(memory, self.word.next(LeasePhase::NoLine, slot, None))
     }
 
-    /// Rules W2, W3, W6, W9 and W10: readers ask the OS clock, too, until the leases have run out.
-    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, PageTaken> {
+    /// Stores `Doubted` (rules W2, W3, W6, W9 and W10): readers then also ask the OS clock.
+    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, PageChanged> {
         self.swap(memory, self.word.next(LeasePhase::Doubted, self.word.first(), self.word.second()))?;
         Ok(WriterStep::at_once(WriterAction::Doubted))
     }
 
-    /// Does what is due for the lines that the word names: ends, doubts, changes or succeeds them.
+    /// Ends or doubts the lines that the word names, changes their Unix offset, or publishes their
+    /// successor, whichever is due.
     fn maintain_lines(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
         os: &impl Reference,
         basis: &Basis,
-    ) -> Result<WriterStep, PageTaken> {
+    ) -> Result<WriterStep, PageChanged> {
         let (first_slot, second_slot) = (self.word.first(), self.word.second());
         let first = LeaseLine::load(memory, first_slot);
         let second = second_slot.map(|slot| LeaseLine::load(memory, slot));
@@ -281,15 +281,15 @@ impl Writer {
         let slope = last.line.slope;
         let in_ns = |later: u64| ns_between(ticks, later, slope);
         if is_before(ticks, first.line.start_ticks) {
-            // W4: reset. The lead stays a part of the high-water mark, as it is for the readers of
-            // the line. A present value of the OS clock would be less than the readings that they
-            // return until the swap.
+            // W4: the counter was reset. The mark keeps the lead, and each reader limits it by its
+            // own read of the OS clock. If this writer limited the mark by a read now, readers
+            // could return more than the mark until the swap.
             let lead_ns = first.lead_ns.max(last.lead_ns);
             self.end(memory, &HighWater { lead_ns, ..last.high_water() })?;
             return Ok(WriterStep::at_once(WriterAction::Ended));
         }
         if !is_before(ticks, last.end_ticks) {
-            // W4: they have run out.
+            // W4: the leases have run out.
             self.end(memory, &last.high_water())?;
             return Ok(WriterStep::at_once(WriterAction::Ended));
         }
@@ -297,14 +297,15 @@ impl Writer {
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
         let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
-        // W9, with an estimate or without.
-        let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > LEFT_BEHIND_NS;
+        // W9 holds with an estimate and without one.
+        let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > MAX_BEHIND_NS;
         if *basis == Basis::Doubt || is_left_behind {
             return self.doubt(memory);
         }
         let Basis::Estimate(estimate) = basis else { return Ok(self.waited(in_ns(last.end_ticks))) };
-        if estimate.above_upper_ns(&last) > FAR_AHEAD_NS {
-            // Even before Unix time gets another offset, which contains the sleep.
+        if estimate.above_upper_ns(&last) > MAX_EXCESS_NS {
+            // W2: this comes before the change of the Unix offset. The line and a new offset would
+            // both contain the suspended time.
             return self.doubt(memory);
         }
         if estimate.unix_after(last.unix).offset_ns != last.unix.offset_ns {
@@ -318,13 +319,13 @@ impl Writer {
         }
         let limit_ticks = last.end_ticks.wrapping_sub(slope.ticks_in(self.config.margin_ns));
         if !is_before(ticks, limit_ticks) {
-            // W2: too late.
+            // W2: it is too late for a successor.
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
         self.publish_next(memory, counter, estimate, (current_slot, &last), ticks, limit_ticks)
     }
 
-    /// Rules W2 and W3: publishes the line after `last`, which is current at `ticks`.
+    /// Publishes the successor of `last`, which is current at `ticks` (rules W2 and W3).
     fn publish_next(
         &mut self,
         memory: &impl LeaseStore,
@@ -333,9 +334,9 @@ impl Writer {
         (slot, last): (SlotNumber, &LeaseLine),
         ticks: u64,
         limit_ticks: u64,
-    ) -> Result<WriterStep, PageTaken> {
+    ) -> Result<WriterStep, PageChanged> {
         let start_ticks = last.end_ticks;
-        // Rounded up, as rule 9 has it.
+        // Rounded up: whole nanoseconds of the successor must not be below those of `last`.
         let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(estimate));
         let next = estimate.line((start_ticks, 0), from_ns, end_ticks, estimate.unix_after(last.unix));
@@ -345,7 +346,7 @@ impl Writer {
         match memory.swap_between(self.word, to, counter, ticks, limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return Ok(self.waited(self.config.cpu_difference_ns)),
-            SwapResult::OtherWord => return Err(PageTaken),
+            SwapResult::OtherWord => return Err(PageChanged),
         }
         let after_ticks = counter.now_ordered();
         if is_before(after_ticks, ticks) || !is_before(after_ticks, last.end_ticks) {
@@ -356,15 +357,15 @@ impl Writer {
         Ok(WriterStep { action: WriterAction::PublishedNext, next_in_ns })
     }
 
-    /// The same lines with another Unix time, in slots that the word does not name. Safe whenever
-    /// the swap takes place, since the lines were in use before.
+    /// Publishes the same lines with another Unix offset, in slots that the word does not name
+    /// (rule W8). The swap is safe under any delay, because the lines are already in use.
     fn republish(
         &mut self,
         memory: &impl LeaseStore,
         estimate: &Estimate,
         first: &LeaseLine,
         second: Option<&LeaseLine>,
-    ) -> Result<(), PageTaken> {
+    ) -> Result<(), PageChanged> {
         let with_unix = |line: &LeaseLine| {
             let unix = estimate.unix_after(line.unix);
             LeaseLine { unix: unix.with_lead(line.lead_ns), ..*line }
@@ -382,22 +383,22 @@ impl Writer {
         estimate.lower.slope.ticks_in(self.config.lease_ns).clamp(1, Line::MAX_DELTA_TICKS >> 1)
     }
 
-    /// Rule W5: publishes the first line.
+    /// Publishes a first line (rule W5).
     fn publish_first(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
         os: &impl Reference,
         estimate: &Estimate,
-    ) -> Result<WriterStep, PageTaken> {
+    ) -> Result<WriterStep, PageChanged> {
         let high_water = HighWater::load(memory, self.word.first());
         let limit = high_water.limit(Timescale::Monotonic);
         let now_ns = os.monotonic_ns();
-        // Not by more than the high-water mark's lead. A high-water mark that the lead limits moves
-        // with the OS clock. A reader that gives up in the first publication would then be above
-        // the line.
+        // The mark must not be above the OS clock by more than its own lead either. Readers limit
+        // such a mark to OS clock + lead, so it would rise during the first publication, and a
+        // reader that gives up would return more than the line.
         let ahead_ns = high_water.ns.saturating_sub(now_ns);
-        if ahead_ns > AHEAD_NS.min(high_water.lead_ns) {
+        if ahead_ns > MAX_MARK_AHEAD_NS.min(high_water.lead_ns) {
             return Ok(self.waited(ahead_ns.unsigned_abs()));
         }
         if now_ns < self.not_before_ns {
@@ -409,7 +410,7 @@ impl Writer {
         let slot = self.free_slots().0;
         let begin_ticks = counter.now_ordered();
         let deadline_ticks = begin_ticks.wrapping_add(wait_ticks);
-        // A counter that is behind this one is further from the deadline.
+        // A reader on a CPU whose counter is behind this one is further from the deadline.
         let cpu_difference_ticks = estimate.upper.slope.ticks_in(self.config.cpu_difference_ns);
         let longest_ticks = wait_ticks.saturating_add(cpu_difference_ticks);
         memory.fill(slot, &HighWater { deadline_ticks, wait_ticks: longest_ticks, ..high_water }.to_words());
@@ -419,11 +420,11 @@ impl Writer {
         let os_ns = os.monotonic_ns();
         let at_ticks = counter.now_ordered();
         let limit_ticks = deadline_ticks.wrapping_sub(wait_ticks >> 1);
-        // Too late is what the read of the counter before the swap finds.
+        // Only the read just before the swap is compared with the limit (W5).
         if is_before(before_ticks, begin_ticks) || is_before(at_ticks, before_ticks) {
             return self.give_up(memory);
         }
-        if !estimate.explains(os_ns, before_ticks, at_ticks) {
+        if !estimate.is_consistent_with(os_ns, before_ticks, at_ticks) {
             return self.give_up(memory);
         }
         let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
@@ -440,7 +441,7 @@ impl Writer {
         match memory.swap_between(self.word, to, counter, at_ticks, limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return self.give_up(memory),
-            SwapResult::OtherWord => return Err(PageTaken),
+            SwapResult::OtherWord => return Err(PageChanged),
         }
         self.doublings = 0;
         let after_ticks = counter.now_ordered();
@@ -450,14 +451,13 @@ impl Writer {
         Ok(WriterStep { action: WriterAction::PublishedFirst, next_in_ns: self.config.cpu_difference_ns })
     }
 
-    /// The least time between two first publications, ns.
+    /// The shortest time between two first publications, ns.
     const fn pause_ns(&self) -> u64 {
         self.config.pause_ns.saturating_mul(1 << self.doublings)
     }
 
-    /// Ends a first publication with the high-water mark that it began with. The next one waits
-    /// twice as long.
-    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, PageTaken> {
+    /// Ends a first publication with the mark from its beginning, and doubles the next pause.
+    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, PageChanged> {
         self.swap(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
         let next_in_ns = self.pause_ns();
         self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
@@ -465,7 +465,7 @@ impl Writer {
     }
 }
 
-/// Time from a tick to a later one, ns, rounded up; 0 if it is not later.
+/// The time from `ticks` to the tick `later`, ns: at least 1, and not less than the exact time.
 fn ns_between(ticks: u64, later: u64, slope: Slope) -> u64 {
     slope.over(ticks_between(ticks, later)).floor_ns().max(0).unsigned_abs().saturating_add(1)
 }

@@ -1,4 +1,4 @@
-//! Cases for both readers: a page, and clocks whose answers are written down.
+//! Cases for both readers. A case has a page and the clocks' answers.
 
 use std::array::from_fn;
 use std::cell::Cell;
@@ -30,18 +30,18 @@ pub(crate) struct Case {
     new_word: u64,
     high_water_ns: i64,
     is_unix: u64,
-    /// Whether each answer of a clock finds another writer's word: what a reading gives up on.
+    /// Whether the word changes at each answer of a clock, so that a reading gives up.
     pub(crate) changes_always: u64,
 }
 
-/// `struct output` there.
+/// `struct output` of `c/compare.c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub(crate) struct Output {
     pub(crate) refusal: i64,
     shift_ns: i64,
     ns: i64,
-    /// 1 for a reading that asked the OS clock; 0 for a line, or no reading.
+    /// 1 if the reading comes from the OS clock; 0 for a line, or no reading.
     pub(crate) source: i64,
     high_water_ns: i64,
     pub(crate) counter_reads: u64,
@@ -54,39 +54,38 @@ impl Output {
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let bytes: [u8; Self::BYTES] = bytes.try_into().expect("an output");
-        // SAFETY: integers without padding, for which any bytes are valid.
+        // SAFETY: the struct consists of integers without padding, so any bytes are valid.
         unsafe { transmute(bytes) }
     }
 
-    /// For any page: a reading waits no longer than it may, and one that asked the OS is
-    /// not below it.
+    /// Checks that the reading did not wait too long, and is not below the OS clock that it read.
     pub(crate) fn judge(&self, case: &Case) {
         let Self { refusal, shift_ns, ns, source, high_water_ns, counter_reads, os_reads, pauses } = *self;
         assert!(pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65, "{case:?}: {self:?}");
         assert!(refusal == 0 || counter_reads + os_reads == 0, "a page that does not count was read");
         if source == 1 {
-            // In the page's time, in which readings are compared; Unix time is not shifted.
+            // The reader compares monotonic times in the page's time. It does not shift Unix time.
             let shift_ns = if case.is_unix == 0 { shift_ns } else { 0 };
-            let os_ns = case.os[place(os_reads - 1)];
+            let os_ns = case.os[answer_index(os_reads - 1)];
             assert!(ns.wrapping_sub(shift_ns) >= os_ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
             assert!(case.is_unix != 0 || high_water_ns >= ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
         }
     }
 }
 
-/// Where the answer of this number is.
-fn place(number: u64) -> usize {
+/// The index of a clock's answer with this number: the eight answers repeat.
+fn answer_index(number: u64) -> usize {
     usize::try_from(number % 8).expect("small")
 }
 
 const BOOT: [u8; 16] = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3];
 
 impl Case {
-    /// Where the bytes of the page end.
+    /// The number of bytes of the page; they come first.
     #[allow(dead_code, reason = "the fuzz target `page`")]
     pub(crate) const PAGE_BYTES: usize = offset_of!(Self, boot_id);
 
-    /// Where the bytes are that any clock may have: offset and answers.
+    /// The range of bytes that any clock may have: offset and answers.
     #[allow(dead_code, reason = "the fuzz target `page`")]
     pub(crate) const CLOCKS: Range<usize> = offset_of!(Self, knows_offset)..offset_of!(Self, has_coarse);
 
@@ -94,7 +93,7 @@ impl Case {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut page: [u64; 80] = from_fn(|_| random.u64(..));
         let near = random.u64(..);
-        // A header that is right, nearly always.
+        // Nearly all headers are valid.
         let header = [*b"tickline", *b"\x01\0\0\0\0\x10\0\0", BOOT[..8].try_into().unwrap()];
         page[..3].copy_from_slice(&header.map(u64::from_ne_bytes));
         page[3] = u64::from_ne_bytes(BOOT[8..].try_into().unwrap());
@@ -146,25 +145,25 @@ impl Case {
         }
     }
 
-    /// As the program in C reads it.
+    /// The case as the program in C reads it.
     pub(crate) fn to_bytes(&self) -> [u8; size_of::<Self>()] {
-        // SAFETY: integers without padding.
+        // SAFETY: the struct consists of integers without padding.
         unsafe { transmute(self.clone()) }
     }
 
-    /// A case of bytes that a fuzzer has changed.
+    /// The case with these bytes, which a fuzzer has changed.
     #[allow(dead_code, reason = "the fuzz target `page`")]
     pub(crate) fn from_bytes(bytes: [u8; size_of::<Self>()]) -> Self {
-        // SAFETY: integers without padding, for which any bytes are valid.
+        // SAFETY: the struct consists of integers without padding, so any bytes are valid.
         unsafe { transmute(bytes) }
     }
 
-    /// What the reader in Rust makes of it.
+    /// Runs the case with the reader in Rust.
     pub(crate) fn run(&self) -> Output {
-        let memory = Memory(from_fn(|place| Cell::new(self.page.get(place).copied().unwrap_or(0))));
-        // SAFETY: aligned and long enough, alive until the end of this function. One thread changes
-        // it, by whole words and between the reader's loads.
-        let page = unsafe { Page::at(std::ptr::from_ref(&memory).cast()) };
+        let memory = Memory(from_fn(|index| Cell::new(self.page.get(index).copied().unwrap_or(0))));
+        // SAFETY: the memory is aligned, long enough, and alive until the end of this function.
+        // Only this thread changes it, by whole words and between the reader's loads.
+        let page = unsafe { Page::from_ptr(std::ptr::from_ref(&memory).cast()) };
         let context = BootContext {
             boot_id: self.boot_id,
             time_namespace: self.time_namespace,
@@ -212,15 +211,15 @@ struct Clocks<'a> {
 }
 
 impl Clocks<'_> {
-    /// Counts an answer; its number, from 0 on.
-    fn count(&self, of: fn(&mut Output) -> &mut u64) -> u64 {
+    /// Raises a counter of the output by 1, and returns its value from before.
+    fn count(&self, counter: fn(&mut Output) -> &mut u64) -> u64 {
         let mut output = self.output.get();
-        *of(&mut output) += 1;
+        *counter(&mut output) += 1;
         self.output.set(output);
-        *of(&mut output) - 1
+        *counter(&mut output) - 1
     }
 
-    /// The word of the next generation.
+    /// Changes the word, if it changes always.
     fn change(&self) {
         if self.case.changes_always != 0 {
             self.memory.0[8].update(|word| word.wrapping_add(1 << 10));
@@ -235,7 +234,7 @@ impl Counter for Clocks<'_> {
             self.memory.0[8].set(self.case.new_word);
         }
         self.change();
-        self.case.counters[place(number)]
+        self.case.counters[answer_index(number)]
     }
     fn barrier(&self) {}
 }
@@ -243,7 +242,7 @@ impl Counter for Clocks<'_> {
 impl Reference for Clocks<'_> {
     fn monotonic_ns(&self) -> i64 {
         self.change();
-        self.case.os[place(self.count(|output| &mut output.os_reads))]
+        self.case.os[answer_index(self.count(|output| &mut output.os_reads))]
     }
     fn realtime_ns(&self) -> i64 {
         self.monotonic_ns()

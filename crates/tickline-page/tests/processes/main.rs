@@ -1,7 +1,7 @@
-//! What needs other processes. Apart from `tests/file.rs`, which locks pages again and again: a
-//! child of a fork has its parent's locks until its exec.
+//! Tests that need other processes. They are apart from `tests/file.rs`, which locks many pages: a
+//! forked child holds its parent's locks until its exec.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "what was skipped; a test that cannot go on")]
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "skipped tests are named; a test may panic")]
 
 mod c_header;
 mod cases;

@@ -1,4 +1,4 @@
-//! Which pages count in a user namespace, where the owner of a page cannot be known.
+//! Tests of pages in a user namespace, where the owner of a page may not be known.
 
 #![allow(unsafe_code, reason = "namespaces and mounts")]
 
@@ -13,13 +13,13 @@ use std::ptr;
 use libc::{MS_BIND, MS_NODEV, MS_NOSUID, MS_RDONLY, MS_REMOUNT};
 use tickline_page::host::{LockedPageFile, PageFile};
 
-use super::writer::{folder, given_page, said_by};
+use super::writer::{folder, given_page, output_of};
 
 fn to_result(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Not a test of its own: another process, in the test below.
+/// The child process of the tests below; does nothing as a test of its own.
 #[test]
 fn opens_a_page() {
     if let Some(page) = given_page() {
@@ -30,29 +30,29 @@ fn opens_a_page() {
     }
 }
 
-/// A user namespace without any user, so that each owner is shown as 65534.
-const NOBODY: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
+/// A user namespace without any user. It shows each owner as 65534.
+const UNMAPPED_USERS: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 
-/// What a process says of `page` in other namespaces, with `place` mounted there upon itself. An
-/// error if there can be no such namespaces.
-fn opened(spaces: libc::c_int, page: &Path, place: &Path, flags: libc::c_ulong) -> io::Result<String> {
-    let place = CString::new(place.as_os_str().as_bytes()).expect("a path");
-    let set_apart = move || {
-        // SAFETY: passes numbers. The process has one thread, as a user namespace demands.
-        to_result(unsafe { libc::unshare(spaces) })?;
-        // Nothing that is mounted here is to appear outside.
-        let (nothing, private) = (ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
-        // SAFETY: strings that end with zero, or none.
-        to_result(unsafe { libc::mount(nothing, c"/".as_ptr(), nothing, private, ptr::null()) })?;
+/// Opens `page` in a child process in new namespaces, where `path` is mounted upon itself. Returns
+/// the child's line of output. An error if the kernel does not make such namespaces.
+fn opened(namespaces: libc::c_int, page: &Path, path: &Path, flags: libc::c_ulong) -> io::Result<String> {
+    let path = CString::new(path.as_os_str().as_bytes()).expect("a path");
+    let enter_namespaces = move || {
+        // SAFETY: the call takes a number. The process has one thread, as it must.
+        to_result(unsafe { libc::unshare(namespaces) })?;
+        // No mount of this process may appear outside.
+        let (null, private) = (ptr::null(), libc::MS_REC | libc::MS_PRIVATE);
+        // SAFETY: each pointer is null, or a string that ends with zero.
+        to_result(unsafe { libc::mount(null, c"/".as_ptr(), null, private, ptr::null()) })?;
         for (source, flags) in
-            [(place.as_ptr(), MS_BIND), (ptr::null(), MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | flags)]
+            [(path.as_ptr(), MS_BIND), (ptr::null(), MS_BIND | MS_REMOUNT | MS_NOSUID | MS_NODEV | flags)]
         {
-            // SAFETY: strings that end with zero, or none.
-            to_result(unsafe { libc::mount(source, place.as_ptr(), ptr::null(), flags, ptr::null()) })?;
+            // SAFETY: each pointer is null, or a string that ends with zero.
+            to_result(unsafe { libc::mount(source, path.as_ptr(), ptr::null(), flags, ptr::null()) })?;
         }
         Ok(())
     };
-    said_by("namespaces::opens_a_page", page, set_apart)
+    output_of("namespaces::opens_a_page", page, enter_namespaces)
 }
 
 /// Symptom: no process in a rootless container was served.
@@ -63,36 +63,36 @@ fn a_page_of_an_unknown_owner_counts_if_it_is_mounted_by_itself_and_read_only() 
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, Permissions::from_mode(0o755)).unwrap();
     drop(LockedPageFile::create(&page).unwrap());
-    if let Err(error) = opened(NOBODY, &page, &folder, 0) {
+    if let Err(error) = opened(UNMAPPED_USERS, &page, &folder, 0) {
         println!("SKIPPED: no mount in a user namespace can be made here: {error}");
         return;
     }
-    for (place, flags, is_trusted) in [
+    for (path, flags, is_trusted) in [
         (&*folder, MS_RDONLY, true),
         (&*page, MS_RDONLY, true),
         (&*folder, 0, false),
         (&*page, 0, false),
-        // As in a sandbox that has the whole tree read-only, and with it the files of all users.
+        // A sandbox may mount the whole tree read-only, and with it the files of all users.
         (above.path(), MS_RDONLY, false),
     ] {
-        let found = opened(NOBODY, &page, place, flags).unwrap();
+        let found = opened(UNMAPPED_USERS, &page, path, flags).unwrap();
         let refused = "belongs to user 65534, which in a user namespace stands for every user outside of it";
         let is_as_expected = if is_trusted { found == "yes" } else { found.contains(refused) };
-        assert!(is_as_expected, "{} with flags {flags}: {found}", place.display());
+        assert!(is_as_expected, "{} with flags {flags}: {found}", path.display());
     }
-    // What others may write to does not count, however it is mounted.
+    // A page that other users may write to does not count, whatever its mount.
     fs::set_permissions(&page, Permissions::from_mode(0o646)).unwrap();
-    assert!(opened(NOBODY, &page, &folder, MS_RDONLY).unwrap().contains("others may write"));
+    assert!(opened(UNMAPPED_USERS, &page, &folder, MS_RDONLY).unwrap().contains("others may write"));
 }
 
-/// Symptom: a user who maps the owners of a mount of his own made a page of his count for root.
+/// Symptom: root trusted the page of a user who had mapped the owners of a mount.
 #[test]
-fn user_65534_is_trusted_in_no_first_user_namespace() {
+fn user_65534_is_not_trusted_in_the_first_user_namespace() {
     let (_folder, page) = folder();
     drop(LockedPageFile::create(&page).unwrap());
     let is_first = fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| map.contains("4294967295"));
     if !is_first || chown(&page, Some(65_534), None).is_err() {
-        println!("SKIPPED: only root of the first user namespace gives files away");
+        println!("SKIPPED: only root of the first user namespace can give a file away");
         return;
     }
     match opened(libc::CLONE_NEWNS, &page, &page, MS_RDONLY) {

@@ -1,4 +1,4 @@
-//! What other processes learn of a page's writer, and processes that are this test, executed again.
+//! Tests that other processes know a page's writer. A child executes this test program again.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -10,10 +10,10 @@ use std::process::Command;
 use tempfile::TempDir;
 use tickline_page::host::{LockedPageFile, writer_of};
 
-/// The variable that has the page's path in such a process.
+/// The environment variable that has the page's path in a child process.
 const PAGE: &str = "TICKLINE_TEST_PAGE";
 
-/// A folder that may be trusted, and the path of a page in it.
+/// Makes a trusted folder, and the path of a page in it.
 pub(crate) fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
@@ -21,27 +21,27 @@ pub(crate) fn folder() -> (TempDir, PathBuf) {
     (folder, page)
 }
 
-/// The page, in a process that is the test of another one.
+/// The page's path, in a child process.
 pub(crate) fn given_page() -> Option<PathBuf> {
     std::env::var_os(PAGE).map(PathBuf::from)
 }
 
-/// What a test says behind `said: ` in another process, which `prepare` has changed before.
-pub(crate) fn said_by(
+/// Runs `test` in a child process, after `prepare`. Returns its output after `said: `.
+pub(crate) fn output_of(
     test: &str,
     page: &Path,
     prepare: impl Fn() -> io::Result<()> + Send + Sync + 'static,
 ) -> io::Result<String> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["--exact", test, "--nocapture"]).env(PAGE, page);
-    // SAFETY: system calls between fork and exec.
+    // SAFETY: between fork and exec, `prepare` makes only system calls.
     let output = unsafe { command.pre_exec(prepare) }.output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().find_map(|line| Some(line.split_once("said: ")?.1.to_owned()));
     Ok(line.unwrap_or_else(|| panic!("{text}")))
 }
 
-/// Not a test of its own: another process, in the test below.
+/// The child process of the test below; does nothing as a test of its own.
 #[test]
 fn asks_for_the_writer() {
     if let Some(page) = given_page() {
@@ -49,11 +49,11 @@ fn asks_for_the_writer() {
     }
 }
 
-/// A process that closes a file loses its locks by fcntl(2).
+/// A process that closes a lock file loses its fcntl(2) lock of it.
 #[test]
 fn a_writer_stays_known_to_other_processes() {
     let (_folder, page) = folder();
-    let asked = || said_by("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
+    let asked = || output_of("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
     let process = std::process::id();
     let own = Some(process);
     assert_eq!(writer_of(&page).unwrap(), None);

@@ -8,7 +8,7 @@ use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{
-    Basis, Estimate, LeaseMemory as _, PageTaken, Writer, WriterAction, WriterConfig,
+    Basis, Estimate, LeaseMemory as _, PageChanged, Writer, WriterAction, WriterConfig,
 };
 
 use crate::clock::Clock;
@@ -78,7 +78,7 @@ impl Publisher {
             counter_ticks: resolution_ticks(&counter).max(1),
             ..WriterConfig::DEFAULT
         };
-        let writer = Writer::start(&page, config).map_err(|PageTaken| Error::page(page.taken_error()))?;
+        let writer = Writer::start(&page, config).map_err(|PageChanged| Error::page(page.changed_error()))?;
         Ok(Self { clock, counter, page, writer, is_ending: false, is_off: false })
     }
 
@@ -93,11 +93,11 @@ impl Publisher {
     pub fn step(&mut self) -> Result<Duration, Error> {
         self.page.check_size().map_err(Error::page)?;
         match self.try_step() {
-            Err(PageTaken) if self.was_switched_off() => {
+            Err(PageChanged) if self.was_switched_off() => {
                 self.is_off = true;
                 Ok(LATER)
             }
-            step => step.map_err(|PageTaken| Error::page(self.page.taken_error())),
+            step => step.map_err(|PageChanged| Error::page(self.page.changed_error())),
         }
     }
 
@@ -107,7 +107,7 @@ impl Publisher {
         word.phase() == LeasePhase::Off && word.generation() > own.generation()
     }
 
-    fn try_step(&mut self) -> Result<Duration, PageTaken> {
+    fn try_step(&mut self) -> Result<Duration, PageChanged> {
         let engine = self.clock.engine();
         let basis = basis(engine.state(), self.is_ending, || engine.lease_estimate());
         if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Estimate(_)) {

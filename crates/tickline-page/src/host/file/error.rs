@@ -1,4 +1,4 @@
-//! What can be wrong with a page's file.
+//! The error of an operation on a page's file.
 
 use std::boxed::Box;
 use std::format;
@@ -8,25 +8,25 @@ use rustix::io::Errno;
 
 use crate::host::trust::FileError;
 
-/// Why a page's file was not opened, made or written to. The text names the file, the wrong value
-/// and its limit, and the system's error. The error has no source.
+/// The error of a process that cannot open, make or write to a page's file. The text names the
+/// file, the wrong value and its limit, and the system's error. The error has no source.
 #[derive(Debug)]
 pub struct PageError {
     path: PathBuf,
-    why: Why,
+    cause: ErrorCause,
 }
 
-/// What is wrong, in words. A [`FileError`] where the file cannot be used.
-pub(super) type Why = Box<dyn core::error::Error + Send + Sync>;
+/// The cause of a [`PageError`]. It is a [`FileError`] if the file cannot be used.
+pub(super) type ErrorCause = Box<dyn core::error::Error + Send + Sync>;
 
-/// The page belongs to another user than the one that would write to it.
-pub(super) fn foreign(owner: u32, user: u32) -> Why {
+/// The error of a `user` who would write to a page that another user owns.
+pub(super) fn foreign_owner(owner: u32, user: u32) -> ErrorCause {
     format!("the page belongs to user {owner}, not to user {user}").into()
 }
 
 impl PageError {
-    pub(super) fn new(path: &Path, why: impl Into<Why>) -> Self {
-        Self { path: path.into(), why: why.into() }
+    pub(super) fn new(path: &Path, cause: impl Into<ErrorCause>) -> Self {
+        Self { path: path.into(), cause: cause.into() }
     }
 
     /// The page's file.
@@ -35,17 +35,17 @@ impl PageError {
         &self.path
     }
 
-    /// Whether there is no such file.
+    /// Whether the file does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         let missing = Errno::NOENT.raw_os_error();
-        matches!(self.why.downcast_ref(), Some(FileError::System { errno, .. }) if *errno == missing)
+        matches!(self.cause.downcast_ref(), Some(FileError::System { errno, .. }) if *errno == missing)
     }
 }
 
 impl core::fmt::Display for PageError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "{}: {}", self.path.display(), self.why)
+        write!(f, "{}: {}", self.path.display(), self.cause)
     }
 }
 

@@ -13,71 +13,69 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Flock, FlockType, fcntl_getlk, geteuid};
 
-use super::error::{PageError, Why, foreign};
-use crate::host::mapped::Place;
+use super::error::{ErrorCause, PageError, foreign_owner};
+use crate::host::mapped::PagePath;
 use crate::host::trust::refused;
 
-/// Nobody but the owner may lock.
+/// Only the owner may open, and so lock, the file.
 const LOCK_MODE: Mode = Mode::from_raw_mode(0o600);
 
-/// A lock file, by device and inode, and the process that has it locked: a child of a fork finds
-/// its parent's here.
+/// A lock file, by device and inode, and the process that locked it: in a forked child, its parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Held {
+struct HeldLock {
     device: u64,
     inode: u64,
     process: u32,
 }
 
-/// What this process has locked. A thread that opens a lock file holds this mutex until the file is
-/// closed.
-static HELD: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+/// The locks of this process. A thread holds this mutex while it has a lock file open.
+static HELD_LOCKS: Mutex<Vec<HeldLock>> = Mutex::new(Vec::new());
 
-impl Held {
-    fn of(file: &Stat) -> Self {
+fn held_locks() -> MutexGuard<'static, Vec<HeldLock>> {
+    HELD_LOCKS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HeldLock {
+    fn from_stat(file: &Stat) -> Self {
         Self { device: file.st_dev, inode: file.st_ino, process: std::process::id() }
-    }
-
-    fn all() -> MutexGuard<'static, Vec<Self>> {
-        HELD.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The lock of a page. Held until it is dropped, or until exec.
 ///
-/// Two kinds of lock at once: `flock` also keeps out another writer in this process, and `fcntl`
-/// tells others the process's number. The second one is lost when this process closes any
-/// descriptor of the file (fcntl(2)), so it opens no file that is in [`HELD`].
+/// It consists of two locks: `flock` also keeps out another writer of this process, and `fcntl`
+/// shows the process number to other processes. The process loses the second lock when it closes
+/// any descriptor of the file (fcntl(2)), so it opens no file that is in [`HELD_LOCKS`].
 #[derive(Debug)]
 pub(super) struct Lock {
-    held: Held,
+    held: HeldLock,
     _file: OwnedFd,
 }
 
 impl Lock {
-    pub(super) fn take(place: &Place<'_>) -> Result<Self, Why> {
+    pub(super) fn acquire(path: &PagePath<'_>) -> Result<Self, ErrorCause> {
         let failed = || refused(CANNOT_OPEN);
-        let mut all = Held::all();
-        if let Some(process) = own(place, &all) {
-            return Err(taken(Some(process)));
+        let mut held_locks = held_locks();
+        if let Some(process) = holder_here(path, &held_locks) {
+            return Err(already_locked(Some(process)));
         }
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-        let file = openat(&place.folder, name(place), flags, LOCK_MODE).map_err(failed())?;
-        // Before the lock counts: no other user has opened it, and nobody will.
+        let file = openat(&path.folder, lock_name(path), flags, LOCK_MODE).map_err(failed())?;
+        // These checks come before the lock: no other user has the file open, or can open it.
         let found = fstat(&file).map_err(failed())?;
         if found.st_uid != geteuid().as_raw() {
-            return Err(foreign(found.st_uid, geteuid().as_raw()));
+            return Err(foreign_owner(found.st_uid, geteuid().as_raw()));
         }
         fchmod(&file, LOCK_MODE).map_err(failed())?;
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive)
             .and_then(|()| fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive));
         match locked {
             Ok(()) => {
-                let held = Held::of(&found);
-                all.push(held);
+                let held = HeldLock::from_stat(&found);
+                held_locks.push(held);
                 Ok(Self { held, _file: file })
             }
-            Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(taken(holder(&file))),
+            Err(Errno::WOULDBLOCK | Errno::ACCESS) => Err(already_locked(holder_elsewhere(&file))),
             Err(error) => Err(refused("it cannot be locked")(error).into()),
         }
     }
@@ -85,51 +83,51 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        Held::all().retain(|held| *held != self.held);
+        held_locks().retain(|held| *held != self.held);
     }
 }
 
-/// A process writes to the page: its number, where that can be known.
-fn taken(process: Option<u32>) -> Why {
+/// The error of a page that another writer, in `process` if known, has locked.
+fn already_locked(process: Option<u32>) -> ErrorCause {
     let server = process.map_or("another process".into(), |process| format!("process {process}"));
     format!("{server} serves this page; a page has one server").into()
 }
 
-/// This process, if it has the lock.
-fn own(place: &Place<'_>, all: &[Held]) -> Option<u32> {
-    let found = statat(&place.folder, name(place), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let held = Held::of(&found);
-    all.contains(&held).then_some(held.process)
+/// This process, if it holds the lock.
+fn holder_here(path: &PagePath<'_>, held_locks: &[HeldLock]) -> Option<u32> {
+    let found = statat(&path.folder, lock_name(path), AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let held = HeldLock::from_stat(&found);
+    held_locks.contains(&held).then_some(held.process)
 }
 
-/// The process that holds a lock, if it is another one, in this process's pid namespace.
-fn holder(lock: impl AsFd) -> Option<u32> {
+/// The other process that holds a lock, if it is visible in this process's pid namespace.
+fn holder_elsewhere(lock: impl AsFd) -> Option<u32> {
     let found = fcntl_getlk(lock, &Flock::from(FlockType::WriteLock)).ok()??;
     u32::try_from(found.pid?.as_raw_nonzero().get()).ok()
 }
 
 const CANNOT_OPEN: &str = "its lock cannot be opened";
 
-fn name(place: &Place<'_>) -> Vec<u8> {
-    [place.name, b".lock"].concat()
+fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
+    [path.name, b".lock"].concat()
 }
 
-/// The process that has the lock of a page. `None` if no process has it, or if the holder is in a
-/// pid namespace that this process does not see. Only the page's owner may ask.
+/// The process that holds the lock of a page. `None` if no process holds it, or if the holder is
+/// not visible in this process's pid namespace. Only the page's owner may ask.
 ///
 /// # Errors
 ///
 /// If the lock cannot be opened.
 pub fn writer_of(path: &Path) -> Result<Option<u32>, PageError> {
     let ask = || {
-        let place = Place::of(path.as_os_str().as_bytes())?;
-        let all = Held::all();
-        if let Some(process) = own(&place, &all) {
+        let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
+        let held_locks = held_locks();
+        if let Some(process) = holder_here(&page_path, &held_locks) {
             return Ok(Some(process));
         }
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NOCTTY;
-        match openat(&place.folder, name(&place), flags, Mode::empty()) {
-            Ok(lock) => Ok(holder(&lock)),
+        match openat(&page_path.folder, lock_name(&page_path), flags, Mode::empty()) {
+            Ok(lock) => Ok(holder_elsewhere(&lock)),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(refused(CANNOT_OPEN)(error)),
         }

@@ -1,4 +1,4 @@
-//! The one writer of a page's file.
+//! A page's file, for its one writer: makes it, locks it and maps it for writing.
 
 use core::mem::transmute;
 use core::ptr::NonNull;
@@ -13,47 +13,46 @@ use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fstat, openat, renameat, statat,
 use rustix::io::Errno;
 use rustix::mm::{ProtFlags, mlock};
 
-use super::error::{PageError, Why, foreign};
+use super::error::{ErrorCause, PageError, foreign_owner};
 use super::lock::Lock;
 use super::restartable;
-use crate::host::mapped::{Mapping, Place};
+use crate::host::mapped::{Mapping, PagePath};
 use crate::host::trust::{FileError, FileFacts, refused};
 use crate::layout::PAGE_BYTES;
 use crate::lease::{
-    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageTaken, SLOT_WORDS, SlotNumber, SwapResult,
+    Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, PageChanged, SLOT_WORDS, SlotNumber, SwapResult,
 };
 use crate::{BootContext, Counter, Header, WritablePage};
 
-/// All may read the page, and its owner may write to it.
+/// All users may read the page; only its owner may write to it.
 const PAGE_MODE: Mode = Mode::from_raw_mode(0o644);
 
-/// A mapping that may be written to.
+/// A mapping that this process may write to.
 #[derive(Debug)]
 struct WritableMapping(Mapping);
 
 impl WritableMapping {
-    fn of(file: impl AsFd) -> Result<Self, FileError> {
-        Mapping::of(file, ProtFlags::READ | ProtFlags::WRITE).map(Self)
+    fn new(file: impl AsFd) -> Result<Self, FileError> {
+        Mapping::new(file, ProtFlags::READ | ProtFlags::WRITE).map(Self)
     }
 
     const fn page(&self) -> &WritablePage {
         // SAFETY: a mapping begins at a page's start, is readable and writable, and lives as long
-        // as `self`. What changes it are atomic stores, in this process or another one.
-        unsafe { WritablePage::at(self.0.0.as_ptr()) }
+        // as `self`. Only atomic stores change it, in this process or another one.
+        unsafe { WritablePage::from_ptr(self.0.0.as_ptr()) }
     }
 
     /// Keeps the page in memory, so that a store never waits for a disk.
     fn lock(&self) -> rustix::io::Result<()> {
-        // SAFETY: the range is this mapping.
+        // SAFETY: the range is exactly this mapping.
         unsafe { mlock(self.0.0.as_ptr().cast(), PAGE_BYTES) }
     }
 }
 
 /// A page's file, locked by this process and mapped for writing: the memory of a
-/// [`Writer`](crate::protocol::Writer). A drop gives up the lock; the file stays, with its
-/// contents.
+/// [`Writer`](crate::protocol::Writer). A drop releases the lock; the file stays.
 ///
-/// The process must not fork while it has this: the child would hold the lock, too.
+/// The process must not fork while it has this value, because the child would also hold the lock.
 #[derive(Debug)]
 pub struct LockedPageFile {
     mapping: WritableMapping,
@@ -64,35 +63,35 @@ pub struct LockedPageFile {
 }
 
 impl LockedPageFile {
-    /// Locks the page. Makes its file if there is none, or if it is of another boot, since no
-    /// process of this boot reads such a file. The folder must exist. The page's word stays as it
-    /// was; a new file says `Off`.
+    /// Locks the page, and makes its file if there is none. Replaces a file of another boot,
+    /// because no process of this boot reads such a file. The folder must exist. The page's word
+    /// stays as it was; a new page is `Off`.
     ///
     /// # Errors
     ///
     /// If one of these holds:
     ///
-    /// - A process, perhaps this one, has the lock.
-    /// - The file is not this user's own, not trusted, not a page, or cannot be made.
-    /// - The file was made in this boot for another time namespace.
+    /// - A process, possibly this one, holds the lock.
+    /// - The file does not belong to this user, is not trusted, is not a page, or cannot be made.
+    /// - The file was made in this boot for another time namespace, counter or layout.
     /// - The offset of this process's namespace is not known.
     ///
-    /// A call that fails leaves no new file, or a complete one.
+    /// A failed call leaves no page or a complete one.
     pub fn create(path: &Path) -> Result<Self, PageError> {
-        Self::try_create(path).map_err(|why| PageError::new(path, why))
+        Self::try_create(path).map_err(|cause| PageError::new(path, cause))
     }
 
-    fn try_create(path: &Path) -> Result<Self, Why> {
+    fn try_create(path: &Path) -> Result<Self, ErrorCause> {
         let header = header(&BootContext::find()?)?;
-        let place = Place::of(path.as_os_str().as_bytes())?;
-        judge_folder(&place)?;
-        // No lock is made next to a file that is not a page.
-        find_page(&place, &header)?;
-        let lock = Lock::take(&place)?;
-        if find_page(&place, &header)?.is_none() {
-            make_file(&place, header)?;
+        let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
+        judge_folder(&page_path)?;
+        // This call makes no lock file next to a file that is not a page.
+        find_page(&page_path, &header)?;
+        let lock = Lock::acquire(&page_path)?;
+        if find_page(&page_path, &header)?.is_none() {
+            make_file(&page_path, header)?;
         }
-        let (mapping, file) = find_page(&place, &header)?.ok_or(PageTaken)?;
+        let (mapping, file) = find_page(&page_path, &header)?.ok_or(PageChanged)?;
         let is_locked_in_memory = mapping.lock().is_ok();
         Ok(Self { mapping, file, path: path.into(), is_locked_in_memory, _lock: lock })
     }
@@ -103,12 +102,12 @@ impl LockedPageFile {
         self.mapping.page()
     }
 
-    /// Whether the file still has all of the page: a store behind its end would end this process by
-    /// SIGBUS. Call this before each step. Only the page's owner can truncate the file.
+    /// Checks that the page's owner has not truncated the file. Otherwise SIGBUS would end this
+    /// process at its next store. Call this before each step.
     ///
     /// # Errors
     ///
-    /// If the file is shorter, or the system does not say.
+    /// If the file is too short, or the system does not state its size.
     pub fn check_size(&self) -> Result<(), PageError> {
         let error = match fstat(&self.file).map(|found| u64::try_from(found.st_size).unwrap_or(0)) {
             Ok(size) if size >= PAGE_BYTES as u64 => return Ok(()),
@@ -118,11 +117,10 @@ impl LockedPageFile {
         Err(PageError::new(&self.path, error))
     }
 
-    /// The error of a [`Writer`](crate::protocol::Writer) that finds the page
-    /// changed.
+    /// The error of a [`Writer`](crate::protocol::Writer) that finds a word which it did not store.
     #[must_use]
-    pub fn taken_error(&self) -> PageError {
-        PageError::new(&self.path, PageTaken)
+    pub fn changed_error(&self) -> PageError {
+        PageError::new(&self.path, PageChanged)
     }
 
     /// Whether the kernel keeps the page in memory (mlock(2)).
@@ -131,8 +129,8 @@ impl LockedPageFile {
         self.is_locked_in_memory
     }
 
-    /// Whether this thread reads the counter and stores in one restartable sequence (rseq(2)):
-    /// on x86-64, where libc or this crate could register one.
+    /// Whether this thread reads the counter and stores in one restartable sequence (rseq(2)). This
+    /// needs x86-64, and an rseq area that libc or this crate has registered.
     #[must_use]
     pub fn is_restartable(&self) -> bool {
         restartable::is_available()
@@ -159,8 +157,8 @@ impl LeaseStore for LockedPageFile {
         self.page().words().swap(from, to)
     }
 
-    /// In one restartable sequence, where there is one. It reads this target's counter itself, so
-    /// `counter` must be [`HardwareCounter`](crate::HardwareCounter).
+    /// Uses one restartable sequence where the system supports that. The sequence reads this
+    /// target's counter itself, so `counter` must be [`HardwareCounter`](crate::HardwareCounter).
     fn swap_between(
         &self,
         from: LeaseWord,
@@ -170,40 +168,39 @@ impl LeaseStore for LockedPageFile {
         limit_ticks: u64,
     ) -> SwapResult {
         let (words, bits) = (self.page().words(), [from, to].map(LeaseWord::to_bits));
-        // SAFETY: the word, which is first, of a page that is mapped for writing as long as `self`
-        // lives.
+        // SAFETY: the word is first in `words`, which is mapped for writing as long as `self`.
         let swapped =
             unsafe { restartable::swap(NonNull::from(words).cast(), bits, least_ticks..limit_ticks) };
         swapped.unwrap_or_else(|| words.swap_between(from, to, counter, least_ticks, limit_ticks))
     }
 }
 
-/// The header of a page that is made here. Readers in other time namespaces need its offset.
-fn header(context: &BootContext) -> Result<Header, Why> {
+/// The header of a page that this process makes. Readers in other time namespaces need the offset.
+fn header(context: &BootContext) -> Result<Header, ErrorCause> {
     match context {
         BootContext { time_namespace, monotonic_offset_ns: None, .. } => Err(format!(
             "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
         )
         .into()),
-        known => Ok(Header::of(known)),
+        known => Ok(Header::new(known)),
     }
 }
 
-/// Judges the folder alone, before anything is made there.
-fn judge_folder(place: &Place<'_>) -> Result<(), FileError> {
-    let folder = FileFacts::of(&place.folder, &place.folder);
+/// Judges only the folder, before this process makes a file in it.
+fn judge_folder(path: &PagePath<'_>) -> Result<(), FileError> {
+    let folder = FileFacts::collect(&path.folder, &path.folder);
     let folder = folder.map_err(refused("its folder's owner cannot be known"))?;
-    // Those of the file that would be made.
+    // The facts of the file that this process would make.
     let file = FileFacts { mode: 0o100_644, size: PAGE_BYTES as u64, is_mounted_read_only: false, ..folder };
     file.judge()
 }
 
-/// Maps the page's file for writing, if it is a page: nothing is stored in any other file.
-fn open_page(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), Why> {
-    let (file, facts) = place.open(OFlags::RDWR)?;
-    let mapping = WritableMapping::of(&file)?;
+/// Maps the page's file for writing. An error if the file is not a page: it stays as it is.
+fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd), ErrorCause> {
+    let (file, facts) = path.open(OFlags::RDWR)?;
+    let mapping = WritableMapping::new(&file)?;
     let size = facts.size;
-    // A page of any version. A text that begins with `tickline` has letters in place of the size.
+    // Every version of a page has its size here; a text would have letters.
     let is_page = |header: Header| (PAGE_BYTES as u64..=size).contains(&header.size.into());
     if !mapping.page().header().is_some_and(is_page) {
         return Err(format!(
@@ -214,14 +211,14 @@ fn open_page(place: &Place<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd),
     Ok((mapping, facts, file))
 }
 
-/// The page's file, if there is one of this boot.
-fn find_page(place: &Place<'_>, header: &Header) -> Result<Option<(WritableMapping, OwnedFd)>, Why> {
-    if let Err(Errno::NOENT) = statat(&place.folder, place.name, AtFlags::SYMLINK_NOFOLLOW) {
+/// The page's file, if it exists and is of this boot.
+fn find_page(path: &PagePath<'_>, header: &Header) -> Result<Option<(WritableMapping, OwnedFd)>, ErrorCause> {
+    if let Err(Errno::NOENT) = statat(&path.folder, path.name, AtFlags::SYMLINK_NOFOLLOW) {
         return Ok(None);
     }
-    let (mapping, facts, file) = open_page(place)?;
+    let (mapping, facts, file) = open_page(path)?;
     if facts.owner != facts.reader {
-        return Err(foreign(facts.owner, facts.reader));
+        return Err(foreign_owner(facts.owner, facts.reader));
     }
     match mapping.page().header() {
         Some(found) if found == *header => Ok(Some((mapping, file))),
@@ -236,28 +233,26 @@ fn find_page(place: &Place<'_>, header: &Header) -> Result<Option<(WritableMappi
     }
 }
 
-/// Makes the page's file, by the holder of the lock: under another name, until it is complete.
-fn make_file(place: &Place<'_>, header: Header) -> Result<(), Why> {
+/// Makes the page's file, and renames it when it is complete. The caller must hold the lock.
+fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), ErrorCause> {
     let failed = || refused("it cannot be made");
-    let fresh = [place.name, b".new"].concat();
-    let remove = || unlinkat(&place.folder, &fresh, AtFlags::empty());
+    let new_name = [path.name, b".new"].concat();
+    let remove = || unlinkat(&path.folder, &new_name, AtFlags::empty());
     match remove() {
         Ok(()) | Err(Errno::NOENT) => {}
         Err(error) => return Err(failed()(error).into()),
     }
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = File::from(openat(&place.folder, &fresh, flags, PAGE_MODE).map_err(failed())?);
+    let file = File::from(openat(&path.folder, &new_name, flags, PAGE_MODE).map_err(failed())?);
     let made = (|| {
-        // Not `ftruncate`: the file has its memory or is refused, rather than that a later store
-        // finds a full disk.
-        // SAFETY: a page is of integers of these bytes altogether (asserted in `layout.rs`), so
-        // without padding.
+        // A write, not `ftruncate`: on a full disk it fails here, and not at a later store.
+        // SAFETY: a page consists of integers, without padding (asserted in `layout.rs`).
         let page = unsafe { transmute::<WritablePage, [u8; PAGE_BYTES]>(WritablePage::new(&header)) };
         let written = (&file).write_all(&page);
         written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
-        // For any umask.
+        // The umask may have cleared bits of the mode.
         fchmod(&file, PAGE_MODE)?;
-        renameat(&place.folder, &fresh, &place.folder, place.name)
+        renameat(&path.folder, &new_name, &path.folder, path.name)
     })();
     made.map_err(|error| {
         remove().ok();
@@ -266,9 +261,8 @@ fn make_file(place: &Place<'_>, header: Header) -> Result<(), Why> {
 }
 
 /// Switches a page off at once, for all readers, even if its writer is dead or stopped. Readings
-/// step back by at most the lead of the page's line. A running writer ends at its next step. A
-/// writer that starts leaves the page off, until [`switch_on`] or the next boot. Returns the phase
-/// from before.
+/// step back by at most the lead of the page's line. A running writer ends at its next step. A new
+/// writer leaves the page off, until [`switch_on`] or the next boot. Returns the old phase.
 ///
 /// # Errors
 ///
@@ -278,22 +272,21 @@ pub fn switch_off(path: &Path) -> Result<LeasePhase, PageError> {
     Ok(found.phase())
 }
 
-/// Lets writers open a page again that [`switch_off`] has switched off. Returns whether it was off.
+/// Lets writers publish again after [`switch_off`]. Returns whether the page was switched off.
 ///
 /// # Errors
 ///
-/// As those of [`switch_off`].
+/// The errors of [`switch_off`].
 pub fn switch_on(path: &Path) -> Result<bool, PageError> {
     let on = |word: LeaseWord| word.next(LeasePhase::Off, word.first(), None);
     let found = change_word(path, |word| word.stays_off().then(|| on(word)))?;
     Ok(found.stays_off())
 }
 
-/// Stores the word that comes after the one that is found, if any does. Returns the one that was
-/// found.
+/// Replaces the page's word by `next` of it, unless that is `None`. Returns the old word.
 fn change_word(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Result<LeaseWord, PageError> {
-    let place = || Ok(open_page(&Place::of(path.as_os_str().as_bytes())?)?.0);
-    let mapping = place().map_err(|why: Why| PageError::new(path, why))?;
+    let open = || Ok(open_page(&PagePath::resolve(path.as_os_str().as_bytes())?)?.0);
+    let mapping = open().map_err(|cause: ErrorCause| PageError::new(path, cause))?;
     let words = mapping.page().words();
     loop {
         let word = words.word();
@@ -309,7 +302,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_page_is_made_where_the_offset_is_not_known() {
+    fn no_page_is_made_if_the_offset_is_not_known() {
         let context = BootContext { boot_id: [1; 16], time_namespace: 77, monotonic_offset_ns: Some(5) };
         assert_eq!(header(&context).unwrap().monotonic_offset_ns, 5);
         let error = header(&BootContext { monotonic_offset_ns: None, ..context }).unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! Targets without a restartable sequence.
+//! The swap on targets for which this crate has no restartable sequence.
 
 use core::ops::Range;
 use core::ptr::NonNull;
@@ -9,11 +9,11 @@ pub(super) fn is_available() -> bool {
     false
 }
 
-/// Always `None`: the caller reads the counter and stores in two steps.
+/// Always returns `None`: the caller then reads the counter and stores in two steps.
 ///
 /// # Safety
 ///
-/// It has no conditions here.
+/// This version has no conditions.
 pub(super) unsafe fn swap(_: NonNull<u64>, _: [u64; 2], _: Range<u64>) -> Option<SwapResult> {
     None
 }

@@ -1,10 +1,10 @@
-//! What programs with `std` do with a page's file.
+//! The methods of [`PageFile`] that need `std`.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::string::ToString as _;
 
-use super::error::{PageError, Why};
+use super::error::{ErrorCause, PageError};
 use super::snapshot::PageSnapshot;
 use crate::host::mapped::PageFile;
 use crate::lease::{LeaseMemory, LeasePhase};
@@ -13,39 +13,39 @@ use crate::{AttachedPage, Counter};
 impl PageFile {
     /// Opens a page ([`open`](Self::open)) and attaches to it
     /// ([`Page::attach`](crate::Page::attach)), with [`boot_context`](Self::boot_context). Returns
-    /// the file, and the page's [`shift_ns`](AttachedPage::shift_ns) here.
+    /// the file, and the page's [`shift_ns`](AttachedPage::shift_ns) for this process.
     ///
     /// # Errors
     ///
-    /// The file cannot be opened or is not trusted, the page does not count here, or the process
-    /// does not know where it runs. The error names the file.
+    /// If the file cannot be opened or is not trusted, the page does not count for this process, or
+    /// the boot or time namespace of the process cannot be read. The error names the file.
     pub fn attach(path: &Path) -> Result<(Self, i64), PageError> {
-        let attach = || -> Result<_, Why> {
+        let attach = || -> Result<_, ErrorCause> {
             let file = Self::open(path.as_os_str().as_bytes())?;
-            // Only its text: that `/proc` is missing does not mean that the page is.
+            // This keeps only the text. Otherwise `is_not_found` would be true without `/proc`.
             let context = file.boot_context().map_err(|error| error.to_string())?;
             let shift_ns = file.page().attach(&context)?.shift_ns();
             Ok((file, shift_ns))
         };
-        attach().map_err(|why| PageError::new(path, why))
+        attach().map_err(|cause| PageError::new(path, cause))
     }
 
-    /// The page, to which this process has attached before, with the shift from then.
+    /// The page of an earlier [`attach`](Self::attach), with the shift that it returned.
     #[inline]
     #[must_use]
     pub const fn attached(&self, shift_ns: i64) -> AttachedPage<'_> {
         AttachedPage { page: self.page(), shift_ns }
     }
 
-    /// What readers may do now.
+    /// The page's phase now.
     #[must_use]
     pub fn phase(&self) -> LeasePhase {
         self.page().words().word().phase()
     }
 
-    /// What the page serves now. Reads the counter if the page names lines.
+    /// Takes a snapshot of the page. Reads the counter if the page names lines.
     #[must_use]
     pub fn snapshot(&self, counter: &impl Counter) -> PageSnapshot {
-        PageSnapshot::of(self.page().words(), counter)
+        PageSnapshot::take(self.page().words(), counter)
     }
 }

@@ -1,8 +1,8 @@
-//! A read of the counter and a swap of the word, which no preemption divides (rule W2).
+//! Reads the counter and swaps the word in one sequence that no preemption divides (rule W2).
 //!
-//! The kernel restarts such a sequence if its thread was preempted, stopped, moved or interrupted
-//! by a signal before the last instruction (rseq(2)). What remains between read and store is time
-//! in which the thread has its CPU: interrupts, and steal by a hypervisor.
+//! The kernel restarts such a sequence if its thread was preempted, stopped, migrated or
+//! interrupted by a signal before the last instruction (rseq(2)). Interrupts, and a hypervisor that
+//! takes the CPU away, can still delay the store: they cause no restart.
 
 mod registered;
 
@@ -14,8 +14,7 @@ use core::ptr::NonNull;
 use crate::lease::SwapResult;
 use registered::{Area, SIGNATURE};
 
-/// How often a sequence begins again before the swap counts as too late. One that is preempted each
-/// time has no CPU for a microsecond.
+/// After this many restarts, the swap is too late: the thread never had the CPU for a microsecond.
 const MAX_RESTARTS: u32 = 100;
 
 /// Whether this thread can run such sequences.
@@ -23,31 +22,31 @@ pub(super) fn is_available() -> bool {
     registered::area().is_some()
 }
 
-/// Swaps the word, the first of `from_to` for the second, if the counter is within `ticks`; `None`
-/// where there are no such sequences.
+/// Replaces the word by the second of `from_to`, if it is the first and the counter is within
+/// `ticks`. `None` if this thread can run no such sequence.
 ///
 /// # Safety
 ///
 /// `word` must be a multiple of 8, and valid for atomic accesses.
 pub(super) unsafe fn swap(word: NonNull<u64>, from_to: [u64; 2], ticks: Range<u64>) -> Option<SwapResult> {
     let area = registered::area()?;
-    // SAFETY: by the caller's promise, and `area` is this thread's.
+    // SAFETY: the caller promises that `word` is valid, and `area` is this thread's.
     let swapped = (0..MAX_RESTARTS).find_map(|_| unsafe { try_swap(area, word, from_to, &ticks, 0) }.0);
     Some(swapped.unwrap_or(SwapResult::OutOfTime))
 }
 
-/// The result of the block: nothing was stored, and the counter was out of its range.
+/// The result of the block: the counter was out of its range, and nothing was stored.
 const OUT_OF_TIME: u64 = 0;
-/// The word was another one.
-const LOST: u64 = 1;
-/// The word is the new one.
+/// The result of the block: the word was not the expected one.
+const OTHER_WORD: u64 = 1;
+/// The result of the block: the word was replaced.
 const DONE: u64 = 2;
 
-/// One try; `None` if the kernel has taken the CPU away before the swap. Also returns the counter.
-/// For tests, `pauses` makes the time between read and swap longer.
+/// Makes one attempt; `None` if the kernel has aborted the sequence. Also returns the tick that was
+/// read. Tests pass `pauses` to make the time between read and swap longer.
 ///
-/// The counter is read as by [`HardwareCounter`](crate::HardwareCounter). The exchange is the last
-/// instruction of the sequence: once it is done, nothing restarts.
+/// The block reads the counter as [`HardwareCounter`](crate::HardwareCounter) does. The exchange is
+/// the last instruction of the sequence, so after it the kernel restarts nothing.
 ///
 /// # Safety
 ///
@@ -61,11 +60,11 @@ unsafe fn try_swap(
     pauses: u64,
 ) -> (Option<SwapResult>, u64) {
     let mut result: u64 = OUT_OF_TIME;
-    let looked: u64;
-    // SAFETY: the caller's promises. The block stores to `word`, to the area's descriptor, and to
-    // the registers it names; it leaves the area without a descriptor. The descriptor is in a
-    // section of this program, and so is the code that the kernel jumps to. The program must not be
-    // unloaded while the thread is in the block. No stack is used.
+    let tick: u64;
+    // SAFETY: the caller promises that `area` and `word` are valid. The block stores only to
+    // `word`, to the area's field `sequence` and to the registers that it names, and leaves that
+    // field 0. The descriptor and the code that the kernel jumps to are sections of this program,
+    // which must not be unloaded while the thread is in the block. The block uses no stack.
     unsafe {
         asm!(
             // struct rseq_cs: version, flags, start, length, abort handler.
@@ -75,7 +74,7 @@ unsafe fn try_swap(
             ".long 0, 0",
             ".quad 773f, 774f - 773f, 775f",
             ".popsection",
-            // The abort handler. The signature before it is a part of an instruction that traps.
+            // The abort handler. The signature before it is part of an instruction that traps.
             ".pushsection __rseq_failure, \"ax\"",
             ".byte 0x0f, 0xb9, 0x3d",
             ".long {signature}",
@@ -91,7 +90,7 @@ unsafe fn try_swap(
             "rdtsc",
             "shl rdx, 32",
             "or rdx, rax",
-            // Signed differences, as `is_before` has them.
+            // The differences are signed, as in `is_before`.
             "mov rax, rdx",
             "sub rax, {least}",
             "js 776f",
@@ -125,17 +124,17 @@ unsafe fn try_swap(
             left = out(reg) _,
             result = inout(reg) result,
             out("rax") _,
-            out("rdx") looked,
+            out("rdx") tick,
             options(nostack),
         );
     }
     let swapped = match result {
         OUT_OF_TIME => Some(SwapResult::OutOfTime),
-        LOST => Some(SwapResult::OtherWord),
+        OTHER_WORD => Some(SwapResult::OtherWord),
         DONE => Some(SwapResult::Done),
         _ => None,
     };
-    (swapped, looked)
+    (swapped, tick)
 }
 
 #[cfg(test)]

@@ -1,45 +1,46 @@
-//! What a page serves, for people.
+//! A snapshot of a page, for programs that report its state.
 
 use tickline_core::counter::{Counter, ticks_between};
 
 use crate::lease::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, UNIX_BY_OS, is_before};
 
-/// Tries to see one word and its slots unchanged. Words change a few times a second.
-const TRIES: u32 = 64;
+/// The limit of attempts to load one word and its slots. A word changes a few times a second.
+const MAX_ATTEMPTS: u32 = 64;
 
-/// What a page serves at one moment.
+/// The state of a page at one moment.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PageSnapshot {
-    /// What readers may do.
+    /// The page's phase.
     pub phase: LeasePhase,
-    /// Whether [`switch_off`](super::switch_off) has switched the page off: no server opens it.
+    /// Whether [`switch_off`](super::switch_off) has switched the page off.
     pub is_switched_off: bool,
-    /// How often the page has changed.
+    /// The number of changes of the page.
     pub generation: u64,
-    /// Whether a line counts now: the phase is published or doubted, and the leases have not run
-    /// out.
+    /// Whether a line counts now, of a page that is published or doubted.
     pub is_served: bool,
-    /// How old the current line is, ns: since its first tick. `None` without a line.
+    /// The time since the current line's first tick, ns. `None` without a line.
     pub age_ns: Option<i64>,
-    /// For how long the leases still run, ns; negative if they have run out. `None` without a line.
+    /// The time until the leases run out, ns; negative if they have run out. `None` without a line.
     pub lease_left_ns: Option<i64>,
     /// The length of the last lease, ns. `None` without a line.
     pub lease_ns: Option<i64>,
-    /// How far readings may be above the OS clock, ns: the line's lead, or that of a high-water
-    /// mark that has one.
+    /// The largest distance of readings above the OS clock, ns: the lead of the line, or of the
+    /// high-water mark. `None` without a lead.
     pub lead_ns: Option<i64>,
-    /// How far Unix time may be above the OS clock's, ns. `None` if the OS serves it.
+    /// The largest distance of Unix readings above the OS clock's Unix time, ns. `None` if Unix
+    /// time comes from the OS clock.
     pub unix_lead_ns: Option<i64>,
 }
 
 impl PageSnapshot {
-    pub(super) fn of(memory: &impl LeaseMemory, counter: &impl Counter) -> Self {
-        let found = (0..TRIES).find_map(|_| Self::look(memory, counter));
-        found.unwrap_or_else(|| Self::empty(memory.word()))
+    pub(super) fn take(memory: &impl LeaseMemory, counter: &impl Counter) -> Self {
+        let found = (0..MAX_ATTEMPTS).find_map(|_| Self::try_take(memory, counter));
+        found.unwrap_or_else(|| Self::without_slots(memory.word()))
     }
 
-    fn empty(word: LeaseWord) -> Self {
+    /// A snapshot without the contents of the slots.
+    fn without_slots(word: LeaseWord) -> Self {
         Self {
             phase: word.phase(),
             is_switched_off: word.stays_off(),
@@ -48,10 +49,10 @@ impl PageSnapshot {
         }
     }
 
-    /// `None` if the word has changed meanwhile.
-    fn look(memory: &impl LeaseMemory, counter: &impl Counter) -> Option<Self> {
+    /// Takes a snapshot; `None` if the word has changed meanwhile.
+    fn try_take(memory: &impl LeaseMemory, counter: &impl Counter) -> Option<Self> {
         let word = memory.word();
-        let empty = Self::empty(word);
+        let empty = Self::without_slots(word);
         let found = match word.phase() {
             LeasePhase::Off => empty,
             LeasePhase::NoLine | LeasePhase::FirstPublication => {

@@ -1,16 +1,17 @@
-//! The rules of readers, R1 to R10, each broken at its weakest moment. That a reading of any bytes
-//! ends is a test of `tests/processes/`; that none mixes two lines, a model by loom.
+//! The rules of readers, R1 to R10. Each test attacks its rule at the weakest moment.
+//! `tests/processes/` checks that a reading of any bytes ends; loom models check that none mixes
+//! two lines.
 
 use super::super::WriterAction::{Doubted, Ended, PublishedFirst, SetUnix, Waited};
-use super::super::testing::{AHEAD_NS, At, Scene, UNIX_NS};
+use super::super::testing::{AHEAD_NS, Op, Scene, UNIX_NS};
 use super::super::{Basis, Estimate};
 use super::*;
 
-/// Lines count until the word has changed 64 times, and a later try keeps the rules of the first.
+/// Lines count until the word has changed 64 times. A later attempt keeps the rules of the first.
 #[test]
 fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
-    // Each change names the same lines with another Unix offset, which the writer knows `later_ns`
-    // behind.
+    // Each change publishes the same lines with another Unix offset. Unix time then changes again
+    // by `later_ns`, which the writer does not know.
     let changed = |changes, later_ns| {
         let scene = Scene::published_twice();
         let change = move |number| {
@@ -20,7 +21,7 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
                 scene.unix_jumps(later_ns);
             }
         };
-        scene.each(|at| at == At::SecondLook, change);
+        scene.each(|op| op == Op::SecondLoad, change);
         scene
     };
     for (changes, source) in [(1, PageSource::Line), (59, PageSource::Line), (u32::MAX, PageSource::Os)] {
@@ -38,22 +39,22 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
     assert_eq!(Some(scene.read_unix().ns), (&scene).coarse_realtime_ns(), "R9");
 }
 
-/// A reader without a line asks the OS, whose clock is above its bounds. Meanwhile a line begins.
+/// A reader without a line reads an OS clock above its bounds. Meanwhile the first line begins.
 #[test]
 fn rule_r1_a_reading_of_the_os_counts_only_if_the_word_is_the_same() {
     let scene = Scene::without_line();
     let open = move || {
         scene.does(PublishedFirst);
-        // Now it jumps ahead of the line, by a microsecond.
+        // The OS clock jumps to a microsecond above the line.
         scene.os_jumps(1_000);
     };
-    scene.once(|at| at == At::Os, open);
+    scene.once(|op| op == Op::Os, open);
     let before_ns = scene.now();
     assert!(scene.now() >= before_ns);
 }
 
-/// What a reader gets from only the first line; nothing where that line is not enough.
-fn at_once(scene: &'static Scene, process_high_water: &ProcessHighWater) -> Option<i64> {
+/// The reading by only the first line; `None` where that line does not suffice.
+fn by_first_line(scene: &'static Scene, process_high_water: &ProcessHighWater) -> Option<i64> {
     read_first_line(scene.words(), &scene, process_high_water)
 }
 
@@ -76,11 +77,11 @@ fn rule_r2_each_line_counts_in_its_window() {
             PageReading { ns, source: PageSource::Line },
             "at {ticks}"
         );
-        assert_eq!(at_once(scene, &process_high_water), (line == first).then_some(ns), "at {ticks}");
+        assert_eq!(by_first_line(scene, &process_high_water), (line == first).then_some(ns), "at {ticks}");
     }
     for before in [1, 1 << 63] {
         scene.counter_finds(first.line.start_ticks.wrapping_sub(before));
-        assert_eq!(at_once(scene, &process_high_water), None, "{before} before");
+        assert_eq!(by_first_line(scene, &process_high_water), None, "{before} before");
     }
 }
 
@@ -90,13 +91,13 @@ fn rule_r3_past_the_leases_the_last_line_is_the_high_water() {
     let last = scene.last();
     scene.ticks.set(last.end_ticks - 11);
     let before_ns = scene.now();
-    // The OS clock stood still meanwhile, as in a suspend in which the counter runs on.
+    // The OS clock stood still, as in a suspend in which the counter runs on.
     scene.os_jumps(-400_000_000);
     let reading = scene.read(&ProcessHighWater::new());
     assert_eq!(reading, PageReading { ns: last.end_ns(), source: PageSource::Os });
     assert!(reading.ns >= before_ns);
     scene.pass(500_000_000);
-    assert!(scene.ahead_ns().abs() < 100, "the mark is passed");
+    assert!(scene.ahead_ns().abs() < 100, "the OS clock has passed the mark");
 }
 
 #[test]
@@ -114,24 +115,24 @@ fn rule_r4_after_a_reset_readings_go_on_from_where_they_were() {
 #[test]
 fn rule_r5_in_doubt_a_reading_is_the_larger_of_line_and_os() {
     let scene = Scene::published_twice();
-    scene.closing.set(Some(Basis::Doubt));
+    scene.basis.set(Some(Basis::Doubt));
     scene.does(Doubted);
-    // W6: a doubt stays.
-    scene.closing.set(Some(Basis::Nothing));
+    // W6: the page stays doubted.
+    scene.basis.set(Some(Basis::Nothing));
     scene.does(Waited);
-    assert_eq!(at_once(scene, &ProcessHighWater::new()), None);
+    assert_eq!(by_first_line(scene, &ProcessHighWater::new()), None);
     assert!(scene.ahead_ns() >= 0, "the line is above the OS clock");
     scene.os_jumps(1_000_000);
     assert_eq!(scene.source(), PageSource::Os);
     assert!(scene.ahead_ns().abs() < 100);
     scene.os_jumps(-2_000_000);
     assert!(scene.ahead_ns() > 900_000, "the OS clock is below the line");
-    // Asked, then the word changes: asked again.
-    scene.once(|at| at == At::SecondLook, || scene.switch_off());
+    // If the word changes after the read of the OS clock, the reader asks again.
+    scene.once(|op| op == Op::SecondLoad, || scene.switch_off());
     assert!(scene.ahead_ns().abs() < 100);
 }
 
-/// W4, too: leases that have run out leave their end as a high-water mark.
+/// Also W4: the end of the leases that have run out is the high-water mark.
 #[test]
 fn rule_r6_without_a_line_the_counter_is_not_touched() {
     let scene = Scene::published();
@@ -140,15 +141,15 @@ fn rule_r6_without_a_line_the_counter_is_not_touched() {
     scene.does(Ended);
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
     scene.os_jumps(-5_000);
-    scene.on_step(|at| assert_ne!(at, At::Counter));
+    scene.on_step(|op| assert_ne!(op, Op::Counter));
     assert_eq!(HighWater::load(scene.words(), scene.word().first()), last.high_water());
     assert_eq!(scene.now(), last.end_ns());
     scene.switch_off();
     assert!(scene.ahead_ns().abs() < 100);
-    assert_eq!(at_once(scene, &ProcessHighWater::new()), None);
+    assert_eq!(by_first_line(scene, &ProcessHighWater::new()), None);
 }
 
-/// Begins a first publication, and never ends it.
+/// Begins a first publication that never ends.
 fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> HighWater {
     let deadline_ticks = scene.ticks.get().wrapping_add_signed(deadline_in_ticks);
     let high_water =
@@ -157,11 +158,10 @@ fn begin(scene: &Scene, deadline_in_ticks: i64, wait_ticks: u64) -> HighWater {
     high_water
 }
 
-/// A first publication whose writer was stopped: readers wait for at most W, by whichever limit is
-/// first.
+/// A writer is stopped in a first publication: readers wait for at most W, by several limits.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand attempts, without unsafe code")]
-fn rule_r7_nobody_waits_long_for_a_first_publication() {
+fn rule_r7_no_reader_waits_long_for_a_first_publication() {
     let waited = |scene: &'static Scene, deadline_in_ticks, wait_ticks| {
         let high_water = begin(scene, deadline_in_ticks, wait_ticks);
         let (begin_ticks, reading) = (scene.ticks.get(), scene.read(&ProcessHighWater::new()));
@@ -182,24 +182,24 @@ fn rule_r7_nobody_waits_long_for_a_first_publication() {
     waited(scene, MS, 1_000_000);
     assert_eq!(scene.counter_reads.get(), MAX_STILL_ATTEMPTS, "the counter stands still");
     assert!(scene.pauses.get() <= 9, "{}", scene.pauses.get());
-    // A first publication of any length, which no writer makes, on a busy CPU.
+    // No writer makes a first publication this long.
     let scene = Scene::off();
     waited(scene, 1 << 60, 1 << 62);
     assert_eq!((scene.counter_reads.get(), scene.pauses.get()), (MAX_ATTEMPTS, 11));
 }
 
 /// A counterexample to one time limit for all first publications. A reader had waited for a first
-/// publication that came to nothing. In the next one the reader gave up at once, and the OS clock
-/// was above the line that followed.
+/// publication that failed. In the next one the reader gave up at once, and the OS clock was above
+/// the line that followed.
 #[test]
 #[cfg_attr(miri, ignore = "a hundred thousand attempts, without unsafe code")]
-fn rule_r7_each_first_publication_is_waited_for_by_itself() {
+fn rule_r7_each_first_publication_has_its_own_time_limit() {
     let scene = Scene::off();
     begin(scene, 1_000_000, 1_000_000);
     let (begin_ticks, mut begun) = (scene.ticks.get(), 1);
-    scene.on_step(move |at| match at {
-        At::Counter => scene.pass(90),
-        At::FirstLook if begun < 3 && scene.ticks.get() > begin_ticks + begun * 900_000 => {
+    scene.on_step(move |op| match op {
+        Op::Counter => scene.pass(90),
+        Op::FirstLoad if begun < 3 && scene.ticks.get() > begin_ticks + begun * 900_000 => {
             begun += 1;
             begin(scene, 1_000_000, 1_000_000);
         }
@@ -211,24 +211,24 @@ fn rule_r7_each_first_publication_is_waited_for_by_itself() {
 }
 
 #[test]
-fn rule_r8_a_process_is_never_below_what_it_had_from_the_os() {
+fn rule_r8_a_process_is_never_below_its_readings_of_the_os_clock() {
     let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
-    // It has used the OS clock until now, which is above its bounds.
+    // The process has used the OS clock until now, which is above its bounds.
     scene.os_jumps(10_000);
     let os_ns = (&scene).monotonic_ns();
     process_high_water.raise(os_ns);
     assert!(scene.read(&process_high_water).ns >= os_ns);
     assert!(scene.now() < os_ns, "the line alone is below");
-    // Its own fallback.
+    // A reading past the leases raises the mark, too.
     let (process_high_water, last) = (ProcessHighWater::new(), scene.last());
     scene.ticks.set(last.end_ticks);
     let fallback = scene.read(&process_high_water);
     assert_eq!(fallback.source, PageSource::Os);
     scene.ticks.set(last.end_ticks - 1_000);
     assert_eq!(scene.read(&process_high_water), PageReading { ns: fallback.ns, source: PageSource::Line });
-    assert_eq!(at_once(scene, &process_high_water), Some(fallback.ns));
+    assert_eq!(by_first_line(scene, &process_high_water), Some(fallback.ns));
     process_high_water.raise(0);
-    assert_eq!(process_high_water.ns(), fallback.ns, "it never falls");
+    assert_eq!(process_high_water.ns(), fallback.ns, "the mark never falls");
 }
 
 #[test]
@@ -251,9 +251,9 @@ fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
     }
 }
 
-/// A line may leave Unix time to the OS.
+/// A line without a Unix offset gives only the monotonic time.
 #[test]
-fn unix_time_by_the_os_is_that() {
+fn a_line_without_a_unix_offset_leaves_unix_time_to_the_os() {
     let scene = Scene::published_twice();
     assert_eq!(scene.step_by(&Estimate { unix_ns: None, ..scene.estimate() }).action, SetUnix);
     assert_eq!((scene.read_unix().source, scene.source()), (PageSource::Os, PageSource::Line));

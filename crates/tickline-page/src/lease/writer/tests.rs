@@ -1,11 +1,11 @@
-//! The rules of the writer, W1 to W10. Two writers at once are a model by loom; the simulator has
-//! pages that are served for long, and slews that last.
+//! The rules of the writer, W1 to W10. A loom model has two writers at once. The simulator serves
+//! pages for longer, also during long slews.
 
 mod first_publication;
 
 use core::cell::Cell;
 
-use super::super::testing::{AHEAD_NS, At, Scene, leak};
+use super::super::testing::{AHEAD_NS, Op, Scene, leak};
 use super::super::{PageSource, ProcessHighWater, UnixOffset};
 use super::WriterAction::{Doubted, Ended, GaveUp, PublishedFirst, PublishedNext, SetUnix, Waited};
 use super::*;
@@ -26,7 +26,7 @@ fn rule_w2_the_lead_is_above_what_the_os_clock_shows() {
         [first.lead_ns, first.unix.lead_ns, scene.last().lead_ns]
     };
     for (coarse_ns, fine_ns) in lead_ns(280).into_iter().zip(lead_ns(1)) {
-        // The line starts a resolution higher, as well.
+        // A line at the coarse resolution also starts one resolution higher.
         assert!(coarse_ns >= fine_ns + 279, "{coarse_ns} ns where it was {fine_ns}");
     }
 }
@@ -44,8 +44,8 @@ fn rule_w2_a_successor_is_not_below_the_line_before() {
     assert!(second.lead_ns >= 1_000_000);
 }
 
-/// Symptom: a machine slept again and again for less than its leases. It was ahead by all sleeps
-/// together, and its Unix time by twice the last sleep.
+/// Symptom: a machine slept again and again for less than its leases. Readings were ahead by the
+/// sum of all sleeps, and Unix readings by twice the last sleep.
 #[test]
 #[cfg_attr(miri, ignore = "other tests reach the same code, in less than half a minute")]
 fn rule_w2_sleeps_do_not_add_up() {
@@ -79,13 +79,13 @@ fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     scene.ticks.set(last.end_ticks - margin_ns);
     let step = scene.step();
     assert!(step.action == Waited && step.next_in_ns > margin_ns / 2, "until the end: {step:?}");
-    // Stopped between the decision and the look.
+    // The writer is stopped between the decision and the read before the swap.
     scene.ticks.set(last.end_ticks - margin_ns - 10_000);
-    scene.once(|at| at == At::Fill, || scene.pass(10_000));
+    scene.once(|op| op == Op::Fill, || scene.pass(10_000));
     scene.does(Waited);
-    // The counter was reset between the two.
+    // The counter is reset between the two.
     scene.ticks.set(last.end_ticks - LEASE / 2);
-    scene.once(|at| at == At::Fill, || scene.reset());
+    scene.once(|op| op == Op::Fill, || scene.reset());
     scene.does(Waited);
     assert_eq!(scene.last(), last);
     scene.does(Ended);
@@ -95,45 +95,45 @@ fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
 fn rule_w2_a_successor_is_published_once_its_predecessor_is_current_everywhere() {
     let scene = Scene::published_twice();
     scene.ticks.set(scene.last().line.start_ticks + 1_000);
-    // A CPU whose counter is 1 us behind would take it for a reset.
+    // A reader whose counter is 1 us behind would take a successor now for a reset.
     scene.does(Waited);
     scene.pass(WriterConfig::DEFAULT.cpu_difference_ns);
     scene.does(PublishedNext);
 }
 
-/// A successor, and a first line.
+/// The rule holds for a successor and for a first line.
 #[test]
-fn rule_w3_a_swap_after_the_end_or_a_reset_is_in_doubt() {
+fn rule_w3_after_a_late_swap_or_a_reset_the_line_is_doubted() {
     let acts: [fn(&Scene); 2] = [|scene| scene.pass(LEASE), Scene::reset];
     for (scene, act) in
         [Scene::published, Scene::without_line].into_iter().flat_map(|scene| acts.map(|act| (scene(), act)))
     {
         scene.pass(6_000);
-        let is_line = |at| matches!(at, At::Swap(word) if word.phase() == LeasePhase::Published);
+        let is_line = |op| matches!(op, Op::Swap(word) if word.phase() == LeasePhase::Published);
         scene.once(is_line, move || act(scene));
         scene.does(Doubted);
         assert_eq!(scene.word().phase(), LeasePhase::Doubted);
-        assert!(scene.ahead_ns() >= -100, "readers ask the OS clock, too");
+        assert!(scene.ahead_ns() >= -100, "readers also ask the OS clock");
         assert!(matches!(scene.step().action, Waited | Ended), "no successor");
     }
 }
 
-/// A counterexample to a high-water mark that the writer computes from its own reading of the OS
-/// clock. A reader asks the OS after the writer did, and is ahead of the OS by the lead.
+/// A counterexample to a high-water mark that the writer computes from its own read of the OS
+/// clock. A reader reads the OS clock later than the writer, and returns the lead more.
 #[test]
 fn rule_w4_the_high_water_after_a_reset_is_that_of_its_readers() {
     let scene = Scene::published_twice();
     let before_ns = scene.now();
     scene.reset();
-    let seen = leak(Cell::new(0));
-    let look = || {
+    let meanwhile_ns = leak(Cell::new(0));
+    let read = || {
         scene.pass(100);
-        seen.set(scene.now());
+        meanwhile_ns.set(scene.now());
     };
-    scene.once(|at| matches!(at, At::Swap(_)), look);
+    scene.once(|op| matches!(op, Op::Swap(_)), read);
     scene.does(Ended);
-    let after_ns = scene.now();
-    assert!(before_ns <= seen.get() && seen.get() <= after_ns, "{before_ns}, {}, {after_ns}", seen.get());
+    let readings = [before_ns, meanwhile_ns.get(), scene.now()];
+    assert!(readings.is_sorted(), "{readings:?}");
     assert!(scene.ahead_ns() < AHEAD_NS.end, "the end of the leases is a second ahead");
 }
 
@@ -141,7 +141,7 @@ fn rule_w4_the_high_water_after_a_reset_is_that_of_its_readers() {
 fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     let scene = Scene::published_twice();
     let (word, last) = (scene.word(), scene.last());
-    scene.closing.set(Some(Basis::Nothing));
+    scene.basis.set(Some(Basis::Nothing));
     scene.ticks.set(last.line.start_ticks + 10_000);
     scene.does(Waited);
     assert_eq!((scene.word(), scene.source()), (word, PageSource::Line));
@@ -150,22 +150,22 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
     scene.does(Waited);
     assert_eq!(scene.word().phase(), LeasePhase::NoLine);
     scene.pass(WriterConfig::DEFAULT.pause_ns);
-    scene.closing.set(None);
+    scene.basis.set(None);
     scene.does(PublishedFirst);
 }
 
-/// Also at once (W6). Symptom: systemd started a server again, and it opened the page that had been
-/// switched off.
+/// Also W6: a page is switched off at once. Symptom: systemd restarted a server, which published on
+/// the page that had been switched off.
 #[test]
 fn rule_w7_a_page_that_was_switched_off_stays_so() {
     let scene = Scene::published_twice();
     scene.switch_off();
-    assert_eq!(scene.try_step(&mut scene.writer(), &scene.estimate()), Err(PageTaken));
+    assert_eq!(scene.try_step(&mut scene.writer(), &scene.estimate()), Err(PageChanged));
     for _ in 0..2 {
         scene.restart();
         scene.does(Waited);
         assert!(scene.word().phase() == LeasePhase::Off && scene.word().stays_off());
-        scene.on_step(|at| assert_ne!(at, At::Counter));
+        scene.on_step(|op| assert_ne!(op, Op::Counter));
         assert_eq!(scene.source(), PageSource::Os);
         scene.on_step(|_| {});
     }
@@ -175,8 +175,8 @@ fn rule_w7_a_page_that_was_switched_off_stays_so() {
     scene.does(PublishedFirst);
 }
 
-/// Symptom: two writers filled one bank. One had started, and was stopped before it filled a slot.
-/// The other started from the same word.
+/// Symptom: two writers filled one bank. One writer had started, and was stopped before it filled a
+/// slot. The other writer started from the same word.
 #[test]
 fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     let scene = Scene::published_twice();
@@ -188,19 +188,19 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     let second = slots(&scene.writer());
     assert!(slots(&first).iter().all(|slot| !second.contains(slot)));
     scene.pass(LEASE);
-    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(PageTaken));
+    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(PageChanged));
     let before_ns = scene.now();
     scene.does(PublishedNext);
     assert!(scene.now() >= before_ns && scene.source() == PageSource::Line, "it goes on with the leases");
-    // At once: the second starts between the first's look at the word and its exchange.
+    // The second writer starts between the first one's load of the word and its exchange.
     let mut is_first = true;
-    scene.on_step(move |at| {
-        assert_ne!(at, At::Fill, "the loser fills no slot");
-        if matches!(at, At::Swap(_)) && core::mem::take(&mut is_first) {
+    scene.on_step(move |op| {
+        assert_ne!(op, Op::Fill, "the loser fills no slot");
+        if matches!(op, Op::Swap(_)) && core::mem::take(&mut is_first) {
             scene.restart();
         }
     });
-    assert_eq!(Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()), Err(PageTaken));
+    assert_eq!(Writer::start(scene, WriterConfig::DEFAULT).map(|_| ()), Err(PageChanged));
 }
 
 #[test]
@@ -208,17 +208,18 @@ fn rule_w7_a_first_publication_that_is_found_is_over() {
     let scene = Scene::off();
     let (mut first, stopped) = (scene.new_writer(), leak(Cell::new(None)));
     let kill = move || {
-        // Killed here; the next one starts. Or not killed: it goes on.
+        // The first writer is killed or stopped here, and the next one starts. If the first was
+        // only stopped, it goes on below.
         scene.restart();
         assert_eq!(scene.word().phase(), LeasePhase::NoLine);
         stopped.set(Some(scene.word()));
     };
-    scene.once(|at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::FirstPublication), kill);
-    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(PageTaken));
+    scene.once(|op| matches!(op, Op::Swapped(word) if word.phase() == LeasePhase::FirstPublication), kill);
+    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(PageChanged));
     assert_eq!(stopped.get(), Some(scene.word()));
 }
 
-/// Rule W8: somebody sets the clock. The lines stay as they are, in other slots.
+/// Rule W8: after the clock is set, the lines stay as they are, in other slots.
 #[test]
 fn rule_w8_unix_time_is_changed_and_nothing_else() {
     let scene = Scene::published_twice();
@@ -234,7 +235,7 @@ fn rule_w8_unix_time_is_changed_and_nothing_else() {
     scene.does(Waited);
 }
 
-/// The OS clock ran on, and the counter did not: in either line's window.
+/// The OS clock runs on while the counter does not, in the window of either line.
 #[test]
 fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
     for is_second in [false, true] {
@@ -249,14 +250,14 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
             scene.os_jumps(line_ns - scene.truth_ns() + AHEAD_NS.end / 4 + ran_on_ns);
             (scene.step().action == Doubted, scene.ahead_ns() >= -100)
         };
-        assert!(!doubted(990_000).0, "as much as NTP may do");
-        assert_eq!(doubted(1_010_000), (true, true), "readers ask the OS clock");
+        assert!(!doubted(990_000).0, "an NTP daemon may do as much");
+        assert_eq!(doubted(1_010_000), (true, true), "readers also ask the OS clock");
     }
 }
 
-/// A sample after a slew does not know the rate. Symptom: a line 9.6 ms ahead, which was doubted at
-/// once. So too once the kernel has meanwhile kept time with something else: that began with a new
-/// writer.
+/// The first samples after a slew do not show the rate. Symptom: a line was 9.6 ms ahead, and was
+/// doubted at once. A change of the clocksource in the meantime had the same effect, because it
+/// began with a new writer.
 #[test]
 fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::without_line();
@@ -267,18 +268,18 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
         let upper = Line { slope: Slope { bits: bits + bits / 1_000_000 * 2 * open_ppm }, ..upper };
         scene.step_by(&Estimate { lower, upper, unix_ns }).action
     };
-    assert_eq!(step(80_000_000, 0), Waited, "as a server that starts in a slew");
+    assert_eq!(step(80_000_000, 0), Waited, "a server starts during a slew");
     assert_eq!(step(0, 80_000), Waited);
     scene.writer().set_resolution_ns(280);
     assert_eq!(step(0, 1_001), Waited);
     assert_eq!(step(0, 999), PublishedFirst);
-    // The rates of an NTP daemon, and adjtime(3) besides, leave the page as it is.
+    // The sum of an NTP daemon's rate and adjtime(3)'s rate is not a fast slew.
     assert_eq!((step(-1_000_000, 0), step(1_000_000, 0)), (PublishedNext, Waited));
     assert_eq!(step(1_000_001, 0), Doubted);
 }
 
-/// Any memory can be taken over. Symptom: a server that found garbage in its page slept for years,
-/// and could not be told to end.
+/// A writer can take over any memory. Symptom: a server that found garbage in its page slept for
+/// years, and did not react to a request to end.
 #[test]
 fn any_page_is_taken_over() {
     let mut random = fastrand::Rng::with_seed(5);

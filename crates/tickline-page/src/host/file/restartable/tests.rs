@@ -8,15 +8,15 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 
 use super::*;
 
-/// A look and a swap in two steps, with the same time in between.
-fn plain(word: &AtomicU64, [from, to]: [u64; 2], pauses: u64) -> (Option<SwapResult>, u64) {
-    let looked = now();
+/// Reads the counter and swaps in two steps, with the same time in between as in a sequence.
+fn swap_in_two_steps(word: &AtomicU64, [from, to]: [u64; 2], pauses: u64) -> (Option<SwapResult>, u64) {
+    let tick = now();
     for _ in 0..pauses {
         core::hint::spin_loop();
     }
-    // ORDERING: SeqCst, a test's.
+    // ORDERING: SeqCst. This test does not depend on a weaker one.
     let swapped = word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst);
-    (Some(if swapped.is_ok() { SwapResult::Done } else { SwapResult::OtherWord }), looked)
+    (Some(if swapped.is_ok() { SwapResult::Done } else { SwapResult::OtherWord }), tick)
 }
 
 fn now() -> u64 {
@@ -30,47 +30,47 @@ fn a_sequence_swaps_between_two_ticks_only() {
     }
     let word = AtomicU64::new(5);
     let (far, now) = (1 << 62, now());
-    for (from, ticks, swapped, left, what) in [
+    for (from, ticks, swapped, left, case) in [
         (5, now..now + far, SwapResult::Done, 6, "in time"),
         (5, now..now + far, SwapResult::OtherWord, 6, "another word"),
         (6, now..now + 1, SwapResult::OutOfTime, 6, "too late"),
         (6, now + far..now + far + 1, SwapResult::OutOfTime, 6, "too early"),
         (6, now..now + far, SwapResult::Done, 7, "in time"),
     ] {
-        let place = NonNull::new(word.as_ptr()).unwrap();
-        // SAFETY: a word of this test's.
-        let found = unsafe { swap(place, [from, from + 1], ticks) };
-        // ORDERING: SeqCst: one thread.
-        assert_eq!((found, word.load(Ordering::SeqCst)), (Some(swapped), left), "{what}");
+        let address = NonNull::new(word.as_ptr()).unwrap();
+        // SAFETY: the address is that of a local atomic.
+        let found = unsafe { swap(address, [from, from + 1], ticks) };
+        // ORDERING: SeqCst, though the test has only one thread.
+        assert_eq!((found, word.load(Ordering::SeqCst)), (Some(swapped), left), "{case}");
     }
 }
 
-/// What a stopped child shares with its parent.
+/// The memory that a stopped child shares with its parent.
 struct Shared {
-    /// Which swap is the newest.
+    /// The number of swaps.
     word: AtomicU64,
-    /// The counter that the swap with this number, modulo the length, had seen.
-    looks: [AtomicU64; 1024],
+    /// The tick that swap N has read is in entry N, modulo the length.
+    ticks: [AtomicU64; 1024],
 }
 
 impl Shared {
-    fn look(&self, number: u64) -> &AtomicU64 {
-        &self.looks[usize::try_from(number % 1024).expect("below 1024")]
+    fn tick(&self, number: u64) -> &AtomicU64 {
+        &self.ticks[usize::try_from(number % 1024).expect("below 1024")]
     }
 }
 
-/// Keeps this thread, and its children, on the CPU on which it is. While the parent runs, a child
-/// has lost its CPU. On two CPUs the parent can tell a child to go on before the child has lost its
-/// CPU. The child has then been stopped for no time, and its sequence goes on, too.
+/// Pins this thread and its children to its current CPU. So while the parent runs, a child does not
+/// have the CPU. On two CPUs, the parent could continue a child before the child has lost its CPU.
+/// The child would then never have been stopped, and its sequence would go on.
 fn stay_on_this_cpu() {
     let mut cpus = CpuSet::new();
     cpus.set(sched_getcpu());
     sched_setaffinity(None, &cpus).unwrap();
 }
 
-/// Stops a child again and again while it swaps. Returns how often the first swap after the stop
-/// had looked at the counter before the stop.
-fn old_looks(stops: u32, is_restartable: bool) -> u32 {
+/// Stops a child again and again while it swaps. Returns the number of stops after which the next
+/// swap used a tick from before the stop.
+fn swaps_with_old_ticks(stops: u32, is_restartable: bool) -> u32 {
     const PAUSES: u64 = 2_000;
     let bytes = size_of::<Shared>();
     // SAFETY: new memory, shared with the child of the fork below.
@@ -78,10 +78,9 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
         mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED)
     }
     .unwrap();
-    // SAFETY: zeros are valid atomics; the memory is never unmapped.
+    // SAFETY: the memory is zeros, which are valid atomics, and is never unmapped.
     let shared = unsafe { &*memory.cast::<Shared>() };
-    // SAFETY: the child makes no call but those of the loop, which allocate nothing and lock
-    // nothing.
+    // SAFETY: the child makes only the calls of the loop, which neither allocate nor lock.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -90,17 +89,17 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
             // ORDERING: SeqCst: only this process swaps the word.
             let from = shared.word.load(Ordering::SeqCst);
             let ends = [from, from + 1];
-            let (swapped, looked) = match area {
+            let (swapped, tick) = match area {
                 Some(area) if is_restartable => {
                     let word = NonNull::from(&shared.word).cast();
-                    // SAFETY: this thread's area, and the shared word.
+                    // SAFETY: the area is this thread's, and the word is in the shared memory.
                     unsafe { try_swap(area, word, ends, &(0..u64::MAX >> 1), PAUSES) }
                 }
-                _ => plain(&shared.word, ends, PAUSES),
+                _ => swap_in_two_steps(&shared.word, ends, PAUSES),
             };
             if swapped == Some(SwapResult::Done) {
-                // ORDERING: SeqCst, before the next swap, which the parent waits for.
-                shared.look(from).store(looked, Ordering::SeqCst);
+                // ORDERING: SeqCst, before the next swap, for which the parent waits.
+                shared.tick(from).store(tick, Ordering::SeqCst);
             }
         }
     }
@@ -114,39 +113,39 @@ fn old_looks(stops: u32, is_restartable: bool) -> u32 {
     let mut old = 0;
     for _ in 0..stops {
         let mut state = 0;
-        // SAFETY: a child of this process, which nobody else waits for.
+        // SAFETY: this is a child of this process, and only this thread waits for it.
         unsafe { libc::kill(child, libc::SIGSTOP) };
         // SAFETY: `state` is valid for a write.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut state, libc::WUNTRACED) }, child);
         assert!(libc::WIFSTOPPED(state));
         // ORDERING: SeqCst, pairs with the child's swaps; the child is stopped.
         let (stopped, next) = (now(), shared.word.load(Ordering::SeqCst));
-        // SAFETY: as above.
+        // SAFETY: the child still exists, because it has not been waited for.
         unsafe { libc::kill(child, libc::SIGCONT) };
-        // The second swap comes after the first one's look is stored.
+        // The child stores the first swap's tick before it makes the second swap.
         wait_for(next + 2);
-        // ORDERING: SeqCst, behind the load that has seen the second swap.
-        let look = shared.look(next).load(Ordering::SeqCst);
-        old += u32::from(look < stopped);
+        // ORDERING: SeqCst, after the load that has seen the second swap.
+        let tick = shared.tick(next).load(Ordering::SeqCst);
+        old += u32::from(tick < stopped);
         thread::yield_now();
     }
-    // SAFETY: as above.
+    // SAFETY: the child still exists, because it has not been waited for.
     unsafe { libc::kill(child, libc::SIGKILL) };
     // SAFETY: a null pointer asks for no state.
     unsafe { libc::waitpid(child, ptr::null_mut(), 0) };
     old
 }
 
-/// Rule W2: no stop comes between look and store. In two steps, the same stops do.
+/// Rule W2: no stop divides the read of the counter and the store, as it does in two steps.
 #[test]
-fn rule_w2_no_stop_comes_between_look_and_store() {
+fn rule_w2_no_stop_comes_between_read_and_store() {
     if !is_available() {
         return eprintln!("SKIPPED: this kernel has no restartable sequences");
     }
     const STOPS: u32 = 200;
     stay_on_this_cpu();
-    let (plain, restartable) = (old_looks(STOPS, false), old_looks(STOPS, true));
-    eprintln!("{STOPS} stops: {plain} old looks in two steps, {restartable} in one sequence");
-    assert!(plain > 0, "no stop came between the two steps: the test shows nothing");
-    assert_eq!(restartable, 0);
+    let [in_two_steps, in_one] = [false, true].map(|is_one| swaps_with_old_ticks(STOPS, is_one));
+    eprintln!("{STOPS} stops: {in_two_steps} old ticks in two steps, {in_one} in one sequence");
+    assert!(in_two_steps > 0, "no stop came between the two steps: the test shows nothing");
+    assert_eq!(in_one, 0);
 }

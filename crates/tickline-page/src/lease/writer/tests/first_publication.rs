@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Until it is ahead of the OS clock by at most 10 us; the line begins there.
+/// The writer waits until the mark is at most 10 us above the OS clock. The line begins there.
 #[test]
 fn rule_w5_a_first_line_waits_for_the_high_water() {
     let scene = Scene::published();
@@ -19,19 +19,18 @@ fn rule_w5_a_first_line_waits_for_the_high_water() {
     scene.pass(step.next_in_ns - 5_000);
     scene.does(PublishedFirst);
     assert!(scene.now() >= last.end_ns());
-    assert!(scene.last().lead_ns < super::super::AHEAD_NS + AHEAD_NS.end);
+    assert!(scene.last().lead_ns < MAX_MARK_AHEAD_NS + AHEAD_NS.end);
 }
 
-/// A counterexample to a first publication as soon as a limited high-water mark is within 10 us. A
-/// reader that gives up in the first publication had the OS clock plus the lead. The line began
-/// below that value.
+/// A counterexample to a first publication while the lead limits the high-water mark. A reader that
+/// gave up in the first publication returned OS clock + lead, and the line began below that value.
 #[test]
 fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     let scene = Scene::published_twice();
     let end_ns = scene.last().end_ns();
     scene.reset();
     scene.does(Ended);
-    // One that has published nothing yet, so that it waits for nothing else.
+    // A new writer has made no first publication, so it waits only for the mark.
     scene.restart();
     let mut before_ns = scene.now();
     loop {
@@ -47,35 +46,36 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     assert!(before_ns <= scene.now() && scene.last().line.at(scene.ticks.get()) >= end_ns);
 }
 
-/// Symptom: readings an hour ahead, and then still for an hour: the estimate was from before a
-/// suspend in which the counter ran on.
+/// Symptom: readings were an hour ahead, and then stood still for an hour. Cause: the estimate was
+/// from before a suspend in which the counter ran on.
 #[test]
-fn rule_w5_a_first_line_is_not_by_an_estimate_from_before_a_suspend() {
+fn rule_w5_a_first_line_does_not_use_an_estimate_from_before_a_suspend() {
     for act in [|scene: &Scene| scene.os_jumps(-3_600_000_000_000), Scene::reset] {
         let scene = Scene::without_line();
         let estimate = scene.estimate();
         act(scene);
         let step = scene.step_by(&estimate);
         assert_eq!(step.action, GaveUp);
-        assert!(scene.ahead_ns().abs() < 100, "by the OS clock");
+        assert!(scene.ahead_ns().abs() < 100, "the readings come from the OS clock");
         scene.pass(step.next_in_ns);
         scene.does(PublishedFirst);
-        assert!(AHEAD_NS.contains(&scene.ahead_ns()), "by a new estimate");
+        assert!(AHEAD_NS.contains(&scene.ahead_ns()), "the line uses a new estimate");
     }
 }
 
 #[test]
 fn rule_w5_a_first_line_is_above_all_that_was_returned_before_it() {
-    // The OS clock is above its bounds, and asking it takes 100 us after it was read.
+    // The OS clock is above its bounds, and the writer is stopped for 100 us after it has read it.
     let scene = Scene::without_line();
     let estimate = scene.estimate();
     scene.os_jumps(100_000);
     let (asked, returned_ns) = (leak(Cell::new(0)), leak(Cell::new(0)));
-    scene.on_step(move |at| match at {
-        // A reader that began before the first publication has asked the OS...
-        At::Os => asked.set(asked.get() + 1),
-        // ...and the writer is stopped between its two looks at the counter, after the OS.
-        At::Counter if asked.get() == 2 => {
+    scene.on_step(move |op| match op {
+        // The writer reads the OS clock first before the first publication, then within it.
+        Op::Os => asked.set(asked.get() + 1),
+        // After the second read, the writer is stopped. Meanwhile a reader that began before the
+        // first publication returns the OS clock.
+        Op::Counter if asked.get() == 2 => {
             asked.set(3);
             scene.pass(100_000);
             returned_ns.set(scene.truth_ns());
@@ -84,7 +84,7 @@ fn rule_w5_a_first_line_is_above_all_that_was_returned_before_it() {
     });
     assert_eq!(scene.step_by(&estimate).action, PublishedFirst);
     assert!(returned_ns.get() > 0);
-    assert!(scene.now() >= returned_ns.get(), "as old as the reading of the OS was, by the largest rate");
+    assert!(scene.now() >= returned_ns.get(), "the line allows for the age of the writer's read");
 }
 
 /// Symptom: readers on a CPU whose counter is a microsecond behind took a first line for a reset,
@@ -104,7 +104,7 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
     }
     let lead_ns = scene.last().lead_ns;
     assert!(lead_ns <= AHEAD_NS.end, "the margin adds nothing to the lead: {lead_ns}");
-    // A reader in the first publication whose counter is behind the writer's waits as well.
+    // A reader whose counter is behind the writer's also waits in a first publication.
     let (scene, waited) = (Scene::without_line(), leak(Cell::new(0)));
     let wait = || {
         scene.ticks.update(|ticks| ticks - 4_000);
@@ -112,33 +112,33 @@ fn rule_w5_a_first_line_counts_where_the_counter_is_behind() {
         scene.now();
         waited.set(scene.ticks.get() - before_ticks);
     };
-    scene.once(|at| matches!(at, At::Swapped(word) if word.phase() == LeasePhase::FirstPublication), wait);
+    scene.once(|op| matches!(op, Op::Swapped(word) if word.phase() == LeasePhase::FirstPublication), wait);
     scene.does(GaveUp);
     assert!(waited.get() > 900_000, "the reader took all its time, {}", waited.get());
 }
 
-/// What a first publication may take: half of W between its two looks.
+/// A first publication may last for half of W, from its beginning to the read before the swap.
 #[test]
-fn rule_w5_a_first_publication_that_takes_too_long_comes_to_nothing() {
+fn rule_w5_a_first_publication_that_takes_too_long_fails() {
     const LONG: u64 = WriterConfig::DEFAULT.wait_ns / 2 + 1;
     type Act = fn(&Scene);
-    let acts: [(At, Act); 3] = [
-        // The OS takes long.
-        (At::Os, |scene| scene.pass(LONG)),
-        // The counter is set back by so little that the estimate does not show it.
-        (At::Os, |scene| {
+    let acts: [(Op, Act); 3] = [
+        // The read of the OS clock takes long.
+        (Op::Os, |scene| scene.pass(LONG)),
+        // The counter is set back by so little that the estimate stays consistent.
+        (Op::Os, |scene| {
             scene.ticks.update(|ticks| ticks - 100_000);
             scene.os_jumps(100_000);
         }),
-        // The line takes long.
-        (At::Fill, |scene| scene.pass(LONG)),
+        // The store of the line takes long.
+        (Op::Fill, |scene| scene.pass(LONG)),
     ];
     for (number, (wanted, act)) in acts.into_iter().enumerate() {
         let scene = Scene::without_line();
         let mut asked = 0;
-        scene.on_step(move |at| {
-            asked += u32::from(at == At::Os);
-            if asked == 2 && at == wanted {
+        scene.on_step(move |op| {
+            asked += u32::from(op == Op::Os);
+            if asked == 2 && op == wanted {
                 act(scene);
             }
         });
@@ -147,7 +147,7 @@ fn rule_w5_a_first_publication_that_takes_too_long_comes_to_nothing() {
         assert_eq!(scene.word().phase(), LeasePhase::NoLine);
         assert!(scene.now() >= begin_ns);
         scene.on_step(|_| {});
-        // At most one a second.
+        // A writer makes at most one first publication a second.
         scene.does(Waited);
         scene.pass(WriterConfig::DEFAULT.pause_ns);
         scene.does(PublishedFirst);
@@ -155,10 +155,10 @@ fn rule_w5_a_first_publication_that_takes_too_long_comes_to_nothing() {
 }
 
 #[test]
-fn rule_w5_first_publications_that_fail_are_tried_less_and_less_often() {
+fn rule_w5_a_writer_tries_less_often_after_each_failed_first_publication() {
     let scene = Scene::without_line();
-    scene.on_step(move |at| {
-        if at == At::Counter && scene.word().phase() == LeasePhase::FirstPublication {
+    scene.on_step(move |op| {
+        if op == Op::Counter && scene.word().phase() == LeasePhase::FirstPublication {
             scene.pass(WriterConfig::DEFAULT.wait_ns);
         }
     });
