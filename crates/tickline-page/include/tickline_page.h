@@ -1,8 +1,8 @@
 /* tickline_page.h: reads the clock that a tickline page serves. Layout version 1.
  *
- * One file, C99 with GCC's or Clang's atomic built-ins. No allocation, no lock, no other symbol,
- * and no store but to the process's high-water mark. The layout and what a reader must do before it trusts a
- * page are in the README of the crate tickline-page; the rules R1 to R10 in docs/lease.md.
+ * One file, in C99 with GCC's or Clang's atomic built-ins. It does not allocate or lock, and stores
+ * only to the process's high-water mark. The README of the crate tickline-page has the layout and
+ * the conditions under which a reader trusts a page. docs/lease.md has the rules R1 to R10.
  *
  *     int64_t shift_ns, high_water_ns = TICKLINE_NO_HIGH_WATER;
  *     if (tickline_page_attach(page, &context, &shift_ns) == TICKLINE_ATTACHED)
@@ -18,7 +18,7 @@
 
 #define TICKLINE_PAGE_BYTES 4096
 #define TICKLINE_LAYOUT_VERSION 1
-/* A process's high-water mark before its first reading. */
+/* The value of a process's high-water mark before the process's first reading. */
 #define TICKLINE_NO_HIGH_WATER INT64_MIN
 
 #if defined(__x86_64__)
@@ -31,12 +31,12 @@
 #define TICKLINE_COUNTER 0
 #endif
 
-/* Where a process runs. To be found out again in a child of a fork. */
+/* The boot and the time namespace of a process. A forked child must collect them again. */
 struct tickline_boot_context {
-    unsigned char boot_id[16];   /* what /proc/sys/kernel/random/boot_id spells */
+    unsigned char boot_id[16];   /* the digits of /proc/sys/kernel/random/boot_id, as bytes */
     uint64_t time_namespace;     /* inode number of /proc/self/ns/time; 0 without namespaces */
     int knows_offset;            /* whether monotonic_offset_ns is known */
-    int64_t monotonic_offset_ns; /* CLOCK_MONOTONIC here minus that of the initial namespace */
+    int64_t monotonic_offset_ns; /* CLOCK_MONOTONIC here minus that in the initial namespace */
 };
 
 /* The clocks of a process, in its own time namespace. */
@@ -44,9 +44,9 @@ struct tickline_os {
     uint64_t (*counter)(void *context); /* ordered: read after every earlier load */
     int64_t (*monotonic_ns)(void *context);
     int64_t (*realtime_ns)(void *context);
-    /* The kernel's coarse Unix time: 0 if it costs a system call. May be null. */
+    /* Stores the coarse Unix time, and returns 1; 0 if that would be a system call. May be null. */
     int (*coarse_realtime_ns)(void *context, int64_t *ns);
-    /* Lets others run during a first publication; 11 times a reading at most. May be null. */
+    /* Lets other threads run in a first publication, at most 11 times a reading. May be null. */
     void (*pause)(void *context);
     void *context;
 };
@@ -68,20 +68,18 @@ struct tickline_reading {
     int source;
 };
 
-/* How often a reading starts again; how many attempts may find first publications, while the counter
- * stands still and at all; after how many attempts it pauses first; from where on Unix time may have
- * been set back, ns. As in the Rust reader. */
-#define TICKLINE_MAX_STARTS 64
-#define TICKLINE_MAX_STILL_ATTEMPTS 20000
-#define TICKLINE_MAX_ATTEMPTS 131072
-#define TICKLINE_FIRST_PAUSE 64
-#define TICKLINE_FAR_NS 50000000
+/* The limits of the Rust reader (src/lease/reader.rs), where the reasons are. */
+#define TICKLINE_MAX_STARTS 64            /* words in one reading */
+#define TICKLINE_MAX_STILL_ATTEMPTS 20000 /* attempts in a row at one tick */
+#define TICKLINE_MAX_ATTEMPTS 131072      /* attempts that find first publications */
+#define TICKLINE_FIRST_PAUSE 64           /* attempts before the first pause */
+#define TICKLINE_MAX_ABOVE_COARSE_NS 50000000
 
 enum { TICKLINE_START, TICKLINE_BASE, TICKLINE_SLOPE, TICKLINE_END, TICKLINE_LEAD,
        TICKLINE_UNIX_OFFSET, TICKLINE_UNIX_LEAD };
 enum { TICKLINE_NO_LINE = 1, TICKLINE_FIRST_PUBLICATION = 2, TICKLINE_PUBLISHED = 3, TICKLINE_DOUBTED = 4 };
 
-/* ORDERING: relaxed; the fences of tickline_first_look and tickline_is_still order the loads. */
+/* ORDERING: relaxed; the fences of tickline_first_load and tickline_is_still order the loads. */
 static inline uint64_t tickline_load(const void *page, unsigned offset) {
     return __atomic_load_n((const uint64_t *)(const void *)((const char *)page + offset), __ATOMIC_RELAXED);
 }
@@ -90,7 +88,7 @@ static inline uint64_t tickline_field(const void *page, unsigned slot, unsigned 
     return tickline_load(page, 128 + 64 * (slot & 7) + 8 * field);
 }
 
-/* Two's complement, which every compiler with these built-ins has. */
+/* Every compiler with these built-ins uses two's complement. */
 static inline int64_t tickline_signed(uint64_t bits) {
     int64_t value;
     memcpy(&value, &bits, sizeof value);
@@ -101,15 +99,16 @@ static inline int64_t tickline_signed_field(const void *page, unsigned slot, uns
     return tickline_signed(tickline_field(page, slot, field));
 }
 
-static inline uint64_t tickline_first_look(const void *page) {
+static inline uint64_t tickline_first_load(const void *page) {
     uint64_t word = tickline_load(page, 64);
-    /* ORDERING: acquire, pairs with the writer's swap: the slots that the word names are seen. */
+    /* ORDERING: acquire, pairs with the writer's swap: later loads see the slots as filled. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return word;
 }
 
 static inline int tickline_is_still(const void *page, uint64_t word) {
-    /* ORDERING: acquire, pairs with the writer's release stores to a slot that it uses again. */
+    /* ORDERING: acquire, pairs with the writer's release stores to a slot: a reader that has seen
+     * one of them finds another word. */
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return tickline_load(page, 64) == word;
 }
@@ -142,7 +141,7 @@ static inline uint64_t tickline_high(uint64_t a, uint64_t b) {
     return ah * bh + (left >> 32) + (right >> 32) + (middle >> 32);
 }
 
-/* A line, as every reading loads it. */
+/* The part of a line that every reading loads. */
 struct tickline_window {
     uint64_t start, slope, end;
     int64_t base;
@@ -161,7 +160,8 @@ static inline int64_t tickline_at(const struct tickline_window *window, uint64_t
     return tickline_signed((uint64_t)window->base + tickline_high((ticks - window->start) << 16, window->slope));
 }
 
-/* What a reading is not below, ns, as far as it is above the OS clock by no more than lead. */
+/* The lower limit of a reading, and the largest distance above the OS clock to which the limit may
+ * raise the reading, ns. */
 struct tickline_limit {
     int64_t ns, lead;
 };
@@ -177,28 +177,29 @@ static inline struct tickline_limit tickline_limit(const void *page, unsigned sl
     return limit;
 }
 
-static inline int64_t tickline_over(const struct tickline_limit *limit, int64_t os_ns, int is_unix) {
+static inline int64_t tickline_apply_limit(const struct tickline_limit *limit, int64_t os_ns, int is_unix) {
     int64_t ahead = tickline_saturating_sub(limit->ns, os_ns);
     if (ahead <= 0) return os_ns;
     if (ahead <= limit->lead) return limit->ns;
     return !is_unix && limit->lead > 0 ? tickline_saturating_add(os_ns, limit->lead) : os_ns;
 }
 
-/* R8: what the process had from the OS clock, in the page's time. */
-static inline int64_t tickline_respect(const int64_t *high_water_ns, int64_t ns, int is_unix) {
-    /* ORDERING: relaxed, for both: the order of one variable's changes is enough. */
-    int64_t known = is_unix ? INT64_MIN : __atomic_load_n(high_water_ns, __ATOMIC_RELAXED);
-    return known > ns ? known : ns;
+/* R8: raises a monotonic reading to the process's high-water mark; both are in the page's time. */
+static inline int64_t tickline_apply_high_water(const int64_t *high_water_ns, int64_t ns, int is_unix) {
+    /* ORDERING: relaxed, here and in tickline_raise: the order of one variable's changes is enough. */
+    int64_t mark = is_unix ? INT64_MIN : __atomic_load_n(high_water_ns, __ATOMIC_RELAXED);
+    return mark > ns ? mark : ns;
 }
 
 static inline void tickline_raise(int64_t *high_water_ns, int64_t ns) {
-    int64_t known = __atomic_load_n(high_water_ns, __ATOMIC_RELAXED);
-    while (known < ns &&
-           !__atomic_compare_exchange_n(high_water_ns, &known, ns, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    int64_t mark = __atomic_load_n(high_water_ns, __ATOMIC_RELAXED);
+    while (mark < ns &&
+           !__atomic_compare_exchange_n(high_water_ns, &mark, ns, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
 }
 
-static inline int64_t tickline_ask(const struct tickline_os *os, int64_t shift_ns, int is_unix) {
+/* Reads the OS clock, and converts a monotonic time into the page's time. */
+static inline int64_t tickline_os_ns(const struct tickline_os *os, int64_t shift_ns, int is_unix) {
     if (is_unix) return os->realtime_ns(os->context);
     return tickline_add(os->monotonic_ns(os->context), tickline_signed(0 - (uint64_t)shift_ns));
 }
@@ -210,16 +211,17 @@ enum tickline_attempt_result {
     TICKLINE_ATTEMPT_CHANGED
 };
 
-/* The first publication that is waited for, the first and the last attempt that found it, attempts at
- * one tick, all attempts. */
+/* A reader's wait for first publications. */
 struct tickline_wait {
-    uint64_t word, since, last;
-    unsigned still_attempts, attempts;
+    uint64_t word;           /* the first publication that the reader waits for */
+    uint64_t since, last;    /* the ticks of the first and the last attempt that found it */
+    unsigned still_attempts; /* attempts in a row at one tick */
+    unsigned attempts;       /* all attempts */
 };
 
-/* R7 */
-static inline int tickline_lasts(struct tickline_wait *wait, uint64_t word, uint64_t ticks, uint64_t deadline,
-                                 uint64_t longest) {
+/* Counts an attempt, and returns whether the reader keeps waiting (R7). */
+static inline int tickline_continues(struct tickline_wait *wait, uint64_t word, uint64_t ticks, uint64_t deadline,
+                                     uint64_t longest) {
     if (word != wait->word) {
         wait->word = word;
         wait->since = ticks;
@@ -234,7 +236,8 @@ static inline int tickline_lasts(struct tickline_wait *wait, uint64_t word, uint
            wait->still_attempts < TICKLINE_MAX_STILL_ATTEMPTS && wait->attempts < TICKLINE_MAX_ATTEMPTS;
 }
 
-static inline void tickline_rest(const struct tickline_wait *wait, const struct tickline_os *os) {
+/* Yields the CPU or spins between two attempts. */
+static inline void tickline_pause(const struct tickline_wait *wait, const struct tickline_os *os) {
     unsigned attempts = wait->attempts;
     if (attempts >= TICKLINE_FIRST_PAUSE && (attempts & (attempts - 1)) == 0) {
         if (os->pause) os->pause(os->context);
@@ -247,19 +250,19 @@ static inline void tickline_rest(const struct tickline_wait *wait, const struct 
 #endif
 }
 
-/* The line in `slot` at a tick of its window. */
+/* Makes an attempt with the line in `slot`, whose window contains `ticks`. */
 static inline enum tickline_attempt_result tickline_try_line(const void *page, uint64_t word,
                                                              const struct tickline_window *line, unsigned slot,
                                                              uint64_t ticks, int is_unix,
                                                              struct tickline_limit *limit) {
     *limit = tickline_limit(page, slot, tickline_at(line, ticks), INT64_MAX, is_unix);
     if (!tickline_is_still(page, word)) return TICKLINE_ATTEMPT_CHANGED;
-    /* R5; or the line leaves Unix time to the OS. */
+    /* R5, or Unix time comes from the OS clock. */
     if ((word & 7) == TICKLINE_DOUBTED || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_ATTEMPT_ASK;
     return TICKLINE_ATTEMPT_LINE;
 }
 
-/* A word that names lines: rules R2 to R5. */
+/* Makes an attempt with the lines that `word` names (rules R2 to R5). */
 static inline enum tickline_attempt_result tickline_try_lines(const void *page, const struct tickline_os *os,
                                                               uint64_t word, int is_unix,
                                                               struct tickline_limit *limit) {
@@ -284,16 +287,16 @@ static inline enum tickline_attempt_result tickline_try_lines(const void *page, 
     return tickline_try_line(page, word, &line, slot, ticks, is_unix, limit);
 }
 
-/* The first published line, in its window: 0 if there is none. Nearly all readings need no more. */
+/* Tries only the first published line, which suffices for nearly all readings. Returns 0 if not. */
 static inline int tickline_try_first_line(const void *page, const struct tickline_os *os, int is_unix,
                                           struct tickline_limit *limit) {
-    uint64_t word = tickline_first_look(page), ticks;
+    uint64_t word = tickline_first_load(page), ticks;
     unsigned slot = (unsigned)(word >> 3 & 7);
     struct tickline_window line;
     if ((word & 7) != TICKLINE_PUBLISHED) return 0;
     line = tickline_window(page, slot);
     ticks = os->counter(os->context);
-    /* One comparison for both ends. */
+    /* One comparison checks both ends. */
     if (ticks - line.start >= line.end - line.start) return 0;
     return tickline_try_line(page, word, &line, slot, ticks, is_unix, limit) == TICKLINE_ATTEMPT_LINE;
 }
@@ -314,35 +317,37 @@ static inline enum tickline_attempt_result tickline_attempt(const void *page, co
         if (phase == TICKLINE_FIRST_PUBLICATION) {
             uint64_t ticks = os->counter(os->context);
             if (!tickline_is_still(page, word)) return TICKLINE_ATTEMPT_CHANGED;
-            if (tickline_lasts(wait, word, ticks, deadline, longest)) return TICKLINE_ATTEMPT_WAIT;
+            if (tickline_continues(wait, word, ticks, deadline, longest)) return TICKLINE_ATTEMPT_WAIT;
         }
     }
-    return TICKLINE_ATTEMPT_ASK; /* off, too */
+    return TICKLINE_ATTEMPT_ASK; /* also for a page that is off */
 }
 
-/* What a line says, not below the process's high-water mark (R8); Unix time not below the kernel's last
- * tick (R9). 0 if somebody may have set Unix time back (R10). */
+/* Stores the reading that follows from a line: not below the process's high-water mark (R8), and as
+ * Unix time not below the kernel's last tick (R9). Returns 0 if Unix time may have been set back
+ * (R10). */
 static inline int tickline_by_line(int64_t ns, const struct tickline_os *os, const int64_t *high_water_ns,
                                    int is_unix, struct tickline_reading *reading) {
     int64_t coarse;
     if (is_unix && os->coarse_realtime_ns && os->coarse_realtime_ns(os->context, &coarse)) {
-        if (tickline_saturating_sub(ns, coarse) > TICKLINE_FAR_NS) return 0;
+        if (tickline_saturating_sub(ns, coarse) > TICKLINE_MAX_ABOVE_COARSE_NS) return 0;
         if (coarse > ns) ns = coarse;
     }
-    reading->ns = tickline_respect(high_water_ns, ns, is_unix);
+    reading->ns = tickline_apply_high_water(high_water_ns, ns, is_unix);
     reading->source = TICKLINE_LINE;
     return 1;
 }
 
+/* The reading that follows from the OS clock with its limit (R8). */
 static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *high_water_ns, int is_unix) {
     struct tickline_reading reading;
-    reading.ns = tickline_respect(high_water_ns, ns, is_unix);
+    reading.ns = tickline_apply_high_water(high_water_ns, ns, is_unix);
     reading.source = TICKLINE_OS;
     if (!is_unix) tickline_raise(high_water_ns, reading.ns);
     return reading;
 }
 
-/* A reading that tickline_try_first_line was not enough for. */
+/* Reads the time where tickline_try_first_line does not suffice. */
 static inline struct tickline_reading tickline_read_slow(const void *page, int64_t shift_ns,
                                                          const struct tickline_os *os, int64_t *high_water_ns,
                                                          int is_unix) {
@@ -350,11 +355,11 @@ static inline struct tickline_reading tickline_read_slow(const void *page, int64
     unsigned starts = 1;
     while (starts < TICKLINE_MAX_STARTS) {
         struct tickline_limit limit;
-        uint64_t word = tickline_first_look(page);
+        uint64_t word = tickline_first_load(page);
         int64_t os_ns;
         switch (tickline_attempt(page, os, word, is_unix, &wait, &limit)) {
         case TICKLINE_ATTEMPT_WAIT:
-            tickline_rest(&wait, os);
+            tickline_pause(&wait, os);
             continue;
         case TICKLINE_ATTEMPT_CHANGED:
             starts++;
@@ -367,13 +372,13 @@ static inline struct tickline_reading tickline_read_slow(const void *page, int64
         case TICKLINE_ATTEMPT_ASK:
             break;
         }
-        os_ns = tickline_ask(os, shift_ns, is_unix);
-        /* R1: the second look, after the OS was asked. */
+        os_ns = tickline_os_ns(os, shift_ns, is_unix);
+        /* R1: the second load, after the read of the OS clock. */
         if (tickline_is_still(page, word))
-            return tickline_fallback(tickline_over(&limit, os_ns, is_unix), high_water_ns, is_unix);
+            return tickline_fallback(tickline_apply_limit(&limit, os_ns, is_unix), high_water_ns, is_unix);
         starts++;
     }
-    return tickline_fallback(tickline_ask(os, shift_ns, is_unix), high_water_ns, is_unix);
+    return tickline_fallback(tickline_os_ns(os, shift_ns, is_unix), high_water_ns, is_unix);
 }
 
 static inline struct tickline_reading tickline_read(const void *page, int64_t shift_ns, const struct tickline_os *os,
@@ -386,8 +391,8 @@ static inline struct tickline_reading tickline_read(const void *page, int64_t sh
     return tickline_read_slow(page, shift_ns, os, high_water_ns, is_unix);
 }
 
-/* Whether a page, of a trusted file, counts for this process. `page` is 4096 bytes at a multiple of
- * 64. Stores by how much CLOCK_MONOTONIC is ahead of the page's time here, ns. */
+/* Attaches to a page of a trusted file, if the page counts for this process. `page` is 4096 bytes at
+ * a multiple of 64. Stores this process's CLOCK_MONOTONIC minus the page's time, ns. */
 static inline enum tickline_refusal tickline_page_attach(const void *page, const struct tickline_boot_context *context,
                                                          int64_t *shift_ns) {
     uint64_t magic, head, boot[2], namespace_, offset;
@@ -415,7 +420,7 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
     return TICKLINE_ATTACHED;
 }
 
-/* CLOCK_MONOTONIC of this process, ns. */
+/* Reads CLOCK_MONOTONIC of this process, ns. */
 static inline struct tickline_reading tickline_page_monotonic(const void *page, int64_t shift_ns,
                                                               const struct tickline_os *os, int64_t *high_water_ns) {
     struct tickline_reading reading = tickline_read(page, shift_ns, os, high_water_ns, 0);
@@ -423,15 +428,16 @@ static inline struct tickline_reading tickline_page_monotonic(const void *page, 
     return reading;
 }
 
-/* CLOCK_REALTIME, ns. */
+/* Reads CLOCK_REALTIME, ns. */
 static inline struct tickline_reading tickline_page_unix(const void *page, const struct tickline_os *os,
                                                          int64_t *high_water_ns) {
     return tickline_read(page, 0, os, high_water_ns, 1);
 }
 
-/* Before the first reading: no later one is below what the process had from the OS clock. */
+/* Raises the process's high-water mark to the OS clock (R8). A process calls this before its first
+ * reading. */
 static inline void tickline_page_begin(int64_t shift_ns, const struct tickline_os *os, int64_t *high_water_ns) {
-    tickline_raise(high_water_ns, tickline_ask(os, shift_ns, 0));
+    tickline_raise(high_water_ns, tickline_os_ns(os, shift_ns, 0));
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* Reads cases from its input, makes each reading by tickline_page.h, and writes what it was. */
+/* Reads cases from its input, makes each reading with tickline_page.h, and writes the results. */
 #include "tickline_page.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static union {
 static struct input in;
 static struct output out;
 
-/* The word of the next generation. */
+/* Changes the word, if it changes always. */
 static void change(void) {
     if (in.changes_always) page.words[8] += 1 << 10;
 }
