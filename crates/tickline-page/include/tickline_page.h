@@ -399,7 +399,6 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
     uint32_t halves[2];
     memcpy(&magic, "tickline", sizeof magic);
     if (tickline_load(page, 0) != magic) return TICKLINE_NOT_A_PAGE;
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
     head = tickline_load(page, 8);
     memcpy(halves, &head, sizeof halves);
     if (halves[0] != TICKLINE_LAYOUT_VERSION) return TICKLINE_VERSION;
@@ -410,9 +409,6 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
     if (TICKLINE_COUNTER == 0 || tickline_load(page, 40) != TICKLINE_COUNTER) return TICKLINE_OTHER_COUNTER;
     namespace_ = tickline_load(page, 32);
     offset = tickline_load(page, 48);
-    /* The header may have changed meanwhile: then its magic was taken away. */
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (tickline_load(page, 0) != magic) return TICKLINE_NOT_A_PAGE;
     *shift_ns = 0;
     if (namespace_ == context->time_namespace) return TICKLINE_ATTACHED;
     if (!context->knows_offset) return TICKLINE_OTHER_NAMESPACE;
