@@ -1,5 +1,5 @@
-//! The functions to which the redirected vDSO symbols lead. Like the kernel's own (vdso(7)), they
-//! return 0 or a negative error number, and leave `errno` as it is.
+//! The functions to which the redirected vDSO symbols lead. Like the vDSO's own functions
+//! (vdso(7)), they return 0 or a negative error number, and leave `errno` as it is.
 
 use core::ffi::c_int;
 
@@ -10,34 +10,34 @@ use crate::serve::{self, Original};
 use crate::state::state;
 
 /// `clock_gettime`, for callers of the vDSO. The trampoline passes the vDSO's address as `vdso`.
-/// Never faults for a clock that the page does not serve.
+/// For a clock that the page does not serve, only the vDSO or the kernel accesses `time`.
 ///
 /// # Safety
 ///
-/// As `clock_gettime`: `time` is null, or there is room for a time at it.
+/// The condition of libc's function: `time` is null, or points to memory for a time.
 pub(crate) unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec, vdso: *mut u8) -> c_int {
     state().set_vdso_start(vdso);
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that `time` is null or valid.
     unsafe { clock_gettime_inline(clock, time) }
 }
 
-/// `gettimeofday`, likewise.
+/// `gettimeofday`, for callers of the vDSO. The trampoline passes the vDSO's address as `vdso`.
 ///
 /// # Safety
 ///
-/// As `gettimeofday`: each is null, or there is room at it.
+/// The condition of libc's function: each pointer is null, or points to memory for its value.
 pub(crate) unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64, vdso: *mut u8) -> c_int {
     state().set_vdso_start(vdso);
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that each pointer is null or valid.
     unsafe { gettimeofday_inline(time, zone) }
 }
 
-/// `clock_gettime`, inlined into its callers. Calls between functions would be a large part of a
+/// `clock_gettime`, inlined into its callers. A call between functions would be a large part of a
 /// reading's cost, most of all in an emulator.
 ///
 /// # Safety
 ///
-/// As [`clock_gettime`].
+/// The condition of [`clock_gettime`].
 #[inline(always)]
 pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> c_int {
     let state = state();
@@ -47,47 +47,48 @@ pub(crate) unsafe fn clock_gettime_inline(clock: c_int, time: *mut Timespec) -> 
     };
     let timescale = match clock {
         CLOCK_MONOTONIC => match serve::monotonic_by_line_ns(state, attached, service) {
-            // SAFETY: not null.
+            // SAFETY: `time` is not null, so the caller promises that it is valid.
             Some(ns) => return unsafe { store(time, ns) },
             None => Timescale::Monotonic,
         },
         CLOCK_REALTIME => Timescale::Unix,
         _ => return original::clock_gettime(clock, time),
     };
-    // SAFETY: not null.
+    // SAFETY: `time` is not null, so the caller promises that it is valid.
     unsafe { serve_out_of_line(time, clock, timescale) }
 }
 
-/// Serves a reading that the fast path could not. It is a function of its own because it needs
-/// all registers.
+/// Serves a reading that the fast path cannot serve. Not inlined, because it needs all registers.
 ///
 /// # Safety
 ///
-/// There is room for a time at `time`.
+/// `time` must point to memory for a time.
 #[inline(never)]
 unsafe fn serve_out_of_line(time: *mut Timespec, clock: c_int, timescale: Timescale) -> c_int {
     match serve::time_ns(timescale, &Original::new()) {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller promises that `time` is valid.
         Some(ns) => unsafe { store(time, ns) },
         None => original::clock_gettime(clock, time),
     }
 }
 
+/// Stores `ns` at `time`, which may be unaligned, because the kernel accepts that too.
+///
 /// # Safety
 ///
-/// There is room for a time at `time`. `time` may be unaligned, as the kernel accepts that too.
+/// `time` must point to memory for a time.
 #[inline(always)]
 unsafe fn store(time: *mut Timespec, ns: i64) -> c_int {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that `time` is valid.
     unsafe { time.write_unaligned(timespec(ns)) };
     0
 }
 
-/// `gettimeofday`.
+/// `gettimeofday`, inlined into its callers.
 ///
 /// # Safety
 ///
-/// As [`gettimeofday`].
+/// The condition of [`gettimeofday`].
 #[inline(always)]
 pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> c_int {
     if !zone.is_null() || time.is_null() {
@@ -97,7 +98,7 @@ pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> 
         Some(ns) => {
             let Timespec { seconds, nanos } = timespec(ns);
             let time_of_day = Timeval { seconds, micros: nanos / 1_000 };
-            // SAFETY: as in `clock_gettime`.
+            // SAFETY: `time` is not null, so the caller promises that it is valid.
             unsafe { time.write_unaligned(time_of_day) };
             0
         }
@@ -110,13 +111,13 @@ pub(crate) unsafe fn gettimeofday_inline(time: *mut Timeval, zone: *mut u64) -> 
 #[expect(
     clippy::cast_possible_wrap,
     clippy::cast_sign_loss,
-    reason = "both parts of a time from 1970 on are less"
+    reason = "both parts of a time from 1970 on are positive and below 2^63"
 )]
 pub(crate) const fn timespec(ns: i64) -> Timespec {
     if ns < 0 {
         return Timespec { seconds: ns.div_euclid(NANOS), nanos: ns.rem_euclid(NANOS) };
     }
-    // Unsigned division takes half as many instructions.
+    // An unsigned division takes half as many instructions as a signed one.
     let (ns, second) = (ns as u64, NANOS as u64);
     Timespec { seconds: (ns / second) as i64, nanos: (ns % second) as i64 }
 }

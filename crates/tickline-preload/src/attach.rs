@@ -1,4 +1,4 @@
-//! Finds the page, and decides whether this process is served. Runs once, before the program does.
+//! Opens the page, and decides whether it serves this process. Runs once, before the program.
 
 use core::ffi::CStr;
 use core::ptr;
@@ -15,9 +15,9 @@ use crate::state::state;
 ///
 /// # Safety
 ///
-/// To be called once, while there is one thread.
+/// The caller must call this once, while the process has one thread.
 pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
-    // Where the kernel denies RDTSC, executing it would end the program (prctl(2), PR_SET_TSC).
+    // If the kernel denies RDTSC, its execution would end the program (prctl(2), PR_SET_TSC).
     if time_stamp_counter_readability() != Ok(TimeStampCounterReadability::Readable) {
         return StartResult::CounterDenied;
     }
@@ -34,21 +34,21 @@ pub(crate) unsafe fn attach(path: &CStr) -> StartResult {
     let Ok(attached) = file.leak().attach(&context) else { return StartResult::OtherMachine };
     let Some(service) = wiped_on_fork() else { return StartResult::OldKernel };
     attached.begin(&crate::serve::Original::new(), &state().process_high_water);
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that this is the only call, and that there is one thread.
     unsafe { state().attach(attached, service) };
     StartResult::Served
 }
 
-/// Memory that the kernel fills with zeros in a forked child (madvise(2), MADV_WIPEONFORK: Linux
-/// 4.14).
+/// Maps memory that the kernel fills with zeros in a forked child (madvise(2), MADV_WIPEONFORK:
+/// Linux 4.14).
 fn wiped_on_fork() -> Option<&'static AtomicU32> {
     const MAPPED_BYTES: usize = size_of::<AtomicU32>();
     let protection = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a new mapping, at a place of the kernel's choice.
+    // SAFETY: the kernel chooses the address of the new mapping.
     let start =
         unsafe { mmap_anonymous(ptr::null_mut(), MAPPED_BYTES, protection, MapFlags::PRIVATE) }.ok()?;
-    // SAFETY: the mapping that was just made. The kernel rounds its length up to whole pages.
+    // SAFETY: the range is the new mapping. The kernel rounds its length up to whole pages.
     unsafe { madvise(start, MAPPED_BYTES, Advice::LinuxWipeOnFork) }.ok()?;
-    // SAFETY: a page of zeros, aligned, never unmapped, and used only as an atomic.
+    // SAFETY: the memory is zeros, aligned, never unmapped, and used only as an atomic.
     Some(unsafe { &*start.cast::<AtomicU32>() })
 }

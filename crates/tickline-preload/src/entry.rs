@@ -30,33 +30,34 @@ static ENTRIES: Entries = Entries { start, finish: tickline_resume_program };
 ///
 /// # Safety
 ///
-/// To be called once, while there is one thread.
+/// The caller must call this once, while the process has one thread. `path` must end with a zero.
 unsafe extern "C" fn start(path: *const c_char, vdso: *mut c_void) -> c_int {
-    // SAFETY: a text with a zero at its end.
+    // SAFETY: the caller promises that the path ends with a zero.
     let path = unsafe { CStr::from_ptr(path) };
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that this is the only call, and that there is one thread.
     (unsafe { start_serving(path, vdso) }) as c_int
 }
 
+/// Attaches to the page at `path`, and redirects the vDSO's symbols.
+///
 /// # Safety
 ///
-/// As [`start`].
+/// The conditions of [`start`].
 unsafe fn start_serving(path: &CStr, vdso: *mut c_void) -> StartResult {
-    // SAFETY: `vdso` is what the kernel says.
-    let vdso = unsafe { Vdso::at(vdso) };
-    // The vDSO's symbols lead to another copy of this library, or to something else. That one stays
-    // in charge.
+    // SAFETY: `vdso` is null or the address that the kernel gives.
+    let vdso = unsafe { Vdso::from_ptr(vdso) };
+    // If the vDSO's symbols already lead to another copy or to other code, they stay as they are.
     if vdso.as_ref().map(Vdso::record_functions) == Some(Err(StartResult::AlreadyServed)) {
         return StartResult::AlreadyServed;
     }
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that this is the only call, and that there is one thread.
     let result = unsafe { attach::attach(path) };
     if result != StartResult::Served {
         return result;
     }
     match vdso.as_ref().map(Vdso::redirect_symbols) {
         Some(Ok(())) => StartResult::Served,
-        Some(Err(why)) => why,
+        Some(Err(error)) => error,
         None => StartResult::NoVdso,
     }
 }
@@ -136,15 +137,15 @@ extern "C" fn loaded() {
     let is_always = variable(SERVE_VARIABLE).is_some_and(|value| is(value, ALWAYS));
     if is_off || (!is_always && kernels_clock_is_fast()) {
         // The program's calls go to the vDSO, as without this library.
-        // SAFETY: `vdso` is what the kernel says.
-        if let Some(vdso) = unsafe { Vdso::at(vdso) } {
+        // SAFETY: `vdso` is null or the address that the kernel gives.
+        if let Some(vdso) = unsafe { Vdso::from_ptr(vdso) } {
             vdso.record_functions().ok();
         }
         return;
     }
     let page = variable(PAGE_VARIABLE).unwrap_or(PAGE);
-    // SAFETY: the linker calls this once. If a program with threads loads the library by `dlopen`,
-    // no symbol leads the other threads here before the state is complete.
+    // SAFETY: the dynamic linker calls this once. If a program with threads loads the library by
+    // `dlopen`, no symbol leads the other threads here before the state is complete.
     let _: StartResult = unsafe { start_serving(page, vdso) };
 }
 
@@ -163,16 +164,16 @@ fn auxiliary(kind: usize) -> Option<usize> {
 
 /// The value of an environment variable, in the memory where the kernel put it.
 fn variable(name: &str) -> Option<&'static CStr> {
-    // SAFETY: libc sets `environ` before it runs this code, and nobody changes it meanwhile.
+    // SAFETY: libc has set `environ`, and no other thread changes it meanwhile.
     let list = NonNull::new(unsafe { environ }.cast_mut())?;
-    let mut entries = (0..).map_while(|place| {
+    let mut entries = (0..).map_while(|index| {
         // SAFETY: the list ends with a null pointer, and the iteration stops there.
-        let entry = unsafe { list.add(place) };
-        // SAFETY: as above.
+        let entry = unsafe { list.add(index) };
+        // SAFETY: `entry` is in the list, up to its null pointer.
         NonNull::new(unsafe { entry.read() }.cast_mut())
     });
     entries.find_map(|entry| {
-        // SAFETY: a text with a zero at its end.
+        // SAFETY: each entry of the list is a text that ends with a zero.
         let entry = unsafe { CStr::from_ptr(entry.as_ptr()) };
         let value = entry.to_bytes_with_nul().strip_prefix(name.as_bytes())?;
         CStr::from_bytes_with_nul(value.strip_prefix(b"=")?).ok()

@@ -1,4 +1,4 @@
-//! The functions that replace libc's in a program with `LD_PRELOAD`. As libc's functions do, they
+//! The functions that replace libc's in a program with `LD_PRELOAD`. Like libc's functions, they
 //! report an error by -1 and `errno`.
 
 use core::ffi::{c_char, c_int, c_void};
@@ -17,37 +17,37 @@ fn with_errno(result: c_int) -> c_int {
     if result >= 0 {
         return result;
     }
-    // SAFETY: libc's own function.
+    // SAFETY: this is libc's function, which has no conditions.
     let errno = unsafe { __errno_location() };
-    // SAFETY: the thread's own variable.
+    // SAFETY: the variable belongs to this thread, and is valid as long as the thread.
     unsafe { *errno = -result };
     -1
 }
 
 /// # Safety
 ///
-/// As libc's function.
+/// The condition of libc's function: `time` is null, or points to memory for a time.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that `time` is null or valid.
     with_errno(unsafe { abi::clock_gettime_inline(clock, time) })
 }
 
 /// # Safety
 ///
-/// As libc's function.
+/// The condition of libc's function: each pointer is null, or points to memory for its value.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
-    // Each libc answers about the time zone in its own way, which may differ from the kernel's.
+    // A libc's answer about the time zone may differ from the kernel's.
     let function = if zone.is_null() { None } else { libc_function(&GETTIMEOFDAY) };
     if let Some(function) = function {
         // SAFETY: this is the type of libc's function of this name.
         let function: unsafe extern "C" fn(*mut Timeval, *mut u64) -> c_int =
             unsafe { core::mem::transmute(function.as_ptr()) };
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller promises that each pointer is null or valid.
         return unsafe { function(time, zone) };
     }
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that each pointer is null or valid.
     with_errno(unsafe { abi::gettimeofday_inline(time, zone) })
 }
 
@@ -58,11 +58,11 @@ const NEXT: *mut c_void = ptr::without_provenance_mut(usize::MAX);
 
 /// # Safety
 ///
-/// As libc's function.
+/// The condition of libc's function: `time` is null, or points to memory for a time.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
     if base == TIME_UTC && !time.is_null() {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller promises that `time` is valid.
         let result = unsafe { abi::clock_gettime_inline(CLOCK_REALTIME, time) };
         return if result == 0 { base } else { 0 };
     }
@@ -70,16 +70,16 @@ unsafe extern "C" fn timespec_get(time: *mut Timespec, base: c_int) -> c_int {
     // SAFETY: this is the type of libc's function of this name.
     let function: unsafe extern "C" fn(*mut Timespec, c_int) -> c_int =
         unsafe { core::mem::transmute(function.as_ptr()) };
-    // SAFETY: by the caller's promise.
+    // SAFETY: the caller promises that `time` is null or valid.
     unsafe { function(time, base) }
 }
 
-/// Functions that not every libc, and no static program, has.
+/// Functions that some libcs do not have. Static programs have none of them.
 #[repr(C)]
 pub(crate) struct OptionalFunctions {
-    /// glibc has it since 2.16.
+    /// glibc has this function since 2.16.
     pub(crate) getauxval: Option<unsafe extern "C" fn(usize) -> usize>,
-    /// Before glibc 2.34 it is in a library of its own.
+    /// Before glibc 2.34, this function is in `libdl`.
     pub(crate) dlsym: Option<unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void>,
 }
 
@@ -87,7 +87,7 @@ unsafe extern "C" {
     static tickline_optional: OptionalFunctions;
 }
 
-// The dynamic linker writes the addresses. A weak symbol that it does not find is 0.
+// The dynamic linker writes the addresses, and 0 for a weak symbol that it does not find.
 core::arch::global_asm!(
     ".weak getauxval, dlsym",
     ".hidden tickline_optional",
@@ -99,8 +99,8 @@ core::arch::global_asm!(
 );
 
 pub(crate) fn optional_functions() -> &'static OptionalFunctions {
-    // SAFETY: the words above, which are 0, or addresses of functions of these types. The dynamic
-    // linker has written them before it runs code of this library.
+    // SAFETY: each word is 0, or the address of a function of the field's type. The dynamic linker
+    // writes the words before it runs code of this library.
     unsafe { &tickline_optional }
 }
 
@@ -109,7 +109,7 @@ static GETTIMEOFDAY: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 static TIMESPEC_GET: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
-    // ORDERING: Relaxed: the function at this address is there all the time.
+    // ORDERING: Relaxed: the function at this address exists as long as the program.
     NonNull::new(function.load(Ordering::Relaxed))
 }
 
@@ -117,10 +117,10 @@ fn libc_function(function: &AtomicPtr<c_void>) -> Option<NonNull<c_void>> {
 /// linker's lock may belong to a thread of the parent, which does not exist in the child.
 pub(crate) fn find_libc_functions() {
     let Some(dlsym) = optional_functions().dlsym else { return };
-    for (place, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
-        // SAFETY: a name with a zero at its end.
+    for (function, name) in [(&GETTIMEOFDAY, c"gettimeofday"), (&TIMESPEC_GET, c"timespec_get")] {
+        // SAFETY: the name ends with a zero.
         let found = unsafe { dlsym(NEXT, name.as_ptr()) };
-        // ORDERING: Relaxed, as in `libc_function`.
-        place.store(found, Ordering::Relaxed);
+        // ORDERING: Relaxed: the function at this address exists as long as the program.
+        function.store(found, Ordering::Relaxed);
     }
 }

@@ -36,10 +36,10 @@ mod serve;
 mod state;
 mod vdso;
 
-/// Nothing here panics. If something did, the program would stop at this place.
+/// No code here panics. If code did, the program would end at this instruction.
 #[cfg(panic = "abort")]
 #[panic_handler]
 fn panicked(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: an invalid instruction, on purpose.
+    // SAFETY: the instruction is invalid on purpose, and never returns.
     unsafe { core::arch::asm!("ud2", options(noreturn, nomem, nostack)) }
 }

@@ -1,6 +1,6 @@
 //! The functions that the compiler calls to copy and to compare memory, and the function that the
-//! unwinding tables name. A static program offers none of them, so they are defined here, hidden
-//! from the dynamic linker. Only the code that starts the library uses them.
+//! unwinding tables name. A static program exports none of them, so this module defines them,
+//! hidden from the dynamic linker. Only the code that starts the library uses them.
 
 core::arch::global_asm!(
     ".hidden memcpy, memmove, memset, memcmp, bcmp, strlen, rust_eh_personality",
@@ -10,7 +10,7 @@ core::arch::global_asm!(
     "mov rcx, rdx",
     "rep movsb",
     "ret",
-    // Backwards if the destination begins within the source.
+    // Copies backwards if the destination begins within the source.
     "memmove:",
     "mov rax, rdi",
     "mov rcx, rdx",
@@ -52,7 +52,7 @@ core::arch::global_asm!(
     "inc rax",
     "jmp 5b",
     "6: ret",
-    // `_URC_CONTINUE_UNWIND`: no frame here has anything to clean up.
+    // Returns `_URC_CONTINUE_UNWIND`, because no frame of this library has a clean-up.
     "rust_eh_personality:",
     "mov eax, 8",
     "ret",

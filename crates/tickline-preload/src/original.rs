@@ -1,5 +1,5 @@
 //! The clocks that this library replaces: the vDSO's own functions, or the kernel's system calls.
-//! They answer what the page does not serve. They return 0 or a negative error number.
+//! They answer the calls that the page does not serve, and return 0 or a negative error number.
 
 use core::ffi::c_int;
 use core::ptr::NonNull;
@@ -33,20 +33,20 @@ const SYS_CLOCK_GETTIME: usize = 228;
 
 pub(crate) const NANOS: i64 = 1_000_000_000;
 
-/// The function `offset` bytes behind the vDSO's start; `None` if there is none.
+/// The function at `offset` bytes from the vDSO's start; `None` for offset 0, which means that the
+/// vDSO does not have the function.
 #[inline(always)]
 fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
-    // ORDERING: Relaxed, for both. They are stored before any symbol leads here; the offset stays.
+    // ORDERING: Relaxed, for both: they are stored before any symbol leads here.
     let (start, offset) = (state().vdso.load(Ordering::Relaxed), offset.load(Ordering::Relaxed));
     NonNull::new(start.wrapping_add(offset)).filter(|_| offset != 0)
 }
 
-/// The vDSO's own function, if there is a vDSO.
+/// The vDSO's own function; `None` without a vDSO.
 #[inline(always)]
 pub(crate) fn vdso_clock_gettime() -> Option<extern "C" fn(c_int, *mut Timespec) -> c_int> {
     let function = in_vdso(&state().clock_gettime);
-    // SAFETY: null, or the address of the vDSO's function of this name. This is the function's type
-    // (vdso(7)).
+    // SAFETY: null, or the address of the vDSO's function, which has this type (vdso(7)).
     unsafe { core::mem::transmute(function) }
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn vdso_clock_gettime() -> Option<extern "C" fn(c_int, *mut Timespec)
 pub(crate) fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int {
     match vdso_clock_gettime() {
         Some(vdso) => vdso(clock, time),
-        // The kernel takes the lower half of the register.
+        // The kernel reads only the lower half of the register.
         None => system_call(SYS_CLOCK_GETTIME, clock.cast_unsigned() as usize, time as usize),
     }
 }
@@ -63,7 +63,7 @@ pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
     let Some(function) = in_vdso(&state().gettimeofday) else {
         return system_call(SYS_GETTIMEOFDAY, time as usize, zone as usize);
     };
-    // SAFETY: as in `vdso_clock_gettime`.
+    // SAFETY: this is the address of the vDSO's function, which has this type (vdso(7)).
     let function: extern "C" fn(*mut Timeval, *mut u64) -> c_int = unsafe { core::mem::transmute(function) };
     function(time, zone)
 }
@@ -72,8 +72,8 @@ pub(crate) fn gettimeofday(time: *mut Timeval, zone: *mut u64) -> c_int {
 #[expect(clippy::cast_possible_truncation, reason = "the kernel returns 0 or a small negative number")]
 fn system_call(number: usize, first: usize, second: usize) -> c_int {
     let result: isize;
-    // SAFETY: the kernel's calling convention on x86_64 (syscall(2)): `rcx` and `r11` are lost. The
-    // kernel checks the pointers.
+    // SAFETY: this is the kernel's calling convention on x86_64 (syscall(2)), which changes `rcx`
+    // and `r11`. The kernel checks the pointers.
     unsafe {
         core::arch::asm!(
             "syscall",

@@ -1,4 +1,4 @@
-//! Takes the time from the page, if this process is served.
+//! Reads the time from the page, if the page serves this process.
 
 use core::cell::Cell;
 
@@ -19,13 +19,13 @@ const COUNTER: Option<HardwareCounter> = HardwareCounter::if_present();
 /// have put the line 1.5 ms higher or lower (`docs/lease.md`).
 const NEAR_NS: core::ops::Range<i64> = -2_000_000..12_000_000;
 
-/// Outside of [`NEAR_NS`] the process may be in another time namespace. Or the line may have run on
-/// in a suspend, for at most two leases. A distance of more than this, ns, is taken for another
-/// time namespace.
+/// If the distance of line and clock is larger than this, ns, the process is probably in another
+/// time namespace. A distance between [`NEAR_NS`] and this can also come from a suspend, in which
+/// the line may have run on for at most two leases.
 const OTHER_NAMESPACE_NS: i64 = 2_000_000_000;
 
-/// The monotonic time, ns, if the page's line gives it at once, as it nearly always does. Calls
-/// nothing.
+/// The monotonic time, ns, if the page's first line suffices, as it nearly always does. Otherwise
+/// `None`. All calls are inlined.
 #[inline(always)]
 pub(crate) fn monotonic_by_line_ns(
     state: &ProcessState,
@@ -38,8 +38,8 @@ pub(crate) fn monotonic_by_line_ns(
     }
 }
 
-/// The time, ns; `None` if the original `os` must answer. Makes only the system call that the
-/// original makes, so that a filter of system calls sees only calls that the program makes.
+/// The time, ns; `None` if the original clock `os` must answer. This function makes only the system
+/// call that `os` makes, so that a filter of system calls sees only the program's own calls.
 #[inline(always)]
 pub(crate) fn time_ns(timescale: Timescale, os: &Original) -> Option<i64> {
     let (attached, service) = state().attached()?;
@@ -59,20 +59,20 @@ fn read(attached: &AttachedPage<'_>, timescale: Timescale, os: &Original) -> Opt
     (reading.source == PageSource::Line || !os.has_failed.get()).then_some(reading.ns)
 }
 
-/// The monotonic time in a forked process that may be in another time namespace, where the
-/// monotonic clock is another one. Only the comparison of a line with the kernel's coarse clock
-/// shows whether it is.
+/// The monotonic time, ns, in a forked child that may be in another time namespace, which has
+/// another monotonic clock. Only the comparison of a line with the kernel's coarse clock shows
+/// whether the namespace is another one. `None` if the original clock must answer.
 #[cold]
 fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Original) -> Option<i64> {
-    // A new high-water mark, so that only the line counts.
+    // With a new high-water mark, the reading is the line's value.
     if let Some(line_ns) = attached.monotonic_by_line(&COUNTER?, &ProcessHighWater::new()) {
         let coarse_ns = Original::coarse_ns(CLOCK_MONOTONIC_COARSE).unwrap_or_else(|| os.monotonic_ns());
-        let apart_ns = line_ns.saturating_sub(coarse_ns);
+        let distance_ns = line_ns.saturating_sub(coarse_ns);
         if os.has_failed.get() {
             return None;
         }
-        if NEAR_NS.contains(&apart_ns) {
-            // Until now this process may have read the OS clock (rule R8).
+        if NEAR_NS.contains(&distance_ns) {
+            // This process may have read the OS clock until now (rule R8).
             service.raise_to(ServiceState::Attaching);
             attached.begin(os, &state().process_high_water);
             if os.has_failed.get() {
@@ -81,13 +81,13 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Origi
             service.raise_to(ServiceState::Served);
             return read(attached, Timescale::Monotonic, os);
         }
-        if apart_ns.unsigned_abs() > OTHER_NAMESPACE_NS.unsigned_abs() && !service.may_have_attached() {
-            // The next reading compares again: after a pause of the VM the line may be as far
-            // away, until the writer publishes the next line.
+        if distance_ns.unsigned_abs() > OTHER_NAMESPACE_NS.unsigned_abs() && !service.may_have_attached() {
+            // The next reading compares again. After a pause of the VM, the line may be this far
+            // away until the writer publishes the next line.
             return None;
         }
     }
-    // Not below the times that the parent returned, unless the parent was in another namespace.
+    // The parent's readings are a lower limit, unless the parent was in another namespace.
     let (ns, mark_ns) =
         (os.monotonic_ns(), state().process_high_water.ns().saturating_add(attached.shift_ns()));
     if os.has_failed.get() {
@@ -101,7 +101,7 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Origi
 
 /// The clocks that this process has without the library: the vDSO's functions, or the kernel.
 pub(crate) struct Original {
-    /// Whether the kernel has refused to answer.
+    /// Whether a call of these functions has failed.
     has_failed: Cell<bool>,
     /// Whether the program asks for Unix time by `gettimeofday`.
     by_time_of_day: bool,

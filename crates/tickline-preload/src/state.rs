@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering, fence};
 use tickline_page::{AttachedPage, ProcessHighWater};
 
 /// The state of this copy of the library. A second copy in the same process finds the vDSO's
-/// symbols redirected, and only keeps their targets, which lead to the first copy.
+/// symbols redirected, and only records their targets, which lead to the first copy.
 static STATE: ProcessState = ProcessState {
     vdso: AtomicPtr::new(ptr::null_mut()),
     clock_gettime: AtomicUsize::new(0),
@@ -24,15 +24,15 @@ pub(crate) const fn state() -> &'static ProcessState {
     &STATE
 }
 
-/// What the library knows about the clocks of its process.
+/// The page and the vDSO of a process.
 #[repr(C)]
 pub(crate) struct ProcessState {
-    /// A [`ServiceState`], in memory that the kernel fills with zeros in a forked child; null until
-    /// `attached` has a value. Each reading loads this first.
+    /// The address of the [`ServiceState`], in memory that the kernel fills with zeros in a forked
+    /// child. Null until `attached` has a value. Each reading loads this pointer first.
     service: AtomicPtr<AtomicU32>,
-    /// The vDSO's start, and the distances of its own functions from the start, bytes; 0 for a
-    /// function that it does not have.
+    /// The vDSO's start.
     pub(crate) vdso: AtomicPtr<u8>,
+    /// The offsets of the vDSO's own functions from its start, bytes; 0 for a missing function.
     pub(crate) clock_gettime: AtomicUsize,
     pub(crate) gettimeofday: AtomicUsize,
     attached: UnsafeCell<MaybeUninit<AttachedPage<'static>>>,
@@ -44,12 +44,13 @@ pub(crate) struct ProcessState {
 // Other threads read `attached` only after they have seen `service`.
 unsafe impl Sync for ProcessState {}
 
-/// Whether the page serves this process's monotonic time. A forked child does not know it at first.
+/// Whether the page serves this process's monotonic time. In a forked child this is unknown at
+/// first, because the child may be in another time namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum ServiceState {
     Unknown = 0,
-    /// The process's high-water mark is about to be raised to the OS clock.
+    /// A thread is about to raise the process's high-water mark to the OS clock.
     Attaching = 1,
     Served = 2,
 }
@@ -58,7 +59,7 @@ impl ProcessState {
     /// Records that the vDSO is at `start`. The program may have moved it (mremap(2)).
     #[inline(always)]
     pub(crate) fn set_vdso_start(&self, start: *mut u8) {
-        // ORDERING: Relaxed, for both: threads that call a moved vDSO store the same.
+        // ORDERING: Relaxed, for both: threads that call a moved vDSO store the same value.
         if self.vdso.load(Ordering::Relaxed) != start {
             self.vdso.store(start, Ordering::Relaxed);
         }
@@ -67,13 +68,13 @@ impl ProcessState {
     /// The page, if `attach` has found one, and whether it serves this process.
     #[inline(always)]
     pub(crate) fn attached(&self) -> Option<(&AttachedPage<'static>, ServiceCell)> {
-        // ORDERING: Acquire, pairs with the Release store in `attach`: the value is there. No test
-        // sees a weaker ordering, because x86_64 loads and stores with this ordering anyway, and
-        // Miri can't load the library.
+        // ORDERING: Acquire, pairs with the Release store in `attach`: `attached` has its value. No
+        // test sees a weaker ordering, because every load and store of x86_64 has this ordering,
+        // and Miri can't load the library.
         let service = NonNull::new(self.service.load(Ordering::Acquire))?;
         // SAFETY: this memory is never unmapped, and holds an atomic from the start.
         let service = ServiceCell(unsafe { service.as_ref() });
-        // SAFETY: nobody writes to `attached` after `service` is stored.
+        // SAFETY: no thread writes to `attached` after `service` is stored.
         let attached = unsafe { &*self.attached.get() };
         // SAFETY: `attach` wrote it before it stored `service`.
         Some((unsafe { attached.assume_init_ref() }, service))
@@ -84,29 +85,29 @@ impl ProcessState {
     ///
     /// # Safety
     ///
-    /// To be called once, while there is one thread.
+    /// The caller must call this once, while the process has one thread.
     pub(crate) unsafe fn attach(&'static self, attached: AttachedPage<'static>, service: &'static AtomicU32) {
         // ORDERING: Relaxed, before the Release store below.
         service.store(ServiceState::Served as u32, Ordering::Relaxed);
-        // SAFETY: there is one thread, and nobody reads `attached` before `self.service` is stored.
-        let place = unsafe { &mut *self.attached.get() };
-        place.write(attached);
+        // SAFETY: there is one thread, and no reader before `self.service` is stored.
+        let uninit = unsafe { &mut *self.attached.get() };
+        uninit.write(attached);
         // ORDERING: Release, pairs with the Acquire load in `attached`. No test sees a weaker
-        // ordering, for the reason given there.
+        // ordering, for the reason given at that load.
         self.service.store(ptr::from_ref(service).cast_mut(), Ordering::Release);
     }
 }
 
-/// The [`ServiceState`] of this process, in memory that the kernel wipes on fork.
+/// The [`ServiceState`] of this process, in memory that is zeros in a forked child.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ServiceCell(&'static AtomicU32);
 
 impl ServiceCell {
-    /// Whether this process is served, as far as it is known.
+    /// Loads the state.
     #[inline(always)]
     pub(crate) fn get(self) -> ServiceState {
         // ORDERING: Acquire, pairs with the exchange in `raise_to`: if this is `Served`, the
-        // process's high-water mark is raised. No test sees a weaker ordering, as in `attached`.
+        // process's high-water mark is raised. No test sees a weaker ordering: see `attached`.
         match self.0.load(Ordering::Acquire) {
             0 => ServiceState::Unknown,
             1 => ServiceState::Attaching,
@@ -117,18 +118,18 @@ impl ServiceCell {
     /// Raises the state to `state`. The state never falls, because threads learn it at different
     /// times.
     pub(crate) fn raise_to(self, state: ServiceState) {
-        // ORDERING: SeqCst: also a full fence, so that this thread asks the OS clock only after the
-        // others can see the new state. No test sees a weaker ordering, because on x86_64 every
-        // exchange is a full fence.
+        // ORDERING: SeqCst, pairs with the fence in `may_have_attached`. As a full fence, it makes
+        // this thread read the OS clock only after other threads can see the new state. No test
+        // sees a weaker ordering, because on x86_64 every exchange is a full fence.
         self.0.fetch_max(state as u32, Ordering::SeqCst);
     }
 
-    /// Whether another thread may have asked the OS clock for the process's high-water mark before
-    /// this thread asked it. The mark may then be lower than this thread's time.
+    /// Whether another thread may have raised the process's high-water mark by an earlier read of
+    /// the OS clock than this thread's. The mark may then be below this thread's time.
     pub(crate) fn may_have_attached(self) -> bool {
         // ORDERING: SeqCst, pairs with the exchange in `raise_to`: the load below comes after this
-        // thread's question to the OS clock. No test sees a weaker ordering, because no test can
-        // delay the kernel's answer.
+        // thread's read of the OS clock. No test sees a weaker ordering, because no test can delay
+        // the kernel's answer.
         fence(Ordering::SeqCst);
         matches!(self.get(), ServiceState::Attaching | ServiceState::Served)
     }

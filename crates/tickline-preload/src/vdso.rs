@@ -24,25 +24,25 @@ use crate::state::state;
 /// (elf(5)).
 const HEADER_BYTES: usize = 64;
 const SYMBOL_BYTES: usize = 24;
-const VALUE_AT: usize = 8;
+const VALUE_OFFSET: usize = 8;
 
 const KERNEL_PAGE_BYTES: usize = 4096;
 
-/// More than any vDSO has.
+/// The limit of a vDSO's size, bytes. Every known vDSO is smaller.
 const MAX_BYTES: usize = 16 * KERNEL_PAGE_BYTES;
 
-/// More symbols than there are to redirect: two functions have two names each.
+/// The limit of symbols to redirect. Two functions with two names each have four.
 const MAX_SYMBOLS: usize = 8;
 
 /// The size of a [`trampoline`], bytes.
 const TRAMPOLINE_BYTES: usize = 24;
 
-/// Code for the offset `at` in the image, which jumps to `function`. It passes the vDSO's start as
-/// a third argument, so that `function` notices if the program has moved the vDSO.
-fn trampoline(at: usize, function: usize) -> [u8; TRAMPOLINE_BYTES] {
+/// Code for the offset `offset` in the image, which jumps to `function`. The code passes the vDSO's
+/// start as a third argument, so that `function` notices if the program has moved the vDSO.
+fn trampoline(offset: usize, function: usize) -> [u8; TRAMPOLINE_BYTES] {
     let mut code = *b"\x48\x8d\x15....\xff\x25\x03\0\0\0\xcc\xcc\xcc........";
-    // lea rdx, [rip - (at + 7)]; jmp [rip + 3]; the function's address.
-    code[3..7].copy_from_slice(&(at + 7).wrapping_neg().to_le_bytes()[..4]);
+    // lea rdx, [rip - (offset + 7)]; jmp [rip + 3]; the function's address.
+    code[3..7].copy_from_slice(&(offset + 7).wrapping_neg().to_le_bytes()[..4]);
     code[16..].copy_from_slice(&function.to_le_bytes());
     code
 }
@@ -54,14 +54,14 @@ pub(crate) struct Vdso {
 }
 
 impl Vdso {
-    /// The vDSO at `base`; `None` if `base` is null, or the start of something else.
+    /// The vDSO at `base`; `None` if `base` is null, or the header is not the expected one.
     ///
     /// # Safety
     ///
     /// `base` must be null, or the vDSO's address as the kernel gives it (`AT_SYSINFO_EHDR`).
-    pub(crate) unsafe fn at(base: *mut c_void) -> Option<Self> {
+    pub(crate) unsafe fn from_ptr(base: *mut c_void) -> Option<Self> {
         let base = NonNull::new(base.cast::<u8>())?;
-        // SAFETY: an ELF file in memory begins with its header, by the caller's promise.
+        // SAFETY: the caller promises that this is the vDSO, which begins with its header.
         let header = unsafe { slice::from_raw_parts(base.as_ptr(), HEADER_BYTES) };
         let (ident, header) = header.split_at(EI_NIDENT);
         let header = FileHeader::parse_tail(parse_ident::<NativeEndian>(ident).ok()?, header).ok()?;
@@ -74,16 +74,17 @@ impl Vdso {
     /// The image, to read its symbols. `redirect_symbols` changes it only while no such slice
     /// exists.
     fn image(&self) -> &[u8] {
-        // SAFETY: mapped for as long as the program lives, and only `redirect_symbols` changes it.
+        // SAFETY: the image is mapped for as long as the program lives. Only `redirect_symbols`
+        // changes it, while no such slice exists.
         unsafe { slice::from_raw_parts(self.base.as_ptr(), self.length) }
     }
 
-    /// Records the addresses of the functions in [`state`]. An error if the symbols already lead out
-    /// of the vDSO's own code, or the image does not have the expected layout.
+    /// Records the addresses of the functions in [`state`]. An error if the symbols already lead
+    /// out of the vDSO's own code, or the image does not have the expected layout.
     pub(crate) fn record_functions(&self) -> Result<(), StartResult> {
         let mut is_redirected = false;
         self.for_each_symbol(|name, value, _| {
-            let place = match name {
+            let stored_offset = match name {
                 "__vdso_clock_gettime" => &state().clock_gettime,
                 "__vdso_gettimeofday" => &state().gettimeofday,
                 _ => return Some(()),
@@ -91,7 +92,7 @@ impl Vdso {
             let offset = usize::try_from(value).ok()?;
             is_redirected |= offset >= self.length;
             // ORDERING: Relaxed: no symbol leads here yet.
-            place.store(offset, Ordering::Relaxed);
+            stored_offset.store(offset, Ordering::Relaxed);
             Some(())
         })
         .ok_or(StartResult::NoVdso)?;
@@ -106,21 +107,21 @@ impl Vdso {
 
     /// Redirects the symbols of the served functions to this library.
     pub(crate) fn redirect_symbols(&self) -> Result<(), StartResult> {
-        let mut places = [None; MAX_SYMBOLS];
-        let mut free = places.iter_mut();
+        let mut redirections = [None; MAX_SYMBOLS];
+        let mut free = redirections.iter_mut();
         let first = self.length.next_multiple_of(TRAMPOLINE_BYTES);
         let trampolines = [
             (first, abi::clock_gettime as *const () as usize),
             (first + TRAMPOLINE_BYTES, abi::gettimeofday as *const () as usize),
         ];
-        self.for_each_symbol(|name, _, value_at| {
+        self.for_each_symbol(|name, _, value_offset| {
             let (target, _) = match name {
                 "clock_gettime" | "__vdso_clock_gettime" => trampolines[0],
                 "gettimeofday" | "__vdso_gettimeofday" => trampolines[1],
                 _ => return Some(()),
             };
-            let place = self.base.as_ptr().wrapping_add(value_at).cast::<AtomicU64>();
-            *free.next().filter(|_| place.is_aligned())? = Some((place, target));
+            let value = self.base.as_ptr().wrapping_add(value_offset).cast::<AtomicU64>();
+            *free.next().filter(|_| value.is_aligned())? = Some((value, target));
             Some(())
         })
         .ok_or(StartResult::NoVdso)?;
@@ -129,27 +130,27 @@ impl Vdso {
             return Err(StartResult::NoVdso);
         }
         self.protect(MprotectFlags::READ | MprotectFlags::WRITE | MprotectFlags::EXEC)?;
-        for (at, function) in trampolines {
-            let place = self.base.as_ptr().wrapping_add(at).cast::<[u8; TRAMPOLINE_BYTES]>();
-            // SAFETY: mapped, as it is before `end`, and writable since `protect`; no symbol leads
-            // to it yet.
-            unsafe { place.write(trampoline(at, function)) };
+        for (offset, function) in trampolines {
+            let code = self.base.as_ptr().wrapping_add(offset).cast::<[u8; TRAMPOLINE_BYTES]>();
+            // SAFETY: the address is mapped, because it is before `end`, and writable since
+            // `protect`. No symbol leads to it yet.
+            unsafe { code.write(trampoline(offset, function)) };
         }
-        for (place, target) in places.into_iter().flatten() {
-            // SAFETY: aligned, within the image, and writable since `protect`; no slice of the
-            // image exists any more.
-            let place = unsafe { &*place };
-            // ORDERING: Release, pairs with a program's load of the symbol. A thread may look
-            // symbols up meanwhile. It sees the old value, or the new value and the code that the
-            // new value leads to. No test sees a weaker ordering on x86_64.
-            place.store(target as u64, Ordering::Release);
+        for (value, target) in redirections.into_iter().flatten() {
+            // SAFETY: the value is aligned, within the image, and writable since `protect`. No
+            // slice of the image exists any more.
+            let value = unsafe { &*value };
+            // ORDERING: Release, pairs with a program's load of the symbol. A thread that looks the
+            // symbol up meanwhile sees the old value, or the new value with the trampoline's code.
+            // No test sees a weaker ordering, because every store of x86_64 has this ordering.
+            value.store(target as u64, Ordering::Release);
         }
         // If the kernel refuses this, the symbols still lead here.
         self.protect(MprotectFlags::READ | MprotectFlags::EXEC).ok();
         Ok(())
     }
 
-    /// The kernel maps whole pages.
+    /// The size of the mapping, bytes: the kernel maps whole pages.
     fn mapped_bytes(&self) -> usize {
         self.length.next_multiple_of(KERNEL_PAGE_BYTES)
     }
@@ -157,22 +158,22 @@ impl Vdso {
     /// Sets the memory protection of the image. `flags` must allow executing it, because other
     /// threads may execute it now.
     fn protect(&self, flags: MprotectFlags) -> Result<(), StartResult> {
-        // SAFETY: the vDSO's own pages, which are private to this process.
+        // SAFETY: the range is the vDSO's own pages, which are private to this process.
         unsafe { mprotect(self.base.as_ptr().cast(), self.mapped_bytes(), flags) }
             .map_err(|_| StartResult::VdsoReadOnly)
     }
 
-    /// Calls `visit` with each symbol's name, its value, and the place of its value in the image.
-    /// `None` if `visit` returns that, or the image does not have the expected layout.
+    /// Calls `visit` with each symbol's name, its value, and the offset of this value in the image.
+    /// `None` if `visit` returns `None`, or the image does not have the expected layout.
     fn for_each_symbol(&self, mut visit: impl FnMut(&str, u64, usize) -> Option<()>) -> Option<()> {
         let file = ElfBytes::<NativeEndian>::minimal_parse(self.image()).ok()?;
         let table = file.section_headers()?.iter().find(|section| section.sh_type == SHT_DYNSYM)?;
         let start = usize::try_from(table.sh_offset).ok()?;
         let (symbols, names) = file.dynamic_symbol_table().ok()??;
         for (index, symbol) in symbols.iter().enumerate() {
-            let name = usize::try_from(symbol.st_name).ok().and_then(|at| names.get(at).ok());
+            let name = usize::try_from(symbol.st_name).ok().and_then(|offset| names.get(offset).ok());
             if let Some(name) = name {
-                visit(name, symbol.st_value, start + index * SYMBOL_BYTES + VALUE_AT)?;
+                visit(name, symbol.st_value, start + index * SYMBOL_BYTES + VALUE_OFFSET)?;
             }
         }
         Some(())

@@ -3,8 +3,8 @@
 //! every call answers as without the library.
 
 #![cfg(all(target_os = "linux", target_arch = "x86_64"))]
-#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
-#![expect(clippy::print_stdout, reason = "what was skipped")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![expect(clippy::print_stdout, reason = "a test prints that it is skipped")]
 
 #[path = "../../tickline/tests/common/fork.rs"]
 mod fork;
@@ -33,7 +33,7 @@ type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -
 
 fn ns_by(clock_gettime: ClockGettime, clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the time.
+    // SAFETY: `time` has room for the result.
     assert_eq!(unsafe { clock_gettime(clock, &raw mut time) }, 0);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
@@ -42,7 +42,7 @@ fn libc_ns(clock: libc::clockid_t) -> i64 {
     ns_by(libc::clock_gettime, clock)
 }
 
-/// Whether readings by this function are from the page.
+/// Whether this function's readings come from the page.
 fn is_served_by(clock_gettime: ClockGettime, clock: libc::clockid_t) -> bool {
     // This thread can be stopped between the two readings. Only a time from the page can still be
     // above the later system call.
@@ -149,16 +149,16 @@ fn closed() {
     let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains("libtickline_preload");
     assert!(!is_mapped());
     let handle = open_library(&library());
-    // SAFETY: opened once, closed once.
+    // SAFETY: this test opened the library once, and closes it once.
     assert_eq!(unsafe { libc::dlclose(handle) }, 0);
     assert!(is_mapped());
 }
 
 fn clock_gettime_of(handle: *mut libc::c_void) -> ClockGettime {
-    // SAFETY: a name with a zero at its end.
+    // SAFETY: the name ends with a zero.
     let function = unsafe { libc::dlsym(handle, c"clock_gettime".as_ptr()) };
     assert!(!function.is_null());
-    // SAFETY: the library's function of this name, whose type this is.
+    // SAFETY: the library's function of this name has this type.
     unsafe { mem::transmute::<*mut libc::c_void, ClockGettime>(function) }
 }
 
@@ -186,7 +186,7 @@ fn opened(is_denied: bool) {
     // A dynamic linker may itself read the counter at its start, so the counter is denied only
     // here, and not before the program is executed.
     let set = |mode: libc::c_int| {
-        // SAFETY: no pointer goes in.
+        // SAFETY: the call takes only numbers.
         assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, mode) }, 0);
     };
     set(if is_denied { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE });
@@ -206,7 +206,7 @@ fn served() {
         assert!(page_ns <= after_ns + 2 * AHEAD_NS, "clock {clock}");
     }
     unsafe extern "C" fn by_timespec_get(_: libc::clockid_t, time: *mut libc::timespec) -> libc::c_int {
-        // SAFETY: by the caller's promise.
+        // SAFETY: the caller promises that `time` has room for the result.
         unsafe { timespec_get(time, 1) - 1 }
     }
     assert!(is_served_by(by_timespec_get, libc::CLOCK_REALTIME), "timespec_get");
@@ -234,7 +234,7 @@ fn off() {
         }
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // The vDSO answers coarse clocks with any clocksource.
-        // SAFETY: there is room for the time.
+        // SAFETY: `time` has room for the result.
         i32::from(unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &raw mut time) } != 0)
     });
     if denied == CANNOT || !has_vdso() {
@@ -245,12 +245,11 @@ fn off() {
 }
 
 fn has_vdso() -> bool {
-    // SAFETY: any number may be asked for.
+    // SAFETY: `getauxval` accepts any number.
     unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) != 0 }
 }
 
-/// If the page's Unix time is far above the kernel's last tick, somebody has set the clock (rule
-/// R10).
+/// If the page's Unix time is far above the kernel's last tick, the clock was set back (rule R10).
 fn far() {
     assert!(is_served(libc::CLOCK_MONOTONIC));
     if has_vdso() {
@@ -280,15 +279,15 @@ fn behind() {
     }
 }
 
-/// How much lower the line is at first in [`left`], ns: it is 5 s below the OS clock.
+/// The line of [`left`] is lower by this at first, ns: it is 5 s below the OS clock.
 const LEFT_NS: i64 = AHEAD_NS + 5_000_000_000;
 
 /// Raises the line of the page at `path` by `ns`.
 fn raise_line(path: &Path, ns: i64) {
     let file = fs::File::options().read(true).write(true).open(path).unwrap();
-    let load = |place| {
+    let load = |offset| {
         let mut bytes = [0; 8];
-        file.read_exact_at(&mut bytes, place).unwrap();
+        file.read_exact_at(&mut bytes, offset).unwrap();
         u64::from_ne_bytes(bytes)
     };
     // The word at 64 names the slot of the line, which contains the base (tickline-page's README).

@@ -35,8 +35,8 @@ fn shortest_bracket(counter: &HardwareCounter) -> (u64, i64) {
     samples.min().unwrap().1
 }
 
-/// A page in a folder of its own. Its only line is valid for a day. `None`, which is said, where
-/// this process may not read the counter, and so no page.
+/// Makes a page in a new folder. Its only line counts for a day. If this process may not read the
+/// counter, prints SKIPPED and returns `None`.
 pub(crate) fn served_page() -> Option<(tempfile::TempDir, PathBuf)> {
     if time_stamp_counter_readability() != Ok(TimeStampCounterReadability::Readable) {
         println!("SKIPPED: the counter may not be read");
@@ -45,8 +45,8 @@ pub(crate) fn served_page() -> Option<(tempfile::TempDir, PathBuf)> {
     Some(page_off_by(0, 0))
 }
 
-/// As [`served_page`], but the line is lower by `less_ns`, and Unix time is `more_ns` further above
-/// the line.
+/// Makes a page like [`served_page`], but the line is lower by `less_ns`, and Unix time is
+/// `more_ns` further above the line.
 pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
