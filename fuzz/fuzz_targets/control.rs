@@ -1,6 +1,6 @@
-//! Runs the control loop and its readers on a machine that does whatever the input says. Between
-//! any two reads of a clock the counter and the reference may jump anywhere, and a reader or a gate
-//! may come in between. Nothing may panic or overflow, and every call must return.
+//! Runs the control loop and its readers on a machine that the input controls. Between any two
+//! reads of a clock, the counter and the reference may jump anywhere, and a reader or a gate may
+//! interrupt the call. No call may panic or overflow, and every call must return.
 //!
 //! The target does not check order and bounds, because tickline promises neither on such a machine.
 #![no_main]
@@ -14,16 +14,16 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::SharedClock;
 
-/// The limit of reads of the machine's clocks in one call, including all calls that come in
-/// between. An iteration of four attempts takes some 300.
+/// The limit of reads of the machine's clocks in one call, including the calls that interrupt it.
+/// An iteration of four attempts takes some 300.
 const MAX_READS: u32 = 20_000;
 
-/// From this many reads in one call on, time passes faster and faster, so that a reader that waits
-/// for a time reaches it.
+/// After this many reads in one call, time passes faster and faster, so that waits end.
 const PATIENT_READS: u32 = 2_000;
 
-/// The limits of calls in one input, and of calls within calls.
+/// The limit of calls in one input.
 const MAX_CALLS: u32 = 400;
+/// The limit of calls that interrupt each other.
 const MAX_DEPTH: u32 = 2;
 
 /// The input, byte by byte. Zeros follow its end.
@@ -42,7 +42,7 @@ impl Input {
         u64::from_le_bytes(std::array::from_fn(|_| self.byte()))
     }
 
-    /// A number of any size in two bytes.
+    /// A number of any size, from two bytes of input.
     fn power(&self) -> u64 {
         u64::from(self.byte()) << (self.byte() % 57)
     }
@@ -58,10 +58,11 @@ struct Machine<'a, S> {
     /// The ticks that pass with each read.
     ticks_a_read: Cell<u64>,
     ns_a_read: Cell<i64>,
-    /// Reads until the next disturbance.
-    quiet: Cell<u32>,
-    /// Reads in this call.
+    /// The number of reads before the next disturbance.
+    quiet_reads: Cell<u32>,
+    /// The number of reads in this call.
     reads: Cell<u32>,
+    /// The number of calls that this call interrupts.
     depth: Cell<u32>,
 }
 
@@ -69,8 +70,8 @@ impl<S: StateCell> Machine<'_, S> {
     fn read(&self) {
         self.reads.set(self.reads.get() + 1);
         assert!(self.reads.get() <= MAX_READS, "a call does not return");
-        if let Some(quiet) = self.quiet.get().checked_sub(1) {
-            self.quiet.set(quiet);
+        if let Some(quiet_reads) = self.quiet_reads.get().checked_sub(1) {
+            self.quiet_reads.set(quiet_reads);
         } else {
             self.disturb();
         }
@@ -80,7 +81,7 @@ impl<S: StateCell> Machine<'_, S> {
         self.ns.set(self.ns.get().wrapping_add(self.ns_a_read.get()));
     }
 
-    /// Advances both clocks as in this many reads.
+    /// Advances both clocks as this many reads would.
     fn pass(&self, reads: u64) {
         let ticks = self.ticks_a_read.get().wrapping_mul(reads);
         self.ticks.set(self.ticks.get().wrapping_add(ticks));
@@ -88,20 +89,21 @@ impl<S: StateCell> Machine<'_, S> {
         self.ns.set(self.ns.get().wrapping_add(ns));
     }
 
+    /// Disturbs the machine as the input says, or sets the number of quiet reads.
     fn disturb(&self) {
         let input = self.input;
         if input.is_empty() {
             return;
         }
         match input.byte() {
-            quiet @ 0..=127 => self.quiet.set(u32::from(quiet) * 8),
-            // Both go on: a pause.
+            reads @ 0..=127 => self.quiet_reads.set(u32::from(reads) * 8),
+            // This thread pauses while both clocks go on.
             128..=143 => self.pass(input.power()),
-            // One of them jumps.
+            // One of the clocks jumps.
             144..=151 => self.ticks.set(self.ticks.get().wrapping_add(input.power())),
             152..=159 => self.ticks.set(self.ticks.get().wrapping_sub(input.power())),
             160..=163 => self.ticks.set(input.number()),
-            // Just before `ticks` wrap, or before the shifted `ticks` wrap.
+            // The counter jumps to a tick just before it wraps, or before the shifted ticks wrap.
             164..=165 => self.ticks.set((u64::MAX >> (input.byte() % 8)) - u64::from(input.byte())),
             166..=167 => self.ticks.set(input.byte().into()),
             168..=175 => self.ns.set(self.ns.get().wrapping_add(input.power().cast_signed())),
@@ -110,25 +112,25 @@ impl<S: StateCell> Machine<'_, S> {
             188..=189 => self.ns.set(i64::MAX - i64::from(input.byte())),
             190..=191 => self.ns.set(i64::MIN + i64::from(input.byte())),
             192..=195 => self.unix_offset_ns.set(input.number().cast_signed()),
-            // The rates change.
+            // A clock's rate changes.
             196..=203 => self.ticks_a_read.set(input.byte().into()),
             204..=207 => self.ticks_a_read.set(input.power()),
             208..=215 => self.ns_a_read.set(input.byte().cast_signed().into()),
             216..=217 => self.ns_a_read.set(input.number().cast_signed()),
             218..=219 => self.steering_ppb.set(Some(input.number().cast_signed())),
             220 => self.steering_ppb.set(None),
-            // Another call comes in between.
+            // Another call interrupts this one.
             _ if self.depth.get() < MAX_DEPTH => {
                 self.depth.set(self.depth.get() + 1);
-                self.anyone();
+                self.call();
                 self.depth.set(self.depth.get() - 1);
             }
             _ => {}
         }
     }
 
-    /// A call that any thread may make at any time. It must return.
-    fn anyone(&self) {
+    /// Makes a call that any thread may make at any time. The call must return.
+    fn call(&self) {
         match self.input.byte() % 8 {
             0 => _ = self.shared.read(&self),
             1 => _ = self.shared.read_ordered(&self),
@@ -188,7 +190,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         steering_ppb: Cell::new(None),
         ticks_a_read: Cell::new(input.byte().into()),
         ns_a_read: Cell::new(input.byte().cast_signed().into()),
-        quiet: Cell::new(0),
+        quiet_reads: Cell::new(0),
         reads: Cell::new(0),
         depth: Cell::new(0),
     };
@@ -199,7 +201,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         machine.reads.set(0);
         match input.byte() {
             0..=99 => _ = control.maintain(&shared, &&machine, &&machine),
-            // The time until the next iteration passes.
+            // The loop runs, and the time until its next iteration passes.
             100..=149 => {
                 let iteration = control.maintain(&shared, &&machine, &&machine);
                 machine.pass(iteration.next_in_ns / machine.ns_a_read.get().unsigned_abs().max(1));
@@ -209,7 +211,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
                 control.config.driven_by =
                     if input.byte() & 1 != 0 { DrivenBy::Timer } else { DrivenBy::Readers };
             }
-            _ => machine.anyone(),
+            _ => machine.call(),
         }
         let line = shared.cell.snapshot();
         let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
@@ -224,7 +226,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
 
 fuzz_target!(|data: &[u8]| {
     let input = Input(RefCell::new(Vec::from(data).into_iter()));
-    // The slower the counter, the larger the shift.
+    // A line of a slower counter has a larger shift, so the input chooses one of two.
     match input.byte() {
         kind if kind & 8 == 0 => run(LineCell::new(), kind, &input),
         kind => run(LineCell::<7>::default(), kind, &input),
