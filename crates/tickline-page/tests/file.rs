@@ -29,7 +29,7 @@ fn entries(folder: &Path) -> Vec<String> {
 
 /// Checks that a reader and a writer refuse this file, and give the reason.
 #[track_caller]
-fn is_refused(page: &Path, expected: &str) {
+fn assert_refused(page: &Path, expected: &str) {
     for error in [PageFile::attach(page).map(drop), LockedPageFile::create(page).map(drop)] {
         let error = error.expect_err("not trusted");
         assert!(error.to_string().contains(expected), "{error}");
@@ -66,13 +66,13 @@ fn a_page_that_others_may_write_to_is_not_trusted() {
     drop(LockedPageFile::create(&page).unwrap());
     for mode in [0o664, 0o646, 0o666] {
         fs::set_permissions(&page, Permissions::from_mode(mode)).unwrap();
-        is_refused(&page, &format!("mode 100{mode:o}, of which 022 must be clear"));
+        assert_refused(&page, &format!("mode 100{mode:o}, of which 022 must be clear"));
         assert!(switch_off(&page).is_err());
     }
     fs::set_permissions(&page, Permissions::from_mode(0o644)).unwrap();
     for mode in [0o775, 0o757, 0o1777] {
         fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
-        is_refused(&page, &format!("{mode:o}, of which 022 must be clear"));
+        assert_refused(&page, &format!("{mode:o}, of which 022 must be clear"));
     }
 }
 
@@ -82,11 +82,11 @@ fn links_are_not_followed() {
     drop(LockedPageFile::create(&page).unwrap());
     let link = folder.path().join("link");
     symlink(&page, &link).unwrap();
-    is_refused(&link, "link: this is a symbolic link");
+    assert_refused(&link, "link: this is a symbolic link");
     let (elsewhere, _) = self::folder();
     symlink(folder.path(), elsewhere.path().join("folder")).unwrap();
     for page in ["folder/page", "folder//page", "folder/./page"] {
-        is_refused(&elsewhere.path().join(page), "its folder cannot be opened");
+        assert_refused(&elsewhere.path().join(page), "its folder cannot be opened");
     }
 }
 
@@ -94,15 +94,15 @@ fn links_are_not_followed() {
 fn a_file_that_is_not_a_page_is_refused() {
     let (folder, page) = folder();
     fs::write(&page, [0; 100]).unwrap();
-    is_refused(&page, "the page has 100 bytes, not 4096");
+    assert_refused(&page, "the page has 100 bytes, not 4096");
     fs::write(&page, [0; 4096]).unwrap();
     let error = PageFile::attach(&page).unwrap_err().to_string();
     assert!(error.contains("does not begin with `tickline`"), "{error}");
     let error = PageFile::attach(folder.path()).unwrap_err().to_string();
     assert!(error.contains("is not a regular file (mode 4"), "{error}");
-    is_refused(Path::new("/"), "name of a file");
+    assert_refused(Path::new("/"), "name of a file");
     let missing = folder.path().join("none/page");
-    is_refused(&missing, "none/page: its folder");
+    assert_refused(&missing, "none/page: its folder");
     assert!(LockedPageFile::create(&missing).unwrap_err().is_not_found());
 }
 
@@ -132,17 +132,17 @@ fn a_file_that_is_not_a_page_stays_as_it_is() {
 fn a_page_of_another_boot_is_replaced_and_one_of_this_boot_is_not() {
     let (folder, page) = folder();
     drop(LockedPageFile::create(&page).unwrap());
-    let (own, offset) = (fs::read(&page).unwrap(), 48);
+    let (original, offset) = (fs::read(&page).unwrap(), 48);
     for (changed, bytes) in [(16..32, 4_096), (8..32, 8_192)] {
-        let mut other = own.clone();
+        let mut other = original.clone();
         other.resize(bytes, 0);
         other[changed].fill(7);
         other[12..16].copy_from_slice(&4_096_u32.to_ne_bytes());
         fs::write(&page, other).unwrap();
         drop(LockedPageFile::create(&page).unwrap());
-        assert_eq!(fs::read(&page).unwrap(), own);
+        assert_eq!(fs::read(&page).unwrap(), original);
     }
-    let mut other = own;
+    let mut other = original;
     other[offset] ^= 1;
     fs::write(&page, &other).unwrap();
     let error = LockedPageFile::create(&page).unwrap_err().to_string();

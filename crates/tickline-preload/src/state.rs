@@ -36,7 +36,7 @@ pub(crate) struct ProcessState {
     pub(crate) clock_gettime: AtomicUsize,
     pub(crate) gettimeofday: AtomicUsize,
     attached: UnsafeCell<MaybeUninit<AttachedPage<'static>>>,
-    /// A forked child inherits a copy.
+    /// The process's high-water mark (rule R8). A forked child inherits a copy.
     pub(crate) process_high_water: ProcessHighWater,
 }
 

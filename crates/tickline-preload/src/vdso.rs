@@ -47,7 +47,7 @@ fn trampoline(offset: usize, function: usize) -> [u8; TRAMPOLINE_BYTES] {
     code
 }
 
-/// A vDSO, as it is mapped.
+/// The mapped image of a vDSO.
 pub(crate) struct Vdso {
     base: NonNull<u8>,
     length: usize,

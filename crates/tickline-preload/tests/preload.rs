@@ -81,12 +81,12 @@ fn child() {
         Ok("served") => served(),
         Ok("native") => native(),
         Ok("off") => off(),
-        Ok("elsewhere") => elsewhere(),
-        Ok("far") => far(),
-        Ok("closed") => closed(),
-        Ok("twice") => twice(),
-        Ok("behind") => behind(),
-        Ok("left") => left(),
+        Ok("other_namespace") => other_namespace(),
+        Ok("unix_far_ahead") => unix_far_ahead(),
+        Ok("closes_library") => closes_library(),
+        Ok("second_copy") => second_copy(),
+        Ok("line_behind") => line_behind(),
+        Ok("after_vm_pause") => after_vm_pause(),
         Ok("denied") => opened(true),
         Ok("opened") => opened(false),
         _ => {}
@@ -96,13 +96,13 @@ fn child() {
 #[test]
 fn a_program_is_served() {
     let Some((_folder, page)) = served_page() else { return };
-    for role in ["served", "elsewhere", "twice"] {
+    for role in ["served", "other_namespace", "second_copy"] {
         passes(&mut run(role, &page));
     }
     for role in ["native", "off"] {
         passes(run(role, &page).env("TICKLINE", "off"));
     }
-    // Without "always", only a slow clock of the kernel's is replaced.
+    // Without "always", the library replaces only a slow kernel clock.
     let role = if kernels_clock_is_fast() { "native" } else { "served" };
     passes(run(role, &page).env_remove("TICKLINE_SERVE"));
     // A missing page, a symbolic link to the page, and the page by a symbolic link to its folder.
@@ -118,12 +118,12 @@ fn a_program_is_served() {
         passes(&mut run(role, &page));
     }
     for (role, less_ns, more_ns) in [
-        ("far", 0, 200_000_000),
+        ("unix_far_ahead", 0, 200_000_000),
         // At this distance, a forked child finds the line near and far by turns, depending on the
         // kernel's last tick.
-        ("behind", AHEAD_NS + 2_500_000, 0),
-        // As in the moments after a VM was paused.
-        ("left", LEFT_NS, 0),
+        ("line_behind", AHEAD_NS + 2_500_000, 0),
+        // A page is in this state just after a VM pause.
+        ("after_vm_pause", VM_PAUSE_NS, 0),
     ] {
         let (_folder, page) = page_off_by(less_ns, more_ns);
         passes(&mut run(role, &page));
@@ -133,7 +133,7 @@ fn a_program_is_served() {
 /// `dlclose` does not unmap the library, because the vDSO's symbols lead to it.
 #[test]
 fn the_library_stays_where_it_is() {
-    passes(run("closed", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
+    passes(run("closes_library", Path::new("/nonexistent/page")).env_remove("LD_PRELOAD"));
 }
 
 fn open_library(path: &Path) -> *mut libc::c_void {
@@ -145,7 +145,7 @@ fn open_library(path: &Path) -> *mut libc::c_void {
 }
 
 /// Opens the library, and closes it.
-fn closed() {
+fn closes_library() {
     let is_mapped = || fs::read_to_string("/proc/self/maps").unwrap().contains("libtickline_preload");
     assert!(!is_mapped());
     let handle = open_library(&library());
@@ -164,7 +164,7 @@ fn clock_gettime_of(handle: *mut libc::c_void) -> ClockGettime {
 
 /// A second copy of the library leads to the first one. A program that `tickline run` traces may
 /// have two copies.
-fn twice() {
+fn second_copy() {
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("copy.so");
     fs::copy(library(), &copy).unwrap();
@@ -250,7 +250,7 @@ fn has_vdso() -> bool {
 }
 
 /// If the page's Unix time is far above the kernel's last tick, the clock was set back (rule R10).
-fn far() {
+fn unix_far_ahead() {
     assert!(is_served(libc::CLOCK_MONOTONIC));
     if has_vdso() {
         assert!(!is_served(libc::CLOCK_REALTIME));
@@ -261,7 +261,7 @@ fn far() {
 
 /// Symptom: a forked child used the OS clock until it knew its time namespace. Then it used a line
 /// that was below the OS clock (rule R8).
-fn behind() {
+fn line_behind() {
     for _ in 0..50 {
         let code = code_of_fork(|| {
             let mut last_ns = libc_ns(libc::CLOCK_MONOTONIC);
@@ -279,8 +279,8 @@ fn behind() {
     }
 }
 
-/// The line of [`left`] is lower by this at first, ns: it is 5 s below the OS clock.
-const LEFT_NS: i64 = AHEAD_NS + 5_000_000_000;
+/// The line of [`after_vm_pause`] is lower by this at first, ns. So it is 5 s below the OS clock.
+const VM_PAUSE_NS: i64 = AHEAD_NS + 5_000_000_000;
 
 /// Raises the line of the page at `path` by `ns`.
 fn raise_line(path: &Path, ns: i64) {
@@ -297,11 +297,11 @@ fn raise_line(path: &Path, ns: i64) {
 
 /// Symptom: a forked child that first found the line seconds behind kept the kernel's clock for its
 /// whole life.
-fn left() {
+fn after_vm_pause() {
     let page = PathBuf::from(env::var_os("TICKLINE_PAGE").unwrap());
     let code = code_of_fork(|| {
         let had_kernels = !is_served(libc::CLOCK_MONOTONIC);
-        raise_line(&page, LEFT_NS);
+        raise_line(&page, VM_PAUSE_NS);
         // Just before a tick of the kernel, the coarse clock is so late that a line 5 ms ahead does
         // not count as near.
         let is_served_soon = (0..1_000).any(|_| {
@@ -315,7 +315,7 @@ fn left() {
 
 /// A forked child in another time namespace has the kernel's clock there. The line is 5 ms ahead.
 /// Symptom: the page served a child whose clock was 23 ms ahead, 18 ms below its own clock.
-fn elsewhere() {
+fn other_namespace() {
     for ahead_ns in [100_000_000_000_000, 23_000_000] {
         let moved = code_in_time_namespace(ahead_ns, || {
             let clock = libc::CLOCK_MONOTONIC;

@@ -75,7 +75,7 @@ impl core::error::Error for FileError {}
 pub(crate) struct FileFacts {
     pub(crate) mode: u32,
     pub(crate) owner: u32,
-    /// Bytes.
+    /// The file's size, bytes.
     pub(crate) size: u64,
     pub(crate) folder_mode: u32,
     pub(crate) folder_owner: u32,

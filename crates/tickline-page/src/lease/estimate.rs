@@ -135,7 +135,7 @@ mod tests {
             let hz = random.u64(24_000_000..5_024_000_000);
             let lower = at(1_000_000, hz);
             let bits_of_lower = lower.slope.bits;
-            // 300 ppb faster.
+            // The upper bound is 300 ppb faster than the lower one.
             let slope = Slope { bits: bits_of_lower + bits_of_lower / 10_000_000 * 3 };
             let upper = Line { slope, ..at(1_000_040, hz) };
             let estimate = Estimate { lower, upper, unix_ns: None };

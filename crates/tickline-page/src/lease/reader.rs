@@ -75,13 +75,13 @@ fn limit(
 /// The source of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageSource {
-    /// A line.
+    /// A line of the page.
     Line,
     /// The OS clock: the reading is the larger of the OS clock and a high-water mark or a line.
     Os,
 }
 
-/// A reading.
+/// The result of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub struct PageReading {

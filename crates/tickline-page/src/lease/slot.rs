@@ -15,10 +15,10 @@ use tickline_core::sample::Timescale;
 
 use super::{LeaseMemory, Line, Slope, SlotNumber};
 
-/// Words in a slot: one cache line.
+/// The number of words in a slot. They fill one cache line.
 pub const SLOT_WORDS: usize = 8;
 
-/// Slots of a page: two banks of four.
+/// The number of slots of a page: two banks of four.
 pub const SLOTS: usize = 8;
 
 /// A field of a slot, by the index of its word.

@@ -1,8 +1,8 @@
 //! The word: the state of a page.
 //!
 //! ```text
-//! 63          12   11     10    9      8      6   5     3   2   0
-//! [ generation | zero | bank | two | second slot | first slot | phase ]
+//! 63          12   11     10        9        8        6    5       3   2   0
+//! [ generation | zero | bank | has second | second slot | first slot | phase ]
 //! ```
 //!
 //! | phase | names | readers return |
@@ -81,7 +81,7 @@ impl SlotNumber {
 
 const FIRST_SHIFT: u32 = 3;
 const SECOND_SHIFT: u32 = 6;
-const TWO: u64 = 1 << 9;
+const HAS_SECOND: u64 = 1 << 9;
 const BANK_SHIFT: u32 = 10;
 const GENERATION_SHIFT: u32 = 12;
 
@@ -128,7 +128,7 @@ impl LeaseWord {
     #[inline(always)]
     #[must_use]
     pub const fn second(self) -> Option<SlotNumber> {
-        if self.0 & TWO == 0 { None } else { Some(SlotNumber::from_low_bits(self.0 >> SECOND_SHIFT)) }
+        if self.0 & HAS_SECOND == 0 { None } else { Some(SlotNumber::from_low_bits(self.0 >> SECOND_SHIFT)) }
     }
 
     /// The number of words that the page had before this one.
@@ -170,7 +170,7 @@ impl LeaseWord {
     /// The word after this one, by the same writer.
     #[must_use]
     pub fn next(self, phase: LeasePhase, first: SlotNumber, second: Option<SlotNumber>) -> Self {
-        let second_bits = second.map_or(0, |slot| TWO | u64::from(slot.0) << SECOND_SHIFT);
+        let second_bits = second.map_or(0, |slot| HAS_SECOND | u64::from(slot.0) << SECOND_SHIFT);
         let generation = self.generation().wrapping_add(1) << GENERATION_SHIFT;
         let bank = self.0 & 1 << BANK_SHIFT;
         Self(generation | bank | second_bits | u64::from(first.0) << FIRST_SHIFT | phase as u64)

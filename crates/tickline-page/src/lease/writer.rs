@@ -36,7 +36,7 @@ pub struct WriterConfig {
 }
 
 impl WriterConfig {
-    /// Leases of half a second.
+    /// The settings that `docs/lease.md` explains: a lease is half a second.
     pub const DEFAULT: Self = Self {
         lease_ns: 500_000_000,
         margin_ns: 100_000_000,

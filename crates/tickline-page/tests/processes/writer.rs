@@ -53,17 +53,17 @@ fn asks_for_the_writer() {
 #[test]
 fn a_writer_stays_known_to_other_processes() {
     let (_folder, page) = folder();
-    let asked = || output_of("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
+    let writer_by_child = || output_of("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
     let process = std::process::id();
-    let own = Some(process);
+    let this_process = Some(process);
     assert_eq!(writer_of(&page).unwrap(), None);
     let writer = LockedPageFile::create(&page).unwrap();
-    assert_eq!(asked(), format!("{own:?}"));
+    assert_eq!(writer_by_child(), format!("{this_process:?}"));
     let error = LockedPageFile::create(&page).unwrap_err().to_string();
     assert!(error.contains(&format!("process {process} serves this page; a page has one server")), "{error}");
-    assert_eq!(asked(), format!("{own:?}"), "after a second writer was refused");
-    assert_eq!(writer_of(&page).unwrap(), own);
-    assert_eq!(asked(), format!("{own:?}"), "after this process has asked");
+    assert_eq!(writer_by_child(), format!("{this_process:?}"), "after a second writer was refused");
+    assert_eq!(writer_of(&page).unwrap(), this_process);
+    assert_eq!(writer_by_child(), format!("{this_process:?}"), "after this process has asked");
     drop(writer);
-    assert_eq!((asked(), writer_of(&page).unwrap()), ("None".to_owned(), None));
+    assert_eq!((writer_by_child(), writer_of(&page).unwrap()), ("None".to_owned(), None));
 }

@@ -18,7 +18,7 @@ const DAY_S: u64 = 86_400;
 
 pub(crate) fn system_call_ns(clock: libc::clockid_t) -> i64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: there is room for the time.
+    // SAFETY: `time` has room for the result.
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time) };
     assert_eq!(result, 0);
     time.tv_sec * 1_000_000_000 + time.tv_nsec

@@ -182,7 +182,7 @@ fn header(context: &BootContext) -> Result<Header, ErrorCause> {
             "the offset of this process's time namespace {time_namespace} is not known, and readers in others need it"
         )
         .into()),
-        known => Ok(Header::new(known)),
+        context => Ok(Header::new(context)),
     }
 }
 

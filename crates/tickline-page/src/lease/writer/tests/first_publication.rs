@@ -9,7 +9,7 @@ fn rule_w5_a_first_line_waits_for_the_high_water() {
     let last = scene.last();
     scene.ticks.set(last.end_ticks);
     scene.does(Ended);
-    // A suspend: the OS clock is 0.3 s behind.
+    // After a suspend, the OS clock is 0.3 s behind.
     scene.os_jumps(-300_000_000);
     scene.restart();
     let behind_ns = last.end_ns() - scene.truth_ns();
