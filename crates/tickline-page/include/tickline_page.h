@@ -206,7 +206,7 @@ static inline int64_t tickline_os_ns(const struct tickline_os *os, int64_t shift
 
 enum tickline_attempt_result {
     TICKLINE_ATTEMPT_LINE,
-    TICKLINE_ATTEMPT_ASK,
+    TICKLINE_ATTEMPT_ASK_OS,
     TICKLINE_ATTEMPT_WAIT,
     TICKLINE_ATTEMPT_CHANGED
 };
@@ -258,7 +258,7 @@ static inline enum tickline_attempt_result tickline_try_line(const void *page, u
     *limit = tickline_limit(page, slot, tickline_at(line, ticks), INT64_MAX, is_unix);
     if (!tickline_is_still(page, word)) return TICKLINE_ATTEMPT_CHANGED;
     /* R5, or Unix time comes from the OS clock. */
-    if ((word & 7) == TICKLINE_DOUBTED || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_ATTEMPT_ASK;
+    if ((word & 7) == TICKLINE_DOUBTED || (is_unix && limit->ns == INT64_MIN)) return TICKLINE_ATTEMPT_ASK_OS;
     return TICKLINE_ATTEMPT_LINE;
 }
 
@@ -274,14 +274,14 @@ static inline enum tickline_attempt_result tickline_try_lines(const void *page, 
         int64_t lead = tickline_signed_field(page, first, TICKLINE_LEAD);
         int64_t other = tickline_signed_field(page, last, TICKLINE_LEAD);
         *limit = tickline_limit(page, last, tickline_at(&second, second.end), lead > other ? lead : other, is_unix);
-        return TICKLINE_ATTEMPT_ASK;
+        return TICKLINE_ATTEMPT_ASK_OS;
     }
     if (!tickline_is_before(ticks, line.end)) { /* R2, R3 */
         line = second;
         slot = last;
         if (!tickline_is_before(ticks, second.end)) {
             *limit = tickline_limit(page, last, tickline_at(&second, second.end), INT64_MAX, is_unix);
-            return TICKLINE_ATTEMPT_ASK;
+            return TICKLINE_ATTEMPT_ASK_OS;
         }
     }
     return tickline_try_line(page, word, &line, slot, ticks, is_unix, limit);
@@ -320,7 +320,7 @@ static inline enum tickline_attempt_result tickline_attempt(const void *page, co
             if (tickline_continues(wait, word, ticks, deadline, longest)) return TICKLINE_ATTEMPT_WAIT;
         }
     }
-    return TICKLINE_ATTEMPT_ASK; /* also for a page that is off */
+    return TICKLINE_ATTEMPT_ASK_OS; /* also for a page that is off */
 }
 
 /* Stores the reading that follows from a line: not below the process's high-water mark (R8), and as
@@ -369,7 +369,7 @@ static inline struct tickline_reading tickline_read_slow(const void *page, int64
             if (tickline_by_line(limit.ns, os, high_water_ns, is_unix, &reading)) return reading;
             break;
         }
-        case TICKLINE_ATTEMPT_ASK:
+        case TICKLINE_ATTEMPT_ASK_OS:
             break;
         }
         os_ns = tickline_os_ns(os, shift_ns, is_unix);
