@@ -18,7 +18,7 @@ use tickline_core::shared::SharedClock;
 /// An iteration of four attempts takes some 300.
 const MAX_READS: u32 = 20_000;
 
-/// After this many reads in one call, time passes faster and faster, so that waits end.
+/// After this many reads in one call, time passes faster and faster, so that a reader's wait ends.
 const PATIENT_READS: u32 = 2_000;
 
 /// The limit of calls in one input.

@@ -52,7 +52,8 @@ const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) =
 const _: () = assert!(offset_of!(Page, words) == 64);
 const _: () = assert!(offset_of!(Page, _tail) == 640 || cfg!(loom));
 
-/// The header of a page. Readers compare it with their own process ([`Page::attach`]).
+/// The header of a page. Readers compare it with their own boot, counter and time namespace
+/// ([`Page::attach`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// The layout's version.

@@ -17,7 +17,8 @@ pub const PAGE: &CStr = c"/run/tickline/page.v1";
 /// The environment variable that names another page than [`PAGE`].
 pub const PAGE_VARIABLE: &str = "TICKLINE_PAGE";
 
-/// With the value [`ALWAYS`], this environment variable serves programs even on a fast OS clock.
+/// The environment variable whose value [`ALWAYS`] makes the library serve a program even if the
+/// kernel's clock is fast.
 pub const SERVE_VARIABLE: &str = "TICKLINE_SERVE";
 
 /// The value of [`SERVE_VARIABLE`].
@@ -33,7 +34,7 @@ pub enum FinishFlag {
     TakeChild = 2,
 }
 
-/// With the value [`OFF`], this environment variable switches the counter off.
+/// The environment variable whose value [`OFF`] switches the counter off.
 pub const SWITCH_VARIABLE: &str = "TICKLINE";
 
 /// The value of [`SWITCH_VARIABLE`].

@@ -37,7 +37,8 @@ pub(crate) const NANOS: i64 = 1_000_000_000;
 /// vDSO does not have the function.
 #[inline(always)]
 fn in_vdso(offset: &AtomicUsize) -> Option<NonNull<u8>> {
-    // ORDERING: Relaxed, for both: they are stored before any symbol leads here.
+    // ORDERING: Relaxed, for both: they are stored before any symbol leads here. Only the start
+    // changes later (`set_vdso_start`).
     let (start, offset) = (state().vdso.load(Ordering::Relaxed), offset.load(Ordering::Relaxed));
     NonNull::new(start.wrapping_add(offset)).filter(|_| offset != 0)
 }

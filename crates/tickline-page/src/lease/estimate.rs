@@ -45,7 +45,8 @@ impl Estimate {
 
     /// The line of a lease from `at_ticks` to `end_ticks`. It is not below `from_ns` at `at_ticks`,
     /// and nowhere below the upper bound. At its end it meets that bound, unless its rate would
-    /// have to be less than half the OS clock's. A counter may be behind by up to `skew_ticks`.
+    /// have to be less than half the OS clock's. It also counts on a CPU whose counter is behind by
+    /// up to `skew_ticks`.
     pub(super) fn line(
         &self,
         (at_ticks, skew_ticks): (u64, u64),

@@ -178,7 +178,8 @@ impl LeaseLine {
     }
 }
 
-/// The largest time that readings by lines may have returned, a limit for readings without a line.
+/// The largest time that readings by lines may have returned. Readings without a line are not below
+/// this time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HighWater {
     /// The high-water mark, ns.

@@ -25,7 +25,7 @@ pub struct WriterConfig {
     pub margin_ns: u64,
     /// W: the longest time that readers wait for a first publication, ns.
     pub wait_ns: u64,
-    /// The largest difference between the counters of two CPUs, with late reads, ns.
+    /// The largest difference between two CPUs' counters, late reads included, ns.
     pub cpu_difference_ns: u64,
     /// The shortest time between two first publications, ns; doubled after each failed one.
     pub pause_ns: u64,

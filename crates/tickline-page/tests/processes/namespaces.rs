@@ -38,7 +38,7 @@ const UNMAPPED_USERS: libc::c_int = libc::CLONE_NEWUSER | libc::CLONE_NEWNS;
 fn opened(namespaces: libc::c_int, page: &Path, path: &Path, flags: libc::c_ulong) -> io::Result<String> {
     let path = CString::new(path.as_os_str().as_bytes()).expect("a path");
     let enter_namespaces = move || {
-        // SAFETY: the call takes a number. The process has one thread, as it must.
+        // SAFETY: the call takes a number. The process has one thread, a condition of this call.
         to_result(unsafe { libc::unshare(namespaces) })?;
         // No mount of this process may appear outside.
         let (null, private) = (ptr::null(), libc::MS_REC | libc::MS_PRIVATE);

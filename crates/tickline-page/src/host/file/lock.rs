@@ -87,7 +87,7 @@ impl Drop for Lock {
     }
 }
 
-/// The error of a page that another writer, in `process` if known, has locked.
+/// The error for a page that a writer has locked. `process` is that writer's process, if known.
 fn already_locked(process: Option<u32>) -> ErrorCause {
     let server = process.map_or("another process".into(), |process| format!("process {process}"));
     format!("{server} serves this page; a page has one server").into()

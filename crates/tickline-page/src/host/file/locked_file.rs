@@ -200,7 +200,8 @@ fn open_page(path: &PagePath<'_>) -> Result<(WritableMapping, FileFacts, OwnedFd
     let (file, facts) = path.open(OFlags::RDWR)?;
     let mapping = WritableMapping::new(&file)?;
     let size = facts.size;
-    // Every version of a page has its size here; a text would have letters.
+    // A page of any version has its size in this field. A text that begins with `tickline` has
+    // letters there.
     let is_page = |header: Header| (PAGE_BYTES as u64..=size).contains(&header.size.into());
     if !mapping.page().header().is_some_and(is_page) {
         return Err(format!(

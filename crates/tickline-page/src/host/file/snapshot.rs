@@ -17,7 +17,7 @@ pub struct PageSnapshot {
     pub is_switched_off: bool,
     /// The number of changes of the page.
     pub generation: u64,
-    /// Whether a line counts now, of a page that is published or doubted.
+    /// Whether the page is published or doubted, and a line counts now.
     pub is_served: bool,
     /// The time since the current line's first tick, ns. `None` without a line.
     pub age_ns: Option<i64>,

@@ -79,7 +79,8 @@ fn libc_area() -> Option<NonNull<Area>> {
 unsafe fn symbol<T: Copy>(name: &CStr) -> Option<T> {
     // SAFETY: the name is a C string.
     let address = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    // SAFETY: the caller promises that the type is `T`. Libc no longer changes the constant.
+    // SAFETY: the caller promises that the type is `T`. After its start, libc does not change the
+    // constant.
     NonNull::new(address).map(|address| unsafe { address.cast::<T>().read() })
 }
 

@@ -136,7 +136,7 @@ fn swaps_with_old_ticks(stops: u32, is_restartable: bool) -> u32 {
     old
 }
 
-/// Rule W2: no stop divides the read of the counter and the store, as it does in two steps.
+/// Rule W2: no stop comes between the read of the counter and the store. In two steps, stops do.
 #[test]
 fn rule_w2_no_stop_comes_between_read_and_store() {
     if !is_available() {
