@@ -99,10 +99,10 @@ pub struct Clock {
     /// The global engine, or the one in `_owned`.
     engine: NonNull<Engine>,
     /// Held for its drop: the last of the clones stops the thread.
-    _owned: Option<Arc<Owned>>,
+    _owned: Option<Arc<OwnedEngine>>,
 }
 
-struct Owned {
+struct OwnedEngine {
     /// Held for its drop, which stops the thread. Declared first, so that this happens before the
     /// engine may go.
     _thread: Option<ClockThread<Arc<Engine>>>,
@@ -123,7 +123,7 @@ impl RefUnwindSafe for Clock {}
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Engine>();
-    shareable::<Option<Arc<Owned>>>();
+    shareable::<Option<Arc<OwnedEngine>>>();
     assert!(size_of::<Engine>() <= 16 * 1024, "a clock is promised to take 16 KiB at most");
 };
 
@@ -145,7 +145,7 @@ impl Clock {
         &GLOBAL_CLOCK
     }
 
-    pub(crate) fn own(settings: Settings) -> Result<Self, Error> {
+    pub(crate) fn start_separate(settings: Settings) -> Result<Self, Error> {
         learn_environment(settings.probes);
         let engine = Arc::new(Engine::new(settings.driver));
         engine.restrict_probes(settings.probes);
@@ -154,14 +154,14 @@ impl Clock {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
         };
-        Ok(Self::of(thread, engine))
+        Ok(Self::from_engine(thread, engine))
     }
 
-    pub(crate) fn of(thread: Option<ClockThread<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
+    pub(crate) fn from_engine(thread: Option<ClockThread<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
         Self {
             // The Arc's content stays where it is when the Clock moves.
             engine: NonNull::from(&*engine),
-            _owned: Some(Arc::new(Owned { _thread: thread, _engine: engine })),
+            _owned: Some(Arc::new(OwnedEngine { _thread: thread, _engine: engine })),
         }
     }
 
@@ -214,7 +214,7 @@ impl Clock {
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
         match &self.engine().read_bounds() {
-            Some(line) => Reading::by_line(line, Timescale::Monotonic).with(Instant::from_nanos),
+            Some(line) => Reading::from_line(line, Timescale::Monotonic).map(Instant::from_nanos),
             None => self.reading_slow(),
         }
     }
@@ -222,7 +222,7 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn reading_slow(&self) -> Reading<Instant> {
-        self.engine().reading_slow(Timescale::Monotonic).with(Instant::from_nanos)
+        self.engine().reading_slow(Timescale::Monotonic).map(Instant::from_nanos)
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line
@@ -232,7 +232,7 @@ impl Clock {
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
         match &self.engine().read_bounds() {
-            Some(line) => Reading::by_line(line, Timescale::Unix).with(UnixTime::from_nanos),
+            Some(line) => Reading::from_line(line, Timescale::Unix).map(UnixTime::from_nanos),
             None => self.unix_reading_slow(),
         }
     }
@@ -240,7 +240,7 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn unix_reading_slow(&self) -> Reading<UnixTime> {
-        self.engine().reading_slow(Timescale::Unix).with(UnixTime::from_nanos)
+        self.engine().reading_slow(Timescale::Unix).map(UnixTime::from_nanos)
     }
 
     /// What the clock says about itself. Takes a system call or two, and allocates if each CPU has a

@@ -119,8 +119,8 @@ impl Anchor<UnixTime> {
     fn unix_by(engine: &Engine) -> Self {
         match engine.read_bounds() {
             Some(line) => Self {
-                instant: Instant::from_nanos(Reading::by_line(&line, Timescale::Monotonic).time()),
-                other: UnixTime::from_nanos(Reading::by_line(&line, Timescale::Unix).time()),
+                instant: Instant::from_nanos(Reading::from_line(&line, Timescale::Monotonic).time()),
+                other: UnixTime::from_nanos(Reading::from_line(&line, Timescale::Unix).time()),
                 // The offset is one number, so only its bound is in error, and the rounding of two
                 // clocks.
                 bound_ns: line.bounds.unix_bound_ns.saturating_add(1),

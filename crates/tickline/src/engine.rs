@@ -14,10 +14,10 @@ use tickline_core::gate::{Gate, Trust};
 use tickline_core::shared::{BoundedReading, SharedClock, SlowReading};
 use tickline_core::try_lock::{LockGuard, TryLock};
 
+use crate::backend::ClockBackend;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
 use crate::per_cpu::LazyCpuLines;
-use crate::substitute::Substitute;
-use crate::sys::reference::{Followed, OsClock};
+use crate::sys::reference::{OsClock, ProbedOsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
 
@@ -68,7 +68,7 @@ pub(crate) struct Engine {
     /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
     /// What serves in this engine's place. The engine then has no line, and stays disabled.
-    pub(crate) substitute: Option<Arc<dyn Substitute>>,
+    pub(crate) backend: Option<Arc<dyn ClockBackend>>,
     /// What the thread knows of UTC.
     #[cfg(feature = "utc")]
     pub(crate) utc: crate::utc::latch::ClaimLatch,
@@ -97,17 +97,17 @@ impl Engine {
             trust: AtomicU8::new(Trust::Auto as u8),
             assume_invariant: AtomicBool::new(false),
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
-            substitute: None,
+            backend: None,
             #[cfg(feature = "utc")]
             utc: crate::utc::latch::ClaimLatch::new(),
         }
     }
 
-    /// Leaves all readings to `substitute`, for good.
+    /// Leaves all readings to `backend`, for good.
     #[allow(dead_code, reason = "mocks and pages are features")]
-    pub(crate) fn leave_to(&mut self, substitute: Arc<dyn Substitute>) {
+    pub(crate) fn set_backend(&mut self, backend: Arc<dyn ClockBackend>) {
         self.disable();
-        self.substitute = Some(substitute);
+        self.backend = Some(backend);
     }
 
     // ---- readings -----------------------------------------------------------------------------
@@ -127,18 +127,18 @@ impl Engine {
         self.read(|counter| self.clock.shared.read_unix(counter), Self::unix_slow)
     }
 
-    /// A time by the common line, or else what `otherwise` returns. That function is not generic,
+    /// A time by the common line, or else what `slow_path` returns. That function is not generic,
     /// so it is compiled once, in this crate. It never unwinds, which `extern "C"` says, so a
     /// caller jumps there, and the fast path touches no stack.
     #[inline(always)]
     fn read(
         &self,
-        by_line: impl FnOnce(&HardwareCounter) -> Option<i64>,
-        otherwise: extern "C" fn(&Self) -> u64,
+        fast_path: impl FnOnce(&HardwareCounter) -> Option<i64>,
+        slow_path: extern "C" fn(&Self) -> u64,
     ) -> u64 {
-        match COUNTER.and_then(|counter| by_line(&counter)) {
+        match COUNTER.and_then(|counter| fast_path(&counter)) {
             Some(ns) => to_unsigned(ns),
-            None => otherwise(self),
+            None => slow_path(self),
         }
     }
 
@@ -150,7 +150,7 @@ impl Engine {
 
     /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
     fn read_bounds_while_valid(&self) -> Option<BoundedReading> {
-        self.clock.shared.read_bounds_while_valid(&COUNTER?, &self.followed())
+        self.clock.shared.read_bounds_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
     /// The coarse time that the thread last stored; without a thread in this process, the present
@@ -231,7 +231,7 @@ impl Engine {
         if probes == Probes::Full {
             return;
         }
-        sys::forgo_wiped();
+        sys::disable_fork_token();
         OsClock::trust_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet
         // the two above runs before a filter that is installed after this call.
@@ -245,8 +245,8 @@ impl Engine {
     }
 
     /// The OS clock, as far as this clock's probes go.
-    fn followed(&self) -> Followed {
-        Followed(self.probes())
+    fn probed_os_clock(&self) -> ProbedOsClock {
+        ProbedOsClock(self.probes())
     }
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.

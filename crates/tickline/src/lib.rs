@@ -135,6 +135,7 @@ mod clock;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/coming_from.md")]
 pub mod coming_from {}
+mod backend;
 mod convert;
 /// For the program `tickline`. No part of the API.
 #[doc(hidden)]
@@ -151,7 +152,6 @@ pub mod page;
 mod per_cpu;
 mod reading;
 mod status;
-mod substitute;
 mod sys;
 mod thread;
 mod trust;

@@ -30,12 +30,12 @@ use std::time::Instant as StdInstant;
 
 use tickline_core::sample::Timescale;
 
+use crate::backend::ClockBackend;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::options::Driver;
 use crate::reading::Reading;
 use crate::status::State;
-use crate::substitute::Substitute;
 #[cfg(feature = "utc")]
 use crate::utc::{UtcReading, UtcUnknown};
 
@@ -97,7 +97,7 @@ impl MockTime {
     }
 }
 
-impl Substitute for MockTime {
+impl ClockBackend for MockTime {
     /// Unix time is 1970 before that, and the last time of the type after the year 2554.
     fn now_ns(&self, timescale: Timescale) -> u64 {
         let offset_ns = match timescale {
@@ -110,7 +110,7 @@ impl Substitute for MockTime {
 
     fn reading(&self, timescale: Timescale) -> Reading<u64> {
         let ns = self.now_ns(timescale);
-        Reading::beside_os(ns, [ns; 2], false)
+        Reading::from_os_bracket(ns, [ns; 2])
     }
 
     fn state(&self) -> State {
@@ -120,7 +120,7 @@ impl Substitute for MockTime {
     #[cfg(feature = "utc")]
     fn utc(&self) -> Result<UtcReading, UtcUnknown> {
         let error = *self.utc_error.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(UtcReading::of_mock(self.now_ns(Timescale::Unix), error?))
+        Ok(UtcReading::from_mock_time(self.now_ns(Timescale::Unix), error?))
     }
 
     #[cfg(feature = "utc")]
@@ -153,8 +153,8 @@ impl MockClock {
             utc_error: Mutex::new(Ok(Duration::ZERO)),
         });
         let mut engine = Engine::new(Driver::Manual);
-        engine.leave_to(Arc::<MockTime>::clone(&time));
-        Self { time, clock: Clock::of(None, Arc::new(engine)) }
+        engine.set_backend(Arc::<MockTime>::clone(&time));
+        Self { time, clock: Clock::from_engine(None, Arc::new(engine)) }
     }
 
     /// The same clock, but it also moves as tokio's does: `tokio::time::pause` stops it, and
@@ -275,8 +275,8 @@ impl Drop for MockGuard {
         // At the end of a thread the stack may be gone before a guard that is in a thread-local, too.
         let remove = |stack: &RefCell<Vec<MockClock>>| {
             let mut stack = stack.borrow_mut();
-            let own = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.time, &self.clock.time));
-            own.map(|place| stack.remove(place));
+            let position = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.time, &self.clock.time));
+            position.map(|index| stack.remove(index));
         };
         CURRENT.try_with(remove).ok();
     }

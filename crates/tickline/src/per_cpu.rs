@@ -12,7 +12,7 @@
 //!
 //! The thread may fail to reach a CPU, or its iterations there may publish no line. Readings on
 //! that CPU then come from the OS clock once the CPU's line has ended. The thread keeps trying.
-//! After [`PATIENCE_NS`] the CPU's state is `Fallback`.
+//! After [`FALLBACK_AFTER_NS`] the CPU's state is `Fallback`.
 //!
 //! The table takes 416 bytes for each CPU id that the system may ever use (x86_64).
 
@@ -36,7 +36,7 @@ use crate::sys::reference::OsClock;
 
 /// How long after its last line a CPU without one counts as fallen back, ns. In libmtev,
 /// `mtev_time.c` gives a core up after the same time.
-const PATIENCE_NS: i64 = 15_000_000_000;
+const FALLBACK_AFTER_NS: i64 = 15_000_000_000;
 
 /// Whether there is to be a line for each CPU, by what the comparison of the counters says.
 pub(crate) const fn wants_line_per_cpu(choice: PerCpu, comparison: CounterComparison) -> bool {
@@ -59,13 +59,9 @@ pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), &'static str> {
     Ok((counter, ids))
 }
 
-/// The state of a CPU that has waited for its next line for so long.
-const fn state_of(has_line: bool, waited_ns: i64) -> State {
-    match has_line {
-        true => State::Fast,
-        false if waited_ns < PATIENCE_NS => State::Calibrating,
-        false => State::Fallback(Reason::LineEnded),
-    }
+/// The state of a CPU that has been without a line for `waited_ns`.
+const fn state_without_line(waited_ns: i64) -> State {
+    if waited_ns < FALLBACK_AFTER_NS { State::Calibrating } else { State::Fallback(Reason::LineEnded) }
 }
 
 /// What is known about a CPU besides its line. Readers write `has_missed`, and the thread writes
@@ -185,12 +181,12 @@ impl CpuLines {
             if since_ns == 0 {
                 continue;
             }
-            let figures = clock.figures();
+            let (figures, is_published) = (clock.figures(), clock.cell.load().is_published());
             let waited_ns = now_ns.saturating_sub(published_ns.max(since_ns));
             let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {
                 cpu,
-                state: state_of(clock.cell.load().is_published(), waited_ns),
+                state: if is_published { State::Fast } else { state_without_line(waited_ns) },
                 frequency_hz: figures.frequency_hz,
                 offset_ns: figures.frequency_hz.map(|_| figures.offset_ns),
                 age_ns: (published_ns != 0).then_some(age_ns),
@@ -202,7 +198,7 @@ impl CpuLines {
     }
 }
 
-/// A clock's table: null until the first call of [`made`](Self::made), then the same for as long as
+/// A clock's table: null until the first call of [`get_or_init`](Self::get_or_init), then the same for as long as
 /// the clock, because readers may be in it.
 #[derive(Debug)]
 pub(crate) struct LazyCpuLines(AtomicPtr<CpuLines>);
@@ -221,11 +217,11 @@ impl LazyCpuLines {
     /// The table, if it was made.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&CpuLines> {
-        // ORDERING: Acquire, pairs with the exchange in `made`: a thread that sees the table sees
+        // ORDERING: Acquire, pairs with the exchange in `get_or_init`: a thread that sees the table sees
         // its content. No test sees a weaker one: readers ask the keeper first, whose word orders
         // them, too.
         let table = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or from the box in `made`, which only `drop` frees; nobody has a `&mut` to
+        // SAFETY: null, or from the box in `get_or_init`, which only `drop` frees; nobody has a `&mut` to
         // it.
         unsafe { table.as_ref() }
     }
@@ -233,14 +229,15 @@ impl LazyCpuLines {
     /// The table, made at the first call; `None` if there cannot be one. std's `OnceLock` does not
     /// serve here. A child that was forked while a thread sets the lock would wait for that thread,
     /// which does not exist in the child.
-    pub(crate) fn made(&self) -> Option<&CpuLines> {
+    pub(crate) fn get_or_init(&self) -> Option<&CpuLines> {
         if self.get().is_none() {
             let table = needs().ok().map(|(counter, ids)| CpuLines::with_ids(counter, ids))?;
             let fresh = Box::into_raw(Box::new(table));
             // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one,
             // as there.
-            let set = self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
-            if set.is_err() {
+            let installed =
+                self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
+            if installed.is_err() {
                 // SAFETY: from the box above, and no other thread has its address.
                 drop(unsafe { Box::from_raw(fresh) });
             }
@@ -253,7 +250,7 @@ impl Drop for LazyCpuLines {
     fn drop(&mut self) {
         let table = *self.0.get_mut();
         if !table.is_null() {
-            // SAFETY: from the box in `made`; readers borrow `self`, so there are none.
+            // SAFETY: from the box in `get_or_init`; readers borrow `self`, so there are none.
             drop(unsafe { Box::from_raw(table) });
         }
     }

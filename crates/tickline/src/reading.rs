@@ -24,7 +24,7 @@ pub struct Reading<T> {
     earliest: T,
     time: T,
     latest: T,
-    is_by_counter: bool,
+    pub(crate) is_by_counter: bool,
 }
 
 impl<T: Copy> Reading<T> {
@@ -60,7 +60,7 @@ impl<T: Copy> Reading<T> {
 impl Reading<u64> {
     /// By a line.
     #[inline]
-    pub(crate) fn by_line(line: &BoundedReading, timescale: Timescale) -> Self {
+    pub(crate) fn from_line(line: &BoundedReading, timescale: Timescale) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
         let (offset_ns, bound_ns) = match timescale {
             Timescale::Monotonic => (0, 0),
@@ -78,14 +78,14 @@ impl Reading<u64> {
 
     /// The reading of a time `ns` that was returned between two readings of the OS clock, or at
     /// one. The OS clock's readings are rounded down to a nanosecond.
-    pub(crate) fn beside_os(ns: u64, os_ns: [u64; 2], is_by_counter: bool) -> Self {
+    pub(crate) fn from_os_bracket(ns: u64, os_ns: [u64; 2]) -> Self {
         let [earliest, latest] = [os_ns[0].min(ns), os_ns[1].saturating_add(1).max(ns)];
-        Self { earliest, time: ns, latest, is_by_counter }
+        Self { earliest, time: ns, latest, is_by_counter: false }
     }
 
     /// The same in the type of its timescale.
     #[inline]
-    pub(crate) fn with<T>(self, from_nanos: fn(u64) -> T) -> Reading<T> {
+    pub(crate) fn map<T>(self, from_nanos: fn(u64) -> T) -> Reading<T> {
         let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(from_nanos);
         Reading { earliest, time, latest, is_by_counter: self.is_by_counter }
     }

@@ -137,8 +137,8 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
-    pub(crate) fn of(count: impl Fn(Event) -> u64) -> Self {
-        Self(core::array::from_fn(|place| count(Event::ALL[place])))
+    pub(crate) fn from_fn(count: impl Fn(Event) -> u64) -> Self {
+        Self(core::array::from_fn(|index| count(Event::ALL[index])))
     }
 
     /// How often `event` has happened.

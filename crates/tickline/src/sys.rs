@@ -29,8 +29,8 @@ use other as system;
 pub(crate) use system::map_page;
 pub(crate) use system::{
     ClockSetNotifier, CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, clocksource, comparable_cpus,
-    cpu_ids, environment_at_start, find_clocksource, forgo_wiped, is_accepted, lock_token, may_read_counter,
-    pin_this_thread, token,
+    cpu_ids, disable_fork_token, environment_at_start, find_clocksource, is_accepted, lock_token,
+    may_read_counter, pin_this_thread, token,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.
@@ -39,7 +39,7 @@ pub(crate) const COUNTER: Option<HardwareCounter> =
 
 /// Why a wait of a [`ClockSetNotifier`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Woken {
+pub(crate) enum WakeCause {
     /// The time is up.
     Timeout,
     /// The clock was set, or the machine was suspended.

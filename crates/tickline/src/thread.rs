@@ -53,7 +53,7 @@ use crate::options::{Probes, Settings};
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, ClockSetNotifier, SignalsBlocked, Woken};
+use crate::sys::{self, ClockSetNotifier, SignalsBlocked, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
 
 /// The thread needs a few frames. The rest is for the program's thread-local storage, which libc
@@ -172,26 +172,26 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             wait_ns = wait_ns.min(ASK_RESULT_EVERY_NS);
         }
         match sleep(engine, notifier, Duration::from_nanos(wait_ns), settings.recent_every) {
-            Woken::Timeout => {}
-            Woken::ClockSet => {
+            WakeCause::Timeout => {}
+            WakeCause::ClockSet => {
                 calibrations.force_due();
                 #[cfg(feature = "utc")]
                 utc.force_due();
             }
-            Woken::Stopped => return,
+            WakeCause::Stopped => return,
         }
     }
 }
 
 /// Sleeps for `time` in steps of `step`, and stores the coarse time before each.
-fn sleep(engine: &Engine, notifier: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> Woken {
+fn sleep(engine: &Engine, notifier: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> WakeCause {
     let mut left = time;
     loop {
         engine.store_recent(engine.now_ordered_ns());
         let step = step.unwrap_or(left).min(left);
         let woken = notifier.wait(step);
         left = left.saturating_sub(step);
-        if woken != Woken::Timeout || left.is_zero() {
+        if woken != WakeCause::Timeout || left.is_zero() {
             return woken;
         }
     }

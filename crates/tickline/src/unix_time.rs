@@ -186,7 +186,7 @@ impl fmt::Debug for UnixTime {
 
 /// Year, month and day of a day since 1970. The function counts in eras of 400 years, or 146,097
 /// days. Its years begin in March, so that a leap day is the last day of its year.
-const fn date_of(days_since_1970: u64) -> (u64, u64, u64) {
+const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
     // From 0000-03-01, where an era begins. BOUND: a UnixTime has fewer than 2^18 days, and an era
     // too.
     let days = days_since_1970 + 719_468;
@@ -208,7 +208,7 @@ impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_S: u64 = 86_400;
         let (days, second) = (self.as_secs() / DAY_S, self.as_secs() % DAY_S);
-        let (year, month, day) = date_of(days);
+        let (year, month, day) = date_from_days(days);
         let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}")?;
         let digits = f.precision().unwrap_or(9).min(9);

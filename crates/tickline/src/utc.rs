@@ -207,7 +207,7 @@ impl UtcReading {
 
     /// The time of a mock, and up to `error` before and after it.
     #[cfg(feature = "mock")]
-    pub(crate) fn of_mock(unix_ns: u64, error: Duration) -> Self {
+    pub(crate) fn from_mock_time(unix_ns: u64, error: Duration) -> Self {
         let time = UnixTime::from_nanos(unix_ns);
         let (earliest, latest) = (time.checked_sub(error), time.checked_add(error));
         let reading =
@@ -351,8 +351,8 @@ impl Clock {
     #[cold]
     #[inline(never)]
     fn utc_slow(&self) -> Result<UtcReading, UtcUnknown> {
-        if let Some(substitute) = &self.engine().substitute {
-            return substitute.utc();
+        if let Some(backend) = &self.engine().backend {
+            return backend.utc();
         }
         if !self.engine().has_thread() {
             return Err(UtcUnknown::NoThread);
@@ -383,8 +383,8 @@ impl Clock {
             if left.is_zero() {
                 return Ok(now);
             }
-            match &self.engine().substitute {
-                Some(substitute) => substitute.sleep(left),
+            match &self.engine().backend {
+                Some(backend) => backend.sleep(left),
                 None => std::thread::sleep(left),
             }
         }

@@ -22,7 +22,7 @@ const TIMESCALES: usize = if cfg!(windows) { 1 } else { 2 };
 const LINES: u64 = 10;
 
 /// For how long at most: an emulator needs some tenths of a second for them.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[test]
 fn the_counter_serves_and_keeps_time_with_the_os() {
@@ -45,7 +45,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     let start = StdInstant::now();
     let lines = || clock.status().events.get(Event::Publication);
     while by_line < READINGS || lines() < LINES {
-        assert!(start.elapsed() < PATIENCE, "{by_line} readings by the line: {:?}", clock.status());
+        assert!(start.elapsed() < TIMEOUT, "{by_line} readings by the line: {:?}", clock.status());
         let before_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
         let (reading, unix) = (clock.reading(), clock.unix_reading());
         let after_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];

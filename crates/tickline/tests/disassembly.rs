@@ -106,9 +106,9 @@ fn the_hot_paths_keep_their_instructions() {
             assert_eq!(count(&way, &rule["is"]), expected, "{what} in {shown}");
         }
         if let Some(order) = expected.get("order").and_then(Value::as_array) {
-            let rule_of = |what| rules.iter().find(|rule| &rule["what"] == what).expect("a rule");
-            let place = |what| way.iter().position(|it| is_one(it, &rule_of(what)["is"]));
-            assert!(order.iter().filter_map(place).is_sorted(), "not in the order {order:?}: {shown}");
+            let rule_for = |what| rules.iter().find(|rule| &rule["what"] == what).expect("a rule");
+            let position = |what| way.iter().position(|it| is_one(it, &rule_for(what)["is"]));
+            assert!(order.iter().filter_map(position).is_sorted(), "not in the order {order:?}: {shown}");
         }
         let counter = &rules[0]["is"];
         let at = way.iter().position(|instruction| is_one(instruction, counter)).expect("the first rule");

@@ -55,7 +55,7 @@ extern "C" fn handler(_: libc::c_int) {
     let mark = 0_u8;
     TOP.store((&raw const mark).addr(), Ordering::Relaxed);
     let call = CALL.load(Ordering::Relaxed);
-    // SAFETY: `bytes_of` has stored a function of this type.
+    // SAFETY: `stack_bytes` has stored a function of this type.
     let call = unsafe { std::mem::transmute::<usize, fn()>(call) };
     call();
     black_box(&mark);
@@ -79,7 +79,7 @@ impl Painted {
     }
 
     /// The stack that `call` uses below its caller's frame, bytes.
-    fn bytes_of(&self, call: fn()) -> usize {
+    fn stack_bytes(&self, call: fn()) -> usize {
         // SAFETY: the stack has this length, and nothing runs on it now.
         let words = unsafe { std::slice::from_raw_parts_mut(self.words, WORDS) };
         words.fill(PAINT);
@@ -102,7 +102,7 @@ impl Calls {
     fn make(&mut self, stack: &Painted, times: u32) {
         for _ in 0..times {
             for (_, call, most) in &mut self.0 {
-                *most = stack.bytes_of(*call).max(*most);
+                *most = stack.stack_bytes(*call).max(*most);
             }
         }
     }

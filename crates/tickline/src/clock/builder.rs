@@ -116,7 +116,7 @@ impl ClockBuilder {
     /// - [`Thread`](crate::ErrorKind::Thread): the thread cannot be made.
     pub fn start(self) -> Result<Clock, Error> {
         self.check()?;
-        Clock::own(self.settings)
+        Clock::start_separate(self.settings)
     }
 
     /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`]

@@ -79,14 +79,14 @@ struct GlobalThread {
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The pause between two tries to get the lock. Its holder makes or joins a thread.
-const PAUSE: Duration = Duration::from_millis(1);
+const LOCK_RETRY: Duration = Duration::from_millis(1);
 
 /// Does `work` with the global clock's thread, if that is in this process, under its lock, for which
 /// this waits asleep. Forgets what a `fork` has left behind. Not for signal handlers: a handler that
 /// has interrupted the holder would wait for it.
 fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
     // Sleeps without reading the clock.
-    let pauses = ClockSetNotifier::without_timer();
+    let notifier = ClockSetNotifier::without_timer();
     let mut slot = loop {
         // Where another process has left the lock behind, the content may be half changed: it is
         // forgotten, not dropped.
@@ -96,7 +96,7 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
         // ancestor; this is not for signal handlers.
         match unsafe { GLOBAL_THREAD.try_lock(sys::token(), reset) } {
             Some(slot) => break slot,
-            None => pauses.wait(PAUSE),
+            None => notifier.wait(LOCK_RETRY),
         };
     };
     if GLOBAL.driver() != Driver::Thread {

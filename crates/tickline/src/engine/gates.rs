@@ -49,7 +49,7 @@ struct Judgement {
 
 /// What `judge` says of each gate.
 pub(super) fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
-    core::array::from_fn(|place| judge(Gate::ALL[place]))
+    core::array::from_fn(|index| judge(Gate::ALL[index]))
 }
 
 impl Engine {
@@ -71,8 +71,8 @@ impl Engine {
         facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
         facts.comparison = compare::result().unwrap_or(CounterComparison::Pending);
         facts.has_line_per_cpu = lines == Lines::PerCpu;
-        facts.was_slower_than_os = self.reason_of(Gate::Cost) == Some(Reason::Slow);
-        facts.unix_was_slower_than_os = self.reason_of(Gate::UnixCost) == Some(Reason::Slow);
+        facts.was_slower_than_os = self.closing_reason(Gate::Cost) == Some(Reason::Slow);
+        facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
     }
 
     /// Replaces the facts. Returns `false` while another thread collects them, whose memory this
@@ -177,8 +177,8 @@ impl Engine {
     pub(super) fn recorded(&self, gate: Gate) -> Verdict {
         // ORDERING: Relaxed, as in `record`.
         let code = self.verdicts[gate as usize].load(Ordering::Relaxed);
-        let place = usize::from(code & !WARNING).checked_sub(1);
-        let reason = place.and_then(|place| Reason::ALL.get(place)).copied();
+        let index = usize::from(code & !WARNING).checked_sub(1);
+        let reason = index.and_then(|index| Reason::ALL.get(index)).copied();
         if code & WARNING == 0 {
             return Verdict::of(gate, reason);
         }
@@ -187,13 +187,13 @@ impl Engine {
         open
     }
 
-    fn reason_of(&self, gate: Gate) -> Option<Reason> {
+    fn closing_reason(&self, gate: Gate) -> Option<Reason> {
         self.recorded(gate).closed_by
     }
 
     /// Whether the last judgement has left Unix time to the OS.
     pub(crate) fn os_serves_unix(&self) -> bool {
-        self.reason_of(Gate::UnixCost).is_some() || self.reason_of(Gate::Cost).is_some()
+        self.closing_reason(Gate::UnixCost).is_some() || self.closing_reason(Gate::Cost).is_some()
     }
 
     /// Whether the gates have been judged at least once.
@@ -207,15 +207,15 @@ impl Engine {
     }
 
     pub(crate) fn disable(&self) {
-        if let Some(substitute) = &self.substitute {
-            return substitute.disable();
+        if let Some(backend) = &self.backend {
+            return backend.disable();
         }
         self.clock.keeper.disable(self);
     }
 
     pub(crate) fn enable(&self) {
-        if let Some(substitute) = &self.substitute {
-            return substitute.enable();
+        if let Some(backend) = &self.backend {
+            return backend.enable();
         }
         self.clock.keeper.enable();
     }
@@ -228,13 +228,13 @@ impl Engine {
 impl Closable for Engine {
     fn close(&self) {
         if let Some(counter) = COUNTER {
-            self.clock.shared.close_gate(&counter, &self.followed());
+            self.clock.shared.close_gate(&counter, &self.probed_os_clock());
         }
     }
 
     fn open(&self) {
         if let Some(counter) = COUNTER {
-            self.clock.shared.open_gate(&counter, &self.followed());
+            self.clock.shared.open_gate(&counter, &self.probed_os_clock());
         }
     }
 }
@@ -265,14 +265,14 @@ unsafe impl Platform for Engine {
         }
         let present = (self.clock.keeper.stage() == Stage::Open).then(|| Judgement {
             closed_by: None,
-            unix_closed_by: self.reason_of(Gate::UnixCost),
+            unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: locked.facts.clocksource,
         });
         self.judge_with(present, lines, locked)
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {
-        Some(control.maintain(&self.clock.shared, &COUNTER?, &self.followed()))
+        Some(control.maintain(&self.clock.shared, &COUNTER?, &self.probed_os_clock()))
     }
 }
 

@@ -39,7 +39,7 @@ impl Engine {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn unix_slow(&self) -> u64 {
-        if let Some(ns) = self.now_by_substitute(Timescale::Unix) {
+        if let Some(ns) = self.now_by_backend(Timescale::Unix) {
             return ns;
         }
         match self.cpu_lines().filter(|_| !self.os_serves_unix()) {
@@ -50,14 +50,14 @@ impl Engine {
 
     /// A function of its own, whose frame is gone before the slow path.
     #[inline(never)]
-    fn now_by_substitute(&self, timescale: Timescale) -> Option<u64> {
-        self.substitute.as_ref().map(|substitute| substitute.now_ns(timescale))
+    fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {
+        self.backend.as_ref().map(|backend| backend.now_ns(timescale))
     }
 
-    /// The monotonic time, by the first of these that there is: a substitute, the CPUs' lines, the
+    /// The monotonic time, by the first of these that there is: a backend, the CPUs' lines, the
     /// common line.
     fn monotonic_slow(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> u64 {
-        if let Some(ns) = self.now_by_substitute(Timescale::Monotonic) {
+        if let Some(ns) = self.now_by_backend(Timescale::Monotonic) {
             return ns;
         }
         match self.cpu_lines() {
@@ -71,8 +71,8 @@ impl Engine {
 
     /// A time with its bounds, where [`read_bounds`](Self::read_bounds) finds no line.
     pub(crate) fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
-        if let Some(substitute) = &self.substitute {
-            return substitute.reading(timescale);
+        if let Some(backend) = &self.backend {
+            return backend.reading(timescale);
         }
         if let Some(reading) = self.reading_by_cpu(timescale) {
             return reading;
@@ -83,14 +83,14 @@ impl Engine {
 
     #[inline(never)]
     fn reading_by_cpu(&self, timescale: Timescale) -> Option<Reading<u64>> {
-        self.bounds_by_cpu().map(|line| Reading::by_line(&line, timescale))
+        self.bounds_by_cpu().map(|line| Reading::from_line(&line, timescale))
     }
 
     /// The slow path may have replaced the line, or recovered.
     #[inline(never)]
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         if let Some(line) = self.read_bounds().or_else(|| self.read_bounds_while_valid()) {
-            return Reading::by_line(&line, timescale);
+            return Reading::from_line(&line, timescale);
         }
         match self.reading_by_cpu(timescale) {
             Some(reading) => reading,
@@ -103,7 +103,7 @@ impl Engine {
     fn reading_without_line(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));
         let ns = if timescale == Timescale::Unix { os_ns } else { monotonic_ns };
-        Reading::beside_os(ns, [os_ns; 2], false)
+        Reading::from_os_bracket(ns, [os_ns; 2])
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<BoundedReading> {
@@ -146,9 +146,9 @@ impl Engine {
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
-        let mut reading = self.clock.shared.read_slow(&counter, &self.followed());
+        let mut reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
         if self.maintain_as_reader(&reading) {
-            reading = self.clock.shared.read_slow(&counter, &self.followed());
+            reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
         }
         saturating_unsigned(reading.ns)
     }
@@ -165,7 +165,7 @@ impl Engine {
             Stage::Open | Stage::Waiting => self.os_serves_unix(),
         };
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
-            let reading = self.clock.shared.read_slow(&counter, &self.followed());
+            let reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
             let iterated = self.maintain_as_reader(&reading);
             if (iterated || matches!(reading.source, Source::Line { .. }))
                 && !self.os_serves_unix()
@@ -184,7 +184,7 @@ impl Engine {
         calibrations: &mut CpuCalibrations,
         notifier: &ClockSetNotifier,
     ) -> Option<u64> {
-        let Some(table) = self.cpu_lines.made() else {
+        let Some(table) = self.cpu_lines.get_or_init() else {
             return self.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_lines(Lines::PerCpu);

@@ -49,7 +49,7 @@ impl Engine {
             offset_ns: has_figures.then_some(figures.offset_ns),
             interval_ns: has_figures.then_some(figures.interval_ns),
             utc_error_ns: if self.probes() == Probes::Full { reference::utc_error_ns() } else { None },
-            events: Events::of(|event| {
+            events: Events::from_fn(|event| {
                 let by_cpu = table.map_or(0, |table| table.events(event));
                 self.clock.shared.events(event).saturating_add(by_cpu)
             }),
@@ -59,9 +59,9 @@ impl Engine {
 
     /// The last verdicts.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
-        if let Some(substitute) = &self.substitute {
+        if let Some(backend) = &self.backend {
             // The process that serves a page has judged the others.
-            let reason = match substitute.state() {
+            let reason = match backend.state() {
                 State::Fallback(reason) => Some(reason),
                 _ => None,
             };
@@ -97,8 +97,8 @@ impl Engine {
         if !HAS_CLOCK {
             return State::Unavailable;
         }
-        if let Some(substitute) = &self.substitute {
-            return substitute.state();
+        if let Some(backend) = &self.backend {
+            return backend.state();
         }
         if let Some(reason) = first_closed(self.verdicts()) {
             return State::Fallback(reason);

@@ -19,10 +19,10 @@ use crate::sys::reference::{OsClock, Timex};
 use crate::sys::{self, COUNTER};
 
 /// How soon the publisher looks again while its clock has no line, but may have one any moment.
-const SOON: Duration = Duration::from_millis(10);
+const NO_LINE_RETRY: Duration = Duration::from_millis(10);
 
 /// How soon it looks again while a gate is closed.
-const LATER: Duration = Duration::from_millis(500);
+const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
 
 /// Serves a page: publishes what a [`Clock`] has found out, lease by lease.
 ///
@@ -95,7 +95,7 @@ impl Publisher {
         match self.try_step() {
             Err(PageChanged) if self.was_switched_off() => {
                 self.is_off = true;
-                Ok(LATER)
+                Ok(GATE_CLOSED_RETRY)
             }
             step => step.map_err(|PageChanged| Error::page(self.page.changed_error())),
         }
@@ -109,7 +109,7 @@ impl Publisher {
 
     fn try_step(&mut self) -> Result<Duration, PageChanged> {
         let engine = self.clock.engine();
-        let basis = basis(engine.state(), self.is_ending, || engine.lease_estimate());
+        let basis = basis(engine.state(), || engine.lease_estimate().filter(|_| !self.is_ending));
         if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Estimate(_)) {
             // The kernel may keep time with something else since the last line.
             self.writer.set_resolution_ns(os_resolution_ns());
@@ -118,8 +118,8 @@ impl Publisher {
         let step = self.writer.step(&self.page, &self.counter, &OsClock, basis, slew_ppb)?;
         let next_in = Duration::from_nanos(step.next_in_ns);
         Ok(match (step.action, basis) {
-            (WriterAction::Waited, Basis::Doubt) => next_in.min(LATER),
-            (WriterAction::Waited, Basis::Nothing) => next_in.min(SOON),
+            (WriterAction::Waited, Basis::Doubt) => next_in.min(GATE_CLOSED_RETRY),
+            (WriterAction::Waited, Basis::Nothing) => next_in.min(NO_LINE_RETRY),
             _ => next_in,
         })
     }
@@ -210,10 +210,9 @@ fn rate_ppb(timex: &Timex) -> i64 {
 
 /// What the page's next lines rest on. Why the clock fell back may be that the line is wrong, also
 /// while the publisher ends.
-fn basis(state: State, is_ending: bool, estimate: impl FnOnce() -> Option<Estimate>) -> Basis {
+fn basis(state: State, estimate: impl FnOnce() -> Option<Estimate>) -> Basis {
     match state {
         State::Fallback(_) | State::Unavailable | State::Mock => Basis::Doubt,
-        State::Fast | State::Disrupted | State::Calibrating if is_ending => Basis::Nothing,
         State::Fast | State::Disrupted | State::Calibrating => {
             estimate().map_or(Basis::Nothing, Basis::Estimate)
         }
@@ -232,13 +231,12 @@ mod tests {
     fn a_fallback_puts_leases_in_doubt_whether_or_not_the_publisher_ends() {
         let line = Line::default();
         let estimate = Estimate { lower: line, upper: line, unix_ns: None };
-        let basis = |state, is_ending| basis(state, is_ending, || Some(estimate));
-        for is_ending in [false, true] {
-            assert_eq!(basis(State::Fallback(Reason::Unsynchronised), is_ending), Basis::Doubt);
-            assert_eq!(basis(State::Mock, is_ending), Basis::Doubt);
+        for estimate in [None, Some(estimate)] {
+            assert_eq!(basis(State::Fallback(Reason::Unsynchronised), || estimate), Basis::Doubt);
+            assert_eq!(basis(State::Mock, || estimate), Basis::Doubt);
         }
-        assert_eq!(basis(State::Fast, true), Basis::Nothing);
-        assert_eq!(basis(State::Fast, false), Basis::Estimate(estimate));
+        assert_eq!(basis(State::Fast, || None), Basis::Nothing);
+        assert_eq!(basis(State::Fast, || Some(estimate)), Basis::Estimate(estimate));
     }
 
     /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.

@@ -9,13 +9,13 @@ use tickline_core::sample::{Reference, Timescale};
 use tickline_page::host::PageFile;
 use tickline_page::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
 
+use crate::backend::ClockBackend;
 use crate::clock::Clock;
 use crate::engine::{Engine, saturating_unsigned};
 use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, Environment, Probes};
 use crate::reading::Reading;
 use crate::status::State;
-use crate::substitute::Substitute;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::{environment, learn_environment};
@@ -168,15 +168,15 @@ impl Clock {
         learn_environment(probes);
         let mut engine = Engine::new(Driver::Manual);
         engine.restrict_probes(probes);
-        engine.leave_to(Arc::new(PageReader::open(path.as_ref(), probes, token)?));
-        Ok(Self::of(None, Arc::new(engine)))
+        engine.set_backend(Arc::new(PageReader::open(path.as_ref(), probes, token)?));
+        Ok(Self::from_engine(None, Arc::new(engine)))
     }
 
     /// What the page says by which another process serves this clock; `None` for a clock of its
     /// own.
     #[must_use]
     pub fn page_status(&self) -> Option<PageStatus> {
-        self.engine().substitute.as_ref()?.page_status()
+        self.engine().backend.as_ref()?.page_status()
     }
 }
 
@@ -317,7 +317,7 @@ const fn by_os(ns: i64) -> PageReading {
     PageReading { ns, source: PageSource::Os }
 }
 
-impl Substitute for PageReader {
+impl ClockBackend for PageReader {
     fn now_ns(&self, timescale: Timescale) -> u64 {
         saturating_unsigned(self.read(timescale).ns)
     }
@@ -325,7 +325,9 @@ impl Substitute for PageReader {
     fn reading(&self, timescale: Timescale) -> Reading<u64> {
         let os_ns = || saturating_unsigned(timescale.now_ns(&OsClock));
         let (before_ns, PageReading { ns, source }) = (os_ns(), self.read(timescale));
-        Reading::beside_os(saturating_unsigned(ns), [before_ns, os_ns()], source == PageSource::Line)
+        let mut reading = Reading::from_os_bracket(saturating_unsigned(ns), [before_ns, os_ns()]);
+        reading.is_by_counter = source == PageSource::Line;
+        reading
     }
 
     fn state(&self) -> State {

@@ -9,7 +9,7 @@ use tickline_core::sample::Reference;
 
 use super::CpuLines;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, ClockSetNotifier, CpuMask, Woken};
+use crate::sys::{self, ClockSetNotifier, CpuMask, WakeCause};
 
 /// The control loops of the CPUs that the thread calibrates.
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ impl CpuCalibrations {
     /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread.
     /// Returns the time until the next CPU is due, ns.
     pub(crate) fn run(&mut self, table: &CpuLines, config: &Config, notifier: &ClockSetNotifier) -> u64 {
-        let Some(mask) = CpuMask::of_this_thread() else { return config.interval_ns };
+        let Some(mask) = CpuMask::for_current_thread() else { return config.interval_ns };
         self.cpus.resize_with(table.clocks.len(), || None);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
         let mut clock_was_set = false;
@@ -46,9 +46,9 @@ impl CpuCalibrations {
             });
             if control.is_ready(OsClock.monotonic_ns()) {
                 match calibrate(control, cpu, table, config, notifier) {
-                    Woken::Timeout => {}
-                    Woken::ClockSet => clock_was_set = true,
-                    Woken::Stopped => break,
+                    WakeCause::Timeout => {}
+                    WakeCause::ClockSet => clock_was_set = true,
+                    WakeCause::Stopped => break,
                 }
             }
             next_ns = next_ns.min(control.due_ns());
@@ -69,9 +69,9 @@ fn calibrate(
     table: &CpuLines,
     config: &Config,
     notifier: &ClockSetNotifier,
-) -> Woken {
+) -> WakeCause {
     let (clock, record) = (&table.clocks[cpu], &table.records[cpu]);
-    let mut woken = Woken::Timeout;
+    let mut woken = WakeCause::Timeout;
     let iteration = control.run(
         config,
         |control| {
@@ -81,7 +81,7 @@ fn calibrate(
         },
         |time_ns| {
             woken = notifier.wait(Duration::from_nanos(time_ns));
-            woken == Woken::Timeout
+            woken == WakeCause::Timeout
         },
         || OsClock.monotonic_ns(),
     );

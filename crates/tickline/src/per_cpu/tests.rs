@@ -26,7 +26,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     if !sys::may_read_counter() {
         return skip("the counter cannot be used here");
     }
-    let Some(home) = CpuMask::of_this_thread() else {
+    let Some(home) = CpuMask::for_current_thread() else {
         return skip("no way to say where this thread may run");
     };
     let table = CpuLines::with_ids(counter, ids + 3);
@@ -47,7 +47,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         assert!(home.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
     }
     assert!(status.iter().any(|cpu| cpu.cpu == absent && cpu.state == State::Calibrating));
-    let after = CpuMask::of_this_thread();
+    let after = CpuMask::for_current_thread();
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
     assert!((0..ids + 3).all(|cpu| home.contains(cpu) == may_run(cpu)), "the mask was changed");
 
@@ -93,7 +93,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
 fn readers_leave_the_cpus_lines_in_order() {
     let engine = Arc::new(Engine::new(Driver::Reader));
     let Some((thread, table)) = with_cpus_lines(&engine) else { return };
-    let Some(home) = CpuMask::of_this_thread() else {
+    let Some(home) = CpuMask::for_current_thread() else {
         return eprintln!("SKIPPED: no way to say where this thread may run");
     };
     let here = (0..table.clocks.len()).find(|cpu| home.contains(*cpu)).expect("this CPU");
@@ -142,7 +142,6 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
 
 #[test]
 fn a_cpu_without_a_line_falls_back_after_15_s() {
-    assert_eq!([0, 14_999_999_999].map(|waited_ns| state_of(false, waited_ns)), [State::Calibrating; 2]);
-    assert_eq!(state_of(false, 15_000_000_000), State::Fallback(Reason::LineEnded));
-    assert_eq!(state_of(true, i64::MAX), State::Fast);
+    assert_eq!([0, 14_999_999_999].map(state_without_line), [State::Calibrating; 2]);
+    assert_eq!(state_without_line(15_000_000_000), State::Fallback(Reason::LineEnded));
 }

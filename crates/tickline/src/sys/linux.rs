@@ -14,7 +14,7 @@ pub(crate) use clocksource::{clocksource, find_clocksource, is_accepted};
 pub(crate) use environment::environment_at_start;
 #[cfg(feature = "utc")]
 pub(crate) use file::map_page;
-pub(crate) use fork::{forgo_wiped, lock_token, token};
+pub(crate) use fork::{disable_fork_token, lock_token, token};
 pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use robust_futex::RobustFutex;
 pub(crate) use sleep::ClockSetNotifier;

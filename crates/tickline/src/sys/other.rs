@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tickline_core::gate::Clocksource;
 
-use super::Woken;
+use super::WakeCause;
 use crate::options::{Environment, Probes};
 
 #[cfg(all(windows, not(miri)))]
@@ -30,7 +30,7 @@ pub(crate) fn lock_token() -> u64 {
 pub(crate) fn map_page(_: &core::ffi::CStr, _: impl FnOnce(core::ptr::NonNull<u8>) -> bool) {}
 
 /// There is no such memory here.
-pub(crate) fn forgo_wiped() {}
+pub(crate) fn disable_fork_token() {}
 
 /// A sleep that another thread can end.
 #[derive(Debug, Default)]
@@ -48,13 +48,13 @@ impl ClockSetNotifier {
         Self::default()
     }
 
-    pub(crate) fn wait(&self, time: Duration) -> Woken {
+    pub(crate) fn wait(&self, time: Duration) -> WakeCause {
         let stopped = self.stopped.lock().unwrap_or_else(PoisonError::into_inner);
         let (stopped, _) = self
             .condition
             .wait_timeout_while(stopped, time, |stopped| !*stopped)
             .unwrap_or_else(PoisonError::into_inner);
-        if *stopped { Woken::Stopped } else { Woken::Timeout }
+        if *stopped { WakeCause::Stopped } else { WakeCause::Timeout }
     }
 
     pub(crate) fn stop(&self) {
@@ -90,19 +90,19 @@ impl RobustFutex {
 /// There are no signals to block, and no call here changes an error that a program is about to
 /// read.
 #[derive(Debug)]
-pub(crate) struct Nothing;
+pub(crate) struct NoOp;
 
-pub(crate) use Nothing as PreserveErrno;
-pub(crate) use Nothing as SignalsBlocked;
+pub(crate) use NoOp as PreserveErrno;
+pub(crate) use NoOp as SignalsBlocked;
 
-impl Nothing {
+impl NoOp {
     pub(crate) fn new() -> Self {
         Self
     }
 }
 
 /// So that `drop` is a use of it, as it is elsewhere.
-impl Drop for Nothing {
+impl Drop for NoOp {
     fn drop(&mut self) {}
 }
 
@@ -111,7 +111,7 @@ impl Drop for Nothing {
 pub(crate) enum CpuMask {}
 
 impl CpuMask {
-    pub(crate) fn of_this_thread() -> Option<Self> {
+    pub(crate) fn for_current_thread() -> Option<Self> {
         None
     }
 

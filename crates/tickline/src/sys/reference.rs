@@ -94,9 +94,9 @@ pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os =
 /// the kernel steers the clock (`adjtimex`). The other is how long the machine was suspended: a
 /// third clock tells it, and a seccomp filter may not allow that clock.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Followed(pub(crate) Probes);
+pub(crate) struct ProbedOsClock(pub(crate) Probes);
 
-impl Reference for Followed {
+impl Reference for ProbedOsClock {
     fn monotonic_ns(&self) -> i64 {
         OsClock.monotonic_ns()
     }

@@ -18,7 +18,7 @@ use tickline_core::sample::Reference;
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER, ClockSetNotifier, SignalsBlocked, Woken};
+use crate::sys::{self, COUNTER, ClockSetNotifier, SignalsBlocked, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
 /// The rest between two tries, ns; or as long as the last one took.
@@ -47,16 +47,16 @@ struct LastResult {
     due_ns: i64,
 }
 
-static RESULT: TryLock<Option<LastResult>> = TryLock::new(None);
+static LAST_RESULT: TryLock<Option<LastResult>> = TryLock::new(None);
 
 /// Held by the thread of this process that compares.
-static COMPARES: TryLock<()> = TryLock::new(());
+static COMPARISON_LOCK: TryLock<()> = TryLock::new(());
 
 /// The lock on the result; `None` while another thread has it. A forked child takes it over from
 /// its parent's threads.
 fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
     // SAFETY: as for `impl Platform for Engine`.
-    unsafe { RESULT.try_lock(sys::lock_token(), |result| *result = None) }
+    unsafe { LAST_RESULT.try_lock(sys::lock_token(), |result| *result = None) }
 }
 
 /// The result; `None` while another thread has the lock. The call does not wait, because a signal
@@ -67,13 +67,13 @@ pub(crate) fn result() -> Option<CounterComparison> {
 
 fn publish(comparison: CounterComparison) {
     // Others have it for nanoseconds. A forked child may find it taken for good (`lock_token`).
-    let taken = (0..PUBLISH_TRIES).find_map(|_| {
+    let locked = (0..PUBLISH_TRIES).find_map(|_| {
         locked_result().or_else(|| {
             thread::yield_now();
             None
         })
     });
-    if let Some(mut result) = taken {
+    if let Some(mut result) = locked {
         *result = Some(LastResult::after(*result, comparison, OsClock.monotonic_ns()));
     }
 }
@@ -94,7 +94,7 @@ impl LastResult {
     }
 }
 
-/// The thread that compares, and the sleep of its rests, if there is one; stopped and joined when
+/// The thread that compares, and the sleep of its notifier, if there is one; stopped and joined when
 /// dropped.
 #[derive(Debug, Default)]
 pub(crate) struct ComparisonThread(Option<(thread::JoinHandle<()>, Arc<ClockSetNotifier>)>);
@@ -116,19 +116,19 @@ impl ComparisonThread {
         // By process: a comparison takes up to seconds, so a child that is forked meanwhile takes the
         // lock over even where no memory is wiped (`lock_token`).
         // SAFETY: two processes that share this memory may both hold it, and there is nothing in it.
-        let Some(alone) = (unsafe { COMPARES.try_lock(sys::token(), |()| ()) }) else { return };
-        let rests = Arc::new(ClockSetNotifier::without_timer());
-        let rests_inside = Arc::clone(&rests);
+        let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else { return };
+        let notifier = Arc::new(ClockSetNotifier::without_timer());
+        let thread_notifier = Arc::clone(&notifier);
         let blocked = SignalsBlocked::new();
         let spawned = thread::Builder::new().name("tickline-cmp".to_owned()).spawn(move || {
-            if let Some(comparison) = compare(&rests_inside) {
+            if let Some(comparison) = compare(&thread_notifier) {
                 publish(comparison);
             }
-            drop(alone);
+            drop(guard);
         });
         drop(blocked);
         match spawned {
-            Ok(thread) => self.0 = Some((thread, rests)),
+            Ok(thread) => self.0 = Some((thread, notifier)),
             Err(_) => publish(CounterComparison::Impossible),
         }
     }
@@ -136,15 +136,15 @@ impl ComparisonThread {
 
 impl Drop for ComparisonThread {
     fn drop(&mut self) {
-        if let Some((thread, rests)) = self.0.take() {
-            rests.stop();
+        if let Some((thread, notifier)) = self.0.take() {
+            notifier.stop();
             thread.join().ok(); // it never panics
         }
     }
 }
 
-/// Compares all CPUs. `None` if `rests` was stopped.
-fn compare(rests: &ClockSetNotifier) -> Option<CounterComparison> {
+/// Compares all CPUs. `None` if `notifier` was stopped.
+fn compare(notifier: &ClockSetNotifier) -> Option<CounterComparison> {
     let Some(counter) = COUNTER else { return Some(CounterComparison::Impossible) };
     let cpus = sys::comparable_cpus();
     let [first, others @ ..] = cpus.as_slice() else { return Some(CounterComparison::Impossible) };
@@ -156,7 +156,7 @@ fn compare(rests: &ClockSetNotifier) -> Option<CounterComparison> {
     for other in others {
         let mut exchanges = Exchanges::NONE;
         for _ in 0..TRIES_PER_PAIR {
-            if rests.wait(Duration::from_nanos(rest_ns)) == Woken::Stopped {
+            if notifier.wait(Duration::from_nanos(rest_ns)) == WakeCause::Stopped {
                 return None;
             }
             let from_ns = OsClock.monotonic_ns();

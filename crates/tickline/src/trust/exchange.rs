@@ -302,7 +302,7 @@ mod tests {
             eprintln!("SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only");
             return;
         };
-        match on_cpu(cpu, sys::CpuMask::of_this_thread) {
+        match on_cpu(cpu, sys::CpuMask::for_current_thread) {
             Some(Some(mask)) => assert_eq!((0..8_192).filter(|cpu| mask.contains(*cpu)).count(), 1),
             Some(None) => eprintln!("SKIPPED: a system that does not say where a thread may run"),
             None => panic!("CPU {cpu} was named as one of this process's"),

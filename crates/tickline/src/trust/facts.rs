@@ -12,7 +12,7 @@ mod environment;
 
 pub(crate) use collector::Collector;
 #[cfg(test)]
-pub(crate) use cost::played;
+pub(crate) use cost::injected;
 pub(crate) use cpu::{hypervisor, nominal_hz};
 pub(crate) use environment::{environment, learn_environment};
 

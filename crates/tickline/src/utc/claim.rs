@@ -43,7 +43,7 @@ impl Extrapolation {
         }
         // The high half of a product takes one instruction, any other part of it a shift of 128 bits.
         let places = elapsed << (64 - SLOPE_BITS);
-        // BOUND: below 2^47 ns. A claim holds for a day at most (`claim_of`), and a slope is at most 1.2
+        // BOUND: below 2^47 ns. A claim holds for a day at most (`make_claim`), and a slope is at most 1.2
         // times the one by which `valid` was computed.
         let [least, greatest] =
             self.slopes.map(|slope| ((u128::from(places) * u128::from(slope)) >> 64) as i64);
@@ -77,7 +77,7 @@ pub(crate) struct Claim {
     /// Who claims it.
     pub(super) source: Option<UtcSource>,
     /// Why readings fail when the claim has ended, or if nobody claims anything.
-    pub(super) then: UtcUnknown,
+    pub(super) failure: UtcUnknown,
 }
 
 /// The words of a published claim, and how many of them a reading by the counter needs: a cache line.
@@ -90,7 +90,7 @@ const FIRST_SOURCE: u8 = 8;
 
 /// In the order of the variants.
 #[inline]
-fn source_of(number: u8) -> Option<UtcSource> {
+fn source_from_number(number: u8) -> Option<UtcSource> {
     match number.wrapping_sub(FIRST_SOURCE) {
         0 => Some(UtcSource::ClockBound),
         1 => Some(UtcSource::Chronyd),
@@ -110,8 +110,8 @@ const REASONS: [UtcUnknown; 5] = [
 
 impl Claim {
     /// A claim of nothing: memory of zeros, but for the reason.
-    pub(super) fn none(why: UtcUnknown) -> Self {
-        Self { then: why, ..Self::from_words(&[0; WORDS]) }
+    pub(super) fn none(failure: UtcUnknown) -> Self {
+        Self { failure, ..Self::from_words(&[0; WORDS]) }
     }
 
     /// Whether the machine was suspended since, if it has now been for `suspended_ns`.
@@ -164,7 +164,7 @@ impl Claim {
             self.disruption,
             self.utc_ns[0].cast_unsigned(),
             self.utc_ns[1].cast_unsigned(),
-            source | (self.then as u64) << 8 | tai << 16,
+            source | (self.failure as u64) << 8 | tai << 16,
             raw.start,
             raw.valid,
             raw.slopes[0],
@@ -180,9 +180,9 @@ impl Claim {
             valid: words[at + 1],
             slopes: [words[at + 2], words[at + 3]],
         };
-        let what = words[7];
+        let packed = words[7];
         #[expect(clippy::cast_possible_truncation, reason = "a byte each, and two")]
-        let (source, then, tai) = (what as u8, (what >> 8) as u8, (what >> 16) as u16);
+        let (source, failure, tai) = (packed as u8, (packed >> 8) as u8, (packed >> 16) as u16);
         Self {
             by_counter: extrapolation(0),
             by_raw: extrapolation(BY_COUNTER),
@@ -190,8 +190,8 @@ impl Claim {
             disruption: words[4],
             utc_ns: [words[5].cast_signed(), words[6].cast_signed()],
             tai_offset_s: NonZeroU16::new(tai),
-            source: source_of(source),
-            then: REASONS.get(usize::from(then)).copied().unwrap_or(UtcUnknown::NoSource),
+            source: source_from_number(source),
+            failure: REASONS.get(usize::from(failure)).copied().unwrap_or(UtcUnknown::NoSource),
         }
     }
 }
@@ -220,18 +220,18 @@ proptest::proptest! {
     fn words_are_the_claim(
         words in proptest::array::uniform13(proptest::prelude::any::<u64>()),
         source in 0..4_u8,
-        then in proptest::sample::select(&REASONS),
+        failure in proptest::sample::select(&REASONS),
         tai: u16,
     ) {
         let tai_offset_s = NonZeroU16::new(tai);
-        let source = source_of(FIRST_SOURCE + source);
-        let claim = Claim { source, then, tai_offset_s, ..Claim::from_words(&words) };
+        let source = source_from_number(FIRST_SOURCE + source);
+        let claim = Claim { source, failure, tai_offset_s, ..Claim::from_words(&words) };
         let mut words_back = claim.to_words();
         proptest::prop_assert_eq!(Claim::from_words(&words_back), claim);
         words_back[7] = words[7];
         proptest::prop_assert_eq!(words_back, words);
         let zeros = Claim::from_words(&[0; WORDS]);
-        proptest::prop_assert_eq!((zeros.source, zeros.then), (None, UtcUnknown::NoSource));
+        proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, UtcUnknown::NoSource));
         proptest::prop_assert_eq!((zeros.at_ticks(words[0]), zeros.at_raw(0)), (None, None));
     }
 }

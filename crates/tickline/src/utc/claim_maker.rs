@@ -100,10 +100,10 @@ pub(crate) struct Report {
 }
 
 /// Who has measured, and [`Report::measurement`].
-type Id = (UtcSource, u64);
+type MeasurementId = (UtcSource, u64);
 
 impl Report {
-    fn id(&self) -> Id {
+    fn id(&self) -> MeasurementId {
         (self.source, self.measurement)
     }
 }
@@ -111,14 +111,14 @@ impl Report {
 /// What a report is compared with.
 #[derive(Debug, Default)]
 #[expect(clippy::large_enum_variant, reason = "a clock has one")]
-enum Known {
+enum MeasurementHistory {
     #[default]
-    Nothing,
+    Empty,
     /// A report must agree with the claims of the last measurement.
     Measured(Measurement),
     /// A source must measure again before it is believed. The measurement that the first source to
     /// answer after the disruption had made by then; `None` until one answers.
-    Disrupted(Option<Id>),
+    Disrupted(Option<MeasurementId>),
 }
 
 /// The claims of one measurement, and what they were made of.
@@ -127,14 +127,14 @@ struct Measurement {
     /// The first claim, and the last.
     first: Claim,
     last: Claim,
-    id: Id,
+    id: MeasurementId,
     /// Twice how far either side may be from what the source says, ns.
     tolerance_ns: i64,
 }
 
 impl Measurement {
     /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
-    fn agrees(&self, raw_ns: i64, id: Id, utc_ns: [i64; 2]) -> bool {
+    fn agrees(&self, raw_ns: i64, id: MeasurementId, utc_ns: [i64; 2]) -> bool {
         let overlaps = |before: &Claim, [least_ns, most_ns]: [i64; 2]| {
             let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
             utc_ns[0] <= most_ns.saturating_add(fast_ns) && utc_ns[1] >= least_ns.saturating_add(slow_ns)
@@ -164,7 +164,7 @@ pub(crate) struct ClaimMaker {
     moment: Option<Moment>,
     /// The first of the latest requests that nobody answered, by `CLOCK_MONOTONIC_RAW`, ns.
     unanswered_ns: Option<i64>,
-    known: Known,
+    history: MeasurementHistory,
     /// Whether somebody has set the clock since a source last answered.
     was_clock_set: bool,
     /// The end of a UTC day with a leap second, ns since 1970.
@@ -202,10 +202,12 @@ impl ClaimMaker {
         // does not count as a second miss.
         let is_late =
             self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
-        let claim = match (answer, &self.known) {
-            (Ok(report), _) => self.claim_of(moment, &report, valid_ns),
-            (_, Known::Measured(it)) if is_late && it.last.at_raw(moment.raw_ns).is_some() => return None,
-            (Err(UtcUnknown::NoSource), Known::Measured(_)) => Err(UtcUnknown::Expired),
+        let claim = match (answer, &self.history) {
+            (Ok(report), _) => self.make_claim(moment, &report, valid_ns),
+            (_, MeasurementHistory::Measured(it)) if is_late && it.last.at_raw(moment.raw_ns).is_some() => {
+                return None;
+            }
+            (Err(UtcUnknown::NoSource), MeasurementHistory::Measured(_)) => Err(UtcUnknown::Expired),
             (Err(why), _) => Err(why),
         };
         Some(claim.unwrap_or_else(Claim::none))
@@ -223,15 +225,15 @@ impl ClaimMaker {
 
     /// Each source must measure again.
     fn disrupt(&mut self) {
-        self.known = Known::Disrupted(None);
+        self.history = MeasurementHistory::Disrupted(None);
     }
 
-    fn claim_of(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
+    fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
         self.expect_another_measurement(report)?;
         let utc_ns = utc_at(moment, report).ok_or(UtcUnknown::Unsynchronised)?;
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
         let left_ns = self.until_leap(report, utc_ns)?;
-        let then = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
+        let failure = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
         let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
         let claim = Claim {
@@ -246,9 +248,9 @@ impl ClaimMaker {
             utc_ns,
             tai_offset_s: None, // the kernel knows that
             source: Some(report.source),
-            then,
+            failure,
         };
-        self.compare_with_the_last(claim, moment, report)?;
+        self.compare_with_last(claim, moment, report)?;
         Ok(claim)
     }
 
@@ -264,17 +266,17 @@ impl ClaimMaker {
         let id = report.id();
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
-        let is_comparable = matches!(&self.known, Known::Measured(last)
+        let is_comparable = matches!(&self.history, MeasurementHistory::Measured(last)
             if source_knows_rate && last.id == id && last.first != last.last);
         if core::mem::take(&mut self.was_clock_set) && !is_comparable {
             self.disrupt();
         }
-        if let Known::Disrupted(before) = &mut self.known {
+        if let MeasurementHistory::Disrupted(before) = &mut self.history {
             let before = before.replace(id);
             if before.is_none_or(|before| before.0 != id.0 || before == id) {
                 return Err(UtcUnknown::Disrupted);
             }
-            self.known = Known::Nothing;
+            self.history = MeasurementHistory::Empty;
         }
         Ok(())
     }
@@ -298,7 +300,7 @@ impl ClaimMaker {
     }
 
     /// Remembers the claim. `Disrupted` if it does not agree with the last one.
-    fn compare_with_the_last(
+    fn compare_with_last(
         &mut self,
         claim: Claim,
         moment: &Moment,
@@ -307,16 +309,16 @@ impl ClaimMaker {
         let id = report.id();
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
         let fresh = Measurement { first: claim, last: claim, id, tolerance_ns };
-        let same = match self.known {
-            Known::Measured(last) if !last.agrees(moment.raw_ns, id, claim.utc_ns) => {
-                self.known = Known::Disrupted(Some(id));
+        let same = match self.history {
+            MeasurementHistory::Measured(last) if !last.agrees(moment.raw_ns, id, claim.utc_ns) => {
+                self.history = MeasurementHistory::Disrupted(Some(id));
                 return Err(UtcUnknown::Disrupted);
             }
-            Known::Measured(last) if last.id == id => last,
+            MeasurementHistory::Measured(last) if last.id == id => last,
             _ => fresh,
         };
         let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
-        self.known = Known::Measured(Measurement { last: claim, tolerance_ns, ..same });
+        self.history = MeasurementHistory::Measured(Measurement { last: claim, tolerance_ns, ..same });
         Ok(())
     }
 

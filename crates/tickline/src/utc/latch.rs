@@ -122,6 +122,6 @@ mod tests {
             clocks.next().into_iter().for_each(|why| latch.publish(&Claim::none(why)));
             Some(())
         });
-        assert_eq!(read.map(|(claim, ())| claim.then), Some(UtcUnknown::Expired));
+        assert_eq!(read.map(|(claim, ())| claim.failure), Some(UtcUnknown::Expired));
     }
 }

@@ -37,8 +37,8 @@ const CPU_DIFFERENCE_NS: i64 = 500;
 
 /// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`. No clock has stepped by
 /// more than `resolution_ns` when it is read.
-fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
-    let once = || {
+fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
+    let read_once = || {
         let raw_ns = OsClock::raw_ns()?;
         let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
         let width_ns = OsClock::raw_ns()?.saturating_sub(raw_ns);
@@ -50,7 +50,7 @@ fn moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Opti
         let disruption = VMCLOCK.marker();
         Some(Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, disruption, clocksource })
     };
-    (0..TRIES).filter_map(|_| once()).min_by_key(|moment| moment.width_ns)
+    (0..TRIES).filter_map(|_| read_once()).min_by_key(|moment| moment.width_ns)
 }
 
 /// What the clock's thread keeps from one request to the next.
@@ -84,7 +84,7 @@ impl UtcPolls {
         self.asked_ns = Some(now_ns);
         let clocksource = sys::clocksource();
         let resolution_ns = self.resolution_ns(engine, clocksource);
-        let now = || moment(engine, clocksource, resolution_ns);
+        let now = || read_moment(engine, clocksource, resolution_ns);
         let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);
         let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return };
         // The second request in a row without an answer ends a claim (`claim_maker.rs`). This limit
@@ -127,10 +127,10 @@ pub(super) fn reading_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown
         Some((raw_ns, VMCLOCK.marker(), OsClock.suspended_ns()))
     });
     let (claim, (raw_ns, disruption, suspended_ns)) = read.ok_or(UtcUnknown::NoSource)?;
-    claim.source.ok_or(claim.then)?;
+    claim.source.ok_or(claim.failure)?;
     let claim = claim.if_undisturbed(disruption).ok_or(UtcUnknown::Disrupted)?;
     if claim.is_before_suspend(suspended_ns.ok_or(UtcUnknown::Expired)?) {
         return Err(UtcUnknown::Disrupted);
     }
-    claim.at_raw(raw_ns).ok_or(claim.then)
+    claim.at_raw(raw_ns).ok_or(claim.failure)
 }

@@ -49,7 +49,7 @@ pub(super) fn ask(
         let leap_second_today = report.leap_second_today || kernel.leap_second_today;
         Report { leap_second_today, ..report }
     };
-    Some((after, at_end(&before, &after, best)?.map(announced)))
+    Some((after, widen_to_end(&before, &after, best)?.map(announced)))
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the
@@ -66,7 +66,7 @@ fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
 /// What was true of one moment between `before` and `after`, at `after`. `None` if
 /// `CLOCK_REALTIME` was set between the two, or the machine suspended: an answer from before that
 /// says nothing of the time after.
-fn at_end(
+fn widen_to_end(
     before: &Moment,
     after: &Moment,
     answer: Result<Report, UtcUnknown>,

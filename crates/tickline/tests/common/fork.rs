@@ -11,11 +11,11 @@ pub(crate) const CANNOT: i32 = 77;
 const PANICKED: i32 = 101;
 
 /// The time, s, after which SIGALRM kills a test that hangs. No test takes a tenth of it.
-const PATIENCE_S: u32 = 120;
+const TIMEOUT_S: u32 = 120;
 
 pub(crate) fn watch_over() {
     // SAFETY: passes a number; nothing handles the signal, which ends the process.
-    unsafe { libc::alarm(PATIENCE_S) };
+    unsafe { libc::alarm(TIMEOUT_S) };
 }
 
 /// Runs `body` in a forked child, which ends with the code that it returns. Returns the status of

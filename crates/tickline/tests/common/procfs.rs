@@ -15,14 +15,14 @@ pub(crate) fn await_tickline_threads(expected: usize) {
 
 /// What procfs says in this `field` of the status of a thread, whose folder this is. `None` if it has
 /// ended.
-pub(crate) fn status_of(thread: &Path, field: &str) -> Option<String> {
+pub(crate) fn status_field(thread: &Path, field: &str) -> Option<String> {
     let status = std::fs::read_to_string(thread.join("status")).ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix(field)).expect("a field").trim().to_owned())
 }
 
 /// The signals that the status of a thread has in this `field`: bit 0 stands for signal 1.
 pub(crate) fn signals(thread: &Path, field: &str) -> u64 {
-    u64::from_str_radix(&status_of(thread, field).expect("procfs"), 16).expect("a mask")
+    u64::from_str_radix(&status_field(thread, field).expect("procfs"), 16).expect("a mask")
 }
 
 /// As [`signals`], of this thread.

@@ -118,7 +118,7 @@ mod linux {
 
     /// Where the clock's thread may run.
     fn threads_cpus() -> Option<String> {
-        procfs::status_of(procfs::tickline_threads().first()?, "Cpus_allowed_list:")
+        procfs::status_field(procfs::tickline_threads().first()?, "Cpus_allowed_list:")
     }
 
     /// A thread that stays on its CPU sees no step back while that CPU's line is replaced.

@@ -1,7 +1,7 @@
 //! A counter that is denied (`PR_SET_TSC`) after a clock was calibrated.
 //!
 //! The vDSO reads the counter as well, so a signal handler stands in for the counter. The handler
-//! notes who has executed the instruction, puts a number in place of the counter, and goes on
+//! notes who has executed the instruction, puts a number in index of the counter, and goes on
 //! behind the instruction.
 
 use std::hint::black_box;
@@ -28,8 +28,8 @@ static BY_OTHERS: AtomicU32 = AtomicU32::new(0);
 extern "C" fn stand_in(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // SAFETY: the kernel passes the context of what was interrupted.
     let registers = unsafe { &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
-    let place = |register: libc::c_int| usize::try_from(register).unwrap_or(0);
-    let at = usize::try_from(registers[place(libc::REG_RIP)]).unwrap_or(0);
+    let index = |register: libc::c_int| usize::try_from(register).unwrap_or(0);
+    let at = usize::try_from(registers[index(libc::REG_RIP)]).unwrap_or(0);
     // SAFETY: an instruction of at least two bytes is there.
     let code = unsafe { (at as *const [u8; 2]).read_unaligned() };
     let bytes = match code {
@@ -42,15 +42,14 @@ extern "C" fn stand_in(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut li
     if is_vdso { &BY_VDSO } else { &BY_OTHERS }.fetch_add(1, Ordering::Relaxed);
     let ticks = TICKS.fetch_add(1_000, Ordering::Relaxed);
     let half = |ticks: u64| i64::try_from(ticks & 0xffff_ffff).unwrap_or(0);
-    registers[place(libc::REG_RAX)] = half(ticks);
-    registers[place(libc::REG_RDX)] = half(ticks >> 32);
-    registers[place(libc::REG_RIP)] += bytes;
+    registers[index(libc::REG_RAX)] = half(ticks);
+    registers[index(libc::REG_RDX)] = half(ticks >> 32);
+    registers[index(libc::REG_RIP)] += bytes;
 }
 
-/// Denies this thread, and those that it starts, the counter, or gives it back. Returns whether the
+/// Sets the TSC mode of this thread, which the threads that it starts inherit. Returns whether the
 /// kernel did so.
-fn deny(denied: bool) -> bool {
-    let mode = if denied { libc::PR_TSC_SIGSEGV } else { libc::PR_TSC_ENABLE };
+fn set_tsc_mode(mode: libc::c_int) -> bool {
     // SAFETY: passes a number.
     unsafe { libc::prctl(libc::PR_SET_TSC, mode) == 0 }
 }
@@ -65,12 +64,12 @@ fn reads_during(calls: impl FnOnce()) -> Option<u32> {
     // It touches nothing but its context and atomics.
     handle(libc::SIGSEGV, stand_in as *const (), libc::SA_SIGINFO);
     let before = BY_OTHERS.load(Ordering::Relaxed);
-    if !deny(true) {
+    if !set_tsc_mode(libc::PR_TSC_SIGSEGV) {
         skip("this kernel cannot deny the counter");
         return None;
     }
     calls();
-    assert!(deny(false));
+    assert!(set_tsc_mode(libc::PR_TSC_ENABLE));
     Some(BY_OTHERS.load(Ordering::Relaxed) - before)
 }
 

@@ -321,21 +321,21 @@ fn in_time_namespace(offset_s: i64, body: impl FnOnce()) {
 const DAY_S: i64 = 86_400;
 const DAY_NS: u64 = 86_400_000_000_000;
 
-fn clock_of(driver: Driver) -> Clock {
+fn clock_with_driver(driver: Driver) -> Clock {
     Clock::builder().driver(driver).interval(Duration::from_millis(5)).start().unwrap()
 }
 
 /// If a fork moves a calibrated clock into another namespace, it follows that one's clock when
 /// its line ends. A clock that is made there has that one's from the start.
 fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
-    let clock = clock_of(Driver::Reader);
+    let clock = clock_with_driver(Driver::Reader);
     until_fast(&clock);
     let last = clock.now_ordered().as_nanos();
     in_time_namespace(DAY_S, || {
         until_it_agrees_with_the_os(&clock);
         assert!(settles(&clock, last + DAY_NS / 100 * 99), "{:?}", clock.status());
         for driver in [Driver::Reader, Driver::Thread] {
-            let fresh = clock_of(driver);
+            let fresh = clock_with_driver(driver);
             assert!(settles(&fresh, last + DAY_NS), "{:?}", fresh.status());
             until_it_agrees_with_the_os(&fresh);
         }
@@ -345,7 +345,7 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
 /// In a namespace whose clock is behind, order comes first: readings do not step back, and
 /// nothing waits for ever.
 fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
-    let clock = clock_of(Driver::Reader);
+    let clock = clock_with_driver(Driver::Reader);
     // By a line, which leaves a high-water mark: the OS clock itself steps back there.
     let mut last = loop {
         if until_fast(&clock).is_none() {
@@ -366,7 +366,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
             assert!(start.elapsed() < Duration::from_secs(30), "{:?}", clock.status());
         }
         // A new clock has no past to be in order with.
-        until_it_agrees_with_the_os(&clock_of(Driver::Reader));
+        until_it_agrees_with_the_os(&clock_with_driver(Driver::Reader));
     });
 }
 

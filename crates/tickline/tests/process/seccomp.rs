@@ -107,7 +107,7 @@ fn under_a_filter(killed: Option<i32>, body: impl FnOnce() -> i32) {
 }
 
 /// Everything that can be asked of a clock. Returns whether it was right.
-fn use_up(clock: &Clock) -> bool {
+fn use_clock(clock: &Clock) -> bool {
     let mut last = 0;
     for _ in 0..5_000 {
         if !goes_on(clock, &mut last) {
@@ -135,7 +135,7 @@ fn minimal_probes_live_under_a_filter_that_kills() {
                 }
                 let settings = Clock::builder().probes(probes).driver(driver);
                 let Ok(clock) = settings.interval(Duration::from_millis(2)).start() else { return 1 };
-                if !use_up(&clock) {
+                if !use_clock(&clock) {
                     return 2;
                 }
                 std::thread::sleep(Duration::from_millis(20));
@@ -160,7 +160,7 @@ fn without_a_thread_the_list_is_two_calls() {
         if !allow_only(&[MINIMAL, &[libc::SYS_exit_group]]) {
             return CANNOT;
         }
-        if use_up(&clock) { 0 } else { 2 }
+        if use_clock(&clock) { 0 } else { 2 }
     });
 }
 

@@ -25,7 +25,7 @@ static FARTHEST_NS: AtomicU64 = AtomicU64::new(0);
 static BACK: AtomicU32 = AtomicU32::new(0);
 
 /// Iterations and readings for a second. Allocates nothing: it runs in both processes at once.
-fn use_up(clock: &Clock) {
+fn use_clock(clock: &Clock) {
     let (start_ns, mut last_ns) = (os_monotonic_ns(), 0);
     loop {
         clock.maintain();
@@ -58,7 +58,7 @@ fn clone_in_this_memory(
 
 extern "C" fn second_process(clock: *mut libc::c_void) -> libc::c_int {
     // SAFETY: the first process waits for this one before it drops the clock.
-    use_up(unsafe { &*clock.cast::<Clock>() });
+    use_clock(unsafe { &*clock.cast::<Clock>() });
     0
 }
 
@@ -80,7 +80,7 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     if child < 0 {
         return skip("this machine has no clone(CLONE_VM)");
     }
-    use_up(&clock);
+    use_clock(&clock);
     let mut status = 0;
     // SAFETY: `status` is valid for a write.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);

@@ -11,13 +11,13 @@ use tickline_core::state::LineState;
 use super::*;
 use crate::options::{Driver, Settings};
 use crate::status::{State, Status};
-use crate::trust::facts::played;
+use crate::trust::facts::injected;
 
 /// Judges by these costs, ns (the counter; the OS clock's monotonic and Unix time), and iterates
 /// until there is a line. `None`, with a message, if another reason closes the gate here.
 fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<Status> {
     let ps = |ns: u64| ns * 1_000;
-    played::COST.set(Some(Cost { counter_ps: ps(counter), os_ps: ps(os), os_unix_ps: ps(os_unix) }));
+    injected::COST.set(Some(Cost { counter_ps: ps(counter), os_ps: ps(os), os_unix_ps: ps(os_unix) }));
     engine.request_judgement();
     let start = std::time::Instant::now();
     loop {
@@ -79,7 +79,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     let Some(status) = judged(&engine, (40, 30, 30)) else { return };
     assert_eq!((status.state, status.unix_reason()), (State::Fallback(Reason::Slow), SLOW));
     assert!(!unix_by_line(&engine));
-    played::COST.set(None);
+    injected::COST.set(None);
 }
 
 /// Symptom: a policy that was set while a reader judged for the first time was not judged by, for
@@ -101,12 +101,12 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
 fn a_request_is_not_judged_by_facts_that_are_older() {
     let engine = Engine::new(Driver::Reader);
     let cost = |counter_ps| Some(Cost { counter_ps, os_ps: 40_000, os_unix_ps: 40_000 });
-    played::COST.set(cost(1_000_000));
+    injected::COST.set(cost(1_000_000));
     while !engine.is_prepared() {}
-    played::COST.set(cost(1_000));
+    injected::COST.set(cost(1_000));
     engine.enable();
     engine.maintain(DrivenBy::Readers);
-    played::COST.set(None);
+    injected::COST.set(None);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
 
@@ -121,7 +121,7 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
         engine.maintain_by_hand();
     }
     assert!(facts::are_current(&engine.clock.lock(&engine).unwrap().facts));
-    played::COST.set(None);
+    injected::COST.set(None);
 }
 
 /// Publishes a line that is ahead of the OS clock, with its bounds, as a suspend with the counter
@@ -144,7 +144,7 @@ fn a_slow_counter_is_measured_again() {
     let engine = Engine::new(Driver::Manual);
     let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
     assert_eq!(status.state, State::Fallback(Reason::Slow));
-    played::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
+    injected::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
     engine.maintain(DrivenBy::Timer);
     assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
     engine.clock.keeper.set_due(OsClock.monotonic_ns());

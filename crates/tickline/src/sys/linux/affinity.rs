@@ -19,12 +19,12 @@ const MASK_BYTES: usize = MASK_BITS / 8;
 impl CpuMask {
     /// Where the calling thread may run: its own choice, without CPUs that are offline or not in
     /// the cpuset. `None` if the kernel does not say.
-    pub(crate) fn of_this_thread() -> Option<Self> {
-        Self::of(0)
+    pub(crate) fn for_current_thread() -> Option<Self> {
+        Self::for_thread(0)
     }
 
     /// The same of another thread, by its id; 0 is the calling one.
-    fn of(thread: libc::pid_t) -> Option<Self> {
+    fn for_thread(thread: libc::pid_t) -> Option<Self> {
         let mut mask = Self([0; MASK_WORDS]);
         // SAFETY: the mask is valid for writes of its length. It is no less aligned than
         // `cpu_set_t`, an array of the same words. The call takes any length. An unknown thread is
@@ -34,7 +34,7 @@ impl CpuMask {
     }
 
     /// One CPU; `None` if no mask is that long.
-    fn only(cpu: usize) -> Option<Self> {
+    fn single(cpu: usize) -> Option<Self> {
         let mut mask = Self([0; MASK_WORDS]);
         *mask.0.get_mut(cpu / WORD_BITS)? |= 1 << (cpu % WORD_BITS);
         Some(mask)
@@ -48,7 +48,7 @@ impl CpuMask {
     /// Lets the calling thread run only on these CPUs. The thread is on one of them at the return.
     /// `false` if the process may use none of them now.
     fn apply(&self) -> bool {
-        // SAFETY: the mask is valid for reads of its length, otherwise as in `of`.
+        // SAFETY: the mask is valid for reads of its length, otherwise as in `for_thread`.
         unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
     }
 
@@ -83,7 +83,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
     // 0 is the calling thread, in case `/proc` is hidden.
-    let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::of).collect();
+    let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::for_thread).collect();
     // Where a user wants no other threads (`isolcpus`):
     // `Documentation/ABI/testing/sysfs-devices-system-cpu`.
     let isolated = ranges_in("/sys/devices/system/cpu/isolated");
@@ -97,5 +97,5 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
 
 /// Binds the calling thread to `cpu`, where it is at the return. Returns whether that was possible.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
-    usize::try_from(cpu).ok().and_then(CpuMask::only).is_some_and(|mask| mask.apply())
+    usize::try_from(cpu).ok().and_then(CpuMask::single).is_some_and(|mask| mask.apply())
 }

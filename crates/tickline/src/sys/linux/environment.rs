@@ -68,8 +68,8 @@ struct Entry {
 
 impl Entry {
     fn push(&mut self, byte: u8) {
-        if let Some(place) = self.bytes.get_mut(self.length) {
-            *place = byte;
+        if let Some(slot) = self.bytes.get_mut(self.length) {
+            *slot = byte;
         }
         self.length = self.length.saturating_add(1);
     }

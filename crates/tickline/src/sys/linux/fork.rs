@@ -10,7 +10,7 @@ use crate::sys::reference::OsClock;
 /// Memory that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2),
 /// Linux 4.14). Null before the first use. [`UNAVAILABLE`] if the kernel gives no such memory, so
 /// that the answer stays the same for the whole process.
-static WIPED: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+static FORK_TOKEN: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
 /// Stands for memory that the kernel did not give. Nothing reads or writes it.
 static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
@@ -21,7 +21,7 @@ const MAPPED_BYTES: usize = size_of::<AtomicU64>();
 /// A number that is the same for all threads of this process, and differs from that of each
 /// ancestor; never 0. A signal handler may call this.
 pub(crate) fn token() -> u64 {
-    match wiped_on_fork() {
+    match fork_token() {
         Some(token) => {
             // ORDERING: Relaxed for all: the number itself is all there is.
             let order = Ordering::Relaxed;
@@ -47,24 +47,24 @@ pub(crate) fn token() -> u64 {
 /// the same for all, and no lock is taken over. A lock that another thread holds at a fork stays
 /// held in the child, whose readings the OS clock serves.
 pub(crate) fn lock_token() -> u64 {
-    if wiped_on_fork().is_some() { token() } else { NEVER_TAKEN_OVER }
+    if fork_token().is_some() { token() } else { NO_TAKEOVER }
 }
 
 /// Not a [`token`] in memory that is wiped, which is at least 3.
-const NEVER_TAKEN_OVER: u64 = 1;
+const NO_TAKEOVER: u64 = 1;
 
 fn process_id() -> u64 {
     // SAFETY: getpid always succeeds and touches no memory.
     u64::from(unsafe { libc::getpid() }.unsigned_abs()).max(1)
 }
 
-fn wiped_on_fork() -> Option<&'static AtomicU64> {
-    // ORDERING: Acquire, pairs with the Release exchange in `map_wiped`: it is mapped. No test sees a
+fn fork_token() -> Option<&'static AtomicU64> {
+    // ORDERING: Acquire, pairs with the Release exchange in `map_fork_token`: it is mapped. No test sees a
     // weaker one: the kernel has filled it, and processors know an address before they load from
     // it.
-    let mut known = WIPED.load(Ordering::Acquire);
+    let mut known = FORK_TOKEN.load(Ordering::Acquire);
     if known.is_null() {
-        known = map_wiped();
+        known = map_fork_token();
     }
     if ptr::eq(known, &raw const UNAVAILABLE) {
         return None;
@@ -75,16 +75,16 @@ fn wiped_on_fork() -> Option<&'static AtomicU64> {
 
 /// From now on [`token`] maps nothing (`mmap`, `madvise`), but asks for the process id each time.
 /// Memory that is mapped stays in use, for it costs no system call.
-pub(crate) fn forgo_wiped() {
+pub(crate) fn disable_fork_token() {
     let none = (&raw const UNAVAILABLE).cast_mut();
     // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
-    WIPED.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
+    FORK_TOKEN.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
 }
 
 /// Maps the memory, unless another thread was faster. Returns what is installed now. It stays
 /// mapped when a library that has tickline in it is unloaded.
 #[cold]
-fn map_wiped() -> *mut AtomicU64 {
+fn map_fork_token() -> *mut AtomicU64 {
     // SAFETY: a new private mapping; no existing memory is touched.
     let fresh = unsafe {
         libc::mmap(
@@ -100,9 +100,10 @@ fn map_wiped() -> *mut AtomicU64 {
     // SAFETY: the mapping is this function's own. The kernel rounds its length up to whole pages.
     let is_wiped = is_mapped && unsafe { libc::madvise(fresh, MAPPED_BYTES, libc::MADV_WIPEONFORK) } == 0;
     let wanted = if is_wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
-    // ORDERING: Release, pairs with the Acquire load in `wiped_on_fork`; Acquire on failure for the
+    // ORDERING: Release, pairs with the Acquire load in `fork_token`; Acquire on failure for the
     // same reason. No test sees weaker ones, as there.
-    let installed = WIPED.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
+    let installed =
+        FORK_TOKEN.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
     if is_mapped && !(is_wiped && installed.is_ok()) {
         // SAFETY: the mapping is this function's own, and no other thread has its address.
         unsafe { libc::munmap(fresh, MAPPED_BYTES) };

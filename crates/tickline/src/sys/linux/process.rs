@@ -20,18 +20,18 @@ pub(crate) struct PreserveErrno(libc::c_int);
 impl PreserveErrno {
     pub(crate) fn new() -> Self {
         // SAFETY: takes nothing.
-        let place = unsafe { libc::__errno_location() };
+        let errno = unsafe { libc::__errno_location() };
         // SAFETY: the address of this thread's errno is valid as long as the thread runs.
-        Self(unsafe { *place })
+        Self(unsafe { *errno })
     }
 }
 
 impl Drop for PreserveErrno {
     fn drop(&mut self) {
         // SAFETY: takes nothing.
-        let place = unsafe { libc::__errno_location() };
+        let errno = unsafe { libc::__errno_location() };
         // SAFETY: as above.
-        unsafe { *place = self.0 };
+        unsafe { *errno = self.0 };
     }
 }
 

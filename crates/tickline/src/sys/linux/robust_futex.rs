@@ -77,7 +77,7 @@ impl RobustFutex {
 
     /// The calling thread holds it until the result is dropped. `None` where the kernel has no such
     /// lists.
-    pub(crate) fn hold(&self) -> Option<Held<'_>> {
+    pub(crate) fn hold(&self) -> Option<RobustFutexGuard<'_>> {
         let (mut libcs, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
         // SAFETY: 0 is the calling thread; both places are valid for writes.
         let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut libcs, &raw mut length) };
@@ -100,20 +100,20 @@ impl RobustFutex {
             self.clear();
             return None;
         }
-        Some(Held { futex: self, libcs, length })
+        Some(RobustFutexGuard { futex: self, libcs, length })
     }
 }
 
 /// A thread holds the futex.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct RobustFutexGuard<'a> {
     futex: &'a RobustFutex,
     /// The list that was there before.
     libcs: *mut libc::c_void,
     length: usize,
 }
 
-impl Drop for Held<'_> {
+impl Drop for RobustFutexGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: the list that libc made for this thread.
         unsafe { libc::syscall(libc::SYS_set_robust_list, self.libcs, self.length) };

@@ -20,7 +20,7 @@ use core::time::Duration;
 use std::io;
 
 use super::file::beyond_standard_streams;
-use crate::sys::Woken;
+use crate::sys::WakeCause;
 
 /// The interval that marks the notifier's timer: 11 years and some odd nanoseconds. It never
 /// expires.
@@ -80,7 +80,7 @@ impl ClockSetNotifier {
     }
 
     /// Sleeps for `time`, or until the clock is set or [`stop`](Self::stop) is called.
-    pub(crate) fn wait(&self, time: Duration) -> Woken {
+    pub(crate) fn wait(&self, time: Duration) -> WakeCause {
         let set = match self.timer() {
             _ if self.is_stopped() => false,
             Some(timer) => self.poll(timer, time),
@@ -94,11 +94,11 @@ impl ClockSetNotifier {
             }
         };
         if self.is_stopped() {
-            Woken::Stopped
+            WakeCause::Stopped
         } else if set {
-            Woken::ClockSet
+            WakeCause::ClockSet
         } else {
-            Woken::Timeout
+            WakeCause::Timeout
         }
     }
 
@@ -185,15 +185,15 @@ mod tests {
     fn a_wait_ends_by_itself_and_a_stop_ends_the_present_and_every_later_one() {
         for notifier in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
             let start = Instant::now();
-            assert_eq!(notifier.wait(Duration::from_millis(3)), Woken::Timeout);
+            assert_eq!(notifier.wait(Duration::from_millis(3)), WakeCause::Timeout);
             assert!(start.elapsed() >= Duration::from_millis(3));
             std::thread::scope(|scope| {
                 let waiter = scope.spawn(|| notifier.wait(Duration::from_secs(3_600)));
                 std::thread::sleep(Duration::from_millis(20));
                 notifier.stop();
-                assert_eq!(waiter.join().unwrap(), Woken::Stopped);
+                assert_eq!(waiter.join().unwrap(), WakeCause::Stopped);
             });
-            assert_eq!(notifier.wait(Duration::from_secs(3_600)), Woken::Stopped);
+            assert_eq!(notifier.wait(Duration::from_secs(3_600)), WakeCause::Stopped);
         }
     }
 }

@@ -14,23 +14,23 @@ use super::{OsClock, unix_ns_by_std};
 
 /// What the performance counter counts in a second.
 fn counts_per_second() -> u64 {
-    static KNOWN: AtomicU64 = AtomicU64::new(0);
+    static CACHED: AtomicU64 = AtomicU64::new(0);
     // ORDERING: Relaxed for both, the figure is all there is, and all threads store the same.
     let order = Ordering::Relaxed;
-    let mut hz = KNOWN.load(order);
+    let mut hz = CACHED.load(order);
     if hz == 0 {
         let mut asked = 0;
         // SAFETY: the number is valid for a write.
         unsafe { QueryPerformanceFrequency(&raw mut asked) };
         hz = u64::try_from(asked).unwrap_or(0);
-        KNOWN.store(hz, order);
+        CACHED.store(hz, order);
     }
     hz
 }
 
 /// The time of so many counts, ns, rounded down. Errors do not add up, because each call converts
 /// the whole count.
-fn ns_of(counts: i64) -> i64 {
+fn counts_to_ns(counts: i64) -> i64 {
     let parts = u128::from(counts.unsigned_abs()).saturating_mul(1_000_000_000);
     parts.checked_div(counts_per_second().into()).map_or(0, |ns| i64::try_from(ns).unwrap_or(i64::MAX))
 }
@@ -41,7 +41,7 @@ impl Reference for OsClock {
         let mut counts = 0;
         // SAFETY: the number is valid for a write.
         unsafe { QueryPerformanceCounter(&raw mut counts) };
-        ns_of(counts)
+        counts_to_ns(counts)
     }
 
     #[inline]
@@ -56,6 +56,6 @@ impl OsClock {
     /// assume if the clocksource is unknown.
     pub(crate) fn resolution_ns() -> i64 {
         // The time of one count, rounded up.
-        ns_of(1).saturating_add(1)
+        counts_to_ns(1).saturating_add(1)
     }
 }

@@ -20,8 +20,8 @@ fn the_counters_of_this_machine_are_compared() {
         eprintln!("SKIPPED: no counter that may be read");
         return;
     }
-    let rests = ClockSetNotifier::without_timer();
-    let comparison = compare(&rests).expect("nobody stopped it");
+    let notifier = ClockSetNotifier::without_timer();
+    let comparison = compare(&notifier).expect("nobody stopped it");
     match sys::comparable_cpus().len() {
         0 => assert_eq!(comparison, CounterComparison::Impossible),
         1 => assert_eq!(comparison, CounterComparison::Single),
@@ -32,9 +32,9 @@ fn the_counters_of_this_machine_are_compared() {
             "{comparison:?}"
         ),
     }
-    rests.stop();
+    notifier.stop();
     if sys::comparable_cpus().len() > 1 {
-        assert_eq!(compare(&rests), None);
+        assert_eq!(compare(&notifier), None);
     }
 }
 

@@ -13,7 +13,7 @@ const BATCHES: u32 = 5;
 
 pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     #[cfg(test)]
-    if let Some(cost) = played::COST.get() {
+    if let Some(cost) = injected::COST.get() {
         return cost;
     }
     // In turns, so that a machine that is slow for some microseconds is slow for all three.
@@ -23,7 +23,11 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
         lower(&mut os_ns, || OsClock.monotonic_ns());
         lower(&mut os_unix_ns, || OsClock.realtime_ns());
     }
-    Cost { counter_ps: ps_of_one(counter_ns), os_ps: ps_of_one(os_ns), os_unix_ps: ps_of_one(os_unix_ns) }
+    Cost {
+        counter_ps: ps_per_call(counter_ns),
+        os_ps: ps_per_call(os_ns),
+        os_unix_ps: ps_per_call(os_unix_ns),
+    }
 }
 
 /// Lowers `fastest_ns` to the time of a batch, which contains the cost of the OS clock that takes
@@ -37,13 +41,13 @@ fn lower<T>(fastest_ns: &mut i64, call: impl Fn() -> T) {
 }
 
 /// The time of one call in a batch, ps.
-fn ps_of_one(batch_ns: i64) -> u64 {
+fn ps_per_call(batch_ns: i64) -> u64 {
     u64::try_from(batch_ns).unwrap_or(0).saturating_mul(1_000) / u64::from(CALLS)
 }
 
 /// Costs that a test makes up, for judgements in its own thread.
 #[cfg(test)]
-pub(crate) mod played {
+pub(crate) mod injected {
     use core::cell::Cell;
 
     use tickline_core::gate::Cost;

@@ -19,7 +19,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 /// The answer to a question that is asked once, because CPUID traps under a hypervisor (4 us on AMD
 /// EPYC, family 26, under KVM).
-fn kept(answer: &AtomicU64, ask: impl FnOnce() -> u64) -> u64 {
+fn cached(answer: &AtomicU64, ask: impl FnOnce() -> u64) -> u64 {
     // ORDERING: Relaxed for both, the number is all there is, and all threads store the same.
     let order = Ordering::Relaxed;
     match answer.load(order) {
@@ -40,7 +40,7 @@ const ADVANCED_POWER: u32 = 0x8000_0007;
 /// appendix E.4.6).
 pub(crate) fn invariant() -> Option<bool> {
     static INVARIANT: AtomicU64 = AtomicU64::new(UNKNOWN);
-    let is_invariant = kept(&INVARIANT, || {
+    let is_invariant = cached(&INVARIANT, || {
         let known = cpuid(EXTENDED).eax >= ADVANCED_POWER;
         u64::from(known && cpuid(ADVANCED_POWER).edx & (1 << 8) != 0)
     });
@@ -59,7 +59,7 @@ const CRYSTAL: u32 = 0x15;
 pub(crate) fn hypervisor() -> Hypervisor {
     static SIGNATURE: AtomicU64 = AtomicU64::new(UNKNOWN);
     const NONE: u64 = 0;
-    let signature = kept(&SIGNATURE, || {
+    let signature = cached(&SIGNATURE, || {
         if cpuid(1).ecx & (1 << 31) == 0 {
             return NONE;
         }
@@ -88,7 +88,7 @@ pub(crate) fn hypervisor() -> Hypervisor {
 /// Any process may execute CPUID.
 pub(crate) fn nominal_hz(_: Probes) -> Option<u64> {
     static HZ: AtomicU64 = AtomicU64::new(UNKNOWN);
-    Some(kept(&HZ, || named_hz().unwrap_or(0))).filter(|hz| *hz != 0)
+    Some(cached(&HZ, || named_hz().unwrap_or(0))).filter(|hz| *hz != 0)
 }
 
 fn named_hz() -> Option<u64> {
@@ -109,5 +109,5 @@ fn named_hz() -> Option<u64> {
 #[test]
 fn a_question_is_asked_once() {
     let answer = AtomicU64::new(UNKNOWN);
-    assert_eq!([7, 8].map(|said| kept(&answer, || said)), [7; 2]);
+    assert_eq!([7, 8].map(|said| cached(&answer, || said)), [7; 2]);
 }

@@ -15,37 +15,37 @@ use crate::options::{Environment, Probes};
 use crate::sys::environment_at_start;
 
 /// What the variable says: its place in [`KINDS`], counted from 1; [`NOT_READ`] before that.
-static KNOWN: AtomicU8 = AtomicU8::new(NOT_READ);
+static CACHED: AtomicU8 = AtomicU8::new(NOT_READ);
 const NOT_READ: u8 = 0;
 
 /// In the order of the variants.
 const KINDS: [Environment; 4] =
     [Environment::Unset, Environment::On, Environment::Off, Environment::Unrecognised];
 
-fn known() -> Option<Environment> {
+fn cached() -> Option<Environment> {
     // ORDERING: Relaxed, the number itself is all there is.
-    let code = KNOWN.load(Ordering::Relaxed);
+    let code = CACHED.load(Ordering::Relaxed);
     KINDS.get(usize::from(code).checked_sub(1)?).copied()
 }
 
 /// Stores what the variable says. The first one stays. Returns that.
-fn keep(found: Environment) -> Environment {
-    // ORDERING: Relaxed, as in `known`.
-    KNOWN.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed).ok();
-    known().unwrap_or(found)
+fn cache(found: Environment) -> Environment {
+    // ORDERING: Relaxed, as in `cached`.
+    CACHED.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed).ok();
+    cached().unwrap_or(found)
 }
 
 /// What the environment variable `TICKLINE` said when the process started. As long as it can't be
 /// read, it counts as not set. A signal handler may ask.
 pub(crate) fn environment(probes: Probes) -> Environment {
-    known().unwrap_or_else(|| environment_at_start(probes).map_or(Environment::Unset, keep))
+    cached().unwrap_or_else(|| environment_at_start(probes).map_or(Environment::Unset, cache))
 }
 
 /// Reads the variable, before a clock starts. Returns whether this is news that a judgement
 /// should know. Not for signal handlers.
 pub(crate) fn learn_environment(probes: Probes) -> bool {
-    if known().is_some() {
+    if cached().is_some() {
         return false;
     }
-    keep(environment_at_start(probes).unwrap_or_else(Environment::through_std)) != Environment::Unset
+    cache(environment_at_start(probes).unwrap_or_else(Environment::through_std)) != Environment::Unset
 }

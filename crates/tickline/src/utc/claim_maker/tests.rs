@@ -47,7 +47,7 @@ pub(in crate::utc) fn bounds_ns(reading: &UtcReading) -> [i64; 2] {
 /// Why there is nothing after the source has `said` something.
 fn refused(maker: &mut ClaimMaker, moment: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
     let claim = maker.claim(moment, said, VALID_NS).unwrap();
-    claim.source.is_none().then_some(claim.then)
+    claim.source.is_none().then_some(claim.failure)
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
         assert!((now_ns - 3_200..=now_ns - 2_050).contains(&earliest_ns), "{}", now_ns - earliest_ns);
         assert!((now_ns + 2_050..=now_ns + 3_200).contains(&latest_ns), "{}", latest_ns - now_ns);
     }
-    assert_eq!((at(0), at(4), claim.then), ([None; 2], [None; 2], UtcUnknown::Expired));
+    assert_eq!((at(0), at(4), claim.failure), ([None; 2], [None; 2], UtcUnknown::Expired));
     // The source lets its claim hold for less.
     let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
     assert_eq!(maker.claim(&moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
@@ -236,7 +236,7 @@ fn nothing_is_claimed_around_a_leap_second() {
         said(offset_ns, measurement).map(|it| Report { leap_second_today: true, ..it })
     };
     let claim = maker.claim(&moment(midnight_s - 3), leap(0, 0), VALID_NS).unwrap();
-    assert_eq!(claim.then, UtcUnknown::LeapSecond);
+    assert_eq!(claim.failure, UtcUnknown::LeapSecond);
     let (last_ns, margin_ns) = (SECOND_NS - 2_000, midnight_s * SECOND_NS - 3 * SECOND_NS);
     assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
     for seconds in -2..=2 {
@@ -276,7 +276,10 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         let mut moment = moment(seconds);
         moment.ticks = moment.ticks.and_then(change);
         let claim = maker.claim(&moment, said(0, measurement), VALID_NS).unwrap();
-        claim.source.ok_or(claim.then).map(|_| moment.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
+        claim
+            .source
+            .ok_or(claim.failure)
+            .map(|_| moment.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
     };
     let disrupted = Err(UtcUnknown::Disrupted);
     assert_eq!((by_counter(0, 0, &Some), by_counter(1, 0, &Some)), (Ok(false), Ok(true)));

@@ -33,7 +33,7 @@ const PLACES: u32 = 22;
 const TICK_PPB: i64 = 1_000;
 
 /// How long a reply may take. On the same machine it comes at once, or never.
-const PATIENCE: Duration = Duration::from_millis(20);
+const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The reference of a chronyd that follows its own clock (chrony.conf(5), `local`).
 const LOCAL: [u8; 4] = [127, 127, 1, 1];
@@ -44,7 +44,7 @@ pub(super) fn ask() -> Option<[u8; TRACKING_BYTES]> {
     // A copy never becomes a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, 323)).ok()?;
-    socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    socket.set_read_timeout(Some(REPLY_TIMEOUT)).ok()?;
     let mut bytes = [0; TRACKING_BYTES];
     bytes[..TRACKING.len()].copy_from_slice(&TRACKING);
     socket.send(&bytes).ok()?;

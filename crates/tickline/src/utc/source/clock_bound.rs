@@ -81,7 +81,7 @@ impl Segment {
     }
 
     fn bytes<const N: usize>(&self, at: usize) -> [u8; N] {
-        core::array::from_fn(|place| self.0[at + place])
+        core::array::from_fn(|index| self.0[at + index])
     }
 
     /// A `timespec`, ns.

@@ -22,7 +22,7 @@ use crate::utc::{UtcSource, UtcUnknown};
 const GROWTH_US: i64 = 500;
 
 /// An estimated error that nobody has told, us (`NTP_PHASE_LIMIT` in `include/linux/timex.h`).
-const UNTOLD_US: i64 = 16_000_000;
+const UNSET_ERROR_US: i64 = 16_000_000;
 
 #[derive(Debug, Default)]
 pub(in crate::utc) struct Kernel {
@@ -55,7 +55,7 @@ impl Kernel {
         if maxerror_us % GROWTH_US == 0 {
             return None;
         }
-        let estimated_us = Some(esterror_us).filter(|us| *us < UNTOLD_US).unwrap_or(0).max(0);
+        let estimated_us = Some(esterror_us).filter(|us| *us < UNSET_ERROR_US).unwrap_or(0).max(0);
         let error_us = maxerror_us.saturating_add(estimated_us).saturating_add(GROWTH_US);
         // And what the kernel has left to slew away.
         let bound_ns = error_us.saturating_mul(1_000).saturating_add(timex.offset_ns.saturating_abs());
@@ -79,7 +79,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
         offset_ns: -700,
         constant: 0,
         maxerror_us: 1_234,
-        esterror_us: UNTOLD_US,
+        esterror_us: UNSET_ERROR_US,
         is_synchronised: true,
         leap_second_today: false,
         tai_offset_s: 37,

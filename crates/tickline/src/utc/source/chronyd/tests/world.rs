@@ -8,7 +8,7 @@ use crate::utc::UtcReading;
 use crate::utc::claim::Claim;
 use crate::utc::claim_maker::tests::{bounds_ns, moment};
 use crate::utc::claim_maker::{ClaimMaker, Moment};
-use crate::utc::source::at_end;
+use crate::utc::source::widen_to_end;
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
@@ -180,7 +180,7 @@ impl World {
         self.pass(late_ns);
         let after = self.moment();
         let said = reply.map_or(Err(UtcUnknown::NoSource), |it| report(&it, 0).unwrap());
-        let said = at_end(&before, &after, said).filter(|_| (self.frequency, self.slew) == steered)?;
+        let said = widen_to_end(&before, &after, said).filter(|_| (self.frequency, self.slew) == steered)?;
         if core::mem::take(&mut self.was_set) {
             maker.notice_clock_set();
         }

@@ -12,7 +12,7 @@ use crate::reading::Reading;
 use crate::status::State;
 
 /// See the [module](self).
-pub(crate) trait Substitute: fmt::Debug + Send + Sync {
+pub(crate) trait ClockBackend: fmt::Debug + Send + Sync {
     /// The present, ns; monotonic time is in order across threads.
     fn now_ns(&self, timescale: Timescale) -> u64;
 
