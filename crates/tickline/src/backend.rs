@@ -1,8 +1,8 @@
-//! What serves a clock's readings in place of the counter and the OS clock: a page, which another
-//! process serves, or a mock.
+//! A backend serves a clock's readings in place of the counter and the OS clock. It is a page that
+//! another process serves, or a mock.
 //!
-//! Such a clock has no thread and no line, and its engine stays disabled. So every reading takes
-//! the slow path, which asks the substitute, and the fast path knows nothing of it.
+//! A clock with a backend has no thread and no line, and its engine stays disabled. So every
+//! reading takes the slow path, which calls the backend, and the fast path needs no test for it.
 
 use core::fmt;
 
@@ -13,16 +13,16 @@ use crate::status::State;
 
 /// See the [module](self).
 pub(crate) trait ClockBackend: fmt::Debug + Send + Sync {
-    /// The present, ns; monotonic time is in order across threads.
+    /// The current time, ns; monotonic time is in order across threads.
     fn now_ns(&self, timescale: Timescale) -> u64;
 
-    /// The present with its bounds.
+    /// The current time with its bounds, ns.
     fn reading(&self, timescale: Timescale) -> Reading<u64>;
 
-    /// How readings are served now.
+    /// The clock that readings come from now.
     fn state(&self) -> State;
 
-    /// What the page says, if this is one.
+    /// The status of the page; `None` for a mock.
     #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
     fn page_status(&self) -> Option<crate::page::PageStatus> {
         None
@@ -32,13 +32,13 @@ pub(crate) trait ClockBackend: fmt::Debug + Send + Sync {
 
     fn enable(&self) {}
 
-    /// UTC, which a page says nothing about.
+    /// UTC; an error for a page, which states no UTC.
     #[cfg(feature = "utc")]
     fn utc(&self) -> Result<crate::utc::UtcReading, crate::utc::UtcUnknown> {
         Err(crate::utc::UtcUnknown::NoThread)
     }
 
-    /// Waits until this much time has passed by this clock.
+    /// Waits until `time` has passed by this clock.
     #[cfg(feature = "utc")]
     fn sleep(&self, time: core::time::Duration) {
         std::thread::sleep(time);

@@ -1,5 +1,8 @@
-//! Clocks: the global one, and instances with settings of their own. Each call goes to the clock's
-//! engine.
+//! [`Clock`]: the global clock, and separate clocks with their own settings. Each call goes to the
+//! clock's engine.
+//!
+//! Other files have more `impl Clock` blocks: `clock/builder.rs` has `builder`, `utc.rs` has the calls
+//! about UTC, `page/reader.rs` has `open_page` and `page_status` (`page/other.rs` outside of Linux).
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -28,10 +31,10 @@ static GLOBAL_CLOCK: Clock = Clock {
     _owned: None,
 };
 
-/// A calibrated clock. [`Clock::global`] is the one behind [`Instant`](crate::Instant) and the free
-/// functions; [`Clock::builder`] makes others. Clones are the same clock.
+/// A calibrated clock. [`Clock::global`] is the clock behind [`Instant`](crate::Instant) and the
+/// free functions; [`Clock::builder`] makes others. Clones are the same clock.
 ///
-/// A reading never fails, blocks, allocates or panics, and a signal handler may take one. Dropping
+/// A reading never fails, blocks, allocates or panics, and a signal handler may make one. Dropping
 /// the last clone of a clock other than the global one stops and joins its thread.
 ///
 /// ```
@@ -54,15 +57,15 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// one also counts a reference. A reading goes through the pointer, as it would through a
 /// reference.
 ///
-/// Take times by the clock: `clock.now() - start`. `start.elapsed()` reads the global one. Instants
-/// of all clocks have one timescale: those of two clocks differ by at most the sum of their bounds.
+/// Measure with the same clock: `clock.now() - start`. `start.elapsed()` reads the global clock.
+/// All clocks have one timescale: instants of two clocks differ by at most the sum of their bounds.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// use std::time::Duration;
 /// use tickline::{Clock, Instant};
 ///
-/// /// What has not been used for a while.
+/// /// Tells whether an object has been idle.
 /// #[derive(Debug)]
 /// struct Recency {
 ///     clock: Clock,
@@ -96,27 +99,28 @@ static GLOBAL_CLOCK: Clock = Clock {
 /// ```
 #[derive(Clone)]
 pub struct Clock {
-    /// The global engine, or the one in `_owned`.
+    /// The global engine, or the engine in `_owned`.
     engine: NonNull<Engine>,
-    /// Held for its drop: the last of the clones stops the thread.
+    /// `None` for the global clock. The drop of the last clone stops the thread.
     _owned: Option<Arc<OwnedEngine>>,
 }
 
 struct OwnedEngine {
-    /// Held for its drop, which stops the thread. Declared first, so that this happens before the
-    /// engine may go.
+    /// Its drop stops the thread. Declared first, so that the thread stops before the engine can be
+    /// freed.
     _thread: Option<ClockThread<Arc<Engine>>>,
-    /// What the clones point to.
+    /// The engine that the clones point to.
     _engine: Arc<Engine>,
 }
 
-// SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`; the
-// rest is `Send`.
+// SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`;
+// `_owned` is `Send`.
 unsafe impl Send for Clock {}
-// SAFETY: as above; `_owned` is not touched through a shared reference.
+// SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`; so is
+// `_owned`.
 unsafe impl Sync for Clock {}
 
-// Nothing that a clock does can panic, so a panic elsewhere leaves no clock half changed.
+// No method of a clock panics, so a panic of the caller leaves no clock half changed.
 impl UnwindSafe for Clock {}
 impl RefUnwindSafe for Clock {}
 
@@ -159,7 +163,8 @@ impl Clock {
 
     pub(crate) fn from_engine(thread: Option<ClockThread<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
         Self {
-            // The Arc's content stays where it is when the Clock moves.
+            // The pointer stays valid when the `Clock` moves: the content of the `Arc` does not
+            // move.
             engine: NonNull::from(&*engine),
             _owned: Some(Arc::new(OwnedEngine { _thread: thread, _engine: engine })),
         }
@@ -167,41 +172,43 @@ impl Clock {
 
     #[inline(always)]
     pub(crate) fn engine(&self) -> &Engine {
-        // SAFETY: points to the global engine, or into the Arc that `_owned` holds as long as this
-        // clock lives.
+        // SAFETY: `engine` points to the global engine, or into the `Arc` that `_owned` keeps alive
+        // as long as this clock.
         unsafe { self.engine.as_ref() }
     }
 
-    /// The present of `CLOCK_MONOTONIC`, in order within a thread. The CPU may read the counter
-    /// before older loads complete, so between threads use [`now_ordered`](Self::now_ordered).
+    /// The current time of `CLOCK_MONOTONIC`, in order within a thread. The CPU may read the
+    /// counter before older loads complete, so between threads use
+    /// [`now_ordered`](Self::now_ordered).
     #[inline]
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::from_nanos(self.engine().now_ns())
     }
 
-    /// The present of `CLOCK_MONOTONIC`, in order across threads: a reading that was complete
-    /// before another began is never later. The gates let readings use the counters only if these
-    /// are synchronised. With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on
-    /// one CPU.
+    /// The current time of `CLOCK_MONOTONIC`, in order across threads: a reading that was complete
+    /// before another began is never later. Readings use the counters only if the gates find them
+    /// synchronised. With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on each
+    /// CPU, not between CPUs.
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
         Instant::from_nanos(self.engine().now_ordered_ns())
     }
 
-    /// The present of `CLOCK_REALTIME`. When somebody sets `CLOCK_REALTIME`, readings follow at
-    /// the next recalibration: at once with the thread driver, otherwise within the interval.
-    /// Where the OS clock gives Unix time faster than the counter does, readings come from the OS
-    /// clock: [`Status::unix_reason`]. Between threads it has no more order than [`now`](Self::now).
+    /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
+    /// recalibration: at once with the thread driver, otherwise within the interval. If the OS
+    /// clock gives Unix time faster than the counter does, readings come from the OS clock
+    /// ([`Status::unix_reason`]). Between threads, readings have no better order than
+    /// [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {
         UnixTime::from_nanos(self.engine().unix_ns())
     }
 
-    /// The coarse time of `CLOCK_MONOTONIC`, which the thread last stored; without a thread,
-    /// [`now`](Self::now).
+    /// The coarse time of `CLOCK_MONOTONIC` that the clock's thread stored last. Without a thread
+    /// in this process, the same as [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn recent(&self) -> Instant {
@@ -225,9 +232,9 @@ impl Clock {
         self.engine().reading_slow(Timescale::Monotonic).map(Instant::from_nanos)
     }
 
-    /// Unix time with the bounds between which `CLOCK_REALTIME` must have been, by the line
-    /// wherever there is one. An ordered reading, as [`reading`](Self::reading) is. For bounds on
-    /// UTC, see `Clock::utc` (feature `utc`).
+    /// Unix time with the bounds between which `CLOCK_REALTIME` must have been. If the clock has a
+    /// line, the time comes from the line. The reading is ordered, like [`reading`](Self::reading).
+    /// For bounds on UTC, see `Clock::utc` (feature `utc`).
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
@@ -243,8 +250,8 @@ impl Clock {
         self.engine().reading_slow(Timescale::Unix).map(UnixTime::from_nanos)
     }
 
-    /// What the clock says about itself. Takes a system call or two, and allocates if each CPU has a
-    /// line: not for hot paths or signal handlers.
+    /// The clock's status. The call makes one or two system calls, and allocates if each CPU has a
+    /// line. It is not for hot paths or signal handlers.
     #[must_use]
     pub fn status(&self) -> Status {
         self.engine().status()
@@ -255,24 +262,25 @@ impl Clock {
     /// that.
     ///
     /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
-    /// eighth takes some 10 us more: it asks for the kernel's clocksource. The call does nothing
-    /// while another thread runs an iteration, or while a gate is closed. With a line for each CPU
-    /// it does nothing either: only the clock's thread can calibrate these lines.
+    /// eighth iteration takes some 10 us more, because it reads the kernel's clocksource. The call
+    /// does nothing while another thread runs an iteration, or while a gate is closed. With a line
+    /// for each CPU the call does nothing either: only the clock's thread can calibrate these
+    /// lines.
     pub fn maintain(&self) -> Duration {
         let iteration = self.engine().maintain_by_hand();
         Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| iteration.next_in_ns))
     }
 
-    /// Lets the counter serve again after [`disable`](Self::disable), once the control loop has
-    /// judged the gates. Changes nothing if the clock was not disabled, or is a mock's.
+    /// Lets readings use the counter again after [`disable`](Self::disable), once the control loop
+    /// has judged the gates. Has no effect on a clock that is not disabled, or on a mock's clock.
     pub fn enable(&self) {
         self.engine().enable();
     }
 
-    /// Stops using the counter. No reading that begins after the return reads it. The OS clock
-    /// serves from there on, in order. With [`Probes::Minimal`](crate::Probes::Minimal) no other
-    /// call on this clock reads the counter either. The vDSO, which answers calls of the OS clock,
-    /// may still read it.
+    /// Stops using the counter. No reading that begins after the return of this call reads the
+    /// counter. From then on readings come from the OS clock, in order. With
+    /// [`Probes::Minimal`](crate::Probes::Minimal) no other call on this clock reads the counter
+    /// either. The vDSO, which answers calls of the OS clock, may still read it.
     pub fn disable(&self) {
         self.engine().disable();
     }

@@ -1,10 +1,10 @@
-//! What can go wrong when a clock is made. A reading never fails.
+//! The errors of starting a clock. A reading never fails.
 
 use core::fmt;
 use std::error::Error as StdError;
 use std::io;
 
-/// Why a clock could not be made or started.
+/// Why a clock could not be created or started.
 ///
 /// ```
 /// use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct Error {
 /// ```
 /// use tickline::{Clock, Driver, ErrorKind, PerCpu};
 ///
-/// // Lines that a thread calibrates, and no thread.
+/// // Only a thread can calibrate a line for each CPU.
 /// let error = Clock::builder().driver(Driver::Manual).per_cpu(PerCpu::On).start().unwrap_err();
 /// match error.kind() {
 ///     ErrorKind::IncompatibleSettings => assert_eq!(error.to_string(), "per_cpu needs the thread driver"),
@@ -40,17 +40,17 @@ pub enum ErrorKind {
     OutOfRange,
     /// A setting needs another setting, which the program has not chosen.
     IncompatibleSettings,
-    /// The system did not make the thread; [`source`](StdError::source) says why.
+    /// The system did not create the thread; [`source`](StdError::source) says why.
     Thread,
     /// The global clock's thread already runs, with other settings.
     AlreadyRunning,
-    /// There cannot be a line for each CPU here.
+    /// This machine cannot have a line for each CPU.
     PerCpu,
-    /// A page cannot be served, or cannot be read for another reason than that it is missing: it is
-    /// not trusted, for example. On systems other than Linux, always.
+    /// A page cannot be served, or cannot be read although its file exists: the file is not
+    /// trusted, for example. Systems other than Linux always return this error.
     #[cfg(feature = "page")]
     Page,
-    /// There is no page to read: its file is missing.
+    /// The page's file is missing.
     #[cfg(feature = "page")]
     NoPage,
 }
@@ -70,7 +70,7 @@ impl Error {
         Self::new(ErrorKind::Page, error)
     }
 
-    /// What kind of error this is.
+    /// The kind of this error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -55,26 +55,26 @@ impl Instant {
     /// other instant, so it can stand for "never".
     pub const ZERO: Self = Self { ns: 0 };
 
-    /// The present, by a plain read of the counter: in order within a thread. Between threads, see
-    /// [Order](crate#order).
+    /// The current time, by a plain read of the counter: in order within a thread. Between threads,
+    /// see [Order](crate#order).
     #[inline]
     #[must_use]
     pub fn now() -> Self {
         Self { ns: now_ns() }
     }
 
-    /// The present, in order across threads: if one call was complete before another began, the
-    /// later call returns no smaller instant.
+    /// The current time, in order across threads: if one call was complete before another began,
+    /// the later call returns no smaller instant.
     #[inline]
     #[must_use]
     pub fn now_ordered() -> Self {
         Self { ns: now_ordered_ns() }
     }
 
-    /// The coarse present: what the global clock's thread stored at its last wake-up
-    /// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). It takes a few loads
-    /// and no read of the counter; with minimal probes, also a `getpid`. Without a thread in this
-    /// process, it is [`now`](Self::now).
+    /// The coarse time that the global clock's thread stored at its last wake-up
+    /// ([`ClockBuilder::recent_every`](crate::ClockBuilder::recent_every)). The call makes a few
+    /// loads, and does not read the counter. With minimal probes it also calls `getpid`. Without a
+    /// thread in this process, it is the same as [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn recent() -> Self {
@@ -95,14 +95,14 @@ impl Instant {
         self.ns
     }
 
-    /// Time since `earlier`; zero if that is later.
+    /// Time since `earlier`; zero if `earlier` is the later instant.
     #[inline]
     #[must_use]
     pub const fn duration_since(&self, earlier: Self) -> Duration {
         self.saturating_duration_since(earlier)
     }
 
-    /// Time since `earlier`; `None` if that is later.
+    /// Time since `earlier`; `None` if `earlier` is the later instant.
     #[inline]
     #[must_use]
     pub const fn checked_duration_since(&self, earlier: Self) -> Option<Duration> {
@@ -112,7 +112,7 @@ impl Instant {
         }
     }
 
-    /// Time since `earlier`; zero if that is later.
+    /// Time since `earlier`; zero if `earlier` is the later instant.
     #[inline]
     #[must_use]
     pub const fn saturating_duration_since(&self, earlier: Self) -> Duration {
@@ -132,7 +132,7 @@ arithmetic!(Instant, "an instant");
 impl core::ops::Sub for Instant {
     type Output = Duration;
 
-    /// Time since `earlier`; zero if that is later.
+    /// Time since `earlier`; zero if `earlier` is the later instant.
     #[inline]
     fn sub(self, earlier: Self) -> Duration {
         self.saturating_duration_since(earlier)

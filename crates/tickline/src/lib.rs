@@ -1,5 +1,5 @@
-//! Time a request, stamp an event, check a deadline: the time in some 11 ns, from the CPU's
-//! timestamp counter.
+//! Reads the time in some 11 ns from the CPU's timestamp counter: to time a request, stamp an event
+//! or check a deadline.
 //!
 //! ```
 //! use tickline::{Instant, UnixTime};
@@ -10,10 +10,10 @@
 //! println!("request of {received:?}: {answer}, after {:?}", start.elapsed());
 //! ```
 //!
-//! A straight line turns the counter into time: `y = m*x + b`. `m` and `b` are 128 bits. A reader
-//! loads them as one, and a control loop swaps them as one.
+//! A straight line, `y = m*x + b`, converts the counter into time. `m` and `b` together are 128
+//! bits. A reader loads these bits as a unit, and the control loop swaps them as a unit.
 //!
-//! Nothing has to be set up. The first calls return the time of the OS clock. Once calls are
+//! tickline needs no set-up. The first calls return the time of the OS clock. Once calls are
 //! frequent enough to pay for a calibration, some of them calibrate the counter, some microseconds
 //! at a time. [`start`] moves that work to a thread.
 //!
@@ -41,71 +41,72 @@
 //! |---|---|---|
 //! | [`Instant::now`] | never steps back | may seem to step back by nanoseconds, rarely microseconds: the CPU may read the counter before older loads complete |
 //! | [`Instant::now_ordered`] | never steps back | never steps back, on machines with synchronised counters |
-//! | [`UnixTime::now`] | follows `CLOCK_REALTIME`, and steps when somebody sets that | as `now` |
+//! | [`UnixTime::now`] | follows `CLOCK_REALTIME`, and steps when that clock is set | the same as `Instant::now` |
 //! | [`Instant::recent`] | never steps back while the thread runs; when the thread starts, may step back once, by the time that the start takes | the same |
 //!
 //! This holds across recalibration, start-up, fallback and recovery. Differences of instants
 //! saturate at zero. A separate [`Clock`] has the same readings: [`Clock::now`],
 //! [`Clock::now_ordered`] and so on. [`now_ns`], [`now_ordered_ns`], [`unix_ns`] and [`recent_ns`]
-//! return those of the global clock as numbers.
+//! return readings of the global clock as numbers of ns.
 //!
 //! # Guarantees
 //!
-//! - A reading never fails, blocks, allocates or panics. A signal handler may take one, even the
-//!   first of the process, and call [`Clock::maintain`]. Each takes at most 2 KiB of stack on top
-//!   of the kernel's signal frame, 4 KiB without optimisation. The figure includes tickline, libc
-//!   and the vDSO, on Linux, in a program whose symbols are bound when it starts, as rustc's are by
-//!   default. The frame takes up to 3.3 KiB (AVX-512).
+//! - A reading never fails, blocks, allocates or panics. A signal handler may make a reading, even
+//!   the first one of the process, and may call [`Clock::maintain`]. Each of these calls takes at
+//!   most 2 KiB of stack besides the kernel's signal frame, or 4 KiB without optimisation. The
+//!   figure includes tickline, libc and the vDSO. It is for Linux programs whose symbols are bound
+//!   at the start, which is rustc's default. The signal frame takes up to 3.3 KiB (AVX-512).
 //! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Neither clock has jumped
 //!   since the last recalibration. And since then the rate of `CLOCK_MONOTONIC` has stayed within
 //!   [`Status::max_drift_ppb`] of the measured rate, apart from the kernel's own dither.
-//! - The next reading notices a counter that started again at zero. If the control loop stops,
-//!   nothing renews the line. Readings then use the line for at most 4 intervals (2 s by default),
-//!   or 8 with a line for each CPU. After that they use the OS clock.
+//! - If the counter restarts at zero, the next reading notices it. If the control loop stops, the
+//!   line is not renewed. Readings then use the line for at most 4 intervals (2 s by default), or 8
+//!   with a line for each CPU. After that they use the OS clock.
 //! - A forked child does not depend on its parent's thread.
 //!
 //! # Not guaranteed
 //!
-//! - Anything in a process that denies itself the counter later: after `PR_SET_TSC`, or
-//!   `SECCOMP_MODE_STRICT`, which implies it, the next reading raises SIGSEGV. After
-//!   [`Clock::disable`] readings leave the counter alone; with [`Probes::Minimal`] all calls do.
-//!   The vDSO may still read the counter: a call of the OS clock then raises SIGSEGV, too. A
-//!   process that was denied the counter before its first reading gets its time by system call.
-//! - That readings use the counter: [`Clock::status`] says whether they do, and if not, why.
-//! - A bound against UTC, without the feature `utc` (`Clock::utc`). With it, a bound holds if the
-//!   claim of its source is true: clock-bound, chronyd or the kernel.
+//! - Any call in a process that denies itself the counter after its first reading. After
+//!   `PR_SET_TSC`, or after `SECCOMP_MODE_STRICT`, which implies it, the next reading raises
+//!   SIGSEGV. After [`Clock::disable`] readings do not read the counter; with [`Probes::Minimal`]
+//!   no call does. But the vDSO may still read it, so a call of the OS clock can raise SIGSEGV,
+//!   too. If the process was denied the counter before its first reading, readings are system
+//!   calls.
+//! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
+//! - A bound against UTC, without the feature `utc` (`Clock::utc`). With the feature, a bound holds
+//!   if the claim of its source is true. The source is clock-bound, chronyd or the kernel.
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
-//!   recalibration slews them back at half rate; with a thread, it comes at the resume. Until
-//!   then the state is [`State::Disrupted`].
+//!   recalibration slews them back at half rate; with the thread driver, that is at the resume.
+//!   Until then the state is [`State::Disrupted`].
 //!
 //! # Trust
 //!
-//! Readings use the counter if all of this holds:
+//! Readings use the counter if all of these conditions hold:
 //!
-//! - the CPU has one, the process may read it, and CPUID calls it invariant;
+//! - the CPU has a counter, the process may read it, and CPUID calls it invariant;
 //! - reading it takes no longer than asking the OS (at most a tenth longer, if Unix time gains
 //!   more);
 //! - the kernel keeps time with it (`current_clocksource` is `tsc`, or `arch_sys_counter` on ARM,
-//!   or `riscv_clocksource` on RISC-V), or a comparison of the CPUs' counters decides instead, see
-//!   below;
+//!   or `riscv_clocksource` on RISC-V), or a comparison of the CPUs' counters decides instead (see
+//!   below);
 //! - no comparison has found the CPUs' counters unsynchronised, or each CPU has a line of its own.
 //!
-//! A kernel may keep time with something else although it has not rejected the counter. Some
-//! systems, like Windows, don't say what they use. There a clock's thread compares the counters of
-//! all CPUs, and the result decides ([`Trust`]). The environment variable `TICKLINE=off`, set when
-//! the process starts ([`Environment`]), and [`Clock::disable`] switch the counter off.
+//! A kernel may keep time with another clocksource although it has not rejected the counter. Some
+//! systems, like Windows, don't name their clocksource. In both cases a clock's thread compares the
+//! counters of all CPUs, and the result decides ([`Trust`]). The environment variable
+//! `TICKLINE=off`, set when the process starts ([`Environment`]), and [`Clock::disable`] switch the
+//! counter off.
 //!
-//! Where the counter is not used, readings come from the OS clock, and take some 10 ns longer than a
-//! call of it. On a system
-//! without any clock the state is [`State::Unavailable`], and readings are 0. Under Miri readings
-//! use the clocks of std.
+//! If readings don't use the counter, they come from the OS clock, and take some 10 ns longer than
+//! a direct call of that clock. On a system without any clock the state is [`State::Unavailable`],
+//! and readings are 0. Under Miri readings use the clocks of std.
 //!
 //! # A line for each CPU
 //!
-//! If the counters have one rate, but were not started together, each CPU can have a line of its own
-//! ([`ClockBuilder::per_cpu`]). The table of order then holds on one CPU. Between two CPUs, a
-//! reading may step back by the sum of their bounds.
+//! If the counters have one rate, but were not started together, each CPU can have a line of its
+//! own ([`ClockBuilder::per_cpu`]). The table in [Order](#order) then holds on each CPU. Between
+//! two CPUs, a reading may step back by the sum of their bounds.
 //!
 //! # How it works
 //!
@@ -137,7 +138,7 @@ mod clock;
 pub mod coming_from {}
 mod backend;
 mod convert;
-/// For the program `tickline`. No part of the API.
+/// Used by the program `tickline`. Not part of the API.
 #[doc(hidden)]
 pub mod cpu_list;
 mod engine;
@@ -170,7 +171,7 @@ pub use reading::Reading;
 pub use status::{CpuStatus, Events, Hypervisor, State, Status};
 pub use tickline_core::gate::{CounterComparison, Difference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
-/// For the program `tickline`, which is built with this version. No part of the API.
+/// Used by the program `tickline`, which is built with this version. Not part of the API.
 #[doc(hidden)]
 pub use trust::exchange;
 pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns};

@@ -1,13 +1,13 @@
 //! A clock for tests, moved by hand. Needs the feature `mock`.
 //!
 //! On the thread that activates it, the mock takes the place of the clock behind `Instant`,
-//! `UnixTime` and the free functions. Other threads, and clocks as values (`Clock::global()` too),
-//! go on with the real time. If code runs on several threads, let its caller pass in the clock. A
-//! test then passes [`MockClock::clock`], and activates nothing.
+//! `UnixTime` and the free functions. Other threads, and values of type [`Clock`] (also
+//! `Clock::global()`), continue to show the real time. If code runs on several threads, let its
+//! caller pass in the clock. A test then passes [`MockClock::clock`], and activates nothing.
 //!
-//! With the feature, readings without a [`Clock`] test a flag first. If a program has the feature
-//! only among its `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo builds
-//! the program without it.
+//! With the feature `mock`, readings without a [`Clock`] test a flag first. If a program has the
+//! feature only among its `[dev-dependencies]` (`cargo add --dev tickline --features mock`), cargo
+//! builds the program without it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -39,7 +39,7 @@ use crate::status::State;
 #[cfg(feature = "utc")]
 use crate::utc::{UtcReading, UtcUnknown};
 
-/// How many mocks are active, on all threads. While it is 0, readings skip the thread-local stack.
+/// The number of active mocks, on all threads. While it is 0, readings skip the thread-local stack.
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
@@ -55,14 +55,14 @@ thread_local! {
 /// let clock = MockClock::new();
 /// let _active = clock.activate();
 /// let before = UnixTime::now();
-/// clock.step_unix_ns(-1_000); // somebody sets the clock
+/// clock.step_unix_ns(-1_000); // the OS clock is set back
 /// clock.advance(Duration::from_nanos(2_000));
 /// assert_eq!(UnixTime::now(), before + Duration::from_nanos(1_000));
 /// ```
 #[derive(Debug, Clone)]
 pub struct MockClock {
     time: Arc<MockTime>,
-    /// Shows this time.
+    /// Shows `time`.
     clock: Clock,
 }
 
@@ -71,9 +71,10 @@ struct MockTime {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns.
     unix_offset_ns: AtomicI64,
-    /// The clock that it follows, if there is one, and when the mock was made by that clock.
+    /// The clock that the mock follows, if any, and the time of that clock when the mock was
+    /// created.
     followed: Option<(fn() -> StdInstant, StdInstant)>,
-    /// How far UTC may be from Unix time, or why it is not known.
+    /// The error of Unix time against UTC, or why UTC is unknown.
     #[cfg(feature = "utc")]
     utc_error: Mutex<Result<Duration, UtcUnknown>>,
 }
@@ -98,7 +99,7 @@ impl MockTime {
 }
 
 impl ClockBackend for MockTime {
-    /// Unix time is 1970 before that, and the last time of the type after the year 2554.
+    /// Unix time saturates at 1970, and at the last time of the type, in the year 2554.
     fn now_ns(&self, timescale: Timescale) -> u64 {
         let offset_ns = match timescale {
             Timescale::Monotonic => 0,
@@ -157,9 +158,9 @@ impl MockClock {
         Self { time, clock: Clock::from_engine(None, Arc::new(engine)) }
     }
 
-    /// The same clock, but it also moves as tokio's does: `tokio::time::pause` stops it, and
-    /// `tokio::time::advance`, or a sleep while tokio's clock is paused, moves it. Needs the
-    /// feature `tokio`.
+    /// Like [`new`](Self::new), but the mock also moves with tokio's clock: `tokio::time::pause`
+    /// stops it, and `tokio::time::advance`, or a sleep while tokio's clock is paused, moves it.
+    /// Needs the feature `tokio`.
     ///
     /// Outside of a runtime tokio's clock is std's, even while a runtime has paused its own. Read
     /// the mock on the runtime's threads.
@@ -170,7 +171,7 @@ impl MockClock {
     ///
     /// let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     /// paused.expect("a runtime").block_on(async {
-    ///     let clock = MockClock::from_tokio().clock(); // for code that is given its clock
+    ///     let clock = MockClock::from_tokio().clock(); // for code that gets its clock from its caller
     ///     let start = clock.now();
     ///     tokio::time::sleep(Duration::from_secs(60)).await;
     ///     assert_eq!(clock.now() - start, Duration::from_secs(60));
@@ -182,10 +183,10 @@ impl MockClock {
         Self::following(Some(|| tokio::time::Instant::now().into_std()))
     }
 
-    /// A [`Clock`] that shows this mock's time, on every thread, for code that is given its clock
-    /// ([A clock to inject](Clock#a-clock-to-inject)).
+    /// A [`Clock`] that shows this mock's time, on every thread, for code that gets its clock from
+    /// its caller ([A clock to inject](Clock#a-clock-to-inject)).
     ///
-    /// Bounds of its readings are as narrow as they can be. Its state is [`Mock`](State::Mock).
+    /// The bounds of its readings are as narrow as possible. Its state is [`Mock`](State::Mock).
     ///
     /// ```
     /// use std::time::Duration;
@@ -216,8 +217,8 @@ impl MockClock {
         self.time.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
     }
 
-    /// Sets what [`Clock::utc`](crate::Clock::utc) returns: how far UTC may be from this clock's
-    /// Unix time, or why UTC is unknown. A new mock has an error of 0. Needs the feature `utc`.
+    /// Sets the result of [`Clock::utc`](crate::Clock::utc): the error of this clock's Unix time
+    /// against UTC, or why UTC is unknown. A new mock has an error of 0. Needs the feature `utc`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -236,7 +237,8 @@ impl MockClock {
     }
 
     /// Lets `Instant`, `UnixTime` and the free functions of this crate read this clock on this
-    /// thread, until the guard is dropped. The mock that was activated last counts.
+    /// thread, until the guard is dropped. If several mocks are active on a thread, the last one
+    /// activated is read.
     #[must_use = "the mock is active until the guard is dropped"]
     pub fn activate(&self) -> MockGuard {
         CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));
@@ -272,7 +274,8 @@ impl Drop for MockGuard {
     fn drop(&mut self) {
         // ORDERING: Relaxed, as in `activate`.
         ACTIVE.fetch_sub(1, Ordering::Relaxed);
-        // At the end of a thread the stack may be gone before a guard that is in a thread-local, too.
+        // At a thread's exit, `CURRENT` may be destroyed before a guard that another thread-local
+        // holds.
         let remove = |stack: &RefCell<Vec<MockClock>>| {
             let mut stack = stack.borrow_mut();
             let position = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.time, &self.clock.time));
@@ -282,7 +285,7 @@ impl Drop for MockGuard {
     }
 }
 
-/// What `read` returns of the mock that is active on this thread.
+/// Calls `read` with the mock that is active on this thread; `None` without one.
 #[inline]
 pub(crate) fn active<T>(read: impl FnOnce(&Engine) -> T) -> Option<T> {
     // ORDERING: Relaxed, as in `activate`.

@@ -1,6 +1,7 @@
-//! The programs' choices, as plain data.
+//! The settings that a program chooses, as plain data.
 //!
-//! Each setting that changes what the clock trusts, or asks the system, has users who need it:
+//! The users of each setting that changes which facts the clock trusts, or which system calls it
+//! makes:
 //!
 //! | setting | for |
 //! |---|---|
@@ -16,10 +17,10 @@ use core::time::Duration;
 use tickline_core::gate::Trust;
 
 /// The default interval, ns. The bound grows by the maximum drift times the interval: 5 ns at 10
-/// ppb. What the thread costs: [`ClockBuilder::interval`](crate::ClockBuilder::interval).
+/// ppb. [`ClockBuilder::interval`](crate::ClockBuilder::interval) states the thread's cost.
 pub(crate) const DEFAULT_INTERVAL_NS: u64 = 500_000_000;
 
-/// Who runs a clock's control loop.
+/// The driver of a clock: the caller of its control loop.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -45,13 +46,14 @@ pub enum Driver {
     Manual,
 }
 
-/// What a clock may ask the system, by [`ClockBuilder::probes`](crate::ClockBuilder::probes).
+/// The system calls and files that a clock may use
+/// ([`ClockBuilder::probes`](crate::ClockBuilder::probes)).
 ///
 /// ```
 /// use tickline::{Clock, Driver, Probes};
 ///
 /// # fn main() -> Result<(), tickline::Error> {
-/// // In a process whose seccomp filter kills it for what is not listed:
+/// // In a process whose seccomp filter kills it for any call that is not listed:
 /// let clock = Clock::builder().probes(Probes::Minimal).driver(Driver::Reader).start()?;
 /// println!("{:?}, {}", clock.now(), clock.status().state);
 /// # Ok(())
@@ -60,18 +62,18 @@ pub enum Driver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Probes {
-    /// All that helps: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
+    /// All that help: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
     Full,
     /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a
     /// clock with full probes before. Minimal probes are for processes whose seccomp filter kills
     /// them. `PLATFORM.md`, "System calls", lists the calls to allow.
     ///
-    /// What the clock does not ask stays unknown. Nobody compares the CPUs' counters, or asks for
-    /// UTC. The OS serves such a clock, unless a clock with full probes has compared the counters
-    /// before in this process. The reason is then
+    /// Facts that need other calls stay unknown. The clock does not compare the CPUs' counters, or
+    /// ask for UTC. Its readings come from the OS clock, unless a clock with full probes has
+    /// compared the counters in this process before. The reason is then
     /// [`Reason::KernelUnknown`](crate::Reason::KernelUnknown) or
     /// [`Reason::Untested`](crate::Reason::Untested). The clock does not judge its gates again. Its
-    /// thread has no name, and does not notice at once when somebody sets the OS clock.
+    /// thread has no name, and does not notice at once when the OS clock is set.
     ///
     /// A child that was forked during another thread's recalibration gets the OS clock. With
     /// minimal probes the clock can't tell such a child from a process that shares its parent's
@@ -79,10 +81,10 @@ pub enum Probes {
     Minimal,
 }
 
-/// Whether a clock has one line, or one for each CPU.
+/// Whether a clock has one line, or a line for each CPU.
 ///
-/// With a line for each CPU, readings are in order on one CPU, as long as its line lasts. A step
-/// back is possible, by no more than the bounds of the two readings together,
+/// With a line for each CPU, readings are in order on one CPU, as long as its line lasts. In these
+/// cases a reading may step back, by no more than the bounds of the two readings together:
 ///
 /// - between two CPUs: a thread has moved, or compares its reading with another thread's;
 /// - when the CPU's line starts;
@@ -101,12 +103,12 @@ pub enum Probes {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum PerCpu {
-    /// One for each CPU, if a comparison has found the counters unsynchronised.
+    /// A line for each CPU, if a comparison has found the counters unsynchronised.
     #[default]
     Auto,
-    /// One for each CPU.
+    /// A line for each CPU.
     On,
-    /// One for all.
+    /// One line for all CPUs.
     Off,
 }
 
@@ -116,7 +118,7 @@ pub(crate) struct Settings {
     pub(crate) driver: Driver,
     pub(crate) interval: Duration,
     pub(crate) trust: Trust,
-    /// Whether the counter runs at one rate, whatever the processor says.
+    /// Whether to assume that the counter runs at one rate, though the processor does not say so.
     pub(crate) assume_invariant: bool,
     pub(crate) probes: Probes,
     /// How often the thread stores the coarse time; `None`: at each recalibration.
@@ -126,7 +128,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Those of the global clock, unless the program chooses others.
+    /// The settings of the global clock, unless the program chooses others.
     pub(crate) const DEFAULT: Self = Self {
         driver: Driver::Thread,
         interval: Duration::from_nanos(DEFAULT_INTERVAL_NS),
@@ -141,7 +143,7 @@ impl Settings {
         u64::try_from(self.interval.as_nanos()).unwrap_or(DEFAULT_INTERVAL_NS)
     }
 
-    /// What is chosen by each method of the builder.
+    /// The builder's methods, and the value that each has set.
     fn choices(&self) -> [(&'static str, String); 6] {
         [
             ("interval", format!("{:?}", self.interval)),
@@ -153,7 +155,7 @@ impl Settings {
         ]
     }
 
-    /// The first setting that is not as `wanted`, in words.
+    /// Describes the first setting that differs from `wanted`.
     pub(crate) fn difference(&self, wanted: &Self) -> Option<String> {
         let mut both = self.choices().into_iter().zip(wanted.choices());
         let ((setting, has), (_, wants)) = both.find(|(has, wants)| has != wants)?;
@@ -161,16 +163,16 @@ impl Settings {
     }
 }
 
-/// What the environment variable `TICKLINE` said when the process started.
+/// The value of the environment variable `TICKLINE` when the process started.
 ///
 /// The clock reads it once. Later changes of the environment have no effect: a program switches the
 /// counter off by [`Clock::disable`](crate::Clock::disable). A set-user-id process of Linux ignores
-/// the variable, and takes it for [`Unset`](Self::Unset).
+/// the variable, and treats it as [`Unset`](Self::Unset).
 ///
-/// On Linux the first reading asks the kernel (`/proc/self/environ`). Where that does not answer,
-/// and with [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env`. So it
-/// does on other Unix systems, where the counter does not serve. Readings alone leave it `Unset`
-/// there.
+/// On Linux the first reading reads `/proc/self/environ`. If that file can't be read, or with
+/// [`Probes::Minimal`], the first start of a clock or of a thread asks `std::env` instead. The same
+/// holds on other Unix systems, where readings don't use the counter: readings alone leave the
+/// value `Unset` there.
 ///
 /// ```
 /// use tickline::{Clock, Environment};
@@ -182,7 +184,7 @@ impl Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Environment {
-    /// It is not set.
+    /// The variable is not set.
     Unset,
     /// `on`: nothing is changed.
     On,
@@ -196,7 +198,7 @@ impl Environment {
     /// The variable's name.
     pub(crate) const NAME: &str = "TICKLINE";
 
-    /// What std says, which has a lock against `set_var`.
+    /// The value by `std::env`, whose lock excludes a concurrent `set_var`.
     pub(crate) fn through_std() -> Self {
         match std::env::var_os(Self::NAME) {
             None => Self::Unset,

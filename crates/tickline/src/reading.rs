@@ -5,12 +5,12 @@ use tickline_core::shared::BoundedReading;
 
 use crate::engine::saturating_unsigned;
 
-/// A time, and the bounds between which the OS clock was at that moment: an
-/// [`Instant`](crate::Instant) by [`Clock::reading`](crate::Clock::reading), a
-/// [`UnixTime`](crate::UnixTime) by [`Clock::unix_reading`](crate::Clock::unix_reading).
+/// A time, and the bounds between which the OS clock was at that moment.
+/// [`Clock::reading`](crate::Clock::reading) returns an [`Instant`](crate::Instant) with its
+/// bounds, and [`Clock::unix_reading`](crate::Clock::unix_reading) a [`UnixTime`](crate::UnixTime).
 ///
 /// The bounds hold on two conditions. The rate of the OS clock stays within
-/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured one, apart from the
+/// [`Status::max_drift_ppb`](crate::Status::max_drift_ppb) of the measured rate, apart from the
 /// kernel's dither, which the bounds contain. And neither the OS clock nor the counter has jumped
 /// since the last recalibration; a jump voids the bounds until the next one.
 ///
@@ -28,27 +28,27 @@ pub struct Reading<T> {
 }
 
 impl<T: Copy> Reading<T> {
-    /// The OS clock was not before this.
+    /// The lower bound: the OS clock was not before this time.
     #[must_use]
     pub const fn earliest(&self) -> T {
         self.earliest
     }
 
-    /// The time: what [`Instant::now_ordered`](crate::Instant::now_ordered) would have returned, or
-    /// Unix time by the line. Where the OS serves [`UnixTime::now`](crate::UnixTime::now)
+    /// The time that [`Instant::now_ordered`](crate::Instant::now_ordered) would have returned, or
+    /// Unix time by the line. If [`UnixTime::now`](crate::UnixTime::now) comes from the OS clock
     /// ([`Status::unix_reason`](crate::Status::unix_reason)), the two may differ within the bounds.
     #[must_use]
     pub const fn time(&self) -> T {
         self.time
     }
 
-    /// The OS clock was not after this.
+    /// The upper bound: the OS clock was not after this time.
     #[must_use]
     pub const fn latest(&self) -> T {
         self.latest
     }
 
-    /// Whether the counter served the reading. If not, [`Clock::status`](crate::Clock::status) says
+    /// Whether the reading used the counter. If not, [`Clock::status`](crate::Clock::status) says
     /// why.
     #[must_use]
     pub const fn is_by_counter(&self) -> bool {
@@ -58,7 +58,7 @@ impl<T: Copy> Reading<T> {
 
 /// Times as numbers of ns, each at least 0.
 impl Reading<u64> {
-    /// By a line.
+    /// A reading by a line.
     #[inline]
     pub(crate) fn from_line(line: &BoundedReading, timescale: Timescale) -> Self {
         let (earliest_ns, latest_ns) = line.bounds_ns();
@@ -76,14 +76,14 @@ impl Reading<u64> {
         }
     }
 
-    /// The reading of a time `ns` that was returned between two readings of the OS clock, or at
-    /// one. The OS clock's readings are rounded down to a nanosecond.
+    /// A reading that returned `ns` between two readings of the OS clock, `os_ns`. The upper bound
+    /// is 1 ns higher, because the OS clock rounds down to a nanosecond.
     pub(crate) fn from_os_bracket(ns: u64, os_ns: [u64; 2]) -> Self {
         let [earliest, latest] = [os_ns[0].min(ns), os_ns[1].saturating_add(1).max(ns)];
         Self { earliest, time: ns, latest, is_by_counter: false }
     }
 
-    /// The same in the type of its timescale.
+    /// The same reading in the type of its timescale.
     #[inline]
     pub(crate) fn map<T>(self, from_nanos: fn(u64) -> T) -> Reading<T> {
         let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(from_nanos);

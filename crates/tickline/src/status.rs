@@ -1,4 +1,4 @@
-//! What a clock says about itself.
+//! A clock's status: its state, verdicts, figures and counts of events.
 
 use core::fmt;
 
@@ -7,7 +7,7 @@ use tickline_core::shared::Event;
 
 use crate::options::{Driver, Environment};
 
-/// How a clock's readings are served.
+/// The clock that readings come from, and why.
 ///
 /// ```
 /// use tickline::{Clock, State};
@@ -21,23 +21,23 @@ use crate::options::{Driver, Environment};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum State {
-    /// By the OS clock, because there is no line: the clock is new, the program reads it too
+    /// From the OS clock, because there is no line: the clock is new, the program reads it too
     /// rarely, or the clock's driver is late.
     Calibrating,
-    /// By the counter.
+    /// From the counter.
     Fast,
-    /// By the counter, but not within the usual bound, because the OS clock or the counter has
+    /// From the counter, but not within the usual bound, because the OS clock or the counter has
     /// jumped. For example, the counter ran on in a suspend, and readings are ahead of the OS
     /// clock. Readings may not step back, so the control loop slews them at half rate. After its
     /// next iteration the bounds of [`Clock::reading`](crate::Clock::reading) contain the OS clock
     /// again. The state ends by itself.
     Disrupted,
-    /// By the OS clock, because a gate is closed.
+    /// From the OS clock, because a gate is closed.
     Fallback(Reason),
-    /// Not at all. This system has no clock that a program can read, and every reading is 0.
-    /// `wasm32-unknown-unknown` is one, where `std::time::Instant::now` panics.
+    /// From no clock: this system has none that a program can read, and every reading is 0. An
+    /// example is `wasm32-unknown-unknown`, where `std::time::Instant::now` panics.
     Unavailable,
-    /// By a test, which moves a mock clock (feature `mock`).
+    /// From a mock, which a test moves (feature `mock`).
     Mock,
 }
 
@@ -71,7 +71,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Who runs the machine, by CPUID's leaf 4000_0000h.
+/// The hypervisor that runs the machine, by CPUID's leaf 4000_0000h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Hypervisor {
@@ -93,7 +93,7 @@ pub enum Hypervisor {
     Bhyve,
     /// Parallels.
     Parallels,
-    /// There is one, of another kind.
+    /// Another hypervisor.
     Other,
 }
 
@@ -116,7 +116,7 @@ impl Hypervisor {
     }
 }
 
-/// How often things have happened to a clock.
+/// The counts of a clock's events.
 ///
 /// ```
 /// use tickline::{Clock, Event};
@@ -153,11 +153,11 @@ impl Events {
     }
 }
 
-/// What a clock says about itself. The call reads each figure separately, so two figures may be
-/// from different moments.
+/// The status of a clock. [`Clock::status`](crate::Clock::status) reads each figure separately, so
+/// two figures may be from different moments.
 ///
-/// With a line for each CPU, frequency, bound, maximum drift, offset and interval are those of the
-/// CPU that asks. Events are those of all CPUs.
+/// With a line for each CPU, frequency, bound, maximum drift, offset and interval belong to the CPU
+/// on which the call runs. Events are summed over all CPUs.
 ///
 /// ```
 /// let status = tickline::Clock::global().status();
@@ -169,20 +169,20 @@ impl Events {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
-    /// How readings are served.
+    /// The clock that readings come from.
     pub state: State,
     /// Whether the clock has judged its gates. Before that all are shown as open.
     pub is_judged: bool,
     pub(crate) verdicts: [Verdict; Gate::ALL.len()],
-    /// Who runs the control loop in this process.
+    /// The driver of the control loop in this process.
     pub driver: Driver,
-    /// What the environment variable `TICKLINE` says.
+    /// The value of the environment variable `TICKLINE`.
     pub environment: Environment,
-    /// Who runs the machine, by CPUID.
+    /// The hypervisor that runs the machine, by CPUID.
     pub hypervisor: Hypervisor,
     /// The result of the last comparison of the CPUs' counters in this process. A clock's thread
-    /// compares them in the background where it matters: under a hypervisor, or where the kernel
-    /// keeps time with something else.
+    /// compares them in the background if the result matters: under a hypervisor, or if the kernel
+    /// keeps time with another clocksource.
     pub comparison: CounterComparison,
     /// The frequency of the counter that the processor, the firmware or the hypervisor states, Hz,
     /// for comparison with the measured one. Neither readings nor gates use it.
@@ -198,17 +198,17 @@ pub struct Status {
     /// while the rate is steady. `None` before the first line.
     pub max_drift_ppb: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of the last recalibration, before its
-    /// correction. While it is large and positive, the control loop slews the clock down. `None`
-    /// before the first line.
+    /// correction. While the offset is large and positive, the control loop slews the clock down.
+    /// `None` before the first line.
     pub offset_ns: Option<i64>,
     /// The present interval between recalibrations, ns; `None` before the first line.
     pub interval_ns: Option<u64>,
-    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. Not a
-    /// bound, since some daemons claim 0: use `Clock::utc` (feature `utc`). `None` while the kernel
-    /// says that its clock is not synchronised, and with
+    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. It is not
+    /// a bound, because some daemons claim 0. `Clock::utc` (feature `utc`) has bounds. `None` while
+    /// the kernel says that its clock is not synchronised, and with
     /// [`Probes::Minimal`](crate::Probes::Minimal).
     pub utc_error_ns: Option<u64>,
-    /// How often things have happened.
+    /// The counts of events.
     pub events: Events,
     /// The CPUs that have a line of their own. Empty in a clock that has one line for all.
     pub per_cpu: Vec<CpuStatus>,
@@ -234,9 +234,9 @@ impl Status {
         first_closed(self.verdicts)
     }
 
-    /// Why the OS serves Unix time; `None` if the counter may. It differs from
-    /// [`reason`](Self::reason) if the OS clock is faster than the counter for Unix time, but not
-    /// for monotonic time. This function then returns [`Reason::Slow`].
+    /// Why Unix time comes from the OS clock; `None` if it may come from the counter. It differs
+    /// from [`reason`](Self::reason) if the OS clock is faster than the counter for Unix time, but
+    /// not for monotonic time. This function then returns [`Reason::Slow`].
     ///
     /// ```
     /// let status = tickline::Clock::global().status();
@@ -251,7 +251,7 @@ impl Status {
     }
 }
 
-/// What a clock with a line for each CPU says about one of them.
+/// The status of one CPU, in a clock with a line for each CPU.
 ///
 /// ```
 /// for cpu in tickline::Clock::global().status().per_cpu {
@@ -263,8 +263,8 @@ impl Status {
 pub struct CpuStatus {
     /// The CPU's id.
     pub cpu: usize,
-    /// How its readings are served: [`Fallback`](State::Fallback) after 15 s without a line. The
-    /// thread then still tries to calibrate it.
+    /// The clock that its readings come from. [`Fallback`](State::Fallback) means no line for 15 s;
+    /// the thread still tries to calibrate the CPU.
     pub state: State,
     /// The measured frequency of its counter, Hz; `None` before its first line.
     pub frequency_hz: Option<u64>,

@@ -20,14 +20,13 @@ pub fn unix_ns() -> u64 {
 /// Nanoseconds since 1970-01-01 00:00:00 UTC without leap seconds, 8 bytes, good until the year
 /// 2554.
 ///
-/// It follows `CLOCK_REALTIME`, and steps when somebody sets that clock. So one time may be earlier
-/// than another that was taken before it, and [`duration_since`](Self::duration_since) returns a
-/// `Result`, as that of `SystemTime` does. The feature `serde` writes a time as a number of
-/// nanoseconds.
+/// A Unix time follows `CLOCK_REALTIME`, and steps when that clock is set. A later reading may
+/// therefore be the earlier time, and [`duration_since`](Self::duration_since) returns a `Result`,
+/// like `SystemTime`'s. With the feature `serde`, a time is serialised as a number of nanoseconds.
 ///
-/// As text it is an RFC 3339 time in UTC with nine digits, or with as many as the precision says.
-/// Further digits are cut off. To read such a text, take the type of `chrono`, `jiff` or `time`,
-/// and convert it (the features of these names).
+/// `Display` writes an RFC 3339 time in UTC with nine fractional digits, or as many as the format's
+/// precision says. Further digits are cut off. To parse such a text, use a type of `chrono`, `jiff`
+/// or `time`, and convert it (the features of these names).
 ///
 /// ```
 /// use std::time::{Duration, SystemTime};
@@ -57,8 +56,8 @@ impl UnixTime {
     /// 2554-07-21 23:34:33.709551615 UTC, the last time of this type.
     pub const MAX: Self = Self { ns: u64::MAX };
 
-    /// The present of `CLOCK_REALTIME`. When somebody sets that clock, this follows at the next
-    /// recalibration: with [`start`](crate::start) at once, else within half a second of use.
+    /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
+    /// recalibration: at once with [`start`](crate::start), otherwise within half a second of use.
     #[inline]
     #[must_use]
     pub fn now() -> Self {
@@ -69,7 +68,8 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// Beyond 18,446,744,073 s, in the year 2554; in a `const`, that does not compile.
+    /// If the time is beyond 18,446,744,073 s (the year 2554). In a `const`, such a time does not
+    /// compile.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self::from_units(seconds, NS_PER_S, "a Unix time beyond the limit of 18446744073 s")
@@ -79,7 +79,8 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// Beyond 18,446,744,073,709 ms, in the year 2554; in a `const`, that does not compile.
+    /// If the time is beyond 18,446,744,073,709 ms (the year 2554). In a `const`, such a time does
+    /// not compile.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self::from_units(millis, 1_000_000, "a Unix time beyond the limit of 18446744073709 ms")
@@ -89,7 +90,8 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// Beyond 18,446,744,073,709,551 us, in the year 2554; in a `const`, that does not compile.
+    /// If the time is beyond 18,446,744,073,709,551 us (the year 2554). In a `const`, such a time
+    /// does not compile.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self::from_units(micros, 1_000, "a Unix time beyond the limit of 18446744073709551 us")
@@ -148,8 +150,8 @@ impl UnixTime {
     ///
     /// # Errors
     ///
-    /// [`NegativeDurationError`] if `earlier` is later, as it can be once somebody has set the
-    /// clock.
+    /// [`NegativeDurationError`] if `earlier` is the later time, which is possible after the clock
+    /// was set.
     #[inline]
     pub const fn duration_since(&self, earlier: Self) -> Result<Duration, NegativeDurationError> {
         match self.ns.checked_sub(earlier.ns) {
@@ -158,19 +160,19 @@ impl UnixTime {
         }
     }
 
-    /// Time from this to [`UnixTime::now`].
+    /// Time from this time to [`UnixTime::now`].
     ///
     /// # Errors
     ///
-    /// [`NegativeDurationError`] if this is in the future, as it can be once somebody has set the
-    /// clock.
+    /// [`NegativeDurationError`] if this time is in the future, which is possible after the clock
+    /// was set.
     #[inline]
     pub fn elapsed(&self) -> Result<Duration, NegativeDurationError> {
         Self::now().duration_since(*self)
     }
 
-    /// The time `ns` after 1970, or before it if negative: what every conversion comes down
-    /// to.
+    /// The time `ns` nanoseconds after 1970, or before 1970 if `ns` is negative. Every conversion
+    /// calls this function.
     pub(crate) fn from_signed_nanos(ns: i128) -> Result<Self, UnixTimeRangeError> {
         u64::try_from(ns).map(Self::from_nanos).map_err(|_| UnixTimeRangeError { ns })
     }
@@ -184,26 +186,27 @@ impl fmt::Debug for UnixTime {
     }
 }
 
-/// Year, month and day of a day since 1970. The function counts in eras of 400 years, or 146,097
-/// days. Its years begin in March, so that a leap day is the last day of its year.
+/// Year, month and day of the day that is `days_since_1970` after 1970-01-01. The function counts
+/// in eras of 400 years, or 146,097 days. Its years begin in March, so that a leap day is the last
+/// day of its year.
 const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
-    // From 0000-03-01, where an era begins. BOUND: a UnixTime has fewer than 2^18 days, and an era
-    // too.
+    // Days from 0000-03-01, the beginning of an era. BOUND: a `UnixTime` has fewer than 2^18 days,
+    // and so has an era.
     let days = days_since_1970 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
-    // Days before this one in the era that are leap days, or would be one too many: 1,460 = 4
-    // years, 36,524 = a century.
+    // Subtracts the leap days of the era so far: one in 4 years (1,460 days), except in a century
+    // (36,524 days), but again in 400 years (146,096 days).
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    // The fifths of 153 days are the lengths of the months from March on.
+    // From March on, any five months have 153 days.
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     (era * 400 + year_of_era + (month <= 2) as u64, month, day)
 }
 
-/// RFC 3339 in UTC, with nine digits or as many as the precision says. Further digits are cut off,
-/// so that a time is never in the future.
+/// Writes RFC 3339 in UTC, with nine digits or as many as the precision says. Further digits are
+/// cut off, so that the text is never later than the time.
 impl fmt::Display for UnixTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const DAY_S: u64 = 86_400;
@@ -236,7 +239,7 @@ impl fmt::Display for UnixTime {
 pub struct NegativeDurationError(Duration);
 
 impl NegativeDurationError {
-    /// By how much it was later.
+    /// How much later the time to subtract was.
     #[must_use]
     pub const fn duration(&self) -> Duration {
         self.0
@@ -251,7 +254,7 @@ impl fmt::Display for NegativeDurationError {
 
 impl std::error::Error for NegativeDurationError {}
 
-/// Exact, but on Windows, whose `SystemTime` counts in units of 100 ns: there it is rounded down.
+/// Exact, except on Windows, whose `SystemTime` counts units of 100 ns: the time is rounded down.
 impl From<UnixTime> for SystemTime {
     fn from(time: UnixTime) -> Self {
         SystemTime::UNIX_EPOCH + Duration::from_nanos(time.ns)
@@ -269,7 +272,7 @@ impl From<UnixTime> for SystemTime {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixTimeRangeError {
-    /// After 1970.
+    /// Since 1970; negative before it.
     ns: i128,
 }
 

@@ -1,4 +1,4 @@
-//! Settings for a clock.
+//! [`ClockBuilder`]: the settings of a clock, and their limits.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -12,15 +12,15 @@ use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, PerCpu, Probes, Settings};
 use crate::per_cpu;
 
-/// The least and the most time between two stores of the coarse time. A sleeping thread can hardly
-/// wake more often than every 100 us.
+/// The shortest and the longest time between two stores of the coarse time. A sleeping thread can
+/// hardly wake more often than every 100 us.
 const RECENT_RANGE: RangeInclusive<Duration> = Duration::from_micros(100)..=Duration::from_secs(10);
 
-/// Named in errors: what some settings need.
+/// The requirement of several settings, as error texts name it.
 const THREAD: &str = "the thread driver";
 
-/// Settings for a [`Clock`]. Checked by [`start`](Self::start) and
-/// [`start_global`](Self::start_global).
+/// Settings for a [`Clock`]. [`start`](Self::start) and [`start_global`](Self::start_global)
+/// validate them.
 ///
 /// ```
 /// use std::time::Duration;
@@ -42,7 +42,7 @@ pub struct ClockBuilder {
 }
 
 impl ClockBuilder {
-    /// Who runs the control loop; a thread by default.
+    /// Sets the driver, which runs the control loop. The default is a thread.
     pub fn driver(mut self, driver: Driver) -> Self {
         self.settings.driver = driver;
         self
@@ -65,45 +65,45 @@ impl ClockBuilder {
         self
     }
 
-    /// What the clock may ask the system; by default, everything that helps.
+    /// Sets which system calls and files the clock may use. By default it uses all that help.
     /// [`PerCpu::On`] needs [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
-    /// the rest of the process, as a filter does. They do so even if the call returns an error.
+    /// the rest of the process, as a seccomp filter does, even if the call returns an error.
     /// Earlier verdicts stay in force, too.
     pub fn probes(mut self, probes: Probes) -> Self {
         self.settings.probes = probes;
         self
     }
 
-    /// Whether the clock has one line, or a line for each CPU, for counters that have one rate but
-    /// were not started together. The thread then moves to each CPU once in an interval, and
-    /// calibrates it. This takes some 80 us of CPU, most of it for the move. With a line for each
-    /// CPU the order of readings is weaker: [`PerCpu`].
+    /// Chooses between one line, and a line for each CPU. The latter is for counters that have one
+    /// rate but were not started together. The thread then moves to each CPU once in each interval,
+    /// and calibrates its line there. This takes some 80 us of CPU time, most of it for the move.
+    /// With a line for each CPU the order of readings is weaker: [`PerCpu`].
     pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
         self.settings.per_cpu = per_cpu;
         self
     }
 
-    /// Who decides whether the counter may serve: the kernel, a comparison of the counters, or
-    /// both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what is trusted
-    /// where.
+    /// Chooses what decides whether readings may use the counter: the kernel, a comparison of the
+    /// counters, or both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what
+    /// is trusted on which machine.
     pub fn trust(mut self, trust: Trust) -> Self {
         self.settings.trust = trust;
         self
     }
 
     /// Assumes that the counter runs at one rate in all power states, though CPUID does not say so.
-    /// The setting is for virtual machines on a host whose counter does so. By default QEMU hides
-    /// this property from its guests, because a guest that sees it can't migrate.
+    /// The setting is for virtual machines on a host whose counter has this property. By default
+    /// QEMU hides it from its guests, because a guest that sees it can't migrate.
     pub fn assume_invariant(mut self) -> Self {
         self.settings.assume_invariant = true;
         self
     }
 
-    /// Makes a clock beside the global one, and starts its thread if it has one. The first
-    /// iteration of the control loop judges the gates. Until then, and while one is closed, the OS
-    /// clock serves readings.
+    /// Starts a clock that is separate from the global one, with its thread if it has one. The
+    /// first iteration of the control loop judges the gates. Until then, and while a gate is
+    /// closed, readings come from the OS clock.
     ///
     /// # Errors
     ///
@@ -111,23 +111,23 @@ impl ClockBuilder {
     ///   setting, its value and its limits.
     /// - [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings): a setting needs the
     ///   thread driver or full probes, and the builder lacks them.
-    /// - [`PerCpu`](crate::ErrorKind::PerCpu): the program demands a line for each CPU where there
-    ///   cannot be one.
-    /// - [`Thread`](crate::ErrorKind::Thread): the thread cannot be made.
+    /// - [`PerCpu`](crate::ErrorKind::PerCpu): the program demands a line for each CPU that this
+    ///   machine cannot have.
+    /// - [`Thread`](crate::ErrorKind::Thread): the system refuses to create the thread.
     pub fn start(self) -> Result<Clock, Error> {
         self.check()?;
         Clock::start_separate(self.settings)
     }
 
-    /// Starts the global clock's thread with these settings. It runs until the last [`ClockGuard`]
-    /// is dropped.
+    /// Starts the global clock's thread with these settings. The thread runs until the last
+    /// [`ClockGuard`] is dropped.
     ///
     /// # Errors
     ///
-    /// As [`start`](Self::start). Also
-    /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for another driver than the
-    /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs with
-    /// other settings.
+    /// The errors of [`start`](Self::start). Also
+    /// [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings) for a driver other than the
+    /// thread, and [`AlreadyRunning`](crate::ErrorKind::AlreadyRunning) if the thread already runs
+    /// with other settings.
     pub fn start_global(self) -> Result<ClockGuard, Error> {
         self.check()?;
         if self.settings.driver != Driver::Thread {
@@ -174,7 +174,7 @@ fn incompatible(setting: &str, needs: &str) -> Error {
 }
 
 impl Clock {
-    /// Settings for a clock of one's own.
+    /// A builder with the default settings.
     pub fn builder() -> ClockBuilder {
         ClockBuilder { settings: Settings::DEFAULT }
     }

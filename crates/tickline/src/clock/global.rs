@@ -12,19 +12,19 @@ use crate::sys::{self, ClockSetNotifier};
 use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 
-/// Gives the global clock a background thread. Then no reader recalibrates. Unix time follows at
-/// once when somebody sets the OS clock. The line stays ready however rarely the program reads the
-/// time. The program calls this, not a library: a library's readings use the thread that the
-/// program has started.
+/// Starts a background thread for the global clock. Readers then no longer recalibrate. When the OS
+/// clock is set, Unix time follows at once. The line stays published even if the program seldom
+/// reads the time. The call is for programs, not for libraries: a library's readings use the thread
+/// that the program has started.
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
-/// the thread. This call, and the drop of a guard, may wait for another thread. Do not make either
-/// in a signal handler.
+/// the thread. This call, and the drop of a guard, may wait for another thread, so neither is for
+/// signal handlers.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Thread`](crate::ErrorKind::Thread) if the thread cannot be made; the clock works
-/// all the same.
+/// [`ErrorKind::Thread`](crate::ErrorKind::Thread) if the system refuses to create the thread. The
+/// clock works without it.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -37,9 +37,9 @@ pub fn start() -> Result<ClockGuard, Error> {
     ClockGuard::start(None)
 }
 
-/// Keeps the global clock's thread running. [`start`](crate::start) makes one. When the last one is
-/// dropped, the thread stops, and readers drive the clock again. In a forked child the parent's
-/// guards have no effect. The drop joins the thread, and is not for signal handlers.
+/// Keeps the global clock's thread running. [`start`](crate::start) returns a guard. When the last
+/// guard is dropped, the thread stops, and readers drive the clock again. In a forked child the
+/// parent's guards have no effect. The drop joins the thread, and is not for signal handlers.
 ///
 /// ```standalone_crate
 /// # fn main() -> Result<(), tickline::Error> {
@@ -55,8 +55,8 @@ pub fn start() -> Result<ClockGuard, Error> {
 #[derive(Debug)]
 #[must_use = "the thread stops when the guard is dropped"]
 pub struct ClockGuard {
-    /// The thread that the guard keeps running. No later thread has the same id, whether a filter
-    /// has killed this one or the process was forked.
+    /// The id of the thread that this guard keeps running. Ids are never reused, so the guard of a
+    /// killed or a parent's thread stops no later thread.
     thread: Option<ThreadId>,
 }
 
@@ -64,12 +64,12 @@ pub struct ClockGuard {
 struct GlobalThread {
     guards: usize,
     settings: Settings,
-    /// Its drop stops the thread.
+    /// Dropping it stops the thread.
     thread: ClockThread<&'static Engine>,
 }
 
-/// std's `Mutex` does not serve: a child that was forked while another thread held it would wait for a
-/// thread that it does not have.
+/// The global clock's thread, if it runs. Not a std `Mutex`: a child that is forked while another
+/// thread holds the mutex would wait for a thread that the child does not have.
 ///
 /// With minimal probes the token of this lock is the process's id. Two processes that share one
 /// memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. If both
@@ -78,40 +78,41 @@ struct GlobalThread {
 /// token (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
-/// The pause between two tries to get the lock. Its holder makes or joins a thread.
+/// The pause between two attempts to take the lock. The holder creates or joins a thread.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
 
-/// Does `work` with the global clock's thread, if that is in this process, under its lock, for which
-/// this waits asleep. Forgets what a `fork` has left behind. Not for signal handlers: a handler that
-/// has interrupted the holder would wait for it.
+/// Sleeps until the lock is free, and calls `work` with the global clock's thread; `None` if it
+/// does not run in this process. Not for signal handlers: a handler that has interrupted the holder
+/// would wait forever.
 fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
-    // Sleeps without reading the clock.
+    // It sleeps on a futex, without a read of the clock.
     let notifier = ClockSetNotifier::without_timer();
     let mut slot = loop {
-        // Where another process has left the lock behind, the content may be half changed: it is
-        // forgotten, not dropped.
-        // SAFETY: valid for a write. Nothing reads or drops the half-written value.
+        // If the lock was held at a fork, the value may be half written. So it is overwritten
+        // without a drop. SAFETY: `slot` is valid for a write, which neither reads nor drops the
+        // old value.
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
-        // SAFETY: the token is the same for all threads of this process, and unlike that of any
-        // ancestor; this is not for signal handlers.
+        // SAFETY: the token is the same for all threads of this process, and differs from every
+        // ancestor's. No signal handler calls this function.
         match unsafe { GLOBAL_THREAD.try_lock(sys::token(), reset) } {
             Some(slot) => break slot,
             None => notifier.wait(LOCK_RETRY),
         };
     };
     if GLOBAL.driver() != Driver::Thread {
-        drop(slot.take()); // in a child there is nothing to stop
+        drop(slot.take()); // in a forked child the thread does not exist, so the drop stops nothing
     }
     work(&mut slot)
 }
 
 impl ClockGuard {
-    /// With these settings; `None` takes those of the thread that runs, or the default.
+    /// Starts or shares the thread. `None` accepts the settings of the running thread, or takes the
+    /// default.
     pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
         let settings = chosen.unwrap_or(Settings::DEFAULT);
-        GLOBAL.restrict_probes(settings.probes); // before the lock, which asks for the process's token
-        // Reads the environment on this thread, through std if need be. A reading that could not has
-        // taken `TICKLINE` for unset.
+        GLOBAL.restrict_probes(settings.probes); // first: the lock's token may map memory
+        // Reads `TICKLINE` on this thread, through std if necessary. An earlier reading that could
+        // not read the variable took it for unset.
         if learn_environment(GLOBAL.probes()) {
             GLOBAL.request_judgement();
         }
