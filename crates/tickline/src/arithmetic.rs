@@ -1,11 +1,11 @@
-//! What an `Instant` and a `UnixTime` have in common. Each is a number of ns. Durations are added
-//! to it as in std, and `serde` stores the number as it is.
+//! The arithmetic and `serde` support that `Instant` and `UnixTime` share. Each type is a number of
+//! ns. Durations are added as in std, and `serde` stores the number unchanged.
 
 /// The arithmetic of `$time`, a struct with a field `ns`; `$a_time` names it in panics.
 macro_rules! arithmetic {
     ($time:ident, $a_time:literal) => {
         impl $time {
-            /// This time and `duration`; `None` beyond 2^64 ns.
+            /// This time plus `duration`; `None` beyond 2^64 ns.
             #[inline]
             #[must_use]
             pub fn checked_add(&self, duration: Duration) -> Option<Self> {
@@ -13,7 +13,7 @@ macro_rules! arithmetic {
                 Some(Self { ns: self.ns.checked_add(ns)? })
             }
 
-            /// This time less `duration`; `None` before 0.
+            /// This time minus `duration`; `None` before 0.
             #[inline]
             #[must_use]
             pub fn checked_sub(&self, duration: Duration) -> Option<Self> {
@@ -43,8 +43,8 @@ macro_rules! arithmetic {
 
             /// # Panics
             ///
-            /// If the sum is beyond 2^64 ns (584 years), where std's goes on; use `checked_add`
-            /// otherwise.
+            /// If the sum is beyond 2^64 ns (584 years), which std's type can represent.
+            /// `checked_add` does not panic.
             #[inline]
             fn add(self, duration: Duration) -> Self {
                 self.checked_add(duration).expect(concat!("overflow when adding a duration to ", $a_time))
@@ -56,8 +56,8 @@ macro_rules! arithmetic {
 
             /// # Panics
             ///
-            /// If the difference is before 0, where std's goes on (on Linux); use `checked_sub`
-            /// otherwise.
+            /// If the difference is before 0, which std's type can represent on Linux.
+            /// `checked_sub` does not panic.
             #[inline]
             fn sub(self, duration: Duration) -> Self {
                 let less = self.checked_sub(duration);
@@ -68,7 +68,7 @@ macro_rules! arithmetic {
         impl core::ops::AddAssign<Duration> for $time {
             /// # Panics
             ///
-            /// As `+`.
+            /// If `+` does.
             #[inline]
             fn add_assign(&mut self, duration: Duration) {
                 *self = *self + duration;
@@ -78,7 +78,7 @@ macro_rules! arithmetic {
         impl core::ops::SubAssign<Duration> for $time {
             /// # Panics
             ///
-            /// As `-`.
+            /// If `-` does.
             #[inline]
             fn sub_assign(&mut self, duration: Duration) {
                 *self = *self - duration;

@@ -1,7 +1,7 @@
-//! Instants as `std::time::Instant`, as Unix time, and back.
+//! Conversions of instants to `std::time::Instant` and to Unix time, and back.
 //!
-//! All of these timescales run at one rate, that of `CLOCK_MONOTONIC`, so a conversion adds or
-//! subtracts one difference. An [`Anchor`] measures it.
+//! All of these timescales run at the rate of `CLOCK_MONOTONIC`, so a conversion adds or subtracts
+//! one difference. An [`Anchor`] measures this difference.
 
 use core::time::Duration;
 use std::time::Instant as StdInstant;
@@ -21,11 +21,11 @@ mod jiff;
 #[cfg(feature = "time")]
 mod time;
 
-/// Brackets that are tried. A thread that is preempted within one tries again.
+/// The most brackets tried. A thread that is preempted within a bracket tries again.
 const BRACKETS: u32 = 4;
 
-/// If a bracket is no wider than this, no other is tried. Two readings and one of the OS clock take
-/// 50 to 100 ns where the vDSO answers, and about 1 us by system call.
+/// The width of a bracket that ends the search, ns. Two readings and one of the OS clock take 50 to
+/// 100 ns where the vDSO answers, and about 1 us by system call.
 const GOOD_BRACKET_NS: u64 = 250;
 
 /// One moment on two clocks, to convert any number of instants by one difference: an [`Instant`]
@@ -44,9 +44,9 @@ const GOOD_BRACKET_NS: u64 = 250;
 ///   bounds of [`Clock::reading`](crate::Clock::reading), some 50 ns, however old the anchor is. A
 ///   line for each CPU, and the state [`Disrupted`](crate::State::Disrupted), add errors of their
 ///   own.
-/// - Unix time keeps its difference from `CLOCK_MONOTONIC` until somebody sets it, or until a leap
-///   second. An anchor has the difference at its own moment: to move a deadline when somebody sets
-///   the clock, convert it again by a new anchor.
+/// - Unix time keeps its difference from `CLOCK_MONOTONIC` until the OS clock is set, or until a
+///   leap second. An anchor has the difference at its own moment: to move a deadline after the
+///   clock is set, convert it again by a new anchor.
 ///
 /// ```
 /// use std::time::Duration;
@@ -121,8 +121,8 @@ impl Anchor<UnixTime> {
             Some(line) => Self {
                 instant: Instant::from_nanos(Reading::from_line(&line, Timescale::Monotonic).time()),
                 other: UnixTime::from_nanos(Reading::from_line(&line, Timescale::Unix).time()),
-                // The offset is one number, so only its bound is in error, and the rounding of two
-                // clocks.
+                // The offset is one number, so the error is its bound, and 1 ns for the rounding of
+                // two clocks.
                 bound_ns: line.bounds.unix_bound_ns.saturating_add(1),
             },
             None => Self::by_bracket(
@@ -147,7 +147,7 @@ impl Anchor<UnixTime> {
     }
 }
 
-/// As far after `there_ns` as `ns` is after `here_ns`, or before it.
+/// `there_ns` plus the difference from `here_ns` to `ns`; saturates.
 const fn shifted_ns(ns: u64, here_ns: u64, there_ns: u64) -> u64 {
     match ns.checked_sub(here_ns) {
         Some(later_ns) => there_ns.saturating_add(later_ns),
@@ -162,7 +162,7 @@ impl Anchor<StdInstant> {
     ///
     /// # Panics
     ///
-    /// Where `std::time::Instant::now` does: on `wasm32-unknown-unknown`.
+    /// If `std::time::Instant::now` does, as on `wasm32-unknown-unknown`.
     #[must_use]
     pub fn std() -> Self {
         Self::by_bracket(Instant::now_ordered, StdInstant::now)

@@ -15,7 +15,7 @@ pub fn ranges(list: &[u8]) -> Option<Vec<RangeInclusive<usize>>> {
     list.strip_suffix('\n').unwrap_or(list).split(',').map(range).collect()
 }
 
-/// Decimal digits, at least one, and nothing else: `parse` takes a sign, too.
+/// Parses decimal digits, at least one, and nothing else; `parse` would accept a sign, too.
 fn number(digits: &str) -> Option<usize> {
     digits.parse().ok().filter(|_| !digits.starts_with('+'))
 }

@@ -1,7 +1,8 @@
-//! One clock: what its readers and its driver share, and the fast path of every reading.
+//! The engine of one clock: the data that its readers and its driver share, and the fast path of
+//! every reading.
 //!
-//! The fast path is one call of [`SharedClock::read`] or of a similar method. If that refuses,
-//! [`Engine::now_slow`] and its like take over (`engine/slow.rs`).
+//! The fast path is one call of [`SharedClock::read`] or of a similar method. If that call returns
+//! `None`, the slow path takes over: [`Engine::now_slow`] and similar functions (`engine/slow.rs`).
 
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -28,8 +29,8 @@ mod status;
 /// The engine of the global clock.
 pub(crate) static GLOBAL: Engine = Engine::new(Driver::Reader);
 
-/// What `read` returns of the clock behind the free functions: the global one, or a mock that is
-/// active on this thread.
+/// Calls `read` with the clock behind the free functions: the global one, or a mock that is active
+/// on this thread.
 #[inline(always)]
 pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
     #[cfg(feature = "mock")]
@@ -39,37 +40,37 @@ pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
     read(&GLOBAL)
 }
 
-/// One clock. All of it is usable in static memory. The line comes first: then the global clock's
-/// address is that of its state, and a reading needs no instruction that adds an offset.
+/// The engine of one clock, which may be in static memory. The line comes first: the address of the
+/// global engine is then also that of its state, and a reading needs no instruction to add an
+/// offset.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Engine {
     pub(crate) clock: DrivenClock,
-    /// The lines of the CPUs, where there is one for each. Next to the gate's keeper, which their
-    /// readers ask.
+    /// The lines of the CPUs, if each has its own. They are next to the gate's keeper, because
+    /// their readers load both.
     cpu_lines: LazyCpuLines,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
-    /// Whether the program drives this clock, not its readers, while it has no thread.
+    /// Whether the program drives this clock while it has no thread; otherwise readers do.
     is_manual: bool,
     /// The token of the process in which the thread lives; 0 without one.
     thread_token: AtomicU64,
     /// A word that the kernel marks if the thread is killed.
     pub(crate) thread_futex: sys::RobustFutex,
-    /// What the thread last stored, ns.
+    /// The coarse time that the thread stored last, ns.
     recent_ns: AtomicI64,
-    /// Whether somebody has asked for minimal probes.
+    /// Whether the program has asked for minimal probes.
     has_minimal_probes: AtomicBool,
     interval_ns: AtomicU64,
-    /// Whose verdict counts, as a number, and whether the counter runs at one rate, whatever the
-    /// processor says.
+    /// The settings `trust`, as a number, and `assume_invariant`.
     trust: AtomicU8,
     assume_invariant: AtomicBool,
-    /// Each gate's reason: its place in `Reason::ALL`, counted from 1; 0 for an open gate.
+    /// The reason of each gate: its index in `Reason::ALL` plus 1; 0 for an open gate.
     verdicts: [AtomicU8; Gate::ALL.len()],
-    /// What serves in this engine's place. The engine then has no line, and stays disabled.
+    /// The backend that serves readings. With one, the engine has no line, and stays disabled.
     pub(crate) backend: Option<Arc<dyn ClockBackend>>,
-    /// What the thread knows of UTC.
+    /// The thread's newest claim about UTC.
     #[cfg(feature = "utc")]
     pub(crate) utc: crate::utc::latch::ClaimLatch,
 }
@@ -82,7 +83,7 @@ const _: () = assert!(
 );
 
 impl Engine {
-    /// With the default settings, but for the driver.
+    /// An engine with the default settings, except for the driver.
     pub(crate) const fn new(driver: Driver) -> Self {
         Self {
             clock: DrivenClock::new(SharedClock::new(LineCell::new())),
@@ -103,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Leaves all readings to `backend`, for good.
+    /// Lets `backend` serve all readings from now on.
     #[allow(dead_code, reason = "mocks and pages are features")]
     pub(crate) fn set_backend(&mut self, backend: Arc<dyn ClockBackend>) {
         self.disable();
@@ -127,9 +128,9 @@ impl Engine {
         self.read(|counter| self.clock.shared.read_unix(counter), Self::unix_slow)
     }
 
-    /// A time by the common line, or else what `slow_path` returns. That function is not generic,
-    /// so it is compiled once, in this crate. It never unwinds, which `extern "C"` says, so a
-    /// caller jumps there, and the fast path touches no stack.
+    /// The time by the common line, or by `slow_path` if the fast path returns `None`. `slow_path`
+    /// is not generic, so it is compiled once, in this crate. It never unwinds, which `extern "C"`
+    /// declares, so the call is a jump, and the fast path touches no stack.
     #[inline(always)]
     fn read(
         &self,
@@ -142,62 +143,62 @@ impl Engine {
         }
     }
 
-    /// A reading with bounds; `None` if the fast path refuses.
+    /// A reading with bounds by the fast path; `None` if the fast path can't serve it.
     #[inline]
     pub(crate) fn read_bounds(&self) -> Option<BoundedReading> {
         COUNTER.and_then(|counter| self.clock.shared.read_bounds(&counter))
     }
 
-    /// As [`read_bounds`](Self::read_bounds), as long as the line is valid.
+    /// Like [`read_bounds`](Self::read_bounds), but for the whole validity of the line, not only
+    /// its window.
     fn read_bounds_while_valid(&self) -> Option<BoundedReading> {
         self.clock.shared.read_bounds_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
-    /// The coarse time that the thread last stored; without a thread in this process, the present
+    /// The coarse time that the thread last stored; without a thread in this process, the current
     /// time.
     #[inline]
     pub(crate) fn recent_ns(&self) -> u64 {
         if !self.has_thread() {
             return self.now_ns();
         }
-        // ORDERING: Relaxed, a value on its own; coherence makes it non-decreasing for each
-        // reader.
+        // ORDERING: Relaxed, a single value; coherence makes it non-decreasing for each reader.
         to_unsigned(self.recent_ns.load(Ordering::Relaxed))
     }
 
     pub(crate) fn store_recent(&self, ns: u64) {
-        // The maximum, because the lines of two CPUs may differ by their bounds.
-        // ORDERING: Relaxed, pairs with the load in `recent_ns`.
+        // Keeps the maximum, because the lines of two CPUs may differ by their bounds. ORDERING:
+        // Relaxed, pairs with the load in `recent_ns`.
         self.recent_ns.fetch_max(ns.cast_signed(), Ordering::Relaxed);
     }
 
     // ---- drivers ------------------------------------------------------------------------------
 
-    /// Whether this clock's thread lives in this process: a forked child has none, and a thread may
-    /// have been killed.
+    /// Whether this clock's thread runs in this process. A forked child has no thread, and the
+    /// thread may have been killed.
     pub(crate) fn has_thread(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `attach_thread`.
         let thread_token = self.thread_token.load(Ordering::Acquire);
         thread_token != 0 && thread_token == sys::token() && !self.thread_futex.owner_died()
     }
 
-    /// The thread will run from now on, and stores the coarse time. This call stores the first
-    /// coarse time.
+    /// Registers the thread before its start, and stores the first coarse time, which the thread
+    /// renews.
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
         self.thread_futex.clear();
-        // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees
-        // the token sees the time above.
+        // ORDERING: Release, pairs with the Acquire load in `has_thread`: a reader that sees the
+        // token sees the first coarse time.
         self.thread_token.store(sys::token(), Ordering::Release);
     }
 
-    /// The thread will not run any more.
+    /// Unregisters the thread.
     pub(crate) fn detach_thread(&self) {
-        // ORDERING: Relaxed, says nothing of other memory.
+        // ORDERING: Relaxed, publishes no other memory.
         self.thread_token.store(0, Ordering::Relaxed);
     }
 
-    /// Who drives this clock in this process.
+    /// The driver of this clock in this process.
     pub(crate) fn driver(&self) -> Driver {
         if self.has_thread() {
             Driver::Thread
@@ -209,11 +210,11 @@ impl Engine {
     }
 
     pub(crate) fn interval_ns(&self) -> u64 {
-        // ORDERING: Relaxed, a setting on its own.
+        // ORDERING: Relaxed, a single setting.
         self.interval_ns.load(Ordering::Relaxed)
     }
 
-    /// Puts the settings into force that concern the control loop.
+    /// Applies the settings of the control loop.
     pub(crate) fn apply(&self, settings: &Settings) {
         let (trust, assume_invariant) = (settings.trust as u8, settings.assume_invariant);
         // ORDERING: Relaxed for all three, settings. `request_judgement` below publishes the last two.
@@ -221,30 +222,31 @@ impl Engine {
         self.interval_ns.store(settings.interval_ns(), order);
         let before = (self.trust.swap(trust, order), self.assume_invariant.swap(assume_invariant, order));
         if before != (trust, assume_invariant) {
-            self.request_judgement(); // even if nobody has judged: somebody may be about to
+            self.request_judgement(); // also before the first judgement, which may be in progress
         }
     }
 
-    /// Minimal probes stay, once they are asked for: the program may have installed a seccomp
-    /// filter, which stays, too.
+    /// Switches to minimal probes if `probes` asks for them. They stay in force, because a seccomp
+    /// filter that the program installs stays in force, too.
     pub(crate) fn restrict_probes(&self, probes: Probes) {
         if probes == Probes::Full {
             return;
         }
         sys::disable_fork_token();
         OsClock::trust_libc();
-        // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees this and not yet
-        // the two above runs before a filter that is installed after this call.
+        // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees the flag, but not
+        // yet the effects of the two calls above, runs before any filter that is installed after
+        // this call.
         self.has_minimal_probes.store(true, Ordering::Relaxed);
     }
 
-    /// What this clock may ask the system.
+    /// The probes that this clock may make.
     pub(crate) fn probes(&self) -> Probes {
         // ORDERING: Relaxed, a setting.
         if self.has_minimal_probes.load(Ordering::Relaxed) { Probes::Minimal } else { Probes::Full }
     }
 
-    /// The OS clock, as far as this clock's probes go.
+    /// The OS clock, restricted to this clock's probes.
     fn probed_os_clock(&self) -> ProbedOsClock {
         ProbedOsClock(self.probes())
     }
@@ -262,8 +264,8 @@ impl Engine {
         iterated
     }
 
-    /// An iteration that a program asks for. Where it drives the clock, every eighth one asks for
-    /// the facts again.
+    /// Runs an iteration for the program. If the program drives the clock, every eighth iteration
+    /// collects the facts again.
     pub(crate) fn maintain_by_hand(&self) -> Option<Iteration> {
         let iteration = self.maintain(DrivenBy::Timer);
         let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
@@ -273,7 +275,7 @@ impl Engine {
         iteration
     }
 
-    /// As [`DrivenClock::maintain`], without a trace in `errno`.
+    /// Calls [`DrivenClock::maintain`], and preserves `errno`.
     pub(crate) fn maintain(&self, driven_by: DrivenBy) -> Option<Iteration> {
         let _errno = sys::PreserveErrno::new();
         self.clock.maintain(self, driven_by)
@@ -281,26 +283,25 @@ impl Engine {
 
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
-        // SAFETY: as for `impl Platform`.
+        // SAFETY: `lock_token` meets the conditions of `try_lock`, see `impl Platform for Engine`.
         unsafe { self.collector.try_lock(sys::lock_token(), Collector::begin_anew) }
     }
 }
 
-/// A reading by the fast path, or a stored one. It does not test the sign, which would take an
-/// instruction in each reading.
+/// Converts a reading by the fast path, or a stored one. The function does not test the sign, which
+/// would take an instruction in each reading.
 ///
 /// Monotonic time is not negative: the first line is at no tick below its high-water mark of 0, and
-/// no later line is below its predecessor. Unix time is not negative either where it follows
-/// `CLOCK_REALTIME`, for Linux refuses to set that below `CLOCK_MONOTONIC`. On a system that
-/// accepts a year before 1970 the fast path returns a time beyond the year 2554, and every other
-/// path 0.
+/// no later line is below its predecessor. Unix time on Linux is not negative either, because Linux
+/// refuses to set `CLOCK_REALTIME` below `CLOCK_MONOTONIC`. If another system accepts a year before
+/// 1970, the fast path returns a time beyond the year 2554, and every other path returns 0.
 #[inline(always)]
 fn to_unsigned(ns: i64) -> u64 {
     ns.cast_unsigned()
 }
 
-/// A reading by any other path: by an OS clock, or by a line at a moment when it was not in use.
-/// 0 if it is negative.
+/// Converts any other time: of an OS clock, a bound, or a reading by the slow path. A negative time
+/// becomes 0.
 #[inline]
 pub(crate) fn saturating_unsigned(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)

@@ -3,12 +3,12 @@
 //!
 //! A reader takes the line of the CPU that it runs on (core's `per_cpu`). The common line is never
 //! published, so the fast path of every other clock stays the same. In each pass the clock's thread
-//! pins itself to one CPU after the other. On each it checks that it is there, and runs an
-//! iteration of the CPU's control loop. At the end it may run again where it might before.
+//! pins itself to one CPU after the other. On each CPU it verifies that it runs there, and runs an
+//! iteration of the CPU's control loop. After the pass the thread gets its former CPU mask back.
 //!
 //! The thread calibrates the CPUs that it may run on, and those on which a reader has missed a
-//! line. It asks the kernel for the former in each pass, because cpusets change and CPUs go
-//! offline. The crate `core_affinity` can't be used, because its masks end at 1,024 CPUs.
+//! line. It reads its CPU mask in each pass, because cpusets change and CPUs go offline. The crate
+//! `core_affinity` can't be used, because its masks end at 1,024 CPUs.
 //!
 //! The thread may fail to reach a CPU, or its iterations there may publish no line. Readings on
 //! that CPU then come from the OS clock once the CPU's line has ended. The thread keeps trying.
@@ -34,11 +34,11 @@ use crate::status::{CpuStatus, State};
 use crate::sys;
 use crate::sys::reference::OsClock;
 
-/// How long after its last line a CPU without one counts as fallen back, ns. In libmtev,
-/// `mtev_time.c` gives a core up after the same time.
+/// The time without a line after which a CPU's state is `Fallback`, ns. libmtev (`mtev_time.c`)
+/// gives a core up after the same time.
 const FALLBACK_AFTER_NS: i64 = 15_000_000_000;
 
-/// Whether there is to be a line for each CPU, by what the comparison of the counters says.
+/// Whether each CPU should have a line, by the setting and the comparison of the counters.
 pub(crate) const fn wants_line_per_cpu(choice: PerCpu, comparison: CounterComparison) -> bool {
     match choice {
         PerCpu::On => true,
@@ -47,9 +47,9 @@ pub(crate) const fn wants_line_per_cpu(choice: PerCpu, comparison: CounterCompar
     }
 }
 
-/// What a line for each CPU needs: the counter with its id, and how many ids there are. Or why
-/// there is none.
-pub(crate) fn needs() -> Result<(HardwareCpuCounter, usize), &'static str> {
+/// The requirements of a line for each CPU: a counter that also reads the CPU's id, and the number
+/// of ids. The error says which requirement is not met.
+pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), &'static str> {
     const NO_INSTRUCTION: &str = "this processor has no instruction for its counter and its id (rdtscp)";
     let counter = HardwareCpuCounter::detect().ok_or(NO_INSTRUCTION)?;
     let ids = sys::cpu_ids().ok_or("this system cannot be asked for its CPUs")?;
@@ -64,23 +64,23 @@ const fn state_without_line(waited_ns: i64) -> State {
     if waited_ns < FALLBACK_AFTER_NS { State::Calibrating } else { State::Fallback(Reason::LineEnded) }
 }
 
-/// What is known about a CPU besides its line. Readers write `has_missed`, and the thread writes
+/// The data about a CPU besides its line. Readers write `has_missed`, and the thread writes
 /// everything else.
 #[derive(Debug, Default)]
 struct CpuRecord {
     /// Whether a reader on this CPU has missed a line.
     has_missed: AtomicBool,
     failures: AtomicU64,
-    /// Since when the thread calibrates this CPU, ns; 0 if it does not.
+    /// The time since which the thread calibrates this CPU, ns; 0 if it does not.
     calibrated_since_ns: AtomicI64,
-    /// When the last line was published, ns; 0 before the first one.
+    /// The time of the last publication, ns; 0 before the first one.
     published_ns: AtomicI64,
 }
 
 impl CpuRecord {
     fn report_miss(&self) {
-        // ORDERING: Relaxed for both, a request that orders nothing. A load comes first, for a
-        // store would take the cache line each time.
+        // ORDERING: Relaxed for both, a request that orders nothing. The load comes first, because
+        // a store each time would take the cache line from other CPUs.
         let order = Ordering::Relaxed;
         if !self.has_missed.load(order) {
             self.has_missed.store(true, order);
@@ -105,8 +105,8 @@ impl CpuLines {
         }
     }
 
-    // Readings by the line of the CPU that this runs on. Calls of their own: what they take of the
-    // stack is free again before the slow path.
+    // Readings by the line of the CPU on which the caller runs. They are not inlined, so that their
+    // frames are freed before the slow path.
 
     #[inline(never)]
     pub(crate) fn read(&self) -> Option<i64> {
@@ -132,8 +132,7 @@ impl CpuLines {
         clock.read_bounds(&read)
     }
 
-    /// A reading whatever the state, and whether a line has served it; `None` if the table has no
-    /// such CPU.
+    /// A reading in any state, and its source; `None` if the table has no entry for the CPU.
     pub(crate) fn read_slow(&self) -> Option<(i64, Source)> {
         let (cpu, reading) = per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
         if let (Source::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
@@ -142,7 +141,7 @@ impl CpuLines {
         Some((reading.ns, reading.source))
     }
 
-    /// The clock of the CPU that this runs on.
+    /// The clock of the CPU on which the caller runs.
     pub(crate) fn clock_here(&self) -> Option<&SharedClock> {
         self.clocks.get(self.counter.now_ordered()?.1)
     }
@@ -152,8 +151,8 @@ impl CpuLines {
         self.clocks.iter().any(|clock| clock.cell.load().is_published())
     }
 
-    /// Whether no line, unless a new one comes, returns more than this, or has done so. Without the
-    /// lines nobody knows what they have returned.
+    /// Whether no present line has returned, or will return, more than `reference_ns`. Once the
+    /// lines are left, this can't be known any more.
     pub(crate) fn is_passed_by(&self, reference_ns: i64) -> bool {
         self.clocks.iter().all(|clock| {
             let line = clock.cell.snapshot();
@@ -161,7 +160,7 @@ impl CpuLines {
                 Phase::NoLine | Phase::FirstPublication => line.state.b,
                 Phase::Replacing | Phase::Published => line.at(line.end_ticks()),
             };
-            // Of a line that ends meanwhile, the snapshot may be a mixture.
+            // If a line ends meanwhile, its snapshot may be a mixture.
             most_ns <= reference_ns && clock.cell.is_still(line.state)
         })
     }
@@ -170,7 +169,7 @@ impl CpuLines {
         self.clocks.iter().map(|clock| clock.events(event)).fold(0, u64::saturating_add)
     }
 
-    /// The CPUs that the thread calibrates.
+    /// The status of each CPU that the thread calibrates.
     pub(crate) fn status(&self) -> Vec<CpuStatus> {
         let now_ns = OsClock.monotonic_ns();
         let mut cpus = Vec::new();
@@ -198,12 +197,13 @@ impl CpuLines {
     }
 }
 
-/// A clock's table: null until the first call of [`get_or_init`](Self::get_or_init), then the same for as long as
-/// the clock, because readers may be in it.
+/// A clock's table: null until the first call of [`get_or_init`](Self::get_or_init). After that it
+/// lives as long as the clock, because readers may use it.
 #[derive(Debug)]
 pub(crate) struct LazyCpuLines(AtomicPtr<CpuLines>);
 
-// It hands out references by a pointer, which the compiler does not check.
+// `LazyCpuLines` hands out references through a pointer, whose target type the compiler does not
+// check.
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<CpuLines>();
@@ -214,31 +214,31 @@ impl LazyCpuLines {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
 
-    /// The table, if it was made.
+    /// The table, if it exists.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&CpuLines> {
         // ORDERING: Acquire, pairs with the exchange in `get_or_init`: a thread that sees the table sees
         // its content. No test sees a weaker one: readers ask the keeper first, whose word orders
         // them, too.
         let table = self.0.load(Ordering::Acquire);
-        // SAFETY: null, or from the box in `get_or_init`, which only `drop` frees; nobody has a `&mut` to
-        // it.
+        // SAFETY: the pointer is null, or from the box in `get_or_init`, which only `drop` frees.
+        // No `&mut` to the table exists.
         unsafe { table.as_ref() }
     }
 
-    /// The table, made at the first call; `None` if there cannot be one. std's `OnceLock` does not
-    /// serve here. A child that was forked while a thread sets the lock would wait for that thread,
+    /// The table, created at the first call; `None` if a requirement is not met. Not a std
+    /// `OnceLock`: a child that is forked while a thread initialises it would wait for that thread,
     /// which does not exist in the child.
     pub(crate) fn get_or_init(&self) -> Option<&CpuLines> {
         if self.get().is_none() {
-            let table = needs().ok().map(|(counter, ids)| CpuLines::with_ids(counter, ids))?;
+            let table = requirements().ok().map(|(counter, ids)| CpuLines::with_ids(counter, ids))?;
             let fresh = Box::into_raw(Box::new(table));
-            // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one,
-            // as there.
+            // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one:
+            // see `get`.
             let installed =
                 self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
             if installed.is_err() {
-                // SAFETY: from the box above, and no other thread has its address.
+                // SAFETY: the pointer is from the box above, and no other thread has it.
                 drop(unsafe { Box::from_raw(fresh) });
             }
         }
@@ -250,7 +250,8 @@ impl Drop for LazyCpuLines {
     fn drop(&mut self) {
         let table = *self.0.get_mut();
         if !table.is_null() {
-            // SAFETY: from the box in `get_or_init`; readers borrow `self`, so there are none.
+            // SAFETY: the pointer is from the box in `get_or_init`. Readers borrow `self`, so none
+            // is left.
             drop(unsafe { Box::from_raw(table) });
         }
     }

@@ -1,36 +1,38 @@
-//! The thread driver: when to wake up, and what to call then. The arithmetic is elsewhere.
+//! The thread driver: when it wakes up, and which functions it calls. It has no arithmetic of its
+//! own.
 //!
 //! # Drivers
 //!
 //! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
 //!   that is still undecided (`tsc-early`) again at each interval.
 //! - **Readers** count their readings by the slow path. If eight come in a row, each within 2 ms of
-//!   the one before (1/256 of the interval), the eighth may run an iteration. It does so if one is
-//!   due. The facts for the gates take 60 to 80 us. Each call therefore does one step of collecting
-//!   them (`facts/collector.rs`). `benches/README.md` has the slowest call on the way. A reader
-//!   that comes within 2 ms of the window's end replaces the line at once. Others use the line to
+//!   the one before (1/256 of the interval), the eighth runs an iteration if one is due. Collecting
+//!   the facts for the gates takes 60 to 80 us, so each call does one step of it
+//!   (`facts/collector.rs`). `benches/README.md` has the time of the slowest call. A reader that
+//!   calls within 2 ms of the window's end replaces the line at once. Other readers use the line to
 //!   the end of its validity, then the OS clock.
 //! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
-//!   clock is set and when the machine resumes. Nobody reads or writes the descriptor. Before each
-//!   use the thread checks that the descriptor is still its own, by the odd period with which it
-//!   was armed.
+//!   clock is set and when the machine resumes. The thread neither reads nor writes the descriptor.
+//!   Before each use the thread checks that the descriptor is still its own, by the odd period with
+//!   which it was armed.
 //! - **With minimal probes** the thread sleeps on a futex. It also does so when the timer is lost.
 //!   std's condition variable would read the clock through the vDSO.
-//! - **Starting and dropping** are the only calls that wait for another thread. They wait for the
-//!   lock of the global clock's thread, asleep, and to join the thread. They are not for
-//!   signal handlers.
+//! - **Starting and dropping** are the only calls that wait for another thread. They sleep until
+//!   the lock of the global clock's thread is free, and join the thread. They are not for signal
+//!   handlers.
 //! - **The clock notices a killed thread.** A filter may kill the thread. Or the thread dies with
 //!   its process while a child that shares its memory lives on. The kernel then marks a word of the
-//!   clock, which is in the thread's robust list. Then readers drive the clock, and the coarse time
-//!   is the present one.
-//! - **The environment** is that of the process's start (`trust/facts/environment.rs`).
+//!   clock, which is in the thread's robust list. From then on readers drive the clock, and the
+//!   coarse time is the current time.
+//! - **The environment variable** has the value of the process's start
+//!   (`trust/facts/environment.rs`).
 //! - **After a fork** the child takes the locks over from threads that it does not have. A lock
 //!   names its owner by a token (`sys/linux/fork.rs`, which also says what holds without a token).
-//!   Nobody ever waits for the control loop's lock. A child that drops an inherited clock or guard
+//!   No call waits for the control loop's lock. A child that drops an inherited clock or guard
 //!   closes its copy of the timer's descriptor.
-//! - **In a time namespace** that is ahead, a child follows it when the line ends. In one that is
-//!   behind, order wins: readings stand still or run at half rate until the namespace has caught
-//!   up.
+//! - **In a time namespace** that is ahead, a child follows the namespace's clock when the line
+//!   ends. In a namespace that is behind, order takes precedence: readings stand still or run at
+//!   half rate until the namespace has caught up.
 //!
 //! # Rejected
 //!
@@ -60,8 +62,8 @@ use crate::trust::compare::{self, ComparisonThread};
 /// takes from the stack. The figure is address space, not memory.
 const STACK_BYTES: usize = 256 * 1024;
 
-/// How often a thread with a closed gate asks for the result of a comparison that may open it, ns.
-/// A pair of CPUs takes some time (`REST_NS` of `trust/compare.rs`).
+/// The period at which a thread with a closed gate asks for the result of a comparison that may
+/// open the gate, ns. Each pair of CPUs takes at least `REST_NS` (`trust/compare.rs`).
 const ASK_RESULT_EVERY_NS: u64 = 50_000_000;
 
 /// A running thread; stopped and joined when dropped.
@@ -107,12 +109,12 @@ impl<E: Deref<Target = Engine>> ClockThread<E> {
 
 impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     fn drop(&mut self) {
-        // In a forked child there is no thread to wake or to join; waiting for it would never end.
-        // One that was killed has left no result, which `join` expects.
+        // A forked child has no thread to wake or to join: a join would never return. `join` panics
+        // for a killed thread, because the thread stored no result.
         let is_forked = self.token != sys::token();
         if is_forked || self.engine.thread_futex.owner_died() {
             core::mem::forget(self.thread.take());
-            self.notifier.close(); // in a child, its copy of the descriptor
+            self.notifier.close(); // in a child: closes its copy of the descriptor
             if !is_forked {
                 self.engine.detach_thread();
             }
@@ -124,7 +126,7 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
             // The thread never panics. If it did, readings would go on without it.
             thread.join().ok();
         }
-        // Readers leave the CPUs' lines, if there are any, when those have ended.
+        // Readers leave the CPUs' lines, if there are any, when these lines have ended.
     }
 }
 
@@ -153,12 +155,13 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         let mut wait_ns = match next_ns {
             Some(next_in_ns) => next_in_ns,
             None if is_gate_closed => engine.interval_ns(),
-            // A reader is doing an iteration of its own.
+            // Another caller runs an iteration.
             None => MIN_INTERVAL_NS,
         };
         let now_ns = OsClock.monotonic_ns();
         let since_review_ns = now_ns.saturating_sub(reviewed_ns).unsigned_abs();
-        // At least once in an interval: now, if the next wake-up would be too late.
+        // The facts are reviewed at least once in each interval: now, if the next wake-up would be
+        // too late.
         if is_gate_closed || since_review_ns.saturating_add(wait_ns) > engine.interval_ns() {
             reviewed_ns = now_ns;
             if engine.needs_comparison() {
@@ -183,7 +186,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
     }
 }
 
-/// Sleeps for `time` in steps of `step`, and stores the coarse time before each.
+/// Sleeps for `time` in steps of `step`, and stores the coarse time before each step.
 fn sleep(engine: &Engine, notifier: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> WakeCause {
     let mut left = time;
     loop {

@@ -156,7 +156,7 @@ impl ClockBuilder {
             return Err(incompatible("per_cpu", "full probes"));
         }
         let no_lines = |why: &str| format!("there cannot be a line for each CPU: {why}");
-        per_cpu::needs().map(|_| ()).map_err(|why| Error::new(ErrorKind::PerCpu, no_lines(why)))
+        per_cpu::requirements().map(|_| ()).map_err(|why| Error::new(ErrorKind::PerCpu, no_lines(why)))
     }
 }
 

@@ -13,8 +13,8 @@ impl From<UnixTime> for DateTime<Utc> {
     }
 }
 
-/// Exact. chrono counts the ns of a leap second on from the second before it, 23:59:59. It is the
-/// second after it here, as in POSIX.
+/// Exact. chrono represents a leap second by more than 10^9 ns in 23:59:59, the second before it.
+/// Here it becomes the second after it, as in POSIX.
 impl<Z: TimeZone> TryFrom<DateTime<Z>> for UnixTime {
     type Error = UnixTimeRangeError;
 

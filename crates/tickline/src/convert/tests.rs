@@ -6,7 +6,7 @@ use super::*;
 use crate::Clock;
 use crate::options::Driver;
 
-/// The clocks of these tests, with a line or without.
+/// A clock with a line, and a clock without.
 fn clocks() -> [Clock; 2] {
     let [serving, disabled] =
         [(); 2].map(|()| Clock::builder().driver(Driver::Manual).start().expect("a clock"));
@@ -17,14 +17,14 @@ fn clocks() -> [Clock; 2] {
     [serving, disabled]
 }
 
-/// The most by which `clock` and the OS clock may differ.
+/// The largest possible difference between `clock` and the OS clock.
 fn bound(clock: &Clock) -> Duration {
     let reading = clock.reading();
     reading.latest() - reading.earliest()
 }
 
-/// A reading between two of std, converted, is between those two, but for the stated errors. The
-/// widest bracket does not matter here: a preempted thread gets a wide error, which is then stated.
+/// A reading between two readings of std is between them after its conversion, within the stated
+/// errors. A thread that is preempted in a bracket states a large error.
 #[test]
 fn a_converted_instant_is_within_its_error() {
     for clock in clocks() {
@@ -42,7 +42,7 @@ fn a_converted_instant_is_within_its_error() {
     }
 }
 
-/// A Unix time is what the clock reads, within the bounds of its reading and the anchor.
+/// A converted instant is the clock's Unix time, within the bounds of the reading and the anchor.
 #[test]
 fn an_instant_as_unix_time_is_the_unix_time() {
     for clock in clocks() {

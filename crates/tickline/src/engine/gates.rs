@@ -1,4 +1,4 @@
-//! The gates of a clock: when the clock collects the facts, what a verdict does to its line, and
+//! The gates of a clock: when the clock collects the facts, how a verdict affects its line, and
 //! when it judges again. The rules are in `tickline_core::gate`.
 //!
 //! A judgement goes one way, under the clock's lock:
@@ -7,11 +7,11 @@
 //! keeper: judge? -> collector: facts -> core: verdicts -> keeper: stage -> gate of the line
 //! ```
 //!
-//! A reader may judge in a signal handler, on the rest of a stack of 8 KiB. Such a stack has its
-//! price here, in `engine.rs` and in the collector:
+//! A reader may judge in a signal handler, on what is left of a stack of 8 KiB. So the code here,
+//! in `engine.rs` and in the collector saves stack:
 //!
-//! - Steps are functions that are not inlined, so that the frame of one is gone before the next.
-//! - Large buffers lie under the lock.
+//! - Steps are functions that are not inlined, so each frame is freed before the next step.
+//! - Large buffers are in memory that a lock protects.
 //! - A reader [prepares](Engine::is_prepared) the facts in steps, one a call.
 
 use core::sync::atomic::Ordering;
@@ -31,37 +31,38 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::{compare, facts};
 
-/// In a recorded verdict: the reason is that of a warning.
+/// The bit of a recorded verdict that says: the reason is a warning, and the gate is open.
 const WARNING: u8 = 1 << 7;
 
-/// A counter that was found to be slow is measured again after this time.
+/// The time after which the cost of a slow counter is measured again, ns.
 const COST_RETRY_NS: i64 = 5_000_000_000;
 
-/// What a judgement has found. A line goes on for as long as this stays the same.
+/// The result of a judgement. A line stays in use until a judgement has another result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Judgement {
     /// Why the first closed gate is closed.
     closed_by: Option<Reason>,
-    /// Why the OS serves Unix time.
+    /// Why Unix time comes from the OS clock.
     unix_closed_by: Option<Reason>,
     clocksource: Clocksource,
 }
 
-/// What `judge` says of each gate.
+/// The verdicts of `judge` for all gates.
 pub(super) fn each_gate(judge: impl Fn(Gate) -> Verdict) -> [Verdict; Gate::ALL.len()] {
     core::array::from_fn(|index| judge(Gate::ALL[index]))
 }
 
 impl Engine {
-    /// Ends the present line. The gates are judged again before the next one.
+    /// Ends the present line. The gates are judged again before the next line.
     pub(crate) fn request_judgement(&self) {
         self.clock.keeper.request_judgement(self);
     }
 
-    /// The clock's own facts, for these lines.
+    /// Adds the facts about the clock itself: its settings, its lines, the comparison, and earlier
+    /// verdicts.
     #[inline(never)]
     fn add_clock_facts(&self, facts: &mut Facts, lines: Lines) {
-        // ORDERING: Relaxed for both, a setting.
+        // ORDERING: Relaxed for both, single settings.
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         facts.trust = match self.trust.load(Ordering::Relaxed) {
             stored if stored == Trust::Kernel as u8 => Trust::Kernel,
@@ -75,8 +76,8 @@ impl Engine {
         facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
     }
 
-    /// Replaces the facts. Returns `false` while another thread collects them, whose memory this
-    /// takes.
+    /// Replaces the facts. Returns `false` while another thread uses the collector, whose memory
+    /// this needs.
     #[inline(never)]
     fn collect(&self, facts: &mut Facts, lines: Lines) -> bool {
         let Some(mut collector) = self.collector() else { return false };
@@ -86,8 +87,8 @@ impl Engine {
         true
     }
 
-    /// Whether a reader may go on to an iteration: the gates are judged, or the facts for it are
-    /// there. Collecting takes too long for one call, so each call does one step of it.
+    /// Whether a reader may go on to an iteration: the gates are open, or the facts for a judgement
+    /// are complete. A collection takes too long for one call, so each call does one step.
     pub(super) fn is_prepared(&self) -> bool {
         if self.clock.keeper.stage() == Stage::Open {
             return true;
@@ -103,18 +104,18 @@ impl Engine {
             && self.clock.lock(self).is_some_and(|locked| facts::needs_comparison(&locked.facts))
     }
 
-    /// As [`DrivenClock::review`](tickline_core::driver::DrivenClock::review). The facts are the
+    /// Calls [`DrivenClock::review`](tickline_core::driver::DrivenClock::review). The facts are the
     /// kernel's clocksource, whether the kernel would accept the counter, and the comparison of the
-    /// counters. A driver calls this once in an interval. It takes some 10 us. With minimal probes
-    /// it does nothing.
+    /// counters. A driver calls this once in each interval. The call takes some 10 us. With minimal
+    /// probes it does nothing.
     pub(crate) fn review(&self) -> bool {
         let _errno = sys::PreserveErrno::new();
         self.probes() == Probes::Full && self.clock.review(self)
     }
 
-    /// Judges the gates, and records the verdicts. `None` if the result is the `present` judgement
-    /// again, or if another thread collects the facts. The line goes on. In the second case the
-    /// next holder of the lock judges.
+    /// Judges the gates, and records the verdicts. `None` if the result equals the `present`
+    /// judgement, or if another thread uses the collector: the line stays in use. In the second
+    /// case the next holder of the clock's lock judges.
     #[inline(never)]
     fn judge_with(
         &self,
@@ -140,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// What follows from what was found. If all gates are open, the control loop begins anew.
+    /// Carries out a judgement. If all gates are open, the control loop begins anew.
     #[inline(never)]
     fn act_on(&self, found: Judgement, locked: &mut LockedState) -> Result<(), Closed> {
         let wait_ns = match found.closed_by {
@@ -155,7 +156,7 @@ impl Engine {
             }
             // The kernel decides about the counter within seconds of boot.
             Some(Reason::KernelUndecided) => Some(self.interval_ns().cast_signed()),
-            // Measured in 20 us, which may have been unlike the rest.
+            // The measurement took only 20 us, which may not have been typical.
             Some(Reason::Slow) => Some(COST_RETRY_NS),
             // No other reason goes away by itself.
             Some(_) => None,
@@ -169,7 +170,7 @@ impl Engine {
             None => code(verdict.closed_by),
             warning => code(warning) | WARNING,
         };
-        // ORDERING: Relaxed, a value on its own. The keeper's word, which the judge exchanges
+        // ORDERING: Relaxed, a single value. The keeper's word, which the judge exchanges
         // afterwards, orders it before the stage.
         self.verdicts[verdict.gate as usize].store(code, Ordering::Relaxed);
     }
@@ -191,7 +192,7 @@ impl Engine {
         self.recorded(gate).closed_by
     }
 
-    /// Whether the last judgement has left Unix time to the OS.
+    /// Whether Unix time comes from the OS clock, by the last judgement.
     pub(crate) fn os_serves_unix(&self) -> bool {
         self.closing_reason(Gate::UnixCost).is_some() || self.closing_reason(Gate::Cost).is_some()
     }
@@ -239,9 +240,10 @@ impl Closable for Engine {
     }
 }
 
-// SAFETY: two processes that share this memory have one token. A forked child, which has a copy, gets
-// another. Where the system can't tell the two cases apart, all processes have one token. POSIX
-// forbids a program to fork in a signal handler and to return from it in the child.
+// SAFETY: processes that share this memory have the same token. A forked child has a copy of the
+// memory, and another token. If the system can't distinguish the two cases, all processes have the
+// same token. POSIX forbids a program to fork in a signal handler and to return from it in the
+// child.
 unsafe impl Platform for Engine {
     fn lock_token(&self) -> u64 {
         sys::lock_token()

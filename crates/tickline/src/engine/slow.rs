@@ -1,8 +1,8 @@
-//! What a reading does if the fast path refuses. It takes the time of a substitute or of this CPU's
-//! line. Otherwise it reads by the rules of `tickline_core::shared`: by the common line while that
-//! line is valid, or by the OS clock. If readers drive this clock, and calls are frequent enough to
-//! pay for an iteration of the control loop, the reading then runs one, and reads again. The
-//! thread's iterations for the CPUs' lines are here, too.
+//! The slow path of a reading. The time comes from a backend or from this CPU's line. Otherwise it
+//! comes, by the rules of `tickline_core::shared`, from the common line while that line is valid,
+//! or from the OS clock. If readers drive this clock, and calls are frequent enough to pay for an
+//! iteration of the control loop, the reading runs an iteration, and reads again. This file also
+//! has the thread's iterations for the CPUs' lines.
 
 use tickline_core::control::{Config, DrivenBy};
 use tickline_core::gate::keeper::{Lines, Stage};
@@ -48,13 +48,13 @@ impl Engine {
         }
     }
 
-    /// A function of its own, whose frame is gone before the slow path.
+    /// A separate function, so that its frame is freed before the rest of the slow path.
     #[inline(never)]
     fn now_by_backend(&self, timescale: Timescale) -> Option<u64> {
         self.backend.as_ref().map(|backend| backend.now_ns(timescale))
     }
 
-    /// The monotonic time, by the first of these that there is: a backend, the CPUs' lines, the
+    /// The monotonic time, by the first of these that exists: a backend, the CPUs' lines, the
     /// common line.
     fn monotonic_slow(&self, read: impl FnOnce(&CpuLines) -> Option<i64>) -> u64 {
         if let Some(ns) = self.now_by_backend(Timescale::Monotonic) {
@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// A time with its bounds, where [`read_bounds`](Self::read_bounds) finds no line.
+    /// A time with its bounds, if [`read_bounds`](Self::read_bounds) finds no line.
     pub(crate) fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
         if let Some(backend) = &self.backend {
             return backend.reading(timescale);
@@ -86,7 +86,7 @@ impl Engine {
         self.bounds_by_cpu().map(|line| Reading::from_line(&line, timescale))
     }
 
-    /// The slow path may have replaced the line, or recovered.
+    /// A reading with bounds after the slow path, which may have published a line.
     #[inline(never)]
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         if let Some(line) = self.read_bounds().or_else(|| self.read_bounds_while_valid()) {
@@ -98,7 +98,8 @@ impl Engine {
         }
     }
 
-    /// By the OS clock, but for a monotonic time that was found before.
+    /// A reading with bounds by the OS clock. Its monotonic time is the one that the slow path has
+    /// returned.
     #[inline(never)]
     fn reading_without_line(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));
@@ -118,19 +119,19 @@ impl Engine {
             && !self.has_thread()
             && table.is_passed_by(reference_ns)
         {
-            // Nobody renews the CPUs' lines in a forked child, or when the thread has ended. A
-            // child may have lost the right to read the counter, too.
+            // In a forked child, or after the thread's end, no thread renews the CPUs' lines. A
+            // child may also have lost the right to read the counter.
             self.leave_per_cpu();
         }
         saturating_unsigned(ns)
     }
 
-    /// The OS clock's Unix time, where this CPU's line does not serve.
+    /// The OS clock's Unix time, for a CPU without a line.
     #[cold]
     #[inline(never)]
     fn unix_by_os(&self, table: &CpuLines) -> u64 {
-        // For what it does beside the reading: it asks the thread for a line, or gives the CPUs'
-        // lines up. A program that reads only Unix time needs that as well.
+        // For its side effects: it requests a line from the thread, or leaves the CPUs' lines. A
+        // program that reads only Unix time needs them, too.
         self.now_by_cpus_or_os(table);
         saturating_unsigned(OsClock.realtime_ns())
     }
@@ -140,7 +141,8 @@ impl Engine {
     #[inline(never)]
     fn now_by_common_line(&self) -> u64 {
         let Some(counter) = COUNTER else {
-            // There is nothing to calibrate, but the status has to say why.
+            // Without a counter there is nothing to calibrate, but a judgement gives the status its
+            // reason.
             if !self.is_judged() && self.driver() == Driver::Reader {
                 self.maintain(DrivenBy::Readers);
             }
@@ -157,8 +159,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_by_common_line(&self) -> u64 {
-        // Unix time has no high-water mark, so where the OS tells it, this does not read the
-        // monotonic clock.
+        // Unix time has no high-water mark. If it comes from the OS clock, the monotonic clock need
+        // not be read.
         let stays_by_os = match self.clock.keeper.stage() {
             Stage::Unjudged => false,
             Stage::Closed | Stage::Disabled => true,
@@ -178,7 +180,8 @@ impl Engine {
     }
 
     /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the
-    /// next CPU is due, ns; `None` as [`maintain`](Self::maintain).
+    /// next CPU is due, ns. `None` if no iteration may run now, as for
+    /// [`maintain`](Self::maintain).
     pub(crate) fn calibrate_cpus(
         &self,
         calibrations: &mut CpuCalibrations,
@@ -190,14 +193,14 @@ impl Engine {
         self.clock.keeper.set_lines(Lines::PerCpu);
         let (locked, lines) = self.clock.lock_judged(self)?;
         if lines == Lines::Common {
-            return None; // somebody has left the CPUs' lines again
+            return None; // another thread has left the CPUs' lines again
         }
         let config = locked.control.config;
         Some(calibrations.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
     }
 
-    /// No line for each CPU from now on. A pass holds the clock's lock, so the first common line
-    /// comes after it.
+    /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common
+    /// line comes after the pass.
     pub(crate) fn leave_per_cpu(&self) {
         self.clock.keeper.set_lines(Lines::Common);
     }

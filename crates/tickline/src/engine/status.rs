@@ -1,4 +1,4 @@
-//! What a clock says about itself: its state, its verdicts, and the rest of its status.
+//! The status of a clock: its state, its verdicts and its figures.
 
 use tickline_core::cell::StateCell;
 use tickline_core::control::DISRUPTED_OFFSET_NS;
@@ -29,7 +29,7 @@ impl Engine {
         Some(latest_ns.abs_diff(earliest_ns).div_ceil(2))
     }
 
-    /// What this clock says about itself, now.
+    /// The present status of this clock.
     pub(crate) fn status(&self) -> Status {
         let table = self.cpu_lines();
         let figures = self.figures();
@@ -60,7 +60,7 @@ impl Engine {
     /// The last verdicts.
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
         if let Some(backend) = &self.backend {
-            // The process that serves a page has judged the others.
+            // The process that serves a page has judged the other gates.
             let reason = match backend.state() {
                 State::Fallback(reason) => Some(reason),
                 _ => None,
@@ -68,7 +68,7 @@ impl Engine {
             return each_gate(|gate| Verdict::of(gate, reason.filter(|_| gate == Gate::User)));
         }
         let state = self.clock.shared.cell.load();
-        // Behind a closed gate there is no line, and none is missing.
+        // Behind a closed gate there is no line, and none is expected.
         let has_line = state.is_gate_closed()
             || state.phase() != Phase::NoLine
             || self.cpu_lines().is_some_and(CpuLines::is_published);
@@ -79,20 +79,21 @@ impl Engine {
         })
     }
 
-    /// What the control loop last found of the line that serves this CPU.
+    /// The last figures of the control loop for the line that serves this CPU.
     #[inline(never)]
     fn figures(&self) -> Figures {
         let clock = self.cpu_lines().and_then(CpuLines::clock_here);
         clock.map_or_else(|| self.clock.shared.figures(), SharedClock::figures)
     }
 
-    /// Whether the control loop has found a jump. A function of its own, whose frame is gone soon.
+    /// Whether the control loop has found a jump. A separate function, so that its frame is freed
+    /// early.
     #[inline(never)]
     fn loop_found_disruption(&self) -> bool {
         self.figures().is_disrupted
     }
 
-    /// What would serve a reading now.
+    /// The clock that a reading would come from now, and why.
     pub(crate) fn state(&self) -> State {
         if !HAS_CLOCK {
             return State::Unavailable;
@@ -113,8 +114,8 @@ impl Engine {
     }
 
     /// Whether readings by the line are off because the OS clock or the counter has jumped. The
-    /// control loop says so. Until its next iteration this asks the OS clock, which is far
-    /// outside the line's bounds then.
+    /// control loop's next iteration detects a jump. Before it, a read of the OS clock does: after
+    /// a jump that clock is far outside the line's bounds.
     pub(crate) fn is_disrupted(&self) -> bool {
         if self.loop_found_disruption() {
             return true;

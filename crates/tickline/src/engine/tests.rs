@@ -6,14 +6,14 @@ use super::*;
 use crate::Clock;
 use crate::status::State;
 
-/// After a pause of the calls the fast path soon serves again, wherever in the window they go
-/// on. Symptom: the benches took the slow path for half a second after each pause.
+/// After a pause, the fast path soon serves calls again, at whatever point of the window they
+/// resume. Symptom: the benches took the slow path for half a second after each pause.
 #[test]
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
     let is_fast = || COUNTER.and_then(|counter| clock.engine().clock.shared.read(&counter)).is_some();
-    // Where code runs so slowly that samples are wide, as under a sanitizer, the loop comes more
-    // often for good.
+    // If code runs so slowly that samples are wide, as under a sanitizer, the loop keeps a shorter
+    // interval.
     let start = Instant::now();
     while clock.status().interval_ns < Some(200_000_000) && start.elapsed() < Duration::from_secs(5) {
         core::hint::black_box(clock.now());

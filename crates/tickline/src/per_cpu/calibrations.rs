@@ -1,4 +1,4 @@
-//! The calibrations of the CPUs, which the thread makes in turn.
+//! The thread's calibrations of the CPUs, one after the other.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) struct CpuCalibrations {
 }
 
 impl CpuCalibrations {
-    /// Makes every CPU due, because somebody set the OS clock.
+    /// Makes every CPU due, because the OS clock was set.
     pub(crate) fn force_due(&mut self) {
         self.cpus.iter_mut().flatten().for_each(|control| control.force_due());
     }
@@ -75,7 +75,7 @@ fn calibrate(
     let iteration = control.run(
         config,
         |control| {
-            // `None` also where the CPU's register holds another number than the kernel's.
+            // `None` also if the CPU's register has another id than the kernel.
             u32::try_from(cpu).is_ok_and(sys::pin_this_thread).then_some(())?;
             per_cpu::maintain(control, clock, cpu, &table.counter, &OsClock)
         },

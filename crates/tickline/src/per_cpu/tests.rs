@@ -19,14 +19,14 @@ use crate::thread::ClockThread;
 #[test]
 fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let skip = |why: &str| eprintln!("SKIPPED: {why}");
-    let (counter, ids) = match needs() {
-        Ok(needs) => needs,
+    let (counter, ids) = match requirements() {
+        Ok(requirements) => requirements,
         Err(why) => return skip(why),
     };
     if !sys::may_read_counter() {
         return skip("the counter cannot be used here");
     }
-    let Some(home) = CpuMask::for_current_thread() else {
+    let Some(mask_before) = CpuMask::for_current_thread() else {
         return skip("no way to say where this thread may run");
     };
     let table = CpuLines::with_ids(counter, ids + 3);
@@ -43,13 +43,13 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
     let status = table.status();
     for cpu in &status {
-        // Elsewhere too, if the system numbers its CPUs otherwise than the register does.
-        assert!(home.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
+        // CPUs of the mask may fail, too, if the kernel numbers them otherwise than the register.
+        assert!(mask_before.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
     }
     assert!(status.iter().any(|cpu| cpu.cpu == absent && cpu.state == State::Calibrating));
     let after = CpuMask::for_current_thread();
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
-    assert!((0..ids + 3).all(|cpu| home.contains(cpu) == may_run(cpu)), "the mask was changed");
+    assert!((0..ids + 3).all(|cpu| mask_before.contains(cpu) == may_run(cpu)), "the mask was changed");
 
     pass.run(&table, &config, &notifier);
     let status = table.status();
@@ -62,14 +62,14 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     assert!(most_ns == 0 || !table.is_passed_by(most_ns - 1), "a line that may be read");
 }
 
-/// Lets a CPU's readings be at least `b_ns`, as the end of a line that was so far ahead.
+/// Sets a CPU's high-water mark to `b_ns`, as the end of a line so far ahead would.
 fn set_high_water(clock: &SharedClock, b_ns: i64) {
     let mark = LineState { b: b_ns, ..LineState::default() };
     while !clock.cell.swap(clock.cell.load(), mark) {}
 }
 
-/// The engine's thread, once it has made a line for each CPU, and these. `None`, with a message,
-/// where there can be none.
+/// Starts the engine's thread, and waits until each CPU has a line. `None`, with a message, if that
+/// is impossible here.
 fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &CpuLines)> {
     let interval = Duration::from_millis(10);
     let settings = Settings { per_cpu: PerCpu::On, interval, ..Settings::DEFAULT };
@@ -78,7 +78,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
     loop {
         match engine.cpu_lines() {
             Some(table) => return Some((thread, table)),
-            None if needs().is_err() || engine.is_gate_closed() => break,
+            None if requirements().is_err() || engine.is_gate_closed() => break,
             None => std::thread::yield_now(),
         }
     }
@@ -86,17 +86,17 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
     None
 }
 
-/// The thread has ended, or this is a forked child. Readers keep the CPUs' lines until the OS clock
-/// has come up with all of them. Symptom: readings stepped back at the thread's end. In a child the
-/// second reading stepped back, and on other CPUs any reading.
+/// After the thread's end, or in a forked child, readers keep the CPUs' lines until the OS clock
+/// has caught up with all of them. Symptom: readings stepped back at the thread's end. In a child
+/// the second reading stepped back, and on other CPUs any reading.
 #[test]
 fn readers_leave_the_cpus_lines_in_order() {
     let engine = Arc::new(Engine::new(Driver::Reader));
     let Some((thread, table)) = with_cpus_lines(&engine) else { return };
-    let Some(home) = CpuMask::for_current_thread() else {
+    let Some(mask_before) = CpuMask::for_current_thread() else {
         return eprintln!("SKIPPED: no way to say where this thread may run");
     };
-    let here = (0..table.clocks.len()).find(|cpu| home.contains(*cpu)).expect("this CPU");
+    let here = (0..table.clocks.len()).find(|cpu| mask_before.contains(*cpu)).expect("this CPU");
     assert!(u32::try_from(here).is_ok_and(sys::pin_this_thread), "it is in the mask");
     let mut most_ns = 0;
     for (cpu, clock) in table.clocks.iter().enumerate() {
@@ -113,7 +113,7 @@ fn readers_leave_the_cpus_lines_in_order() {
         last_ns = now_ns;
     }
     let now_ns = engine.now_ordered_ns();
-    home.restore();
+    mask_before.restore();
     assert!(now_ns >= last_ns, "{now_ns} after {last_ns}");
     assert!(now_ns.cast_signed() >= most_ns, "{now_ns}, though others may have read {most_ns}");
 }
@@ -128,7 +128,7 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     table.clocks.iter().for_each(|clock| set_high_water(clock, mark_ns));
     drop(thread);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
-    // The lock stays held, as a forked child finds it that its parent's thread held.
+    // The lock stays held, as in a child that is forked while its parent's thread holds the lock.
     // SAFETY: the guard is not used any more, as if its holder were in another process.
     let held = unsafe { engine.clock.locked.try_lock(sys::lock_token() ^ 2, |_| ()) };
     core::mem::forget(held.expect("nobody has it"));

@@ -1,4 +1,4 @@
-//! A clock on the real machine, with made-up costs.
+//! A clock on the real machine, with injected costs.
 
 use std::time::Duration;
 
@@ -34,8 +34,8 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
     }
 }
 
-/// Whether the line serves Unix time. A value does not show that, because the OS clock is as
-/// near, so this asks the fast path.
+/// Whether the line serves Unix time. The value does not show it, because the OS clock returns
+/// nearly the same, so this calls the fast path.
 fn unix_by_line(engine: &Engine) -> bool {
     let before_ns = OsClock.realtime_ns();
     let ns = engine.unix_ns().cast_signed();
@@ -82,8 +82,8 @@ fn unix_time_is_served_by_its_own_verdict() {
     injected::COST.set(None);
 }
 
-/// Symptom: a policy that was set while a reader judged for the first time was not judged by, for
-/// as long as nothing else changed.
+/// Symptom: if the program set a policy during a reader's first judgement, the gates ignored the
+/// policy until another fact changed.
 #[test]
 fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader);
@@ -110,7 +110,7 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
 
-/// Symptom: the kernel gave the counter up. The thread and readers noticed it. A program that
+/// Symptom: the kernel rejected the counter. The thread and readers noticed it, but a program that
 /// drives the clock itself never did.
 #[test]
 fn a_program_that_drives_the_clock_hears_of_new_facts() {
@@ -152,8 +152,8 @@ fn a_slow_counter_is_measured_again() {
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
 
-/// The state says that the line is ahead of the OS clock before any iteration has found it. The
-/// next iteration does, and until the line is back the state is not "fast".
+/// The state is `Disrupted` before any iteration has found that the line is ahead of the OS clock.
+/// After the next iteration, the state is not `Fast` until the line is back.
 #[test]
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     let engine = Engine::new(Driver::Manual);
@@ -162,7 +162,7 @@ fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
         eprintln!("SKIPPED: no line by the counter here: {}", status.state);
         return;
     }
-    // A line may end while this thread is preempted: then this tries again.
+    // If a line ends while this thread is preempted, the loop tries again.
     let seen = (0..10_000).any(|_| {
         engine.maintain(DrivenBy::Timer);
         put_ahead(&engine, 50_000_000) && engine.state() == State::Disrupted

@@ -44,7 +44,7 @@ fn the_counters_of_this_machine_are_compared() {
 #[test]
 fn unsynchronised_counters_get_a_line_for_each_cpu() {
     const ALONE: &str = "TICKLINE_TEST_ALONE";
-    if let Err(why) = crate::per_cpu::needs() {
+    if let Err(why) = crate::per_cpu::requirements() {
         return eprintln!("SKIPPED: {why}");
     }
     if std::env::var_os(ALONE).is_none() {
