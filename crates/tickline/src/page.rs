@@ -1,10 +1,10 @@
 //! One clock for all processes of a machine, on Linux.
 //!
 //! One process calibrates the counter and publishes a page of 4096 bytes ([`Publisher`]); all
-//! others map it read-only ([`Clock::open_page`](crate::Clock::open_page)). The program
-//! `tickline serve` is such a process. The file is trusted if it and its folder belong to root or
-//! to the reader's own user, and nobody else may write to either. `docs/lease.md` in the
-//! repository says what is promised between processes.
+//! others map it read-only ([`Clock::open_page`](crate::Clock::open_page)). The program `tickline
+//! serve` is such a publisher. The file is trusted if it and its folder belong to root or to the
+//! reader's own user, and no other user may write to either. `docs/lease.md` in the repository
+//! states the guarantees between processes.
 
 mod publisher;
 mod reader;

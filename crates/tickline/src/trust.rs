@@ -1,5 +1,5 @@
-//! Whether the counter may serve: the facts, and the comparison of the CPUs' counters. The rules are
-//! in `tickline_core::gate`, and `engine/gates.rs` puts verdicts into force.
+//! Whether the counter may serve: the facts, and the comparison of the CPUs' counters. The rules
+//! are in `tickline_core::gate`, and `engine/gates.rs` carries out the verdicts.
 
 pub(crate) mod compare;
 pub mod exchange;

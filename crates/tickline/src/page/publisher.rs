@@ -1,4 +1,4 @@
-//! The process that serves a page.
+//! [`Publisher`]: serves a page to other processes.
 
 use core::time::Duration;
 use std::path::Path;
@@ -18,17 +18,17 @@ use crate::status::State;
 use crate::sys::reference::{OsClock, Timex};
 use crate::sys::{self, COUNTER};
 
-/// How soon the publisher looks again while its clock has no line, but may have one any moment.
+/// The longest time to the next step while the clock has no line, but may have one at any moment.
 const NO_LINE_RETRY: Duration = Duration::from_millis(10);
 
-/// How soon it looks again while a gate is closed.
+/// The longest time to the next step while a gate is closed.
 const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
 
-/// Serves a page: publishes what a [`Clock`] has found out, lease by lease.
+/// Serves a page: publishes the calibration of a [`Clock`], lease by lease.
 ///
-/// One thread calls [`step`](Self::step), and sleeps for as long as that call says. If a publisher
-/// is dropped, stopped or killed, its leases run out within a second, and readers then ask the OS
-/// clock. Another publisher then continues in the same page, in order.
+/// One thread calls [`step`](Self::step), and sleeps for the time that the call returns. If a
+/// publisher is dropped, stopped or killed, its leases run out within a second, and readers then
+/// ask the OS clock. Another publisher then continues in the same page, in order.
 ///
 /// The clock should have a thread and one line for all CPUs
 /// ([`PerCpu::Off`](crate::PerCpu::Off)). The process must not fork.
@@ -52,14 +52,15 @@ pub struct Publisher {
     page: LockedPageFile,
     writer: Writer,
     is_ending: bool,
-    /// It was switched off from outside.
+    /// Another process has switched the page off.
     is_off: bool,
 }
 
 impl Publisher {
-    /// Locks the page's file, makes it if there is none, and takes it over from the last publisher.
-    /// Serves nothing yet. The folder must exist. A page that was switched off (`tickline serve
-    /// off`) stays so: [`phase`](Self::phase) is [`LeasePhase::Off`], and a step does nothing.
+    /// Locks the page's file, creates it if it is missing, and takes it over from the last
+    /// publisher. Does not publish yet. The folder must exist. A page that was switched off
+    /// (`tickline serve off`) stays so: [`phase`](Self::phase) is [`LeasePhase::Off`], and a step
+    /// does nothing.
     ///
     /// # Errors
     ///
@@ -82,9 +83,9 @@ impl Publisher {
         Ok(Self { clock, counter, page, writer, is_ending: false, is_off: false })
     }
 
-    /// Does what is due, and returns the time until the next step. Never waits. If somebody has
-    /// switched the page off, [`phase`](Self::phase) is [`LeasePhase::Off`], and nothing is due any
-    /// more.
+    /// Does the work that is due, and returns the time until the next step. Never waits. Once
+    /// another process has switched the page off, [`phase`](Self::phase) is [`LeasePhase::Off`],
+    /// and a step does nothing.
     ///
     /// # Errors
     ///
@@ -101,7 +102,8 @@ impl Publisher {
         }
     }
 
-    /// A page whose file was truncated is off too, but has no generation.
+    /// Whether another process has switched the page off. A truncated file also reads as off, but
+    /// has no newer generation.
     fn was_switched_off(&self) -> bool {
         let (word, own) = (self.page.word(), self.writer.word());
         word.phase() == LeasePhase::Off && word.generation() > own.generation()
@@ -111,7 +113,7 @@ impl Publisher {
         let engine = self.clock.engine();
         let basis = basis(engine.state(), || engine.lease_estimate().filter(|_| !self.is_ending));
         if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Estimate(_)) {
-            // The kernel may keep time with something else since the last line.
+            // Since the last line the kernel may have changed its clocksource.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
         let slew_ppb = kernel_rate_ppb().unwrap_or(0);
@@ -136,7 +138,7 @@ impl Publisher {
         !matches!(self.phase(), LeasePhase::Off | LeasePhase::NoLine)
     }
 
-    /// What the page has said since the last step.
+    /// The phase of the page since the last step.
     #[must_use]
     pub fn phase(&self) -> LeasePhase {
         if self.is_off { LeasePhase::Off } else { self.writer.word().phase() }
@@ -160,8 +162,8 @@ impl Publisher {
         self.page.is_locked_in_memory()
     }
 
-    /// Whether no preemption comes between a last look at the counter and its store (rseq(2), on
-    /// x86-64).
+    /// Whether rseq(2) excludes a preemption between the last read of the counter and the store
+    /// that follows (x86-64).
     #[must_use]
     pub fn is_restartable(&self) -> bool {
         self.page.is_restartable()
@@ -175,10 +177,10 @@ impl Engine {
         if self.is_disrupted() {
             return None;
         }
-        // By the window of readers: nobody recalibrates a clock whose thread has died. With a line
-        // for each CPU there is none that this would read.
+        // Only within the readers' window, because a clock whose thread has died is not
+        // recalibrated. With a line for each CPU there is no common line to read.
         let BoundedReading { bounds, .. } = self.read_bounds()?;
-        // The least and the most that Unix time minus monotonic time may be.
+        // The least and the greatest value of Unix time minus monotonic time.
         let (offset_ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
         let unix_ns =
             (offset_ns.saturating_sub_unsigned(bound_ns), offset_ns.saturating_add_unsigned(bound_ns));
@@ -194,22 +196,23 @@ fn os_resolution_ns() -> i64 {
 }
 
 /// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and
-/// any slew (adjtimex(2)). It does not include a slew by adjtime(3), of 500 ppm. `None` where the
+/// any slew (adjtimex(2)). It does not include a slew by adjtime(3), of 500 ppm. `None` if the
 /// kernel does not say. While the change is beyond 1,000 ppm, a [`Publisher`] publishes no line.
 #[must_use]
 pub fn kernel_rate_ppb() -> Option<i64> {
     OsClock::timex().map(|timex| rate_ppb(&timex))
 }
 
-/// The steering, and the share of the offset that the kernel removes in this second. That share is
-/// one part in 2^(2 + constant) - 1 of the rest (`ntp_offset_chunk` in `kernel/time/ntp.c`).
+/// The steering, plus the share of the offset that the kernel removes in this second, ppb. That
+/// share is one part in 2^(2 + constant) - 1 of the remaining offset (`ntp_offset_chunk` in
+/// `kernel/time/ntp.c`).
 fn rate_ppb(timex: &Timex) -> i64 {
     let parts = (1_i64 << (2 + timex.constant.clamp(0, 10))) - 1;
     timex.steering_ppb.saturating_add(timex.offset_ns.checked_div(parts).unwrap_or(0))
 }
 
-/// What the page's next lines rest on. Why the clock fell back may be that the line is wrong, also
-/// while the publisher ends.
+/// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
+/// ends, because the line may be wrong.
 fn basis(state: State, estimate: impl FnOnce() -> Option<Estimate>) -> Basis {
     match state {
         State::Fallback(_) | State::Unavailable | State::Mock => Basis::Doubt,
@@ -226,7 +229,8 @@ mod tests {
     use super::*;
     use crate::Reason;
 
-    /// Rule W6. Leases stayed trusted if the clock fell back after the publisher had begun to end.
+    /// Rule W6. Symptom: leases stayed trusted if the clock fell back after the publisher had begun
+    /// to end.
     #[test]
     fn a_fallback_puts_leases_in_doubt_whether_or_not_the_publisher_ends() {
         let line = Line::default();

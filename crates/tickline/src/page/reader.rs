@@ -1,4 +1,4 @@
-//! A clock that reads a page which another process serves. It has no thread and no line.
+//! A clock that reads a page of another process. The clock has no thread and no line.
 
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::{environment, learn_environment};
 
-/// In place of a shift: the page does not count in this process.
+/// Stands for a missing shift: this process can't use the page.
 const NO_PAGE: i64 = i64::MIN;
 
 /// Readings are by the page.
@@ -33,17 +33,17 @@ const DISABLED: u8 = 2;
 /// The OS clocks of this process.
 #[derive(Debug, Clone, Copy)]
 struct PageOs {
-    /// Whether there is one CPU, so that waiting needs others to run.
+    /// Whether there is only one CPU, which a waiting thread must yield.
     is_alone: bool,
-    /// Whether the vDSO answers coarse clocks, which it does with every clocksource.
+    /// Whether the vDSO serves the coarse clocks. A vDSO does so with every clocksource.
     has_coarse: bool,
 }
 
 impl PageOs {
     fn find() -> Self {
         let is_alone = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
-        // The kernel has mapped its vDSO, and the process may use it.
-        // SAFETY: takes a number, and touches no memory that changes.
+        // If the kernel has mapped no vDSO, the value is 0. The vDSO may read the counter. SAFETY:
+        // the call takes a number, and reads no memory that changes.
         let has_coarse = sys::may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
         Self { is_alone, has_coarse }
     }
@@ -76,7 +76,7 @@ impl ReaderOs for PageOs {
     }
 }
 
-/// A page, and what this process knows of it.
+/// A page, and this process's state for it.
 #[derive(Debug)]
 pub(crate) struct PageReader {
     path: PathBuf,
@@ -85,16 +85,16 @@ pub(crate) struct PageReader {
     probes: Probes,
     /// The token of the process that has attached.
     token: AtomicU64,
-    /// By how much its `CLOCK_MONOTONIC` is ahead of the page's, ns; or [`NO_PAGE`].
+    /// How far the `CLOCK_MONOTONIC` of that process is ahead of the page's, ns; or [`NO_PAGE`].
     shift_ns: AtomicI64,
     process_high_water: ProcessHighWater,
     /// [`ENABLED`], [`ENDING`] or [`DISABLED`].
     switch: AtomicU8,
-    /// Why the page is not used in any case.
+    /// Why this clock never uses the page.
     refused: Option<Reason>,
 }
 
-/// What a page serves to a clock: [`Clock::page_status`](crate::Clock::page_status).
+/// The status of the page that a clock reads: [`Clock::page_status`](crate::Clock::page_status).
 ///
 /// ```no_run
 /// use tickline::{Clock, Probes};
@@ -114,12 +114,12 @@ pub struct PageStatus {
     pub path: PathBuf,
     /// The user that it belongs to: 0 is root.
     pub owner: u32,
-    /// What it says.
+    /// The page's phase.
     pub phase: LeasePhase,
-    /// How far readings may be above the OS clock while that keeps its rate, ns; `None` while there
-    /// is no line.
+    /// How far readings may be ahead of the OS clock while that clock keeps its rate, ns; `None`
+    /// without a line.
     pub lead_ns: Option<i64>,
-    /// For how long the present leases last, ns; `None` if there is none.
+    /// The time until the present lease ends, ns; `None` without a lease.
     pub lease_left_ns: Option<u64>,
 }
 
@@ -129,41 +129,41 @@ impl Clock {
     /// an error of the kind [`Page`](crate::ErrorKind::Page).
     ///
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
-    /// thread and no line. Its one setting is what it may ask the system.
-    /// [`maintain`](Clock::maintain) does nothing. The monotonic readings of all processes that
-    /// read the page are in order; `docs/lease.md` in the repository has the exceptions. Readings
-    /// are up to [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. If the page
-    /// has no line, because its server has ended or the counter can't be trusted, readings come
-    /// from the OS clock, in order. While the server publishes its first line, a reading may wait
-    /// for up to 1 ms. Unix time is that of the page, too.
+    /// thread and no line, and its only setting is `probes`. [`maintain`](Clock::maintain) does
+    /// nothing. The monotonic readings of all processes that read the page are in order;
+    /// `docs/lease.md` in the repository has the exceptions. Readings are up to
+    /// [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. If the page has no
+    /// line, because its server has ended or the counter can't be trusted, readings come from the
+    /// OS clock, in order. While the server publishes its first line, a reading may wait for up to
+    /// 1 ms. Unix time is that of the page, too.
     ///
     /// This call reads files and maps memory, also with [`Probes::Minimal`]: make it before the
     /// process installs a seccomp filter. Make it before the process starts other clocks with
     /// minimal probes, too: after them each reading calls `getpid`. A forked child attaches to the
     /// page again, because it may be in another time namespace; with minimal probes the OS clock
-    /// serves it. If the owner of the page truncates its file, the next reading is a SIGBUS.
+    /// serves it. If the owner of the page truncates its file, the next reading raises SIGBUS.
     ///
     /// # Errors
     ///
     /// [`NoPage`](crate::ErrorKind::NoPage) if there is no such file.
-    /// [`Page`](crate::ErrorKind::Page) if the file is not trusted, or if the page does not count here. The error's text has the
-    /// wrong value and its limit.
+    /// [`Page`](crate::ErrorKind::Page) if the file is not trusted, or if this process can't use
+    /// the page. The error's text states the wrong value and its limit.
     ///
     /// ```no_run
     /// use tickline::{Clock, ErrorKind, Probes};
     ///
     /// let clock = match Clock::open_page("/run/tickline/page.v1", Probes::Full) {
-    ///     // Nobody serves it.
+    ///     // No process serves the page.
     ///     Err(error) if error.kind() == ErrorKind::NoPage => Clock::default(),
-    ///     // Somebody else may have put it there, for example; or this is not Linux.
+    ///     // For example, another user owns the file, or this is not Linux.
     ///     opened => opened?,
     /// };
     /// println!("{:?}", clock.now());
     /// # Ok::<(), tickline::Error>(())
     /// ```
     pub fn open_page(path: impl AsRef<Path>, probes: Probes) -> Result<Self, Error> {
-        // Maps the memory that tells a forked child, unless another clock has minimal probes
-        // already. Without this memory each reading, which asks for the token, is a system call.
+        // Maps the fork token also with minimal probes, unless another clock has minimal probes
+        // already. Each reading reads the token, which would otherwise be a system call.
         let token = sys::token();
         learn_environment(probes);
         let mut engine = Engine::new(Driver::Manual);
@@ -172,8 +172,7 @@ impl Clock {
         Ok(Self::from_engine(None, Arc::new(engine)))
     }
 
-    /// What the page says by which another process serves this clock; `None` for a clock of its
-    /// own.
+    /// The status of the page that this clock reads; `None` for a clock that reads no page.
     #[must_use]
     pub fn page_status(&self) -> Option<PageStatus> {
         self.engine().backend.as_ref()?.page_status()
@@ -204,7 +203,7 @@ impl PageReader {
             refused,
             file,
         };
-        // Rule R8: the process has had the OS clock so far.
+        // Rule R8: so far the process has read the OS clock.
         reader.file.attached(shift_ns).begin(&reader.os, &reader.process_high_water);
         Ok(reader)
     }
@@ -235,7 +234,7 @@ impl PageReader {
         }
     }
 
-    /// A reading by the page; `None` where the page is not read.
+    /// A reading by the page; `None` if the page is not used.
     #[inline]
     fn by_page(&self) -> Option<PageReading> {
         let counter = COUNTER.filter(|_| self.is_enabled())?;
@@ -243,10 +242,10 @@ impl PageReader {
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.process_high_water);
         // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
         // switch has read the counter before the reading that `disable` makes, and is not above
-        // that reading. No test sees a weaker one: Miri maps no file, which a page is, and on
-        // x86_64 this is no instruction.
+        // that reading. No test sees a weaker one: Miri can't map the page's file, and on x86_64
+        // the fence is no instruction.
         fence(Ordering::Acquire);
-        // ORDERING: Relaxed, behind the fence.
+        // ORDERING: Relaxed, the fence above orders it.
         if self.switch.load(Ordering::Relaxed) != ENABLED {
             self.process_high_water.raise(reading.ns.wrapping_sub(shift_ns));
         }
@@ -255,23 +254,23 @@ impl PageReader {
 
     #[inline]
     fn is_enabled(&self) -> bool {
-        // ORDERING: Acquire, pairs with the second Release store in `disable`: the process's
-        // high-water mark is raised. No test sees a weaker one, as in `by_page`.
+        // ORDERING: Acquire, pairs with the Release store in `disable`: a reader that sees
+        // `DISABLED` sees the raised high-water mark. No test sees a weaker one, as in `by_page`.
         self.refused.is_none() && self.switch.load(Ordering::Acquire) != DISABLED
     }
 
-    /// The OS clock, above what this process has had.
+    /// The OS clock, ns, or the process's high-water mark if that is larger.
     #[cold]
     fn os_monotonic_ns(&self) -> i64 {
-        // Without the page: another timescale than the high-water mark's.
+        // Without a shift, the timescale of the high-water mark is unknown.
         let Some(shift_ns) = self.shift_ns() else { return OsClock.monotonic_ns() };
         let ns = OsClock.monotonic_ns().wrapping_sub(shift_ns).max(self.process_high_water.ns());
         self.process_high_water.raise(ns);
         ns.wrapping_add(shift_ns)
     }
 
-    /// The shift of this process; `None` if the page does not count here. A forked child may be in
-    /// another time namespace, and attaches again.
+    /// The shift of this process, ns; `None` if the process can't use the page. A forked child may
+    /// be in another time namespace, and attaches again.
     #[inline]
     fn shift_ns(&self) -> Option<i64> {
         // ORDERING: Acquire, pairs with the Release store in `attach_again`. No test sees a weaker
@@ -292,14 +291,14 @@ impl PageReader {
         let shift_ns = match self.probes {
             Probes::Full => self.file.boot_context().ok().and_then(|context| {
                 let attached = self.file.page().attach(&context).ok()?;
-                // Rule R8, for a child: its parent may have had the OS clock on another thread.
+                // Rule R8, for a child: another thread of its parent may have read the OS clock.
                 attached.begin(&self.os, &self.process_high_water);
                 Some(attached.shift_ns())
             }),
             Probes::Minimal => None,
         };
         let shift_ns = shift_ns.unwrap_or(NO_PAGE);
-        // ORDERING: Relaxed, before the token.
+        // ORDERING: Relaxed, published by the store of the token.
         self.shift_ns.store(shift_ns, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `shift_ns`. No test sees a weaker one,
         // as in `by_page`.
@@ -307,7 +306,7 @@ impl PageReader {
         shift_ns
     }
 
-    /// Why the page is not read.
+    /// Why the page is not used; `None` if it is.
     fn reason(&self) -> Option<Reason> {
         self.refused.or_else(|| (!self.is_enabled()).then_some(Reason::DisabledByProgram))
     }
@@ -350,15 +349,15 @@ impl ClockBackend for PageReader {
         })
     }
 
-    /// The OS clock from now on, not below what was read before.
+    /// Readings come from the OS clock from now on, and are not below earlier readings.
     fn disable(&self) {
-        // ORDERING: Relaxed, before the fence.
+        // ORDERING: Relaxed, the fence below orders it.
         self.switch.store(ENDING, Ordering::Relaxed);
         // ORDERING: SeqCst, pairs with the fence in `by_page`: the counter is read after the store.
-        // No test sees a weaker one: Miri maps no file, and the store would have to be delayed for
-        // longer than the calls in between take.
+        // No test sees a weaker one: Miri can't map the page's file, and a processor would have to
+        // delay the store for longer than the calls in between take.
         fence(Ordering::SeqCst);
-        // It raises the process's high-water mark.
+        // This reading raises the process's high-water mark.
         self.by_page();
         // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
         // one, as in `by_page`.
@@ -403,7 +402,7 @@ mod tests {
             // ORDERING: Relaxed for all: one thread.
             let high_water_ns = || reader.process_high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);
             assert!(high_water_ns() < os_ns);
-            // As a child of a fork finds it. A reading by a line leaves the process's high-water
+            // The token of a forked child. A reading by a line would leave the process's high-water
             // mark as it is.
             reader.token.store(0, Ordering::Relaxed);
             let reading = reader.monotonic();

@@ -1,9 +1,10 @@
-//! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares one pair.
+//! The comparison of the CPUs' counters: when to compare, and which pairs. [`exchange`] compares
+//! one pair.
 //!
 //! A thread of its own compares the first CPU with every other CPU that this process may use,
-//! except isolated CPUs. It rests between two tries ([`REST_NS`]), asleep on a notifier: a program
-//! that ends waits for at most one try. The result belongs to the process, and is renewed for as
-//! long as a clock's thread wants it ([`RESULT_LASTS_NS`]).
+//! except isolated CPUs. Between two tries it sleeps on a notifier ([`REST_NS`]), so a program that
+//! ends waits for at most one try. The result belongs to the process, and is renewed as long as a
+//! clock's thread needs it ([`RESULT_LASTS_NS`]).
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
 //! later one tries again, and an earlier result stays.
@@ -21,20 +22,21 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, ClockSetNotifier, SignalsBlocked, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
-/// The rest between two tries, ns; or as long as the last one took.
+/// The least pause between two tries, ns. The pause is at least as long as the last try took.
 const REST_NS: u64 = 20_000_000;
 
-/// How long a result counts, ns. CPUs come and go, and virtual machines move to other hosts.
+/// The time after which a result is renewed, ns: CPUs are hot-plugged, and virtual machines move to
+/// other hosts.
 const RESULT_LASTS_NS: i64 = 600_000_000_000;
 
 /// Tries for a pair before the comparison counts as impossible.
 const TRIES_PER_PAIR: u32 = 6;
 
-/// The wait after an impossible comparison, ns; twice as long each time. At worst a pair takes some
-/// seconds of CPU time, while one thread waits in vain for the other.
+/// The wait after an impossible comparison, ns; doubled after each further one. At worst a pair
+/// takes some seconds of CPU time, while one thread waits in vain for the other.
 const RETRY_NS: i64 = 1_000_000_000;
 
-/// Tries to get the lock on the result, each with a turn for other threads.
+/// The most attempts to take the lock on the result. Each failure yields to other threads.
 const PUBLISH_TRIES: u32 = 10_000;
 
 /// The last result, and when the next one is due.
@@ -55,7 +57,7 @@ static COMPARISON_LOCK: TryLock<()> = TryLock::new(());
 /// The lock on the result; `None` while another thread has it. A forked child takes it over from
 /// its parent's threads.
 fn locked_result() -> Option<LockGuard<'static, Option<LastResult>>> {
-    // SAFETY: as for `impl Platform for Engine`.
+    // SAFETY: `lock_token` meets the conditions of `try_lock`, see `impl Platform for Engine`.
     unsafe { LAST_RESULT.try_lock(sys::lock_token(), |result| *result = None) }
 }
 
@@ -66,7 +68,8 @@ pub(crate) fn result() -> Option<CounterComparison> {
 }
 
 fn publish(comparison: CounterComparison) {
-    // Others have it for nanoseconds. A forked child may find it taken for good (`lock_token`).
+    // Other threads hold the lock for nanoseconds. In a forked child it may stay held forever
+    // (`lock_token`).
     let locked = (0..PUBLISH_TRIES).find_map(|_| {
         locked_result().or_else(|| {
             thread::yield_now();
@@ -94,8 +97,8 @@ impl LastResult {
     }
 }
 
-/// The thread that compares, and the sleep of its notifier, if there is one; stopped and joined when
-/// dropped.
+/// The thread that compares, if it runs, and the notifier on which it sleeps; stopped and joined
+/// when dropped.
 #[derive(Debug, Default)]
 pub(crate) struct ComparisonThread(Option<(thread::JoinHandle<()>, Arc<ClockSetNotifier>)>);
 
@@ -106,16 +109,16 @@ impl ComparisonThread {
     }
 
     /// Starts a comparison in the background, unless there is a fresh result, or another thread of
-    /// this process compares. If the system gives no thread, the comparison is impossible.
+    /// this process compares. If the system refuses the thread, the comparison is impossible.
     pub(crate) fn start_if_due(&mut self) {
         let last = locked_result().and_then(|result| *result);
         let is_fresh = last.is_some_and(|last| OsClock.monotonic_ns() < last.due_ns);
         if self.is_running() || is_fresh {
             return;
         }
-        // By process: a comparison takes up to seconds, so a child that is forked meanwhile takes the
-        // lock over even where no memory is wiped (`lock_token`).
-        // SAFETY: two processes that share this memory may both hold it, and there is nothing in it.
+        // The process's token, not `lock_token`: a comparison takes up to seconds, and a child that
+        // is forked meanwhile must always be able to take the lock over. SAFETY: two processes that
+        // share this memory may both hold the lock, which protects no data.
         let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else { return };
         let notifier = Arc::new(ClockSetNotifier::without_timer());
         let thread_notifier = Arc::clone(&notifier);

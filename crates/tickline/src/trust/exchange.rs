@@ -1,10 +1,10 @@
 //! Compares the counters of two CPUs: two threads exchange a token, and read their counters.
 //!
-//! Each exchange proves a bound, and all exchanges count together. On a busy machine the two
-//! threads seldom run at the same time; a few tries then give enough exchanges. [`Difference`] has
-//! the arithmetic. A clock's thread compares by itself where it matters, and
-//! [`Status::comparison`](crate::Status::comparison) has its result. The program `tickline` of
-//! this version shows each pair; the module is no part of the API.
+//! Each exchange proves a bound, and the result combines all bounds. On a busy machine the two
+//! threads seldom run at the same time, so a result may need a few tries. [`Difference`] has the
+//! arithmetic. A clock's thread compares by itself where it matters, and
+//! [`Status::comparison`](crate::Status::comparison) has its result. The program `tickline` of this
+//! version shows each pair. The module is not part of the API.
 
 use core::ops::AddAssign;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -17,22 +17,23 @@ use tickline_core::sample::Reference;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
-/// The fewest quick round trips, over all tries, that make a result. The first ones run with cold
-/// caches.
+/// The least number of quick round trips, over all tries, for a result. The first ones run with
+/// cold caches.
 pub const MIN_ROUND_TRIPS: u64 = 50;
 
-/// Round trips: at 0.1 to 0.4 us each, a thousand take less than half a millisecond.
+/// The most round trips of a try: at 0.1 to 0.4 us each, a thousand take less than half a
+/// millisecond.
 const ROUND_TRIPS: u32 = 1_000;
 
 /// For how long a pair may exchange once there are enough round trips, ns.
 const PAIR_NS: i64 = 1_000_000;
 
-/// How long one thread waits for the other, ns; the other may have to wait for its CPU. It is also
-/// the time for which a pair exchanges from its first round trip on.
+/// How long one thread waits for the other, ns; the other may have to wait for its CPU. It also
+/// limits the time of all exchanges of a pair, from the first round trip on.
 const MAX_WAIT_NS: i64 = 200_000_000;
 
-/// How long a waiting thread runs before it yields its CPU, ns. Where other threads want both CPUs,
-/// the two meet only if neither yields at once.
+/// How long a waiting thread runs before it yields its CPU, ns. If other threads want both CPUs,
+/// the two run at the same time only if neither yields at once.
 const YIELD_AFTER_NS: i64 = 1_000_000;
 
 /// Loads of the token between two reads of the OS clock.
@@ -43,16 +44,16 @@ const LOADS_PER_CLOCK_READ: u32 = 2_000;
 /// millisecond.
 const TRIPS_PER_CLOCK_READ: u32 = 16;
 
-/// A round trip is quick if it has taken no longer than this, ns. The average of the round trips
-/// since the last read of the OS clock must not be longer either. Where the two threads never run
-/// at once, a round trip takes milliseconds, and says as little about the counters.
+/// Round trips are quick if they have taken no longer than this on average, since the last read of
+/// the OS clock, ns. If the two threads never run at the same time, a round trip takes
+/// milliseconds, and bounds the difference of the counters no better.
 const QUICK_NS: i64 = 100_000;
 
 /// The token that the two threads exchange: a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Token {
-    /// Even: here. Odd: there. [`GIVEN_UP`]: a thread has given up.
+    /// Even: the token is here. Odd: it is there. [`GIVEN_UP`]: a thread has given up.
     turn: AtomicU32,
     /// The giver's counter, ticks.
     given_ticks: AtomicU64,
@@ -64,18 +65,19 @@ impl Token {
     fn give(&self, turn: u32, ticks: u64) {
         // ORDERING: Relaxed, published by the store below.
         self.given_ticks.store(ticks, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `get`. It fails if the other thread has
-        // given up.
+        // ORDERING: Release, pairs with the Acquire load in `get`. The exchange fails if the other
+        // thread has given up.
         self.turn.compare_exchange(turn.wrapping_sub(1), turn, Ordering::Release, Ordering::Relaxed).ok();
     }
 
     /// Ends the exchange for both threads.
     fn give_up(&self) {
-        // ORDERING: Relaxed, the word is all there is.
+        // ORDERING: Relaxed, the word publishes no other memory.
         self.turn.store(GIVEN_UP, Ordering::Relaxed);
     }
 
-    /// The token of `turn`: the giver's counter then, and this thread's `now_ordered`, ticks.
+    /// Waits for the token of `turn`. Returns the giver's counter, and this thread's counter by
+    /// `now_ordered`; `None` once a thread has given up.
     fn get(&self, turn: u32, now_ordered: impl Fn() -> u64) -> Option<Arrival> {
         let (mut since_ns, mut running_since_ns) = (None, None);
         loop {
@@ -117,7 +119,7 @@ struct Arrival {
     came_at_once: bool,
 }
 
-/// What exchanges between two CPUs, here and there, have found. They add up by `+=`.
+/// The result of exchanges between two CPUs, here and there. `+=` combines results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Exchanges {
@@ -127,7 +129,7 @@ pub struct Exchanges {
     pub round_trips: u64,
     /// How many exchanges there were: two for each round trip.
     pub count: u64,
-    /// How many of them seemed to go back in time: the getter's counter was below the giver's.
+    /// How many exchanges seemed to go back in time: the getter's counter was below the giver's.
     pub backward: u64,
 }
 
@@ -143,7 +145,7 @@ impl AddAssign for Exchanges {
 }
 
 impl Exchanges {
-    /// None yet.
+    /// The result before any exchange.
     pub const NONE: Self = Self { difference: Difference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
 
     /// Whether there were enough round trips for a result.
@@ -160,9 +162,9 @@ impl Exchanges {
     }
 }
 
-/// Lets two CPUs exchange: for `PAIR_NS`, or for `MAX_WAIT_NS` where both are busy, four times that
-/// at the worst. [`Exchanges::NONE`] if a thread did not get to its CPU, or if the process has no
-/// counter that it may read.
+/// Makes exchanges between two CPUs: for `PAIR_NS`, or for `MAX_WAIT_NS` if both are busy, or for
+/// four times `MAX_WAIT_NS` at worst. Returns [`Exchanges::NONE`] if a thread can't run on its CPU,
+/// or if the process may not read a counter.
 #[must_use]
 pub fn between(here: u32, there: u32) -> Exchanges {
     let Some(counter) = COUNTER.filter(|_| sys::may_read_counter()) else { return Exchanges::NONE };
@@ -200,7 +202,7 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
         };
         exchanges.add(Difference::add_received, given_ticks, got_ticks);
         trips += 1;
-        // The first one waits until the other thread runs.
+        // The first round trip includes the start of the other thread.
         if came_at_once && trips < TRIPS_PER_CLOCK_READ && clock_read_ns.is_some() {
             continue;
         }
@@ -219,7 +221,7 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
     exchanges
 }
 
-/// The thread there.
+/// The thread there: returns each token.
 fn follow(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     for trip in 0..ROUND_TRIPS {
@@ -269,8 +271,9 @@ mod tests {
         assert_eq!(token.get(1, || 8), None, "and stays so");
     }
 
-    /// Two threads of one CPU never run at once, so their exchanges take milliseconds. Enough of
-    /// them said that the counters are synchronised, to within a millisecond.
+    /// Two threads of one CPU never run at once, so their exchanges take milliseconds. Symptom:
+    /// enough of them counted as a proof that the counters are synchronised, to within a
+    /// millisecond.
     #[test]
     fn threads_that_never_meet_compare_nothing() {
         let Some(&here) = cpus().first() else { return eprintln!("SKIPPED: no CPU that is known") };

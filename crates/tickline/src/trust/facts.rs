@@ -1,5 +1,5 @@
-//! Collectors of the facts that gates judge. They decide nothing, allocate nothing, and may run in
-//! a signal handler.
+//! Collects the facts that the gates judge. The code here makes no decision, does not allocate, and
+//! may run in a signal handler.
 
 mod collector;
 mod cost;
@@ -21,8 +21,8 @@ use tickline_core::gate::{self, Facts};
 use crate::sys::{clocksource, is_accepted};
 use crate::trust::compare;
 
-/// Whether the counter may be read. A read is a SIGSEGV where the process may not read the counter.
-/// It is unwanted where the program has switched the counter off.
+/// Whether tickline may read the counter. A read raises SIGSEGV if the process may not read the
+/// counter, and is unwanted if the counter is switched off.
 const fn is_usable(facts: &Facts) -> bool {
     facts.may_read_counter && facts.has_counter && facts.switched_off_by.is_none()
 }
@@ -32,8 +32,9 @@ pub(crate) const fn needs_comparison(facts: &Facts) -> bool {
     is_usable(facts) && gate::needs_comparison(facts)
 }
 
-/// Whether the facts that may change while a clock runs are still the same. Reads one small file, or
-/// two. While another thread has the result of the comparison, the next call compares it.
+/// Whether the facts that may change while a clock runs are still the same. Reads one small file,
+/// or two. While another thread holds the lock on the comparison's result, the result counts as
+/// unchanged.
 pub(crate) fn are_current(facts: &Facts) -> bool {
     compare::result().is_none_or(|comparison| facts.comparison == comparison)
         && facts.clocksource == clocksource()
@@ -55,17 +56,17 @@ mod tests {
     fn notices_that_the_kernel_rejects_a_counter_that_it_does_not_use() {
         let mut facts = Facts::UNKNOWN;
         Collector::new().finish(0, Probes::Full, &mut facts);
-        // Not collected where the kernel keeps time with the counter.
+        // The collector skips this fact if the kernel keeps time with the counter.
         facts.kernel_accepts = is_accepted();
         let was = facts.kernel_accepts;
-        // Other tests publish comparisons.
+        // Other tests publish comparisons meanwhile.
         let are_current = |facts: &Facts| {
             let mut facts = *facts;
             facts.comparison = compare::result().unwrap_or(facts.comparison);
             super::are_current(&facts)
         };
         assert!(are_current(&facts));
-        // As if the counter were usable, and no kernel kept time with it.
+        // As if the counter were usable, and the kernel kept time with another clocksource.
         (facts.may_read_counter, facts.has_counter, facts.switched_off_by) = (true, true, None);
         facts.matching_clocksource = match facts.clocksource {
             Clocksource::Riscv => Clocksource::Tsc,

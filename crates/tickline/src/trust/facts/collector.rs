@@ -1,11 +1,11 @@
 //! Collects the facts in steps, so that no reader spends the time for all of them in one call.
 //!
-//! A step reads two leaves of CPUID or a file of the kernel's, or makes a measurement. It takes at
-//! most some 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). Each step that reads the
-//! counter asks first whether the process may. The clock's own facts may change between two calls,
-//! so the collector takes them at the end.
+//! A step reads two leaves of CPUID or one file of the kernel, or makes one measurement. It takes
+//! at most some 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). A step that reads the
+//! counter first asks the kernel whether the process may read it. The clock's own facts may change
+//! between two calls, so the collector takes them at the end.
 //!
-//! It decides nothing, allocates nothing, and may run in a signal handler.
+//! The collector makes no decision, does not allocate, and may run in a signal handler.
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks_in};
 use tickline_core::gate::{Clocksource, Cost, CounterComparison, Facts, Reason};
@@ -19,22 +19,23 @@ use crate::status::Hypervisor;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, clocksource, find_clocksource, is_accepted, may_read_counter};
 
-/// How long a collection may take, ns, before it begins anew. A program may stop reading between
-/// two steps.
+/// The age at which a collection begins anew, ns. A program may stop reading between two steps.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
 
-/// The steps. What the processor and the environment answer never changes, and is kept.
+/// The steps of a collection. Answers of the processor and of the environment never change, so they
+/// are cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CollectionStep {
-    /// Nothing, because the token for the caller's lock takes two system calls the first time.
+    /// Collects no fact, because the caller's lock takes two system calls for its first token.
     Begin,
     /// Whether the processor calls the counter invariant.
     Invariant,
-    /// What it says of a hypervisor.
+    /// Whether the processor names a hypervisor.
     Hypervisor,
-    /// What the process was started with.
+    /// The environment variable at the start of the process.
     Environment,
-    /// Resolves the path of the kernel's file, without reading it: half the time of the first read.
+    /// Resolves the path of the clocksource file, which takes half the time of the file's first
+    /// read.
     Path,
     Clocksource,
     Accepted,
@@ -43,12 +44,12 @@ enum CollectionStep {
     Done,
 }
 
-/// The facts that are known so far.
+/// The facts that are collected so far.
 #[derive(Debug)]
 pub(crate) struct Collector {
     next: CollectionStep,
     begun_ns: i64,
-    /// The count of requests for a judgement when they were collected.
+    /// The count of requests for a judgement at the beginning of this collection.
     changes: u64,
     clocksource: Clocksource,
     kernel_accepts: Option<bool>,
@@ -58,8 +59,8 @@ pub(crate) struct Collector {
     differences: [u64; 127],
 }
 
-/// Minimal probes don't ask the system whether the process may read the counter, so they don't read
-/// it. A comparison of the CPUs' counters before has shown that it may.
+/// Whether tickline may measure the counter. With minimal probes it does not ask the system whether
+/// the process may read the counter, so it needs an earlier comparison, which has read the counter.
 fn may_measure(probes: Probes, comparison: CounterComparison) -> bool {
     probes == Probes::Full
         || matches!(
@@ -72,7 +73,7 @@ fn is_readable(probes: Probes) -> bool {
     probes == Probes::Minimal || may_read_counter()
 }
 
-/// The counter, if it may be read to be measured.
+/// The counter, if tickline may read it for a measurement.
 fn measurable(probes: Probes, comparison: CounterComparison) -> Option<HardwareCounter> {
     COUNTER.filter(|_| may_measure(probes, comparison) && is_readable(probes))
 }
@@ -91,15 +92,15 @@ impl Collector {
         }
     }
 
-    /// Forgets what is known.
+    /// Discards the collected facts.
     pub(crate) fn begin_anew(&mut self) {
         self.next = CollectionStep::Begin;
         self.clocksource = Clocksource::Unknown;
         (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
-    /// Does one step, and returns whether there was none left to do. `changes` counts the requests
-    /// for a judgement; `comparison`: as far as the clock knows it.
+    /// Does one step. Returns whether all steps were done before. `changes` counts the requests for
+    /// a judgement; `comparison` is the last one that the clock knows.
     pub(crate) fn step(&mut self, changes: u64, probes: Probes, comparison: CounterComparison) -> bool {
         self.begin(changes);
         let was_done = self.next == CollectionStep::Done;
@@ -107,7 +108,7 @@ impl Collector {
         was_done
     }
 
-    /// Begins anew if what is known is old, or if somebody has asked for a judgement since.
+    /// Begins anew if the collection is old, or if a judgement was requested since its beginning.
     fn begin(&mut self, changes: u64) {
         let now_ns = OsClock.monotonic_ns();
         let is_old = now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS;
@@ -163,7 +164,7 @@ impl Collector {
         };
     }
 
-    /// Adds to the clock's own facts those about the machine. Does the steps that are left, and
+    /// Does the steps that are left, adds the facts about the machine to the clock's own, and
     /// begins anew.
     pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
         self.begin(changes);
@@ -173,12 +174,13 @@ impl Collector {
         self.hand_over(probes, facts);
     }
 
-    /// After all steps. Begins anew.
+    /// Adds the facts to the clock's own, after all steps. Begins anew.
     fn hand_over(&mut self, probes: Probes, facts: &mut Facts) {
         if facts.switched_off_by.is_none() && environment(probes) == Environment::Off {
             facts.switched_off_by = Some(Reason::DisabledByEnvironment);
         }
-        // Asked again: since the measurement the right to read the counter may have come or gone.
+        // Asked again, because the right to read the counter may have changed since the
+        // measurement.
         facts.may_read_counter = is_readable(probes);
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| facts.may_read_counter && may_measure);

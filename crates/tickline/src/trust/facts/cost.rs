@@ -1,4 +1,4 @@
-//! What a reading of the counter and of the OS clock costs.
+//! Measures the cost of a reading of the counter and of the OS clock.
 
 use tickline_core::counter::{Counter, HardwareCounter};
 use tickline_core::gate::Cost;
@@ -16,12 +16,12 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     if let Some(cost) = injected::COST.get() {
         return cost;
     }
-    // In turns, so that a machine that is slow for some microseconds is slow for all three.
+    // The three take turns, so that a slowdown of some microseconds affects all of them.
     let (mut counter_ns, mut os_ns, mut os_unix_ns) = (i64::MAX, i64::MAX, i64::MAX);
     for _ in 0..BATCHES {
-        lower(&mut counter_ns, || counter.now());
-        lower(&mut os_ns, || OsClock.monotonic_ns());
-        lower(&mut os_unix_ns, || OsClock.realtime_ns());
+        time_batch(&mut counter_ns, || counter.now());
+        time_batch(&mut os_ns, || OsClock.monotonic_ns());
+        time_batch(&mut os_unix_ns, || OsClock.realtime_ns());
     }
     Cost {
         counter_ps: ps_per_call(counter_ns),
@@ -30,9 +30,9 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
     }
 }
 
-/// Lowers `fastest_ns` to the time of a batch, which contains the cost of the OS clock that takes
-/// the time.
-fn lower<T>(fastest_ns: &mut i64, call: impl Fn() -> T) {
+/// Times a batch, and lowers `fastest_ns` to the result, which includes the cost of one reading of
+/// the OS clock.
+fn time_batch<T>(fastest_ns: &mut i64, call: impl Fn() -> T) {
     let start_ns = OsClock.monotonic_ns();
     for _ in 0..CALLS {
         core::hint::black_box(call());
@@ -45,7 +45,7 @@ fn ps_per_call(batch_ns: i64) -> u64 {
     u64::try_from(batch_ns).unwrap_or(0).saturating_mul(1_000) / u64::from(CALLS)
 }
 
-/// Costs that a test makes up, for judgements in its own thread.
+/// Costs that a test injects into judgements on its own thread.
 #[cfg(test)]
 pub(crate) mod injected {
     use core::cell::Cell;

@@ -1,4 +1,4 @@
-//! x86_64: what the processor says about itself.
+//! x86_64: the facts that the processor states by CPUID.
 
 use core::arch::x86_64::{__cpuid, CpuidResult};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,13 +14,14 @@ fn cpuid(leaf: u32) -> CpuidResult {
     }
 }
 
-/// An answer that is not known yet.
+/// Stands for an answer that is not cached yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// The answer to a question that is asked once, because CPUID traps under a hypervisor (4 us on AMD
+/// Returns the cached answer, or asks and caches it. CPUID traps under a hypervisor (4 us on AMD
 /// EPYC, family 26, under KVM).
 fn cached(answer: &AtomicU64, ask: impl FnOnce() -> u64) -> u64 {
-    // ORDERING: Relaxed for both, the number is all there is, and all threads store the same.
+    // ORDERING: Relaxed for both, a number that publishes no other memory. All threads store the
+    // same number.
     let order = Ordering::Relaxed;
     match answer.load(order) {
         UNKNOWN => {
@@ -32,7 +33,7 @@ fn cached(answer: &AtomicU64, ask: impl FnOnce() -> u64) -> u64 {
     }
 }
 
-/// Which extended leaves there are, and one of them.
+/// The leaf that names the last extended leaf, and the leaf of the invariant TSC.
 const EXTENDED: u32 = 0x8000_0000;
 const ADVANCED_POWER: u32 = 0x8000_0007;
 
@@ -66,7 +67,7 @@ pub(crate) fn hypervisor() -> Hypervisor {
         let leaf = cpuid(HYPERVISOR);
         (u64::from(leaf.ecx) << 32 | u64::from(leaf.ebx)).max(NONE + 1)
     });
-    // Of the signature's twelve bytes, eight tell them apart.
+    // Eight of the signature's twelve bytes distinguish the hypervisors.
     match &signature.to_le_bytes() {
         _ if signature == NONE => Hypervisor::None,
         b"KVMKVMKV" | b"Linux KV" => Hypervisor::Kvm,
@@ -85,7 +86,7 @@ pub(crate) fn hypervisor() -> Hypervisor {
 /// so in leaf 4000_0010h (kHz; VMware and those that follow it). The processor does so in leaf 15h
 /// (crystal Hz times a ratio; Intel SDM vol. 2A, CPUID).
 ///
-/// Any process may execute CPUID.
+/// The probes do not matter, because any process may execute CPUID.
 pub(crate) fn nominal_hz(_: Probes) -> Option<u64> {
     static HZ: AtomicU64 = AtomicU64::new(UNKNOWN);
     Some(cached(&HZ, || named_hz().unwrap_or(0))).filter(|hz| *hz != 0)

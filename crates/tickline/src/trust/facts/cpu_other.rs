@@ -1,6 +1,6 @@
-//! Targets other than x86_64, whose processors tell programs nothing but, on aarch64, the counter's
-//! frequency. On RISC-V the ISA manual demands one rate (volume I, Zicntr), and the frequency
-//! stands in the device tree.
+//! Targets other than x86_64. Their processors state no facts to programs, except for the counter's
+//! frequency on aarch64. On RISC-V the ISA manual demands one rate (volume I, Zicntr), and the
+//! frequency is in the device tree.
 
 use crate::options::Probes;
 use crate::status::Hypervisor;
@@ -18,7 +18,8 @@ pub(crate) fn hypervisor() -> Hypervisor {
 
 /// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. A process that may
 /// not read `CNTVCT_EL0` may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
-/// `cntfrq_read_handler`). With minimal probes nobody asks whether it may.
+/// `cntfrq_read_handler`). With minimal probes tickline does not ask whether the process may read
+/// it.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
     let may_ask = probes == Probes::Full && crate::sys::may_read_counter();

@@ -1,20 +1,20 @@
-//! The environment variable `TICKLINE`, as the process was started with it.
+//! The environment variable `TICKLINE` at the start of the process.
 //!
 //! The program may change its environment at any time, by `std::env::set_var` on one thread while
 //! another one reads the time. `getenv` then reads memory that is being moved. So the variable is
 //! read once, and never by a racing `getenv`:
 //!
 //! - Any reading may be the first one ([`environment`]), perhaps in a signal handler. On Linux it
-//!   asks the kernel for the environment of the start (`sys/linux/environment.rs`).
-//! - A thread that starts a clock or another thread reads it before that ([`learn_environment`]):
-//!   as above, or through std's lock, which waits for `set_var`.
+//!   reads the environment of the start from the kernel (`sys/linux/environment.rs`).
+//! - A thread that starts a clock, or a clock's thread, first reads the variable in the same way,
+//!   or else through std's lock, which waits for `set_var` ([`learn_environment`]).
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use crate::options::{Environment, Probes};
 use crate::sys::environment_at_start;
 
-/// What the variable says: its place in [`KINDS`], counted from 1; [`NOT_READ`] before that.
+/// The variable's value: its index in [`KINDS`] plus 1; [`NOT_READ`] before the first read.
 static CACHED: AtomicU8 = AtomicU8::new(NOT_READ);
 const NOT_READ: u8 = 0;
 
@@ -23,26 +23,26 @@ const KINDS: [Environment; 4] =
     [Environment::Unset, Environment::On, Environment::Off, Environment::Unrecognised];
 
 fn cached() -> Option<Environment> {
-    // ORDERING: Relaxed, the number itself is all there is.
+    // ORDERING: Relaxed, the number publishes no other memory.
     let code = CACHED.load(Ordering::Relaxed);
     KINDS.get(usize::from(code).checked_sub(1)?).copied()
 }
 
-/// Stores what the variable says. The first one stays. Returns that.
+/// Caches the variable's value, if none is cached yet. Returns the cached value.
 fn cache(found: Environment) -> Environment {
     // ORDERING: Relaxed, as in `cached`.
     CACHED.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed).ok();
     cached().unwrap_or(found)
 }
 
-/// What the environment variable `TICKLINE` said when the process started. As long as it can't be
-/// read, it counts as not set. A signal handler may ask.
+/// The value of the environment variable `TICKLINE` when the process started. As long as it can't
+/// be read, it counts as not set. A signal handler may call this.
 pub(crate) fn environment(probes: Probes) -> Environment {
     cached().unwrap_or_else(|| environment_at_start(probes).map_or(Environment::Unset, cache))
 }
 
-/// Reads the variable, before a clock starts. Returns whether this is news that a judgement
-/// should know. Not for signal handlers.
+/// Reads the variable before a clock starts. Returns whether a judgement is needed, because the
+/// variable was unknown and is set. Not for signal handlers.
 pub(crate) fn learn_environment(probes: Probes) -> bool {
     if cached().is_some() {
         return false;

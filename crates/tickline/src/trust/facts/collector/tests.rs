@@ -12,7 +12,7 @@ fn lasting(mut facts: Facts) -> Facts {
 }
 
 #[test]
-fn stages_collect_the_same_facts_as_one_go() {
+fn steps_collect_the_same_facts_as_one_go() {
     for probes in [Probes::Full, Probes::Minimal] {
         let collected = |mut collector: Collector| {
             let mut facts = Facts::UNKNOWN;
@@ -44,7 +44,7 @@ fn an_old_collection_begins_anew() {
 /// Symptom: the call that judged took 87 us on EPYC, family 26, and 105 us on an Intel Xeon, family
 /// 6, model 207, under KVM.
 #[test]
-fn a_reader_does_one_stage_a_call() {
+fn a_reader_does_one_step_a_call() {
     use CollectionStep::{
         Begin, Clocksource, Cost, Done, Environment, Hypervisor, Invariant, Path, Resolution,
     };
@@ -57,13 +57,13 @@ fn a_reader_does_one_stage_a_call() {
         engine.now_ns();
         let next = engine.collector().expect("nobody else has it").next;
         if next == Invariant {
-            steps = vec![Begin]; // or begun anew, after a pause
+            steps = vec![Begin]; // the collection begins anew after a pause, too
         }
         if steps.last() != Some(&next) {
             steps.push(next);
         }
     }
-    // Only where the kernel keeps time with something else.
+    // A step that runs only if the kernel keeps time with another clocksource.
     steps.retain(|step| *step != CollectionStep::Accepted);
     let expected =
         [Begin, Invariant, Hypervisor, Environment, Path, Clocksource, Resolution, Cost, Done, Begin];
