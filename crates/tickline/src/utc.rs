@@ -1,14 +1,14 @@
 //! UTC with its error: the earliest and the latest time that UTC can be, at the cost of a reading.
 //!
 //! [`Clock::utc`] orders an event against those of other machines without asking them. If the
-//! latest time of one event is before the earliest time of another, the one happened first.
-//! Spanner's TrueTime has this form (Corbett and others, "Spanner: Google's Globally-Distributed
-//! Database", OSDI 2012, section 3).
+//! latest time of event A is before the earliest time of event B, A happened first. Spanner's
+//! TrueTime has this form (Corbett and others, "Spanner: Google's Globally-Distributed Database",
+//! OSDI 2012, section 3).
 //!
-//! The clock's thread asks a source every second, or every interval if that is longer. Until the
-//! next answer, a call of `utc` extrapolates by the counter, and widens the interval by the possible
-//! drift. It makes no system call. Where readings don't use the counter, it reads
-//! `CLOCK_MONOTONIC_RAW` and the time that the machine has slept.
+//! The clock's thread asks a source every second, or once in each interval of the control loop if
+//! that is longer. Until the next answer, a call of `utc` extrapolates by the counter, and widens
+//! the interval by the possible drift. It makes no system call. If readings don't use the counter,
+//! `utc` reads `CLOCK_MONOTONIC_RAW` and the time that the machine has slept.
 //!
 //! # Sources
 //!
@@ -21,31 +21,32 @@
 //! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
 //!
 //! An interval contains UTC if its source states the truth. If a server is off by more than it
-//! states, the interval is wrong, and nobody on the machine can notice. But tickline notices a
-//! contradiction: each claim must overlap the claim before it. After a contradiction, and after a
-//! suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has measured
-//! again. They also fail if another program steps or steers the OS clock, so that the source
-//! reports another time without a new measurement. A step or slew of the OS clock has no effect
-//! before the source is asked again.
+//! states, the interval is wrong, and no program on the machine can notice. But tickline notices a
+//! contradiction, because each claim must overlap the claim before it. After a contradiction, and
+//! after a suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has
+//! measured again. Readings also fail if another program steps or steers the OS clock, so that the
+//! source reports another time without a new measurement. A step or slew of the OS clock has no
+//! effect before the source is asked again.
 //!
 //! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
 //! old value. Where the hypervisor offers a VMClock (`/dev/vmclock0`), each reading checks its
-//! disruption marker. After a change readings fail until the source has measured again. Without it
-//! nobody in the guest can notice, and the source's promise is void until then. If clock-bound's
-//! daemon uses it, but the process can't read it, tickline does not use the daemon's segment.
+//! disruption marker. After a change readings fail until the source has measured again. Without a
+//! VMClock no program in the guest can notice, and the source's promise is void until the source
+//! has measured again. If clock-bound's daemon uses the VMClock, but the process can't read it,
+//! tickline does not use the daemon's segment.
 //!
 //! After a suspend during which the counter stood still, UTC may be outside of the interval until
-//! the clock's thread has run. In a forked child without a thread, it may be outside until the
+//! the clock's thread has run. In a forked child without a thread, UTC may be outside until the
 //! claim ends. The same holds after a change of the kernel's clocksource, for readings that do not
-//! use the counter. Only the source can know what happened before the thread was started. Nobody
-//! notices a step of the OS clock that is smaller than the uncertainty of tickline's own request.
+//! use the counter. Only the source can know what happened before the thread was started. A step of
+//! the OS clock goes unnoticed if it is smaller than the uncertainty of tickline's own request.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
 //!
-//! A source that misses one request is late, and its claim goes on. At the second one in a row
-//! readings fail, or another source serves. In any case a claim ends 2.5 request intervals after
-//! its request.
+//! A source that misses one request counts as late, and its claim goes on. At the second missed
+//! request in a row, readings fail, or another source serves. In any case a claim ends 2.5 request
+//! intervals after its request.
 //!
 //! # Known limits
 //!
@@ -69,13 +70,14 @@
 //! end of that day to 2 s after it. After that they fail with `Disrupted`, until the source has
 //! measured again. A server that smears the second serves another time than UTC for hours, and does
 //! not say so. The interval then contains the smeared time. [`UtcReading::tai_offset`] is TAI minus
-//! UTC, where the kernel was told (`chronyd` does it with `leapsectz`).
+//! UTC, if the NTP daemon has told the kernel (`chronyd` does so with `leapsectz`).
 //!
 //! # Waiting
 //!
-//! A commit can wait until its own timestamp is in the past. It is then visible after every event
-//! that could have come before it (TrueTime's "commit wait"). [`Clock::wait_until_past`] sleeps
-//! until then. `async` code has its own sleep, and asks [`Clock::time_until_past`] for how long.
+//! A commit can wait until its own timestamp is in the past. The commit is then visible after every
+//! event that could have come before it (TrueTime's "commit wait"). [`Clock::wait_until_past`]
+//! sleeps until then. `async` code has its own sleep, for which [`Clock::time_until_past`] returns
+//! the time.
 //!
 //! ```no_run
 //! use tickline::utc::UtcOrder;
@@ -143,42 +145,42 @@ impl UtcReading {
         }
     }
 
-    /// UTC was not before this.
+    /// UTC was not before this time.
     #[inline]
     #[must_use]
     pub const fn earliest(&self) -> UnixTime {
         self.earliest
     }
 
-    /// UTC was not after this.
+    /// UTC was not after this time.
     #[inline]
     #[must_use]
     pub const fn latest(&self) -> UnixTime {
         self.latest
     }
 
-    /// The time between the two.
+    /// The time from the earliest to the latest time.
     #[inline]
     #[must_use]
     pub const fn width(&self) -> Duration {
         Duration::from_nanos(self.latest.as_nanos().saturating_sub(self.earliest.as_nanos()))
     }
 
-    /// Whose claim it is.
+    /// The source of the claim.
     #[inline]
     #[must_use]
     pub const fn source(&self) -> UtcSource {
         self.source
     }
 
-    /// TAI minus UTC, whole seconds; `None` if nobody has told the kernel.
+    /// TAI minus UTC, whole seconds; `None` if no daemon has told the kernel.
     #[inline]
     #[must_use]
     pub fn tai_offset(&self) -> Option<Duration> {
         self.tai_offset_s.map(|seconds| Duration::from_secs(seconds.get().into()))
     }
 
-    /// Which of the two was made first, possibly on another machine.
+    /// Which of the two readings was made first, possibly on another machine.
     #[inline]
     #[must_use]
     pub const fn order(&self, other: &Self) -> UtcOrder {
@@ -191,21 +193,21 @@ impl UtcReading {
         }
     }
 
-    /// Whether this one was certainly made before `other`.
+    /// Whether this reading was certainly made before `other`.
     #[inline]
     #[must_use]
     pub const fn definitely_before(&self, other: &Self) -> bool {
         matches!(self.order(other), UtcOrder::Before)
     }
 
-    /// Whether this one was certainly made after `other`.
+    /// Whether this reading was certainly made after `other`.
     #[inline]
     #[must_use]
     pub const fn definitely_after(&self, other: &Self) -> bool {
         matches!(self.order(other), UtcOrder::After)
     }
 
-    /// The time of a mock, and up to `error` before and after it.
+    /// A mock's reading: its time, with `error` on either side.
     #[cfg(feature = "mock")]
     pub(crate) fn from_mock_time(unix_ns: u64, error: Duration) -> Self {
         let time = UnixTime::from_nanos(unix_ns);
@@ -223,23 +225,23 @@ pub enum UtcOrder {
     Before,
     /// The first was made after the second.
     After,
-    /// Their intervals overlap, so nobody can say.
+    /// Their intervals overlap, so the order is unknown.
     Unknown,
 }
 
-/// Who claims to know UTC; see the [module](self).
+/// The source of a claim about UTC; see the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UtcSource {
-    /// The daemon of clock-bound, by its segment in shared memory.
+    /// The daemon of clock-bound, through its segment in shared memory.
     ClockBound,
-    /// chronyd, by its command port.
+    /// chronyd, through its command port.
     Chronyd,
-    /// The kernel's maximum error. Weaker: it grows by 500 ppm.
+    /// The kernel's maximum error. This claim is weaker, because it grows by 500 ppm.
     Kernel,
     /// A clock for tests (feature `mock`).
     Mock,
-    /// Another machine, whose message it came in ([`UtcReading::from_bounds`]).
+    /// Another machine, through a message ([`UtcReading::from_bounds`]).
     Message,
 }
 
@@ -272,9 +274,9 @@ impl fmt::Display for UtcSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UtcUnknown {
-    /// No source has answered: none runs, none is asked (with
-    /// [`Probes::Minimal`](crate::Probes::Minimal), or on another system than Linux), or the
-    /// clock's thread has just been started.
+    /// No source has answered: none runs, the clock may not ask one (with
+    /// [`Probes::Minimal`](crate::Probes::Minimal), or on systems other than Linux), or the clock's
+    /// thread has just been started.
     NoSource,
     /// The source says that the clock is not synchronised.
     Unsynchronised,
@@ -338,8 +340,8 @@ impl Clock {
     /// # Errors
     ///
     /// [`UtcUnknown`] says why UTC is not known. If the clock notices that an interval may be too
-    /// small, it returns the reason instead; [Sources](self#sources) lists the cases that nobody
-    /// can notice.
+    /// small, it returns the reason instead; [Sources](self#sources) lists the cases that can't be
+    /// noticed.
     #[inline]
     pub fn utc(&self) -> Result<UtcReading, UtcUnknown> {
         match utc_by_counter(self.engine()) {
@@ -360,22 +362,22 @@ impl Clock {
         polls::reading_by_os(&self.engine().utc)
     }
 
-    /// The time until `reading` is certainly in the past; 0 if it is. `async` code sleeps for that
-    /// time, and asks again.
+    /// The time until `reading` is certainly in the past; 0 if it is already. `async` code sleeps
+    /// for that time, and calls this again.
     ///
     /// # Errors
     ///
-    /// As for [`utc`](Self::utc).
+    /// The errors of [`utc`](Self::utc).
     pub fn time_until_past(&self, reading: &UtcReading) -> Result<Duration, UtcUnknown> {
         Ok(time_left(&self.utc()?, reading))
     }
 
-    /// Waits until `reading` is certainly in the past, and returns a reading that is after it. The
-    /// clock of a mock waits for nothing: it moves the mock.
+    /// Waits until `reading` is certainly in the past, and returns a reading that is after it. On a
+    /// mock's clock the call moves the mock, and does not wait.
     ///
     /// # Errors
     ///
-    /// As for [`utc`](Self::utc), also if UTC becomes unknown meanwhile.
+    /// The errors of [`utc`](Self::utc), also if UTC becomes unknown meanwhile.
     pub fn wait_until_past(&self, reading: &UtcReading) -> Result<UtcReading, UtcUnknown> {
         loop {
             let now = self.utc()?;
@@ -392,7 +394,7 @@ impl Clock {
 }
 
 impl Engine {
-    /// The counter of the common line, after every earlier load; `None` if that does not serve.
+    /// The counter, read after every earlier load; `None` if the common line does not serve.
     #[inline]
     fn read_ticks(&self) -> Option<u64> {
         COUNTER.and_then(|counter| self.clock.shared.read_ticks(&counter))

@@ -1,8 +1,8 @@
-//! A claim: between which two times UTC was at a moment, and how far these move apart.
+//! A claim: the two times between which UTC was at one moment, and how fast they move apart.
 //!
-//! From that moment on UTC is reckoned by the counter, or by `CLOCK_MONOTONIC_RAW` where the
-//! counter does not serve. Nobody slews or steps either of them. Until the next claim, a change of
-//! the OS clock by the NTP daemon or another program therefore does not affect this claim.
+//! From that moment on, readers extrapolate UTC by the counter, or by `CLOCK_MONOTONIC_RAW` if the
+//! counter does not serve. Neither of them is ever slewed or stepped. So if the NTP daemon or
+//! another program changes the OS clock, the claim is not affected.
 
 use core::num::NonZeroU16;
 
@@ -11,15 +11,15 @@ use tickline_core::sample::SUSPENDED_BOUND_NS;
 use super::{UtcReading, UtcSource, UtcUnknown};
 use crate::unix_time::UnixTime;
 
-/// Binary places of the slopes of an [`Extrapolation`].
+/// The fraction bits of the slopes of an [`Extrapolation`].
 pub(super) const SLOPE_BITS: u32 = 48;
 
 /// The longest claim, in units of its clock: 15 hours of a counter of 5 GHz. Below this limit the
 /// upper half of a product of 128 bits is the elapsed time in whole ns.
 pub(super) const MAX_VALID: u64 = 1 << SLOPE_BITS;
 
-/// How UTC goes on from the moment of a claim by one clock, in that clock's units: ticks of the
-/// counter, or ns.
+/// The extrapolation of UTC from the moment of a claim, by one clock, in that clock's units: ticks
+/// of the counter, or ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Extrapolation {
     /// The moment of the claim.
@@ -27,13 +27,13 @@ pub(crate) struct Extrapolation {
     /// For how long the claim holds, at most [`MAX_VALID`]; 0 if it can't be extrapolated by this
     /// clock.
     pub(super) valid: u64,
-    /// The least and the greatest time that passes in a unit, ns, with [`SLOPE_BITS`] places.
+    /// The least and the greatest time that passes in a unit, ns with [`SLOPE_BITS`] fraction bits.
     pub(super) slopes: [u64; 2],
 }
 
 impl Extrapolation {
-    /// The least and the greatest time from the claim to `moment`, ns; `None` if it does not hold
-    /// then.
+    /// The least and the greatest time from the claim to `moment`, ns; `None` if the claim does not
+    /// hold then.
     #[inline]
     fn elapsed_ns(&self, moment: u64) -> Option<[i64; 2]> {
         // Two-sided: a moment before the start wraps to a huge difference.
@@ -41,7 +41,8 @@ impl Extrapolation {
         if elapsed >= self.valid {
             return None;
         }
-        // The high half of a product takes one instruction, any other part of it a shift of 128 bits.
+        // The high half of a product takes one instruction; any other part would need a shift of
+        // 128 bits.
         let places = elapsed << (64 - SLOPE_BITS);
         // BOUND: below 2^47 ns. A claim holds for a day at most (`make_claim`), and a slope is at most 1.2
         // times the one by which `valid` was computed.
@@ -50,7 +51,8 @@ impl Extrapolation {
         Some([least, greatest + 1])
     }
 
-    /// The same for `CLOCK_MONOTONIC_RAW`, also after the claim has ended.
+    /// The least and the greatest time from the claim to `raw_ns`, ns, also after the claim has
+    /// ended.
     pub(super) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
         let elapsed = u128::from(raw_ns.saturating_sub(self.start.cast_signed()).max(0).unsigned_abs());
         let scaled =
@@ -65,7 +67,7 @@ impl Extrapolation {
 pub(crate) struct Claim {
     pub(super) by_counter: Extrapolation,
     pub(super) by_raw: Extrapolation,
-    /// How long the machine had been suspended, ns.
+    /// The time for which the machine had been suspended at the moment of the claim, ns.
     pub(super) suspended_ns: i64,
     /// The hypervisor's disruption marker.
     pub(super) disruption: u64,
@@ -74,18 +76,19 @@ pub(crate) struct Claim {
     pub(super) utc_ns: [i64; 2],
     /// TAI minus UTC, s.
     pub(super) tai_offset_s: Option<NonZeroU16>,
-    /// Who claims it.
+    /// The source; `None` if there is no claim.
     pub(super) source: Option<UtcSource>,
-    /// Why readings fail when the claim has ended, or if nobody claims anything.
+    /// Why readings fail after the claim has ended, or if there is no claim.
     pub(super) failure: UtcUnknown,
 }
 
-/// The words of a published claim, and how many of them a reading by the counter needs: a cache line.
+/// The number of words in a published claim, and of those for a reading by the counter, a cache
+/// line.
 pub(super) const WORDS: usize = 13;
 pub(super) const BY_COUNTER: usize = 8;
 
-/// The number of the first source in a published claim. Memory of zeros must mean that nobody claims
-/// anything. With 1 as the first number the compiler makes a table; with 8, a subtraction.
+/// The number of the first source in a published claim. Zeroed memory must mean that there is no
+/// claim. With 1 as the first number the compiler emits a lookup table; with 8, a subtraction.
 const FIRST_SOURCE: u8 = 8;
 
 /// In the order of the variants.
@@ -99,7 +102,7 @@ fn source_from_number(number: u8) -> Option<UtcSource> {
     }
 }
 
-/// The reasons that a claim has, by their numbers.
+/// The values of [`Claim::failure`], by their numbers.
 const REASONS: [UtcUnknown; 5] = [
     UtcUnknown::NoSource,
     UtcUnknown::Unsynchronised,
@@ -109,17 +112,18 @@ const REASONS: [UtcUnknown; 5] = [
 ];
 
 impl Claim {
-    /// A claim of nothing: memory of zeros, but for the reason.
+    /// Stands for no claim: zeroed memory, except for the reason.
     pub(super) fn none(failure: UtcUnknown) -> Self {
         Self { failure, ..Self::from_words(&[0; WORDS]) }
     }
 
-    /// Whether the machine was suspended since, if it has now been for `suspended_ns`.
+    /// Whether the machine was suspended after the claim. `suspended_ns` is its total time of
+    /// suspends now, ns.
     pub(super) fn is_before_suspend(&self, suspended_ns: i64) -> bool {
         self.suspended_ns.abs_diff(suspended_ns) > SUSPENDED_BOUND_NS
     }
 
-    /// The same, unless the hypervisor has moved or restored the machine since.
+    /// This claim, unless the hypervisor has moved or restored the machine since.
     #[inline]
     pub(super) fn if_undisturbed(self, disruption: u64) -> Option<Self> {
         (self.disruption == disruption).then_some(self)
@@ -139,7 +143,8 @@ impl Claim {
 
     #[inline]
     fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
-        // BOUND: a claim begins after 1970, and two days before the end of the range. It holds for one.
+        // BOUND: a claim begins after 1970, and two days before the end of the range. It holds for
+        // a day at most.
         let time = |utc_ns: i64, elapsed_ns: i64| {
             UnixTime::from_nanos(utc_ns.wrapping_add(elapsed_ns).cast_unsigned())
         };

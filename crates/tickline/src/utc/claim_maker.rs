@@ -1,17 +1,17 @@
-//! What the clock's thread does for UTC: it asks the sources, relates the answer to the counter,
-//! and makes a claim of both.
+//! Makes claims, on the clock's thread: relates the answer of a source to the counter, and combines
+//! both into a claim.
 //!
-//! | step | what |
+//! | step | its data |
 //! |---|---|
 //! | [`Moment`] | the counter, `CLOCK_MONOTONIC_RAW` and `CLOCK_REALTIME` at one moment, and how well that moment is known |
 //! | rate | the counter's rate against `CLOCK_MONOTONIC_RAW`, from two moments |
-//! | [`Report`] | what a source says: UTC minus `CLOCK_REALTIME` now, and the rate of UTC against `CLOCK_MONOTONIC_RAW` |
-//! | [`Claim`] | what readers get |
+//! | [`Report`] | the answer of a source: UTC minus `CLOCK_REALTIME` now, and the rate of UTC against `CLOCK_MONOTONIC_RAW` |
+//! | [`Claim`] | the data that readers extrapolate |
 //!
-//! A new claim must meet the last one. If the two have no time in common, one of them is wrong,
-//! and nobody can say which. A source that has not measured since must repeat its claim. If it
-//! does not, another program has set or steered the OS clock, and the source has not noticed. In
-//! both cases, and after a suspend, readings fail until the source has measured again.
+//! A new claim must overlap the last one. If the two have no time in common, one of them is wrong,
+//! and it is unknown which. A source that has not measured since its last claim must repeat that
+//! claim. If it does not, another program has set or steered the OS clock, and the source has not
+//! noticed. In both cases, and after a suspend, readings fail until the source has measured again.
 
 use tickline_core::gate::Clocksource;
 use tickline_core::sample::SUSPENDED_BOUND_NS;
@@ -19,43 +19,44 @@ use tickline_core::sample::SUSPENDED_BOUND_NS;
 use super::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
 use super::{UtcSource, UtcUnknown};
 
-/// How often the sources are asked, ns, unless the thread sleeps longer.
+/// The period at which the sources are asked, ns, unless the thread sleeps longer.
 pub(super) const POLL_NS: i64 = 1_000_000_000;
 
-/// A moment is replaced as the beginning of the counter's rate after this time, ns.
+/// The time after which a newer moment becomes the base of the counter's rate, ns.
 const RATE_BASE_NS: i64 = 50_000_000_000;
 
-/// The shortest time from which the counter's rate is taken, ns.
+/// The shortest time over which the counter's rate is measured, ns.
 const MIN_RATE_BASE_NS: i64 = 4_000_000;
 
-/// A counter with ticks this long does not serve, ns with [`SLOPE_BITS`] places.
+/// A counter with ticks of at least this length does not serve, ns with [`SLOPE_BITS`] fraction
+/// bits.
 const MAX_SLOPE: u64 = 30_000 << SLOPE_BITS;
 
-/// No oscillator that NTP can steer is further off, ppb (`MAXFREQ` in Linux' `timex.h`).
+/// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
 pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
 
-/// How much the rates of two oscillators of a machine may change against each other, ppb. One is
-/// the counter's. The other is that of the kernel's clocksource, if it is not the same. chronyd
-/// assumes as much of a clock (chrony.conf(5), `maxclockerror`).
+/// How much the rates of two oscillators of a machine may change against each other, ppb. One
+/// drives the counter, the other the kernel's clocksource, if that is another one. chronyd assumes
+/// the same value for a clock (chrony.conf(5), `maxclockerror`).
 pub(super) const WANDER_PPB: i64 = 1_000;
 
-/// No clock is steered further, ppb: Linux changes a rate by 11 % at most (`timekeeping_adjust`),
-/// and a drift is no more than the rate.
+/// The largest rate of a plausible report, ppb: Linux changes a rate by 11 % at most
+/// (`timekeeping_adjust`), and a drift is no more than the rate.
 const MAX_RATE_PPB: i64 = 200_000_000;
 
-/// The greatest error that is a claim, ns: that of an NTP server (RFC 5905, `MAXDISP`).
+/// The largest error of a claim, ns: the largest dispersion of an NTP server (RFC 5905, `MAXDISP`).
 const MAX_ERROR_NS: i64 = 16_000_000_000;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// How near to a leap second readings fail, ns: the source, the kernel and the thread take a
-/// moment to pass it.
+/// The time before and after a leap second in which readings fail, ns: the source, the kernel and
+/// the thread need a moment to apply it.
 const LEAP_MARGIN_NS: i64 = 2_000_000_000;
 
-/// One moment by each clock.
+/// The time of one moment by each clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// The counter, ticks; `None` where it does not serve.
+    /// The counter, ticks; `None` if it does not serve.
     pub(crate) ticks: Option<u64>,
     /// `CLOCK_MONOTONIC_RAW`, ns.
     pub(crate) raw_ns: i64,
@@ -66,14 +67,16 @@ pub(crate) struct Moment {
     pub(crate) width_ns: i64,
     /// How long the machine has been suspended since its start, ns.
     pub(crate) suspended_ns: i64,
-    /// The hypervisor's number, which is another one after it has moved or restored the machine.
+    /// The hypervisor's disruption marker, which changes when the hypervisor moves or restores the
+    /// machine.
     pub(crate) disruption: u64,
-    /// What the kernel keeps time with: another clock has another rate.
+    /// The kernel's clocksource: another clocksource has another rate.
     pub(crate) clocksource: Clocksource,
 }
 
 impl Moment {
-    /// Whether the machine was suspended or moved between the two, or its kernel changed its clock.
+    /// Whether the machine was suspended or moved between the two moments, or the kernel changed
+    /// its clocksource.
     pub(crate) fn is_disrupted_since(&self, before: &Self) -> bool {
         self.suspended_ns.abs_diff(before.suspended_ns) > SUSPENDED_BOUND_NS
             || self.disruption != before.disruption
@@ -81,25 +84,25 @@ impl Moment {
     }
 }
 
-/// What a source says of one moment.
+/// The report of a source about one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) source: UtcSource,
     /// UTC minus `CLOCK_REALTIME`: the least and the greatest value, ns.
     pub(crate) offset_ns: [i64; 2],
-    /// How much wider either side of that is than the source says, because of the request, ns.
+    /// The part of either side of `offset_ns` that the request adds to the source's own error, ns.
     pub(crate) request_ns: i64,
     /// The least and the greatest rate of UTC against `CLOCK_MONOTONIC_RAW`, ppb.
     pub(crate) rates_ppb: [i64; 2],
-    /// How long the source lets its claim hold, ns.
+    /// The time for which the source lets its claim hold, ns.
     pub(crate) valid_ns: i64,
-    /// The number of the source's measurement: another one when the source has measured anew.
+    /// The number of the source's measurement, which changes when the source measures again.
     pub(crate) measurement: u64,
     /// Whether the UTC day ends with a leap second.
     pub(crate) leap_second_today: bool,
 }
 
-/// Who has measured, and [`Report::measurement`].
+/// The source of a measurement, and its [`Report::measurement`].
 type MeasurementId = (UtcSource, u64);
 
 impl Report {
@@ -108,7 +111,7 @@ impl Report {
     }
 }
 
-/// What a report is compared with.
+/// The past measurements that a new report is compared with.
 #[derive(Debug, Default)]
 #[expect(clippy::large_enum_variant, reason = "a clock has one")]
 enum MeasurementHistory {
@@ -116,24 +119,25 @@ enum MeasurementHistory {
     Empty,
     /// A report must agree with the claims of the last measurement.
     Measured(Measurement),
-    /// A source must measure again before it is believed. The measurement that the first source to
-    /// answer after the disruption had made by then; `None` until one answers.
+    /// A source must measure again before its report counts. Holds the measurement of the last
+    /// report since the disruption; `None` before any report.
     Disrupted(Option<MeasurementId>),
 }
 
-/// The claims of one measurement, and what they were made of.
+/// The claims that were made from one measurement.
 #[derive(Debug, Clone, Copy)]
 struct Measurement {
-    /// The first claim, and the last.
+    /// The first claim, and the last one.
     first: Claim,
     last: Claim,
     id: MeasurementId,
-    /// Twice how far either side may be from what the source says, ns.
+    /// Twice the error that reading the clocks and the request add to either side of the source's
+    /// claim, ns.
     tolerance_ns: i64,
 }
 
 impl Measurement {
-    /// Whether a claim that begins with `utc_ns` at `raw_ns` can be true if this one is.
+    /// Whether a claim of `utc_ns` at `raw_ns` can be true if the claims of this measurement are.
     fn agrees(&self, raw_ns: i64, id: MeasurementId, utc_ns: [i64; 2]) -> bool {
         let overlaps = |before: &Claim, [least_ns, most_ns]: [i64; 2]| {
             let [slow_ns, fast_ns] = before.by_raw.between_ns(raw_ns);
@@ -155,26 +159,26 @@ impl Measurement {
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct ClaimMaker {
-    /// Where the measurement of the counter's rate begins, and where the next one will.
+    /// The base of the measurement of the counter's rate, and the next base.
     rate_bases: Option<[Moment; 2]>,
-    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured, ns with
-    /// [`SLOPE_BITS`] places.
+    /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured, ns
+    /// with [`SLOPE_BITS`] fraction bits.
     pub(super) slopes: Option<[u64; 2]>,
     /// The moment of the last request.
     moment: Option<Moment>,
-    /// The first of the latest requests that nobody answered, by `CLOCK_MONOTONIC_RAW`, ns.
+    /// The first of the latest requests that no source answered, by `CLOCK_MONOTONIC_RAW`, ns.
     unanswered_ns: Option<i64>,
     history: MeasurementHistory,
-    /// Whether somebody has set the clock since a source last answered.
+    /// Whether the OS clock was set since a source last answered.
     was_clock_set: bool,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,
 }
 
 impl ClaimMaker {
-    /// What to publish after the best source has given this `answer` at `moment`. `None` leaves the
-    /// last claim: for the first time no source has answered, or one has said that it knows
-    /// nothing. A claim holds for at most `valid_ns`.
+    /// The claim to publish for the best source's `answer` at `moment`. `None` keeps the last
+    /// claim: this is the first request in a row that has no answer, or an answer without UTC. A
+    /// claim holds for at most `valid_ns`.
     pub(crate) fn claim(
         &mut self,
         moment: &Moment,
@@ -184,12 +188,12 @@ impl ClaimMaker {
         let is_disrupted = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
         self.moment = Some(*moment);
         if is_disrupted {
-            // The machine slept, and the kernel has set its clock by another one, which is less
-            // accurate. The source does not know that until it measures.
+            // After a suspend the kernel has set its clock by another one, which is less accurate.
+            // The source does not know that until it measures.
             self.disrupt();
             self.begin_rate(moment);
         }
-        // A counter and a clock that disagree: one of them stood still, or jumped.
+        // If the counter and the clock disagree, one of them stood still or jumped.
         let has_jumped = !self.measure_rate(moment);
         // A source that notices a disruption may be silent at the next request.
         if has_jumped || answer == Err(UtcUnknown::Disrupted) {
@@ -213,17 +217,17 @@ impl ClaimMaker {
         Some(claim.unwrap_or_else(Claim::none))
     }
 
-    /// Whether the counter's rate is known, or will not be, because the counter does not serve.
+    /// Whether the counter's rate is known, or stays unknown because the counter does not serve.
     pub(super) fn knows_rate(&self) -> bool {
         self.slopes.is_some() || self.rate_bases.is_some_and(|[base, _]| base.ticks.is_none())
     }
 
-    /// Somebody has set `CLOCK_REALTIME`, or the machine resumed.
+    /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
     pub(super) fn notice_clock_set(&mut self) {
         self.was_clock_set |= self.moment.is_some();
     }
 
-    /// Each source must measure again.
+    /// Demands a new measurement from each source.
     fn disrupt(&mut self) {
         self.history = MeasurementHistory::Disrupted(None);
     }
@@ -246,7 +250,7 @@ impl ClaimMaker {
             suspended_ns: moment.suspended_ns,
             disruption: moment.disruption,
             utc_ns,
-            tai_offset_s: None, // the kernel knows that
+            tai_offset_s: None, // `UtcPolls` adds the kernel's
             source: Some(report.source),
             failure,
         };
@@ -254,14 +258,14 @@ impl ClaimMaker {
         Ok(claim)
     }
 
-    /// `Disrupted` until the source has measured again, if something has happened that it may not
+    /// Fails with `Disrupted` until the source has measured again, after an event that it may not
     /// have noticed.
     ///
-    /// If somebody set the clock, the source is believed at once only if it repeats a measurement:
-    /// `agrees` then compares the two claims. At least two requests must have seen that
-    /// measurement. The thread may have made the newest request after the clock was set, and before
-    /// the thread was told of it. And the source must know a rate: without one, a small step looks
-    /// like a drift.
+    /// After the clock was set, the source's report counts at once only if it repeats a
+    /// measurement: `agrees` then compares the two claims. At least two requests must have seen
+    /// that measurement, because the thread may have made the newest one after the clock was set,
+    /// but before it learned of that. And the source must know a rate: without one, a small step
+    /// looks like a drift.
     fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
         let id = report.id();
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
@@ -281,7 +285,7 @@ impl ClaimMaker {
         Ok(())
     }
 
-    /// What the claim says by the counter; nothing if the counter does not serve.
+    /// The claim's extrapolation by the counter; an empty one if the counter does not serve.
     fn by_counter(&self, moment: &Moment, report: &Report, valid_ns: u64) -> Extrapolation {
         let (Some(start), Some([slowest, fastest])) = (moment.ticks, self.slopes) else {
             return Extrapolation::default();
@@ -291,7 +295,8 @@ impl ClaimMaker {
         Extrapolation {
             start,
             valid: valid.unwrap_or(MAX_VALID).min(MAX_VALID),
-            // Multiplied, not added: a sum lacks the product, 0.5 ppb at 500 and 1 ppm.
+            // The rates are multiplied. A sum would lack their product, 0.5 ppb at 500 ppm and 1
+            // ppm.
             slopes: [
                 plus_ppb(plus_ppb(slowest, slowest_ppb), -WANDER_PPB),
                 plus_ppb(plus_ppb(fastest, fastest_ppb) + 1, WANDER_PPB) + 1,
@@ -299,7 +304,8 @@ impl ClaimMaker {
         }
     }
 
-    /// Remembers the claim. `Disrupted` if it does not agree with the last one.
+    /// Stores the claim for the next comparison. Fails with `Disrupted` if it does not agree with
+    /// the last one.
     fn compare_with_last(
         &mut self,
         claim: Claim,
@@ -322,17 +328,18 @@ impl ClaimMaker {
         Ok(())
     }
 
-    /// How long readings may go on before the day ends with a leap second, ns; `i64::MAX` without
-    /// one. `LeapSecond` while it happens.
+    /// How long readings may go on before the day ends with a leap second, ns; `i64::MAX` without a
+    /// leap second. Fails with `LeapSecond` near one.
     fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, UtcUnknown> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
-            // The day is the earlier one if it may be over.
+            // If midnight may have passed, the report means the earlier day.
             self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
         }
         let Some(leap_at_ns) = self.leap_at_ns else { return Ok(i64::MAX) };
         if earliest_ns > leap_at_ns + LEAP_MARGIN_NS {
-            // The next claim does not continue this one: the day had a second more, or less. And
-            // not every daemon has changed its clock by it (chrony.conf(5), `leapsecmode ignore`).
+            // The next claim does not continue the last one, because the day had a second more or
+            // less. And not every daemon has applied the leap second (chrony.conf(5), `leapsecmode
+            // ignore`).
             self.leap_at_ns = None;
             self.disrupt();
             return Err(UtcUnknown::Disrupted);
@@ -341,8 +348,8 @@ impl ClaimMaker {
         if left_ns > 0 { Ok(left_ns) } else { Err(UtcUnknown::LeapSecond) }
     }
 
-    /// Measures the counter's rate from the base to `moment`. Returns whether the counter has run
-    /// on at its rate, as far as is known.
+    /// Measures the counter's rate from the base to `moment`. Returns `false` if the counter is
+    /// known to have jumped or to have changed its rate.
     fn measure_rate(&mut self, moment: &Moment) -> bool {
         let Some([base, next]) = self.rate_bases else {
             self.begin_rate(moment);
@@ -351,7 +358,7 @@ impl ClaimMaker {
         let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
         let Some([slowest, fastest]) = slopes_between(&base, moment) else {
             let is_late = since_ns(&base) >= MIN_RATE_BASE_NS;
-            // It was set back: to a time before the base, or just after it.
+            // The counter was set back, to a value before the base or just after it.
             let is_behind = base
                 .ticks
                 .zip(moment.ticks)
@@ -361,9 +368,8 @@ impl ClaimMaker {
             }
             return !is_behind;
         };
-        // A counter that has jumped would be mistaken for one of another rate. And a kernel may
-        // measure a suspend of less than a second as none: the counter then ran on, and no clock
-        // did.
+        // A jump of the counter would look like another rate. And a kernel may measure a suspend of
+        // less than a second as 0: the counter then ran on, and no clock did.
         let continues = self.slopes.is_none_or(|[last_slowest, last_fastest]| {
             plus_ppb(slowest, -WANDER_PPB) <= last_fastest && last_slowest <= plus_ppb(fastest, WANDER_PPB)
         });
@@ -402,8 +408,8 @@ fn utc_at(moment: &Moment, report: &Report) -> Option<[i64; 2]> {
     is_plausible.then_some([earliest_ns, latest_ns])
 }
 
-/// The least and the greatest time of a tick, ns, with [`SLOPE_BITS`] places; `None` if the moments
-/// do not tell.
+/// The least and the greatest time of a tick, ns, with [`SLOPE_BITS`] fraction bits; `None` if the
+/// two moments do not show a rate.
 fn slopes_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
     let ticks = moment.ticks?.checked_sub(base.ticks?).filter(|ticks| *ticks > 0)?;
     let elapsed_ns = moment.raw_ns.checked_sub(base.raw_ns).filter(|ns| *ns >= MIN_RATE_BASE_NS)?;
@@ -418,7 +424,7 @@ fn slopes_between(base: &Moment, moment: &Moment) -> Option<[u64; 2]> {
     ])
 }
 
-/// A rate, `ppb` faster, rounded down.
+/// `rate` raised by `ppb`, rounded down.
 fn plus_ppb(rate: u64, ppb: i64) -> u64 {
     const BILLION: i64 = 1_000_000_000;
     // BOUND: `rate` is below 2^64 (`MAX_SLOPE`, and MAX_RATE_PPB more), `ppb` below a billion.

@@ -4,7 +4,7 @@
 //! writes a new claim to the other slot, and then its number. A reader copies the newest slot, and
 //! reads the clock. If the number is still the same, the reader takes the copy. The thread cannot
 //! have begun to overwrite that slot then, and the copy was the newest claim when the clock was
-//! read. A reader that is overtaken reads again; the thread waits for nobody.
+//! read. A reader that is overtaken reads again. The thread never waits.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -26,7 +26,7 @@ pub(crate) struct ClaimLatch {
 }
 
 impl ClaimLatch {
-    /// Nothing is published: all words are 0, which is a claim of nothing.
+    /// A latch before the first publication: all words are 0, which means that there is no claim.
     pub(crate) const fn new() -> Self {
         let slots = [const { Slot([const { AtomicU64::new(0) }; WORDS]) }; SLOTS];
         Self { newest: AtomicUsize::new(0), slots }
@@ -38,7 +38,7 @@ impl ClaimLatch {
 
     /// One thread at a time may call this: the clock's own.
     pub(crate) fn publish(&self, claim: &Claim) {
-        // ORDERING: Relaxed, nobody else writes it.
+        // ORDERING: Relaxed, only this thread writes it.
         let number = self.newest.load(Ordering::Relaxed).wrapping_add(1);
         // ORDERING: Release, pairs with the Acquire fence in `read`. A reader that sees one of
         // the words below then also sees the number that was published before this one.
@@ -52,10 +52,10 @@ impl ClaimLatch {
         self.newest.store(number, Ordering::Release);
     }
 
-    /// The newest claim, and the time by the clock that `clock` reads. The claim is the newest also
-    /// after that: one that was withdrawn before does not count. If it is not, or not one claim,
-    /// `clock` is called again; `None` if that returns none. Of the claim's words it has the first
-    /// `COUNT`; the others are 0.
+    /// The newest claim, and the time that `clock` returns. The claim is still the newest after the
+    /// call of `clock`, so it was not withdrawn before. If another claim was published meanwhile,
+    /// the function copies that one, and calls `clock` again. `None` if `clock` returns `None`.
+    /// Only the first `COUNT` words of the claim are copied; the others are 0.
     #[inline(always)]
     pub(super) fn read<const COUNT: usize, T>(
         &self,
@@ -74,7 +74,8 @@ impl ClaimLatch {
             fence(Ordering::Acquire);
             // ORDERING: Relaxed, the fence above orders it.
             if self.newest.load(Ordering::Relaxed) == number {
-                // Only here, so that few values wait in registers for the clock.
+                // The claim is decoded only here, so that few values stay in registers during the
+                // call of `clock`.
                 return Some((Claim::from_words(&words), time));
             }
         }
@@ -89,7 +90,7 @@ mod tests {
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
-        // As many as Miri needs to let a reader be overtaken.
+        // Miri needs so many publications to let a reader be overtaken.
         const LAST: u64 = 24;
         let latch = ClaimLatch::new();
         std::thread::scope(|scope| {

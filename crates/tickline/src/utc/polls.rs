@@ -1,5 +1,5 @@
-//! The part of the clock's thread that asks the sources, and the slow path of a reading: what needs
-//! the OS. Without `CLOCK_MONOTONIC_RAW`, as on other systems than Linux, nobody is asked.
+//! The code that needs the OS: the requests of the clock's thread to the sources, and the slow path
+//! of a reading. Without `CLOCK_MONOTONIC_RAW`, as on systems other than Linux, no source is asked.
 
 use core::ffi::CStr;
 
@@ -18,32 +18,33 @@ use crate::options::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
-/// Tries to read the clocks without an interruption in between.
+/// The attempts to read the clocks. The one that took the least time counts.
 const TRIES: u32 = 8;
 
-/// Requests until one is not disturbed by a step or a slew that begins.
+/// The most requests in a poll. A step, or the beginning of a slew, spoils a request.
 const REQUESTS: u32 = 3;
 
-/// The resolution of a clock, ns, if the rate of its counter is not known yet. It is the resolution
-/// of the coarsest timer of a PC (`Clocksource::resolutions`).
+/// The resolution of a clock whose counter's rate is not known yet, ns: the resolution of the
+/// coarsest timer of a PC (`Clocksource::resolutions`).
 const MAX_RESOLUTION_NS: i64 = 280;
 
 /// The VMClock's device.
 const VMCLOCK_DEVICE: &CStr = c"/dev/vmclock0";
 
-/// How far the counters of two CPUs may differ, ns. The gates find a difference that is more than
-/// an exchange between the CPUs. An exchange takes 100 ns, and some more between sockets.
+/// The largest difference between the counters of two CPUs that the gates may miss, ns. They find a
+/// difference that is larger than the time of an exchange between the CPUs: 100 ns, and some more
+/// between sockets.
 const CPU_DIFFERENCE_NS: i64 = 500;
 
-/// Each clock at one moment: between two readings of `CLOCK_MONOTONIC_RAW`. No clock has stepped by
-/// more than `resolution_ns` when it is read.
+/// Reads each clock at one moment, between two readings of `CLOCK_MONOTONIC_RAW`. No clock has a
+/// larger resolution than `resolution_ns`.
 fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
     let read_once = || {
         let raw_ns = OsClock::raw_ns()?;
         let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
         let width_ns = OsClock::raw_ns()?.saturating_sub(raw_ns);
-        // Each reading is rounded down: of the first clock, of `CLOCK_REALTIME`, and of the clock
-        // by which a reader reckons on.
+        // Three readings are rounded down: of the first clock, of `CLOCK_REALTIME`, and of the
+        // clock by which a reader extrapolates.
         let width_ns =
             width_ns.saturating_add(resolution_ns.saturating_mul(3)).saturating_add(CPU_DIFFERENCE_NS);
         let suspended_ns = OsClock.suspended_ns()?;
@@ -53,7 +54,7 @@ fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) ->
     (0..TRIES).filter_map(|_| read_once()).min_by_key(|moment| moment.width_ns)
 }
 
-/// What the clock's thread keeps from one request to the next.
+/// The data that the clock's thread keeps from one request to the next.
 #[derive(Debug, Default)]
 pub(crate) struct UtcPolls {
     claim_maker: ClaimMaker,
@@ -74,7 +75,7 @@ impl UtcPolls {
         let Some(now_ns) = OsClock::raw_ns() else { return };
         // The first claims come as soon as the counter's rate is known.
         let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
-        // The thread does not wake up at multiples of a second.
+        // Less than the period, because the thread does not wake up at multiples of a second.
         if since_ns < POLL_NS / 4 * 3 && self.claim_maker.knows_rate() {
             return;
         }
@@ -96,7 +97,7 @@ impl UtcPolls {
         }
     }
 
-    /// The most by which a clock steps, ns: the kernel's, or the counter.
+    /// The largest step of the kernel's clock or of the counter, ns.
     fn resolution_ns(&mut self, engine: &Engine, clocksource: Clocksource) -> i64 {
         // A process that may not read the counter must not try.
         let counter = COUNTER.filter(|_| self.resolution_ticks.is_none() && engine.read_ticks().is_some());
@@ -111,19 +112,19 @@ impl UtcPolls {
         by_os.reference_ns.max(by_counter_ns).saturating_add(1)
     }
 
-    /// The machine resumed, or somebody set the clock.
+    /// Makes a request due, because the machine resumed, or the OS clock was set.
     pub(crate) fn force_due(&mut self) {
         self.asked_ns = None;
         self.claim_maker.notice_clock_set();
     }
 }
 
-/// A reading where the counter does not serve, or the claim has ended.
+/// A reading without the counter, which does not serve, or by which the claim has ended.
 #[cold]
 pub(super) fn reading_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
     let read = latch.read::<WORDS, _>(|| {
         let raw_ns = OsClock::raw_ns()?;
-        // Afterwards: the machine was neither moved nor suspended before that reading.
+        // Read afterwards, so that they show a move or a suspend before that reading.
         Some((raw_ns, VMCLOCK.marker(), OsClock.suspended_ns()))
     });
     let (claim, (raw_ns, disruption, suspended_ns)) = read.ok_or(UtcUnknown::NoSource)?;

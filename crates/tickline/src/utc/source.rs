@@ -1,5 +1,5 @@
-//! Who says what UTC is: a file for each, the best first. The clock's thread asks them; a reader
-//! never does.
+//! The sources of UTC, one file for each. The clock's thread asks them, and prefers clock-bound to
+//! chronyd, and chronyd to the kernel. A reader never asks.
 
 use tickline_core::sample::Reference;
 
@@ -14,13 +14,14 @@ mod phc;
 
 pub(super) use kernel::Kernel;
 
-/// The fastest slew, as a part of the time: Linux changes a rate by 11 % at most
+/// The fastest slew is one part in so many: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 
-/// The moment after the request, taken by `moment`, and what the best source that answers says
-/// of it. `None` if the clock was set or steered anew meanwhile, or the machine suspended. `slopes`
-/// is the least and the greatest time of a tick, if it is known, ns with `SLOPE_BITS` places.
+/// Asks the sources. Returns the moment after the request, by `moment`, and the report of the best
+/// source about it. `None` if meanwhile the clock was set, its steering changed, or the machine was
+/// suspended. `slopes` is the least and the greatest time of a tick, if known, ns with `SLOPE_BITS`
+/// fraction bits.
 pub(super) fn ask(
     kernel: &mut Kernel,
     moment: impl Fn() -> Option<Moment>,
@@ -37,7 +38,7 @@ pub(super) fn ask(
     let [new_segment, old_segment] =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = reply.and_then(|reply| chronyd::report(&reply, phc::error_bound_ns()));
-    // A disruption is no gap that another source could fill: it makes their claims wrong, too.
+    // A disruption makes the claims of all sources wrong, so no other answer replaces it.
     let mut best = Err(UtcUnknown::NoSource);
     for answer in [new_segment, old_segment, by_chronyd, by_kernel].into_iter().flatten() {
         if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
@@ -63,9 +64,9 @@ fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
     ]
 }
 
-/// What was true of one moment between `before` and `after`, at `after`. `None` if
-/// `CLOCK_REALTIME` was set between the two, or the machine suspended: an answer from before that
-/// says nothing of the time after.
+/// Widens an answer about some moment between `before` and `after`, so that it holds at `after`.
+/// `None` if `CLOCK_REALTIME` was set between the two, or the machine was suspended: the answer may
+/// be from before that, and then says nothing of the time after.
 fn widen_to_end(
     before: &Moment,
     after: &Moment,
@@ -74,7 +75,7 @@ fn widen_to_end(
     let ahead_ns = |moment: &Moment| moment.realtime_ns.saturating_sub(moment.raw_ns);
     let width_ns = before.width_ns.max(after.width_ns);
     let age_ns = after.raw_ns.saturating_sub(before.raw_ns).saturating_add(after.width_ns);
-    // In one direction, because nobody has steered the clock anew.
+    // The clock moved in one direction, because its steering has not changed.
     let moved_ns = ahead_ns(after).saturating_sub(ahead_ns(before));
     let is_slewed =
         moved_ns.saturating_abs() <= (age_ns / SLEW_PARTS).saturating_add(width_ns.saturating_mul(2));
@@ -82,8 +83,8 @@ fn widen_to_end(
         return None;
     }
     Some(answer.map(|report| {
-        // How much more, and how much less than before UTC may be ahead of CLOCK_REALTIME. Each of
-        // these has happened in full, in part, or before the answer.
+        // How much more, and how much less, UTC may be ahead of `CLOCK_REALTIME` than in the
+        // answer. Each change may have come before the answer, after it, or partly after it.
         let widening_ns = |fastest_ppb: i64, moved_ns: i128| {
             let gained_ns = (i128::from(age_ns) * i128::from(fastest_ppb) / 1_000_000_000).max(0);
             let request_ns = gained_ns + moved_ns.max(0) + i128::from(width_ns) + 1;

@@ -1,6 +1,6 @@
 //! The VMClock: memory by which a hypervisor tells a guest that it was moved or restored. Its
 //! disruption marker changes before the guest runs on (`struct vmclock_abi` in `vmclock-abi.h` of
-//! Linux). No daemon is needed for it, and a reader sees it by one load.
+//! Linux). It needs no daemon, and a reader reads it by one load.
 
 use core::ffi::CStr;
 use core::ptr::NonNull;
@@ -23,7 +23,7 @@ struct VmClockAbi {
     disruption_marker: AtomicU64,
 }
 
-/// What is looked at on a machine without a VMClock: a reader needs no branch.
+/// Stands in for the VMClock of a machine without one, so that a reader needs no branch.
 static NONE: VmClockAbi = VmClockAbi {
     magic: AtomicU32::new(0),
     _size: AtomicU32::new(0),
@@ -36,7 +36,7 @@ static NONE: VmClockAbi = VmClockAbi {
 #[derive(Debug)]
 pub(crate) struct VmClock(AtomicPtr<VmClockAbi>);
 
-/// This machine's.
+/// The VMClock of this machine.
 pub(crate) static VMCLOCK: VmClock = VmClock::new();
 
 impl VmClock {
@@ -48,26 +48,27 @@ impl VmClock {
     pub(crate) fn map(&self, device: &CStr) {
         // ORDERING: Relaxed, nothing is read through it here.
         if core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
-            // SAFETY: a page is larger than this, and stays if it is accepted.
+            // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if `accept` returns
+            // true.
             sys::map_page(device, |page| unsafe { self.accept(page.cast()) });
         }
     }
 
-    /// Whether this memory is that of a VMClock, and the first one.
+    /// Installs `memory` if it is that of a VMClock, and none is installed. Returns whether it did.
     ///
     /// # Safety
     ///
-    /// `memory` is aligned and readable, and stays if the result is true.
+    /// `memory` is aligned and readable, and stays mapped if the result is true.
     unsafe fn accept(&self, memory: NonNull<VmClockAbi>) -> bool {
-        // SAFETY: the caller's obligation; any bytes are valid.
+        // SAFETY: the caller guarantees that `memory` is aligned and readable; any bytes are valid.
         let vmclock = unsafe { memory.as_ref() };
         let (none, mapped) = ((&raw const NONE).cast_mut(), memory.as_ptr());
         // ORDERING: Relaxed, the hypervisor has written it before the guest began.
         vmclock.magic.load(Ordering::Relaxed) == MAGIC
             // ORDERING: Release, pairs with the Acquire load in `marker`: the VMClock is mapped. No
-            // test sees a weaker one, because the kernel has filled the memory, and processors know an
-            // address before they load from it. Relaxed if another thread was first: its memory is not
-            // looked at.
+            // test sees a weaker one, because the kernel has filled the memory, and processors know
+            // an address before they load from it. Relaxed if another thread was first: its memory
+            // is not read.
             && self.0.compare_exchange(none, mapped, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
@@ -77,10 +78,10 @@ impl VmClock {
         // ORDERING: Acquire, pairs with the Release exchange in `accept`. No test sees a weaker one,
         // for the reason given there.
         let memory = self.0.load(Ordering::Acquire);
-        // SAFETY: static memory, or a mapping that stays.
+        // SAFETY: the pointer is to static memory, or to a mapping that stays.
         let memory = unsafe { &*memory };
-        // ORDERING: Relaxed, a number on its own. A guest that is moved stops between two
-        // instructions: if the counter was read after that, so was this.
+        // ORDERING: Relaxed, a single number. A guest that is moved stops between two instructions:
+        // if the counter was read after the move, so was the marker.
         memory.disruption_marker.load(Ordering::Relaxed)
     }
 }

@@ -1,4 +1,4 @@
-//! chronyd, by its command port: the request "tracking" and its reply (`candm.h` of chrony 4).
+//! chronyd, through its command port: the request "tracking" and its reply (`candm.h` of chrony 4).
 //!
 //! chronyd keeps an NTP clock. The system clock is slewed towards it, and is off by the
 //! correction that is left. UTC is within the root dispersion and half of the root delay of the NTP
@@ -22,17 +22,17 @@ use crate::utc::{UtcSource, UtcUnknown};
 const TRACKING: [u8; 12] = [6, 1, 0, 0, 0, 33, 0, 0, b't', b'i', b'c', b'k'];
 const TRACKING_BYTES: usize = 104;
 
-/// How finely the reply's numbers are rounded: a coefficient has at least 23 binary places.
+/// The precision of the reply's numbers, bits: a coefficient has at least 23 significant bits.
 const PLACES: u32 = 22;
 
-/// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks may run if nobody steers
-/// them, ppb. A tick of the other clocks is a second divided by HZ (`ntp_update_frequency` in
+/// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks may run without steering,
+/// ppb. A tick of the other clocks is a second divided by HZ (`ntp_update_frequency` in
 /// `kernel/time/ntp.c`). A tick of `CLOCK_MONOTONIC_RAW` is rounded down to ns first
 /// (`tk_setup_internals` in `timekeeping.c`). With HZ=300 this makes 0.1 ppm. Kernels of 2016 round
 /// down once more (`raw_interval` there): up to 1 ns of a tick, and 1 ppm with HZ=1000.
 const TICK_PPB: i64 = 1_000;
 
-/// How long a reply may take. On the same machine it comes at once, or never.
+/// The longest wait for a reply. On the same machine a reply comes at once, or never.
 const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The reference of a chronyd that follows its own clock (chrony.conf(5), `local`).
@@ -41,20 +41,19 @@ const LOCAL: [u8; 4] = [127, 127, 1, 1];
 /// The reply of this machine's chronyd, if it runs.
 pub(super) fn ask() -> Option<[u8; TRACKING_BYTES]> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
-    // A copy never becomes a standard stream that the program has closed.
+    // A copy never gets the number of a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, 323)).ok()?;
     socket.set_read_timeout(Some(REPLY_TIMEOUT)).ok()?;
     let mut bytes = [0; TRACKING_BYTES];
     bytes[..TRACKING.len()].copy_from_slice(&TRACKING);
     socket.send(&bytes).ok()?;
-    // A shorter reply is another one. Its rest would be the request's.
+    // A shorter reply is of another kind, and the rest of `bytes` would be the request's.
     (socket.recv(&mut bytes).ok()? == TRACKING_BYTES).then_some(bytes)
 }
 
-/// What a reply says of its moment, if this machine's hardware clocks have an error of up to
-/// `phc_bound_ns`. A reply is a `CMD_Reply` with `RPY_Tracking`, big-endian. The data begin at
-/// byte 28.
+/// The report in a reply. This machine's hardware clocks have an error of up to `phc_bound_ns`. A
+/// reply is a `CMD_Reply` with `RPY_Tracking`, big-endian. The data begin at byte 28.
 pub(super) fn report(reply: &[u8; TRACKING_BYTES], phc_bound_ns: i64) -> Option<Result<Report, UtcUnknown>> {
     let half = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
     let word = |at: usize| u32::from_be_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]]);
@@ -92,9 +91,9 @@ pub(super) fn report(reply: &[u8; TRACKING_BYTES], phc_bound_ns: i64) -> Option<
         request_ns,
         rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
         valid_ns: i64::MAX,
-        // The last offset, and the time between the last two updates: both as they came, because
-        // any change says that chronyd has measured. The time of the reference changes with a step,
-        // too.
+        // The last offset, and the time between the last two updates: both as raw bits, because any
+        // change says that chronyd has measured. The time of the reference does not serve, because
+        // a step changes it, too.
         measurement: u64::from(word(72)) << 32 | u64::from(word(100)),
         leap_second_today: matches!(leap_status, 1 | 2),
     }))

@@ -2,11 +2,11 @@
 //! `ClockErrorBoundV2` and `ShmHeader` in the module `shm` of the crate `clock-bound`). Its daemon
 //! writes the segment once a second.
 //!
-//! Version 3 names the counter's own parameters: UTC is reckoned by the daemon's line, and no OS
-//! clock is on the way. Version 2 bounds the error of `CLOCK_REALTIME`.
+//! Version 3 has the parameters of the counter itself: UTC follows from the daemon's line, without
+//! an OS clock. Version 2 bounds the error of `CLOCK_REALTIME`.
 //!
-//! The crate's client is not used: it keeps its fields to itself, and reads the clocks anew for
-//! each answer.
+//! tickline does not use the crate's client, because its fields are private, and it reads the
+//! clocks anew for each answer.
 
 use super::unknown_rates_ppb;
 use crate::utc::claim::SLOPE_BITS;
@@ -14,12 +14,12 @@ use crate::utc::claim_maker::{Moment, Report, WANDER_PPB};
 use crate::utc::vmclock::NO_MARKER;
 use crate::utc::{UtcSource, UtcUnknown};
 
-/// Version 3, and 2, which a daemon of version 3 also writes.
+/// The segments of version 3 and of version 2. A daemon of version 3 writes both.
 const SEGMENTS: [&str; 2] = ["/var/run/clockbound/shm1", "/var/run/clockbound/shm0"];
 
 const MAGIC: [u32; 2] = [0x414D_5A4E, 0x4342_0200];
 
-/// The longer one of the two layouts.
+/// The length of the longer layout.
 const BYTES: usize = 104;
 
 const SYNCHRONISED: u32 = 1;
@@ -35,12 +35,12 @@ pub(super) fn read() -> [Option<Segment>; SEGMENTS.len()] {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Segment([u8; BYTES]);
 
-/// How UTC goes on from a segment, by the clock of its layout.
+/// UTC, extrapolated from a segment by the clock of its layout.
 struct Extrapolated {
     /// The time since the segment was written, ns.
     elapsed_ns: i64,
-    /// How much more than the segment says its bound has grown since, ppb, and how far the time is
-    /// rounded, ns.
+    /// The growth of the bound beyond the segment's own drift, ppb, and the rounding error of the
+    /// time, ns.
     error_ppb: i64,
     rounded_ns: i64,
     /// UTC minus `CLOCK_REALTIME`, ns.
@@ -50,7 +50,8 @@ struct Extrapolated {
 }
 
 impl Segment {
-    /// A copy between two updates. The daemon makes the generation odd while it writes.
+    /// A consistent copy, from between two updates. The daemon makes the generation odd while it
+    /// writes.
     fn read(path: &str) -> Option<Self> {
         let copy = || {
             let read = std::fs::read(path).ok()?;
@@ -90,9 +91,9 @@ impl Segment {
         seconds.saturating_mul(1_000_000_000).saturating_add(nanos)
     }
 
-    /// What the segment says of the moment of `moment`. `CLOCK_MONOTONIC` is then `monotonic_ns` or
-    /// less, and the OS clock is steered by `steered_ppb`. `None` if the segment has no content
-    /// that is known here.
+    /// The segment's report about `moment`, at which `CLOCK_MONOTONIC` is at most `monotonic_ns`,
+    /// and the OS clock is steered by `steered_ppb`. `None` if the segment's content is unknown
+    /// here.
     pub(super) fn report(
         &self,
         moment: &Moment,
@@ -118,7 +119,7 @@ impl Segment {
             // The daemon's clock is coarse, so it is never ahead of this one. A segment from the future
             // is from before the last boot.
             let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
-            // It says nothing of the rate of the counter.
+            // Version 2 does not state the rate of the counter.
             let rates_ppb = unknown_rates_ppb(steered_ppb);
             Extrapolated { elapsed_ns, error_ppb: 0, rounded_ns: 0, offset_ns: 0, rates_ppb }
         } else {
@@ -132,10 +133,12 @@ impl Segment {
         let bound_ns = bound_ns.checked_add(i64::try_from(growth_ns).ok()?)?.saturating_add(line.rounded_ns);
         let left_ns = void_after_ns.saturating_sub(as_of_ns.saturating_add(line.elapsed_ns));
         Some(match status {
-            // Nobody has written it for long, so it says nothing of today, nor of another source.
+            // The daemon has not written for long, so the segment says nothing of the present, or
+            // of other sources.
             _ if left_ns <= 0 => Err(UtcUnknown::Expired),
             DISRUPTED => Err(UtcUnknown::Disrupted),
-            // The daemon relies on its readers to look at the VMClock. Its own client fails here, too.
+            // The daemon relies on its readers to check the VMClock. Its own client fails here,
+            // too.
             _ if knows_marker && moment.disruption == NO_MARKER => return None,
             _ if knows_marker && moment.disruption != marker => Err(UtcUnknown::Disrupted),
             SYNCHRONISED | FREE_RUNNING => Ok(Report {
@@ -174,7 +177,7 @@ impl Segment {
         let [slowest, fastest] = slopes;
         let (utc, raw) = (in_ns(1 << SLOPE_BITS)?, i128::from(slowest));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;
-        // How well that is known.
+        // The uncertainty of that rate.
         let width = u128::from(fastest.saturating_sub(slowest));
         let unsure_ppb = i64::try_from(width * 2_000_000_000 / u128::from(slowest.max(1))).ok()?;
         let drift_ppb =

@@ -18,16 +18,17 @@ use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Report};
 use crate::utc::{UtcSource, UtcUnknown};
 
 /// What the kernel adds to its maximum error each second, us (`second_overflow` in
-/// `kernel/time/ntp.c`). Some of a second is not yet in it.
+/// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
 const GROWTH_US: i64 = 500;
 
-/// An estimated error that nobody has told, us (`NTP_PHASE_LIMIT` in `include/linux/timex.h`).
+/// The estimated error before any daemon has set it, us (`NTP_PHASE_LIMIT` in
+/// `include/linux/timex.h`).
 const UNSET_ERROR_US: i64 = 16_000_000;
 
 #[derive(Debug, Default)]
 pub(in crate::utc) struct Kernel {
     maxerror_us: i64,
-    /// How often the daemon has updated the kernel's clock: the maximum error became smaller.
+    /// The number of the daemon's updates, each of which lowers the maximum error.
     updates: u64,
     /// Whether the UTC day ends with a leap second.
     pub(super) leap_second_today: bool,
@@ -57,7 +58,7 @@ impl Kernel {
         }
         let estimated_us = Some(esterror_us).filter(|us| *us < UNSET_ERROR_US).unwrap_or(0).max(0);
         let error_us = maxerror_us.saturating_add(estimated_us).saturating_add(GROWTH_US);
-        // And what the kernel has left to slew away.
+        // Plus the offset that the kernel has still to slew away.
         let bound_ns = error_us.saturating_mul(1_000).saturating_add(timex.offset_ns.saturating_abs());
         Some(Ok(Report {
             source: UtcSource::Kernel,
@@ -93,7 +94,7 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     assert!(said(Timex { leap_second_today: true, ..usual }).unwrap().unwrap().leap_second_today);
     let estimated = said(Timex { maxerror_us: 2_234, esterror_us: 5_000, ..usual }).unwrap().unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
-    // Less than before: somebody has updated it.
+    // The error is less than before, so a daemon has updated it.
     assert_eq!(said(usual).unwrap().unwrap().measurement, 1);
     // Slewed by a twelfth, and left so.
     for wrong in [Timex { is_synchronised: false, ..usual }, Timex { steering_ppb: 83_300_000, ..usual }] {

@@ -16,7 +16,7 @@ pub(super) fn error_bound_ns() -> i64 {
 fn largest_ns(classes: &Path) -> i64 {
     let clocks = match std::fs::read_dir(classes.join("ptp")) {
         Ok(clocks) => clocks,
-        // A kernel that has none. Where sysfs is not mounted, nobody knows.
+        // The kernel has no such clock. If sysfs is not mounted, the bound is unknown.
         Err(error) if error.kind() == ErrorKind::NotFound && classes.exists() => return 0,
         Err(_) => return i64::MAX,
     };
@@ -25,7 +25,7 @@ fn largest_ns(classes: &Path) -> i64 {
     clocks.map(|clock| clock.map_or(i64::MAX, bound)).max().unwrap_or(0)
 }
 
-/// A bound that cannot be read is not a small one.
+/// The bound in a file, ns. A bound that cannot be read counts as the largest one.
 fn bound_ns(read: std::io::Result<String>) -> i64 {
     match read {
         Ok(text) => text.trim().parse::<u32>().map_or(i64::MAX, i64::from),
