@@ -1,8 +1,9 @@
 //! [`Clock`]: the global clock, and separate clocks with their own settings. Each call goes to the
 //! clock's engine.
 //!
-//! Other files have more `impl Clock` blocks: `clock/builder.rs` has `builder`, `utc.rs` has the calls
-//! about UTC, `page/reader.rs` has `open_page` and `page_status` (`page/other.rs` outside of Linux).
+//! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `utc.rs` the
+//! calls about UTC, `page/reader.rs` has `open_page` and `page_status` (on other systems
+//! `page/other.rs`).
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};

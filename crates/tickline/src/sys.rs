@@ -1,16 +1,16 @@
-//! The operating system: its clocks, and what the drivers need:
+//! The operating system: its clocks ([`reference`]), and the services that drivers need:
 //!
 //! - a token of the process, which a `fork` changes,
-//! - a notice when the clock is set,
+//! - a notification when the clock is set,
 //! - a thread that gets no signals,
 //! - the CPUs of a thread,
 //! - whether a thread may read the counter,
-//! - what the kernel says about its clocksource, and of the environment at the start.
+//! - the kernel's clocksource, and the environment at the start of the process.
 //!
-//! Miri executes neither system calls nor counter instructions. For it this is a system without
-//! files of its own, and without a counter: std's clocks serve.
+//! Miri executes neither system calls nor counter instructions. Under Miri this is one of the
+//! systems of `other.rs`, without a counter: std's clocks serve.
 //!
-//! Files in this folder import each other by name. Everybody else imports from here.
+//! Files in this folder import each other by name. All other modules import from here.
 
 use tickline_core::counter::HardwareCounter;
 
@@ -45,6 +45,6 @@ pub(crate) enum WakeCause {
     /// The clock was set, or the machine was suspended.
     #[cfg_attr(any(not(target_os = "linux"), miri), expect(dead_code, reason = "no other system reports it"))]
     ClockSet,
-    /// Somebody called [`ClockSetNotifier::stop`].
+    /// Another thread called [`ClockSetNotifier::stop`].
     Stopped,
 }

@@ -1,5 +1,5 @@
-//! Systems without files of their own. They have no notice of a set clock, no signal masks, no
-//! affinity.
+//! Systems other than Linux, and Miri. They have no notification of a set clock and no signal
+//! masks, and only Windows has affinity.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -20,16 +20,17 @@ pub(crate) fn token() -> u64 {
     if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
 }
 
-/// The same: nothing here distinguishes a forked child from a process that shares this memory.
+/// The same as [`token`]: nothing here distinguishes a forked child from a process that shares this
+/// memory.
 pub(crate) fn lock_token() -> u64 {
     token()
 }
 
-/// No such device is known here.
+/// Maps nothing: no such device is known on these systems.
 #[cfg(feature = "utc")]
 pub(crate) fn map_page(_: &core::ffi::CStr, _: impl FnOnce(core::ptr::NonNull<u8>) -> bool) {}
 
-/// There is no such memory here.
+/// Does nothing: these systems have no fork token.
 pub(crate) fn disable_fork_token() {}
 
 /// A sleep that another thread can end.
@@ -62,12 +63,12 @@ impl ClockSetNotifier {
         self.condition.notify_all();
     }
 
-    /// There is no descriptor.
+    /// Does nothing: there is no descriptor.
     #[expect(clippy::unused_self, reason = "other systems have one")]
     pub(crate) fn close(&self) {}
 }
 
-/// Nobody sees whether a thread was killed.
+/// A stand-in: these systems do not report that a thread was killed.
 #[derive(Debug)]
 pub(crate) struct RobustFutex;
 
@@ -87,8 +88,7 @@ impl RobustFutex {
     }
 }
 
-/// There are no signals to block, and no call here changes an error that a program is about to
-/// read.
+/// Does nothing: there are no signals to block, and no call here changes the program's last error.
 #[derive(Debug)]
 pub(crate) struct NoOp;
 
@@ -101,12 +101,12 @@ impl NoOp {
     }
 }
 
-/// So that `drop` is a use of it, as it is elsewhere.
+/// Makes a call of `drop` meaningful, as on Linux.
 impl Drop for NoOp {
     fn drop(&mut self) {}
 }
 
-/// Not available, so there is no value of this type.
+/// CPU masks are not available, so there is no value of this type.
 #[derive(Debug)]
 pub(crate) enum CpuMask {}
 
@@ -134,7 +134,7 @@ pub(crate) fn clocksource() -> Clocksource {
     Clocksource::Unknown
 }
 
-/// There is no such file.
+/// Does nothing: there is no such file.
 pub(crate) fn find_clocksource() {}
 
 /// Unknown.
@@ -142,11 +142,11 @@ pub(crate) fn is_accepted() -> Option<bool> {
     None
 }
 
-/// What the variable says at the first reading, where there are no signal handlers.
+/// The variable's value at the first reading; `None` on Unix.
 ///
-/// On Unix a reading does not ask for the variable: the reading may be in a signal handler, which
-/// std's lock could stop, and `getenv` has none. A reading does not need to know it there, because no
-/// system but Linux and Windows lets the counter serve.
+/// On Unix a reading does not read the variable, because it may be in a signal handler: std's lock
+/// could block the handler, and `getenv` takes no lock. The reading does not need the variable
+/// there, because readings use the counter only on Linux and Windows.
 pub(crate) fn environment_at_start(_: Probes) -> Option<Environment> {
     if cfg!(unix) { None } else { Some(Environment::through_std()) }
 }

@@ -21,24 +21,25 @@ mod system;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OsClock;
 
-/// What only Windows knows.
+/// The default for systems other than Windows.
 #[cfg(not(all(windows, not(miri))))]
 impl OsClock {
-    /// The resolution of the monotonic clock, ns, where the gates do not know it from the clocksource.
-    /// On macOS it is 41.7 ns, at 24 MHz: less than the gates assume where that is unknown.
+    /// The resolution of the monotonic clock, ns, if the gates can't derive it from the
+    /// clocksource. On macOS it is 41.7 ns, at 24 MHz, which is less than the gates assume for an
+    /// unknown clocksource.
     pub(crate) fn resolution_ns() -> i64 {
         0
     }
 }
 
-/// What only Linux knows.
+/// The defaults for systems other than Linux.
 #[cfg(any(not(target_os = "linux"), miri))]
 #[allow(dead_code, reason = "some of it is for the feature `utc`")]
 impl OsClock {
-    /// There is no other clock here.
+    /// Does nothing: the clock has only one route here.
     pub(crate) fn trust_libc() {}
 
-    /// There is no clock that nobody steers.
+    /// `None`: there is no unsteered clock here.
     pub(crate) fn raw_ns() -> Option<i64> {
         None
     }
@@ -59,13 +60,13 @@ fn unix_ns_by_std() -> i64 {
     }
 }
 
-/// What the kernel says of the discipline of its clocks: adjtimex(2), in 64 bits and one unit each.
+/// The kernel's discipline of its clocks (adjtimex(2)), in 64 bits and one unit each.
 #[derive(Debug, Clone, Copy)]
 #[allow(dead_code, reason = "some fields are for the features `page` and `utc`")]
 pub(crate) struct Timex {
-    /// How much faster the clocks run than by themselves, ppb, but for a slew of the offset.
+    /// The correction of the clocks' rate, ppb, without a slew of the offset.
     pub(crate) steering_ppb: i64,
-    /// What is left to slew away, ns, and the constant that says how fast.
+    /// The offset that is left to slew away, ns, and the time constant of that slew.
     pub(crate) offset_ns: i64,
     pub(crate) constant: i64,
     /// The maximum and the estimated error of Unix time, us.
@@ -75,7 +76,7 @@ pub(crate) struct Timex {
     pub(crate) is_synchronised: bool,
     /// Whether the UTC day ends with a leap second.
     pub(crate) leap_second_today: bool,
-    /// TAI minus UTC, s; 0 if nobody has told the kernel.
+    /// TAI minus UTC, s; 0 if no daemon has told the kernel.
     pub(crate) tai_offset_s: i64,
 }
 
@@ -90,9 +91,9 @@ pub(crate) fn utc_error_ns() -> Option<u64> {
 /// [`Unavailable`](crate::State::Unavailable).
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
-/// [`OsClock`] as the control loop sees it. With minimal probes two things are unknown. One is how
-/// the kernel steers the clock (`adjtimex`). The other is how long the machine was suspended: a
-/// third clock tells it, and a seccomp filter may not allow that clock.
+/// [`OsClock`] for the control loop. With minimal probes two facts are unknown. One is how the
+/// kernel steers the clock (`adjtimex`). The other is how long the machine was suspended: it needs
+/// a third clock, which a seccomp filter may not allow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ProbedOsClock(pub(crate) Probes);
 

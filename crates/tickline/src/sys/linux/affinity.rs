@@ -1,4 +1,4 @@
-//! Linux: where threads may run, and the ids that CPUs may have.
+//! Linux: the CPU masks of threads, and the ids that CPUs may have.
 
 use core::ops::RangeInclusive;
 
@@ -8,8 +8,8 @@ use crate::cpu_list;
 #[derive(Debug, Clone)]
 pub(crate) struct CpuMask([libc::c_ulong; MASK_WORDS]);
 
-/// The largest that Linux can be configured for (`NR_CPUS` with `MAXSMP`, `arch/x86/Kconfig`);
-/// `cpu_set_t` has 1,024.
+/// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`,
+/// `arch/x86/Kconfig`); `cpu_set_t` has 1,024.
 const MAX_CPUS: u32 = 8192;
 const MASK_BITS: usize = MAX_CPUS as usize;
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
@@ -17,13 +17,13 @@ const MASK_WORDS: usize = MASK_BITS / WORD_BITS;
 const MASK_BYTES: usize = MASK_BITS / 8;
 
 impl CpuMask {
-    /// Where the calling thread may run: its own choice, without CPUs that are offline or not in
-    /// the cpuset. `None` if the kernel does not say.
+    /// The CPUs on which the calling thread may run: its own mask, without CPUs that are offline or
+    /// not in the cpuset. `None` if the kernel does not say.
     pub(crate) fn for_current_thread() -> Option<Self> {
         Self::for_thread(0)
     }
 
-    /// The same of another thread, by its id; 0 is the calling one.
+    /// The mask of the thread with this id; 0 is the calling thread.
     fn for_thread(thread: libc::pid_t) -> Option<Self> {
         let mut mask = Self([0; MASK_WORDS]);
         // SAFETY: the mask is valid for writes of its length. It is no less aligned than
@@ -33,7 +33,7 @@ impl CpuMask {
         (result == 0).then_some(mask)
     }
 
-    /// One CPU; `None` if no mask is that long.
+    /// A mask of one CPU; `None` if no mask is that long.
     fn single(cpu: usize) -> Option<Self> {
         let mut mask = Self([0; MASK_WORDS]);
         *mask.0.get_mut(cpu / WORD_BITS)? |= 1 << (cpu % WORD_BITS);
@@ -48,7 +48,7 @@ impl CpuMask {
     /// Lets the calling thread run only on these CPUs. The thread is on one of them at the return.
     /// `false` if the process may use none of them now.
     fn apply(&self) -> bool {
-        // SAFETY: the mask is valid for reads of its length, otherwise as in `for_thread`.
+        // SAFETY: the mask is valid for reads of its length, and is aligned as in `for_thread`.
         unsafe { libc::sched_setaffinity(0, MASK_BYTES, self.0.as_ptr().cast()) == 0 }
     }
 
@@ -62,7 +62,7 @@ impl CpuMask {
     }
 }
 
-/// The CPUs that the kernel names in this file; empty if it does not.
+/// The CPUs that the kernel lists in this file; empty if the file can't be read.
 fn ranges_in(file: &str) -> Vec<RangeInclusive<usize>> {
     std::fs::read(file).ok().and_then(|list| cpu_list::ranges(&list)).unwrap_or_default()
 }
@@ -84,7 +84,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     let threads = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok());
     // 0 is the calling thread, in case `/proc` is hidden.
     let masks: Vec<CpuMask> = threads.chain([0]).filter_map(CpuMask::for_thread).collect();
-    // Where a user wants no other threads (`isolcpus`):
+    // CPUs that the administrator keeps free of other threads (`isolcpus`):
     // `Documentation/ABI/testing/sysfs-devices-system-cpu`.
     let isolated = ranges_in("/sys/devices/system/cpu/isolated");
     let allowed = |cpu: &u32| {
@@ -95,7 +95,8 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     (0..MAX_CPUS).filter(allowed).collect()
 }
 
-/// Binds the calling thread to `cpu`, where it is at the return. Returns whether that was possible.
+/// Binds the calling thread to `cpu`, on which it runs at the return. Returns whether that was
+/// possible.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
     usize::try_from(cpu).ok().and_then(CpuMask::single).is_some_and(|mask| mask.apply())
 }

@@ -1,4 +1,4 @@
-//! Linux: what sysfs says about the kernel's clocksource.
+//! Linux: the kernel's clocksource, by sysfs.
 
 use core::ffi::CStr;
 
@@ -13,7 +13,7 @@ const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/availabl
 
 /// A name has up to 31 bytes, and a line end (`CS_NAME_LEN`, `kernel/time/clocksource.c`).
 const NAME_BYTES: usize = 64;
-/// A dozen such names. No machine is known to have more than five.
+/// Room for a dozen such names. No machine is known to have more than five.
 const LIST_BYTES: usize = 512;
 
 /// Resolves the path of the file that [`clocksource`] reads.
@@ -21,7 +21,7 @@ pub(crate) fn find_clocksource() {
     drop(File::open(CURRENT, libc::O_PATH));
 }
 
-/// What the kernel keeps time with.
+/// The kernel's clocksource.
 pub(crate) fn clocksource() -> Clocksource {
     read(CURRENT, &mut [0; NAME_BYTES], Clocksource::from_name)
 }

@@ -4,9 +4,10 @@
 //! `set_var` don't write there. A program that writes a title for `ps` over that memory
 //! (`setproctitle`) may overwrite it, but seldom before its first reading.
 //!
-//! The file cannot be read without procfs, nor by a process that has given up root's rights and not
-//! its place (proc(5), "dumpable"). There the variable counts from the next start of a clock or a
-//! thread, which asks std: that shows the program's changes, so it comes second.
+//! The file cannot be read without procfs, nor by a process that has given up root's rights without
+//! an `execve` (proc(5), "dumpable"). In these cases the next start of a clock or a thread reads
+//! the variable through std. This is the second choice, because std shows the program's own
+//! changes.
 //!
 //! A process that has more rights than its user (set-user-id) ignores the variable. libc ignores
 //! its own variables there, too. Otherwise a user could steer a program of another user.
@@ -18,17 +19,18 @@ use crate::options::{Environment, Probes};
 
 const ENVIRON: &CStr = c"/proc/self/environ";
 
-/// How much is read at once, bytes. It is on the stack of the reading, which may be a handler's.
+/// The size of a read, bytes. The buffer is on the stack of the reading, which may be a signal
+/// handler's.
 const CHUNK_BYTES: usize = 256;
 
 /// Whether the process runs with more rights than its user's (getauxval(3), `AT_SECURE`).
 fn is_privileged() -> bool {
-    // SAFETY: takes a number, and touches no memory that changes.
+    // SAFETY: the call takes a number, and reads no memory that changes.
     let secure = unsafe { libc::getauxval(libc::AT_SECURE) };
     secure != 0
 }
 
-/// What the variable said at the start; `None` if the kernel doesn't say, or may not be asked.
+/// The variable's value at the start; `None` if the kernel doesn't say, or may not be asked.
 pub(crate) fn environment_at_start(probes: Probes) -> Option<Environment> {
     if is_privileged() {
         return Some(Environment::Unset);
@@ -62,7 +64,7 @@ const ENTRY_BYTES: usize = Environment::NAME.len() + 8;
 #[derive(Debug, Default)]
 struct Entry {
     bytes: [u8; ENTRY_BYTES],
-    /// Of the whole entry.
+    /// The length of the whole entry, which may exceed `bytes`.
     length: usize,
 }
 
@@ -74,7 +76,7 @@ impl Entry {
         self.length = self.length.saturating_add(1);
     }
 
-    /// What the entry says, if it is the variable's.
+    /// The variable's value, if this is the variable's entry.
     fn value(&self) -> Option<Environment> {
         let bytes = self.bytes.get(..self.length.min(ENTRY_BYTES))?;
         let value = bytes.strip_prefix(Environment::NAME.as_bytes())?.strip_prefix(b"=")?;

@@ -4,8 +4,8 @@ use core::ffi::CStr;
 #[cfg(feature = "utc")]
 use core::ptr::{self, NonNull};
 
-/// An open file, closed when it is dropped. Each use opens it again: a daemon may close a
-/// descriptor that is kept, and its number may become another file's.
+/// An open file, closed when it is dropped. Each use opens the file again: a program that becomes a
+/// daemon may close a descriptor that is kept, and the number may become another file's.
 pub(crate) struct File(libc::c_int);
 
 impl File {
@@ -16,7 +16,7 @@ impl File {
         (file >= 0).then_some(Self(file))
     }
 
-    /// Reads on. Returns how many bytes that were, 0 at the end; `None` if the file cannot be read.
+    /// Reads the next bytes. Returns their number, 0 at the end; `None` if the file cannot be read.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> Option<usize> {
         // SAFETY: the buffer is valid for writes of its length.
         let length = unsafe { libc::read(self.0, buffer.as_mut_ptr().cast(), buffer.len()) };
@@ -26,7 +26,7 @@ impl File {
 
 /// `descriptor`, or a copy of it if its number is that of a standard stream. The kernel gives out
 /// such a number if the program has closed that stream. A program that reads its input would then
-/// read the timer. -1 stays so.
+/// read the timer. -1 is returned unchanged.
 pub(super) fn beyond_standard_streams(descriptor: libc::c_int) -> libc::c_int {
     if !(0..=libc::STDERR_FILENO).contains(&descriptor) {
         return descriptor;
@@ -40,13 +40,13 @@ pub(super) fn beyond_standard_streams(descriptor: libc::c_int) -> libc::c_int {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: the descriptor was opened for this, and is closed once.
+        // SAFETY: the descriptor is this `File`'s own, and is closed once.
         unsafe { libc::close(self.0) };
     }
 }
 
-/// What `parse` makes of the beginning of a small file, read into `buffer`; of nothing if it cannot
-/// be read.
+/// Reads the beginning of a small file into `buffer`, and returns the result of `parse`, which gets
+/// no bytes if the file cannot be read.
 pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) -> T) -> T {
     let Some(file) = File::open(path, libc::O_RDONLY) else { return parse(&[]) };
     let length = file.read(buffer);
@@ -54,13 +54,13 @@ pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) 
     parse(length.and_then(|length| buffer.get(..length)).unwrap_or(&[]))
 }
 
-/// Maps the first page of a file, to be read. It stays mapped if `accept` says so.
+/// Maps the first page of a file, read-only. The page stays mapped if `accept` returns true.
 #[cfg(feature = "utc")]
 pub(crate) fn map_page(path: &CStr, accept: impl FnOnce(NonNull<libc::c_void>) -> bool) {
-    /// What is mapped, bytes. The kernel rounds it up to whole pages.
+    /// The length of the mapping, bytes. The kernel rounds it up to whole pages.
     const MAPPED_BYTES: usize = 4_096;
     let Some(file) = File::open(path, libc::O_RDONLY) else { return };
-    // SAFETY: a new shared mapping, which nobody writes through.
+    // SAFETY: the mapping is new and read-only, and overlaps no other memory.
     let page =
         unsafe { libc::mmap(ptr::null_mut(), MAPPED_BYTES, libc::PROT_READ, libc::MAP_SHARED, file.0, 0) };
     let Some(page) = NonNull::new(page).filter(|_| page != libc::MAP_FAILED) else { return };

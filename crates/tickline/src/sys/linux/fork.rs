@@ -1,4 +1,4 @@
-//! Linux: a token that `fork` wipes.
+//! Linux: the token of a process, in memory that the kernel wipes at a `fork`.
 
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -15,15 +15,15 @@ static FORK_TOKEN: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 /// Stands for memory that the kernel did not give. Nothing reads or writes it.
 static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
 
-/// What is mapped: an atomic, for which the kernel takes a whole page, of whatever size.
+/// The length of the mapping, bytes: one atomic. The kernel rounds it up to a page.
 const MAPPED_BYTES: usize = size_of::<AtomicU64>();
 
-/// A number that is the same for all threads of this process, and differs from that of each
-/// ancestor; never 0. A signal handler may call this.
+/// A number that is the same for all threads of this process, and differs from every ancestor's;
+/// never 0. A signal handler may call this.
 pub(crate) fn token() -> u64 {
     match fork_token() {
         Some(token) => {
-            // ORDERING: Relaxed for all: the number itself is all there is.
+            // ORDERING: Relaxed for all: the number publishes no other memory.
             let order = Ordering::Relaxed;
             let known = token.load(order);
             if known != 0 {
@@ -32,8 +32,9 @@ pub(crate) fn token() -> u64 {
             let fresh = process_id() << 32 ^ OsClock.monotonic_ns().unsigned_abs() | 3;
             token.compare_exchange(0, fresh, order, order).map_or_else(|theirs| theirs, |_| fresh)
         }
-        // For kernels before 4.14 and minimal probes. The token is wrong for a child that has the
-        // id of an ancestor: the ancestor has ended, or is in another pid namespace.
+        // Without a fork token: before Linux 4.14, or with minimal probes. The token is wrong for a
+        // child that has the id of an ancestor: the ancestor has ended, or is in another pid
+        // namespace.
         None => process_id(),
     }
 }
@@ -42,15 +43,16 @@ pub(crate) fn token() -> u64 {
 /// also those that `clone` made with `CLONE_VM`. A forked child has a copy of the memory, and
 /// another number. So the child takes over the locks that its parent's threads hold.
 ///
-/// Without memory that is wiped (minimal probes, Linux before 4.14) nothing distinguishes a forked
-/// child from one that shares this memory. Both have a process id of their own. Then the number is
-/// the same for all, and no lock is taken over. A lock that another thread holds at a fork stays
-/// held in the child, whose readings the OS clock serves.
+/// Without the fork token (minimal probes, Linux before 4.14) nothing distinguishes a forked child
+/// from one that shares this memory: both have a process id of their own. Then the number is the
+/// same for all processes, and no lock is taken over. A lock that another thread holds at a fork
+/// stays held in the child, whose readings then come from the OS clock.
 pub(crate) fn lock_token() -> u64 {
     if fork_token().is_some() { token() } else { NO_TAKEOVER }
 }
 
-/// Not a [`token`] in memory that is wiped, which is at least 3.
+/// The lock token without a fork token. It differs from every fork token, because these are at
+/// least 3.
 const NO_TAKEOVER: u64 = 1;
 
 fn process_id() -> u64 {
@@ -59,9 +61,9 @@ fn process_id() -> u64 {
 }
 
 fn fork_token() -> Option<&'static AtomicU64> {
-    // ORDERING: Acquire, pairs with the Release exchange in `map_fork_token`: it is mapped. No test sees a
-    // weaker one: the kernel has filled it, and processors know an address before they load from
-    // it.
+    // ORDERING: Acquire, pairs with the Release exchange in `map_fork_token`: the memory is mapped.
+    // No test sees a weaker one: the kernel has filled it, and processors know an address before
+    // they load from it.
     let mut known = FORK_TOKEN.load(Ordering::Acquire);
     if known.is_null() {
         known = map_fork_token();
@@ -69,20 +71,21 @@ fn fork_token() -> Option<&'static AtomicU64> {
     if ptr::eq(known, &raw const UNAVAILABLE) {
         return None;
     }
-    // SAFETY: not null here, and what is installed is never unmapped; zeros are a valid AtomicU64.
+    // SAFETY: the pointer is not null here. Installed memory is never unmapped; zeros are a valid
+    // `AtomicU64`.
     unsafe { known.as_ref() }
 }
 
-/// From now on [`token`] maps nothing (`mmap`, `madvise`), but asks for the process id each time.
-/// Memory that is mapped stays in use, for it costs no system call.
+/// Keeps [`token`] from mapping memory (`mmap`, `madvise`): it then asks for the process id each
+/// time. Memory that is mapped already stays in use, because it costs no system call.
 pub(crate) fn disable_fork_token() {
     let none = (&raw const UNAVAILABLE).cast_mut();
     // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
     FORK_TOKEN.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
 }
 
-/// Maps the memory, unless another thread was faster. Returns what is installed now. It stays
-/// mapped when a library that has tickline in it is unloaded.
+/// Maps the memory, unless another thread was faster. Returns the installed pointer. The memory
+/// stays mapped when a library that contains tickline is unloaded.
 #[cold]
 fn map_fork_token() -> *mut AtomicU64 {
     // SAFETY: a new private mapping; no existing memory is touched.
@@ -100,8 +103,8 @@ fn map_fork_token() -> *mut AtomicU64 {
     // SAFETY: the mapping is this function's own. The kernel rounds its length up to whole pages.
     let is_wiped = is_mapped && unsafe { libc::madvise(fresh, MAPPED_BYTES, libc::MADV_WIPEONFORK) } == 0;
     let wanted = if is_wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
-    // ORDERING: Release, pairs with the Acquire load in `fork_token`; Acquire on failure for the
-    // same reason. No test sees weaker ones, as there.
+    // ORDERING: Release, pairs with the Acquire load in `fork_token`; Acquire on failure, because
+    // the winner's memory is used. No test sees weaker ones: see `fork_token`.
     let installed =
         FORK_TOKEN.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
     if is_mapped && !(is_wiped && installed.is_ok()) {

@@ -1,5 +1,4 @@
-//! Linux: whether a process may read the counter; its `errno`, which readings do not change; the
-//! signal mask of a quiet thread.
+//! Linux: the right of a process to read the counter, its `errno`, and the signal mask of a thread.
 
 use core::ptr;
 
@@ -12,14 +11,14 @@ pub(crate) fn may_read_counter() -> bool {
     result != 0 || mode != libc::PR_TSC_SIGSEGV
 }
 
-/// Puts `errno` back when it is dropped. A reading may make system calls that fail, perhaps in a
+/// Restores `errno` when it is dropped. A reading may make system calls that fail, perhaps in a
 /// signal handler, while the program is about to read its own `errno`.
 #[derive(Debug)]
 pub(crate) struct PreserveErrno(libc::c_int);
 
 impl PreserveErrno {
     pub(crate) fn new() -> Self {
-        // SAFETY: takes nothing.
+        // SAFETY: the call has no precondition.
         let errno = unsafe { libc::__errno_location() };
         // SAFETY: the address of this thread's errno is valid as long as the thread runs.
         Self(unsafe { *errno })
@@ -28,15 +27,15 @@ impl PreserveErrno {
 
 impl Drop for PreserveErrno {
     fn drop(&mut self) {
-        // SAFETY: takes nothing.
+        // SAFETY: the call has no precondition.
         let errno = unsafe { libc::__errno_location() };
-        // SAFETY: as above.
+        // SAFETY: the address of this thread's errno is valid as long as the thread runs.
         unsafe { *errno = self.0 };
     }
 }
 
-/// Blocks all signals of the calling thread until it is dropped. A thread that is made meanwhile
-/// inherits that, so it never runs a handler of the program.
+/// Blocks all signals of the calling thread until it is dropped. A thread that is created meanwhile
+/// inherits the mask, so it never runs a signal handler of the program.
 #[derive(Debug)]
 pub(crate) struct SignalsBlocked(libc::sigset_t);
 

@@ -1,10 +1,11 @@
-//! Linux: a robust futex, by which others see that a thread was killed.
+//! Linux: a robust futex, by which readers see that a thread was killed.
 //!
 //! A thread may end in the middle of its work while its memory lives on. A process exits, and a
 //! child that shares its memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`) stays; or a
-//! seccomp filter kills only the thread. Nothing in the process runs then. But the kernel goes
-//! through the thread's robust list. It writes to each futex word there that holds the thread's id
-//! (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and `handle_futex_death`).
+//! seccomp filter kills only the thread. In neither case does the thread run any more code. But the
+//! kernel walks the thread's robust list, and marks each futex word there that holds the thread's
+//! id (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and
+//! `handle_futex_death`).
 //!
 //! Without the robust futex the coarse time of such a clock would stand still for good. So would
 //! every time-out that is checked by the coarse time, and no reader would drive the clock. The
@@ -37,7 +38,7 @@ struct Head {
 #[derive(Debug)]
 pub(crate) struct RobustFutex {
     head: Head,
-    /// The one entry.
+    /// The only entry of the list.
     entry: Entry,
     /// The id of the thread while it runs; [`DIED`] once it was killed; else 0.
     word: AtomicU32,
@@ -65,28 +66,30 @@ impl RobustFutex {
     /// Whether the thread that held it was killed.
     #[inline]
     pub(crate) fn owner_died(&self) -> bool {
-        // ORDERING: Relaxed: what the thread has left behind has orderings of its own.
+        // ORDERING: Relaxed: the data of the thread has orderings of its own.
         self.word.load(Ordering::Relaxed) & DIED != 0
     }
 
-    /// For a thread that is to be made.
+    /// Clears the mark, before a thread is created.
     pub(crate) fn clear(&self) {
-        // ORDERING: Relaxed: making the thread publishes it to the only one that writes next.
+        // ORDERING: Relaxed: the creation of the thread publishes the store to that thread, the
+        // next writer.
         self.word.store(0, Ordering::Relaxed);
     }
 
-    /// The calling thread holds it until the result is dropped. `None` where the kernel has no such
-    /// lists.
+    /// Lets the calling thread hold the futex until the result is dropped. `None` if the kernel has
+    /// no robust lists.
     pub(crate) fn hold(&self) -> Option<RobustFutexGuard<'_>> {
-        let (mut libcs, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
+        let (mut libc_list, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
         // SAFETY: 0 is the calling thread; both places are valid for writes.
-        let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut libcs, &raw mut length) };
+        let asked =
+            unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut libc_list, &raw mut length) };
         if asked != 0 {
             return None;
         }
         let head = (&raw const self.head).cast_mut().cast::<libc::c_void>();
         let entry = (&raw const self.entry).cast_mut().cast::<libc::c_void>();
-        // SAFETY: takes nothing.
+        // SAFETY: the call has no precondition.
         let thread = unsafe { libc::syscall(libc::SYS_gettid) };
         // ORDERING: Relaxed for all three: the kernel reads them on behalf of this thread.
         let order = Ordering::Relaxed;
@@ -100,23 +103,23 @@ impl RobustFutex {
             self.clear();
             return None;
         }
-        Some(RobustFutexGuard { futex: self, libcs, length })
+        Some(RobustFutexGuard { futex: self, libc_list, length })
     }
 }
 
-/// A thread holds the futex.
+/// Keeps the futex held by its thread; releases it when dropped.
 #[derive(Debug)]
 pub(crate) struct RobustFutexGuard<'a> {
     futex: &'a RobustFutex,
-    /// The list that was there before.
-    libcs: *mut libc::c_void,
+    /// libc's own list, and the size of its head.
+    libc_list: *mut libc::c_void,
     length: usize,
 }
 
 impl Drop for RobustFutexGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: the list that libc made for this thread.
-        unsafe { libc::syscall(libc::SYS_set_robust_list, self.libcs, self.length) };
+        unsafe { libc::syscall(libc::SYS_set_robust_list, self.libc_list, self.length) };
         self.futex.clear();
     }
 }

@@ -1,16 +1,16 @@
-//! Linux: a sleep that ends early when somebody sets the clock, the machine resumes, or another
-//! thread says so. One timer descriptor serves all three.
+//! Linux: a sleep that ends early when the clock is set, when the machine resumes, or when another
+//! thread stops it. One timer descriptor serves all three.
 //!
 //! A `timerfd` on `CLOCK_REALTIME`, armed with `TFD_TIMER_CANCEL_ON_SET`, becomes readable when the
 //! clock is set (timerfd_create(2)), and when the machine resumes. The function for the latter is
 //! `timerfd_resume` in Linux `fs/timerfd.c`. From 5.15 on `timekeeping_resume` calls it; before
 //! that `hrtimers_resume` and `clock_was_set_delayed` do. The kernel may measure a sleep of less
-//! than a second as 0; then there is no notice. The notifier polls the timer and arms it again,
+//! than a second as 0; then it does not notify. The notifier polls the timer and arms it again,
 //! which reports `ECANCELED`. The notifier never reads or writes the timer.
 //!
 //! A daemon's `closefrom` may have closed the descriptor, and its number may since be another
-//! file's. So before each use it must answer `timerfd_gettime` with the odd interval that was set
-//! at the start. If it does not, the notifier abandons it, and sleeps on a futex. std's condition
+//! file's. So before each use it must answer `timerfd_gettime` with the odd period that was set at
+//! the start. If it does not, the notifier abandons it, and sleeps on a futex. std's condition
 //! variable does not serve for that: it reads the clock for its deadline, through the vDSO
 //! (`ROUTE_KERNEL` of `sys/reference/linux.rs`). A relative `FUTEX_WAIT` needs no clock.
 
@@ -22,21 +22,22 @@ use std::io;
 use super::file::beyond_standard_streams;
 use crate::sys::WakeCause;
 
-/// The interval that marks the notifier's timer: 11 years and some odd nanoseconds. It never
-/// expires.
+/// The period that marks the notifier's timer: 11 years and some odd nanoseconds. It never expires.
 const MARK: libc::timespec = libc::timespec { tv_sec: 347_155_200, tv_nsec: 749_318_257 };
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct ClockSetNotifier {
-    /// -1 where there is none.
+    /// The timer's descriptor; -1 without a timer.
     timer: AtomicI32,
-    /// 1 once [`stop`](Self::stop) was called. Without a timer the sleep is on this.
+    /// 1 once [`stop`](Self::stop) was called. Without a timer, [`wait`](Self::wait) sleeps on this
+    /// futex.
     stopped: AtomicU32,
 }
 
 impl ClockSetNotifier {
-    /// Never fails. Without a timer it can sleep and be stopped, and notices nothing.
+    /// A notifier with a timer. If the kernel refuses the timer, the notifier can sleep and be
+    /// stopped, but does not notice that the clock is set.
     pub(crate) fn new() -> Self {
         // SAFETY: no memory is passed.
         let timer =
@@ -49,8 +50,8 @@ impl ClockSetNotifier {
         notifier
     }
 
-    /// A notifier that makes no system call but the futex's, and does not notice when somebody sets
-    /// the clock.
+    /// A notifier that makes no system call except for the futex's, and does not notice that the
+    /// clock is set.
     pub(crate) fn without_timer() -> Self {
         Self { timer: AtomicI32::new(-1), stopped: AtomicU32::new(0) }
     }
@@ -81,7 +82,7 @@ impl ClockSetNotifier {
 
     /// Sleeps for `time`, or until the clock is set or [`stop`](Self::stop) is called.
     pub(crate) fn wait(&self, time: Duration) -> WakeCause {
-        let set = match self.timer() {
+        let was_set = match self.timer() {
             _ if self.is_stopped() => false,
             Some(timer) => self.poll(timer, time),
             None => {
@@ -95,7 +96,7 @@ impl ClockSetNotifier {
         };
         if self.is_stopped() {
             WakeCause::Stopped
-        } else if set {
+        } else if was_set {
             WakeCause::ClockSet
         } else {
             WakeCause::Timeout
@@ -108,15 +109,16 @@ impl ClockSetNotifier {
         let timeout = timespec(time);
         // SAFETY: one pollfd and a timeout, both valid; no signal mask.
         unsafe { libc::ppoll(&raw mut poll, 1, &raw const timeout, ptr::null()) };
-        // After a wake-up, arming the timer again reports whether somebody set the clock (Linux
+        // After a wake-up, arming the timer again reports whether the clock was set (Linux
         // `fs/timerfd.c`, `timerfd_setup`: the timer is armed even where the answer is ECANCELED).
         poll.revents != 0 && self.timer().is_some_and(|timer| arm(timer, FAR_S) == Err(libc::ECANCELED))
     }
 
     /// Ends the present and every later [`wait`](Self::wait). If other code has closed the timer,
-    /// the present one goes on to its end.
+    /// the present wait goes on to its end.
     pub(crate) fn stop(&self) {
-        // ORDERING: Relaxed, a flag on its own. The kernel sees it before it looks for sleepers.
+        // ORDERING: Relaxed, a flag on its own. The kernel sees the flag before it searches for
+        // sleepers.
         self.stopped.store(1, Ordering::Relaxed);
         futex(&self.stopped, libc::FUTEX_WAKE, 1, None);
         if let Some(timer) = self.timer() {
@@ -124,7 +126,7 @@ impl ClockSetNotifier {
         }
     }
 
-    /// Closes the timer, for a process in which nobody sleeps on it.
+    /// Closes the timer, for a process in which no thread sleeps on it.
     pub(crate) fn close(&self) {
         if let Some(timer) = self.timer() {
             // ORDERING: Relaxed, as in `timer`.

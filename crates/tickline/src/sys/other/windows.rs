@@ -6,10 +6,10 @@ use windows_sys::Win32::System::Threading::{
 };
 
 /// The CPUs on which a thread of this process may run. Empty on a machine with several groups of
-/// processors (more than 64 CPUs). A mask has only the CPUs of one group, and the others must not
-/// pass for compared.
+/// processors (more than 64 CPUs). A mask has only the CPUs of one group, and the CPUs of other
+/// groups would count as compared.
 pub(crate) fn comparable_cpus() -> Vec<u32> {
-    // SAFETY: takes nothing.
+    // SAFETY: the call has no precondition.
     if unsafe { GetActiveProcessorGroupCount() } != 1 {
         return Vec::new();
     }

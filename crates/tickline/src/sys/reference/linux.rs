@@ -1,5 +1,5 @@
-//! Linux: `clock_gettime` through libc's symbol, so that tickline follows a program that interposes
-//! it (simulators, `faketime`).
+//! Linux: `clock_gettime` through libc's symbol, so that tickline follows a library that interposes
+//! the symbol (simulators, `faketime`).
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -8,7 +8,7 @@ use tickline_core::sample::{Reference, SUSPENDED_BOUND_NS};
 use super::{OsClock, Timex};
 use crate::sys::{PreserveErrno, may_read_counter};
 
-/// How this process asks for the time.
+/// How this process reads the OS clocks.
 static ROUTE: AtomicU8 = AtomicU8::new(ROUTE_UNKNOWN);
 
 const ROUTE_UNKNOWN: u8 = 0;
@@ -27,11 +27,11 @@ impl OsClock {
     /// Takes libc's clock without asking whether the process may read the counter, unless the answer
     /// is known.
     pub(crate) fn trust_libc() {
-        // ORDERING: Relaxed, the number itself is all there is.
+        // ORDERING: Relaxed, the number publishes no other memory.
         ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
     }
 
-    /// `CLOCK_MONOTONIC_RAW`, ns, which nobody steers.
+    /// `CLOCK_MONOTONIC_RAW`, ns, which is never steered.
     pub(crate) fn raw_ns() -> Option<i64> {
         try_read_ns(libc::CLOCK_MONOTONIC_RAW)
     }
@@ -42,7 +42,7 @@ impl OsClock {
         try_read_ns(libc::CLOCK_REALTIME_COARSE)
     }
 
-    /// `None` if the kernel may not be asked.
+    /// The kernel's discipline of its clocks; `None` if the kernel may not be asked.
     pub(crate) fn timex() -> Option<Timex> {
         with_timex(in_one_unit)
     }
@@ -57,7 +57,7 @@ fn read_ns(clock: libc::clockid_t) -> i64 {
 
 #[inline]
 fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
-    // ORDERING: Relaxed, the number itself is all there is.
+    // ORDERING: Relaxed, the number publishes no other memory.
     let route = ROUTE.load(Ordering::Relaxed);
     if route != ROUTE_LIBC {
         return read_ns_unrouted(clock, route);
@@ -74,7 +74,7 @@ fn in_ns(seconds: impl Into<i64>, nanos: impl Into<i64>) -> i64 {
     seconds.into().wrapping_mul(1_000_000_000).wrapping_add(nanos.into())
 }
 
-/// The first reading of all, and every one without the vDSO.
+/// The first reading of the process, and every reading without the vDSO.
 #[cold]
 #[inline(never)]
 fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
@@ -92,8 +92,8 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     (result == 0).then(|| in_ns(time[0], time[1]))
 }
 
-/// What `read` makes of the kernel's `timex` and its state. The structure has 208 bytes, so it is
-/// not passed on.
+/// The result of `read` for the kernel's `timex` and state. The structure has 208 bytes, so it is
+/// not copied to the caller.
 #[inline(never)]
 fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
     let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
@@ -150,8 +150,8 @@ impl Reference for OsClock {
             let before_ns = read_ns(libc::CLOCK_MONOTONIC);
             let boottime_ns = try_read_ns(libc::CLOCK_BOOTTIME)?;
             let after_ns = read_ns(libc::CLOCK_MONOTONIC);
-            // A suspend between two of these does not widen the bracket. The difference is then
-            // that from before it, or from after it.
+            // A suspend between two of these readings does not widen the bracket. The difference is
+            // then the one from before the suspend, or from after it.
             if u64::try_from(after_ns.saturating_sub(before_ns)).is_ok_and(|ns| ns <= SUSPENDED_BOUND_NS) {
                 return Some(boottime_ns.saturating_sub(before_ns));
             }

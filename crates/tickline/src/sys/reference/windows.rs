@@ -12,10 +12,11 @@ use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerf
 
 use super::{OsClock, unix_ns_by_std};
 
-/// What the performance counter counts in a second.
+/// The frequency of the performance counter, Hz.
 fn counts_per_second() -> u64 {
     static CACHED: AtomicU64 = AtomicU64::new(0);
-    // ORDERING: Relaxed for both, the figure is all there is, and all threads store the same.
+    // ORDERING: Relaxed for both, a figure that publishes no other memory. All threads store the
+    // same figure.
     let order = Ordering::Relaxed;
     let mut hz = CACHED.load(order);
     if hz == 0 {
@@ -28,8 +29,8 @@ fn counts_per_second() -> u64 {
     hz
 }
 
-/// The time of so many counts, ns, rounded down. Errors do not add up, because each call converts
-/// the whole count.
+/// Converts counts to ns, rounded down. Errors do not add up, because each call converts the whole
+/// count.
 fn counts_to_ns(counts: i64) -> i64 {
     let parts = u128::from(counts.unsigned_abs()).saturating_mul(1_000_000_000);
     parts.checked_div(counts_per_second().into()).map_or(0, |ns| i64::try_from(ns).unwrap_or(i64::MAX))
