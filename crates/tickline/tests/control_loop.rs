@@ -12,16 +12,16 @@ use std::time::{Duration, Instant as StdInstant};
 use common::{read_in_order, skipped_as_too_slow, until_fast};
 use tickline::{Clock, Driver, Event, Instant, Trust, UnixTime};
 
-/// How many readings by the line are made.
+/// The number of readings by the line.
 const READINGS: u32 = 1_000;
 
 /// Monotonic time, and Unix time where the OS tells it to the nanosecond.
 const TIMESCALES: usize = if cfg!(windows) { 1 } else { 2 };
 
-/// By how many lines at the least.
+/// The least number of lines.
 const LINES: u64 = 10;
 
-/// For how long at most: an emulator needs some tenths of a second for them.
+/// The longest time for these lines. An emulator needs some tenths of a second.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 #[test]
@@ -29,7 +29,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
     if skipped_as_too_slow() {
         return;
     }
-    // Where nobody can ask the kernel, as on systems other than Linux, a comparison of the counters
+    // If the kernel can't be asked, as on systems other than Linux, a comparison of the counters
     // decides.
     let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(50)).start().unwrap();
     // Readings without the counter: by the OS clock, on the same timescale.
@@ -64,7 +64,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         }
         read_in_order(&clock, &mut last_ns);
     }
-    // The bound is void for a moment if the host pauses this machine or somebody sets its clock.
+    // The bound is void for a moment if the host pauses this machine, or if the OS clock is set.
     assert!(outside <= readings / 100, "{outside} of {readings} bounds exclude the OS clock");
 
     let status = clock.status();

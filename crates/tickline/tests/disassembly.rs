@@ -1,7 +1,7 @@
 //! The machine code of the hot paths in an optimised build for the target of this test.
 //!
 //! The test reads each function from its entry to its first `ret`: the path on which no branch is
-//! taken. What it must find there: `disassembly.toml`.
+//! taken. `disassembly.toml` has the rules for these instructions.
 #![cfg(target_os = "linux")]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 
@@ -13,7 +13,8 @@ use std::process::Command;
 
 use toml::{Table, Value};
 
-/// The functions, and the key of what a rule expects: is their read of the counter ordered?
+/// The functions, and the key of a rule's expected count: whether their read of the counter is
+/// ordered.
 const FUNCTIONS: [(&str, &str); 3] = [
     ("tickline_hot_now_ns", "plain"),
     ("tickline_hot_now_ordered_ns", "ordered"),
@@ -39,7 +40,7 @@ fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
 }
 
-/// What the program prints; `None` if it is not there, or fails.
+/// The output of the program; `None` if the program is missing, or fails.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

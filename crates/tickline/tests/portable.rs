@@ -1,8 +1,7 @@
 //! The calls of every program, and times as values. A program of its own, because it also runs
 //! under Miri, where std's clock serves: `cargo +nightly miri test -p tickline --test portable`.
 //!
-//! Unix time is left out under Miri, which refuses `CLOCK_REALTIME` to an isolated program,
-//! tickline or not.
+//! Unix time is left out under Miri, which refuses `CLOCK_REALTIME` to every isolated program.
 
 mod common;
 
@@ -19,7 +18,7 @@ fn a_program_measures_a_time_as_std_does() {
     let (outer, start, inner) = (StdInstant::now(), Instant::now(), StdInstant::now());
     std::thread::sleep(Duration::from_millis(20));
     let (inner, spent, outer) = (inner.elapsed(), start.elapsed(), outer.elapsed());
-    // Between the two, but for errors of microseconds.
+    // The time is between the two, within errors of microseconds.
     let error = Duration::from_millis(1);
     assert!(inner <= spent + error && spent <= outer + error, "{inner:?}, {spent:?}, {outer:?}");
     assert!(Instant::now_ordered() >= start && Instant::recent() >= start);
@@ -33,8 +32,8 @@ fn a_program_measures_a_time_as_std_does() {
     }
 }
 
-/// So that a program may do without the first, and stop at the second. Elsewhere than on Linux, and
-/// under Miri, there are no pages.
+/// A program may do without a missing page, and stop at a refused one. Systems other than Linux,
+/// and Miri, have no pages.
 #[cfg(feature = "page")]
 #[test]
 fn a_page_that_is_missing_differs_from_one_that_is_refused() {
@@ -49,7 +48,7 @@ fn a_page_that_is_missing_differs_from_one_that_is_refused() {
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
 /// mark 5 us ahead of the line. A first line waits for a mark that is ahead of it by less than 15
-/// us. So no more than some 20 us add up. The limit leaves room for the line's own slope.
+/// us. The sum is some 20 us. The limit leaves room for the line's own slope.
 const NEAR_NS: u64 = 50_000;
 
 /// Threads read while the clock recalibrates, and a gate closes and opens. No reading is smaller
@@ -69,7 +68,8 @@ fn ordered_readings_never_decrease_between_threads() {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                // At least once: under Miri the rounds may be over before a thread begins.
+                // A loop that runs at least once: under Miri the rounds may be over before a thread
+                // begins.
                 loop {
                     let (seen, before) = (largest.load(Ordering::Acquire), os_ns());
                     let ns = clock.now_ordered().as_nanos();
@@ -178,7 +178,7 @@ fn unix_time_converts_to_system_time_and_back() {
     let time = UnixTime::from_nanos(1_767_225_600_123_456_789);
     let system = SystemTime::from(time);
     assert_eq!(system, UNIX_EPOCH + Duration::new(1_767_225_600, 123_456_789));
-    // Windows' counts in units of 100 ns.
+    // Windows' `SystemTime` counts units of 100 ns.
     let back = if cfg!(windows) { UnixTime::from_nanos(1_767_225_600_123_456_700) } else { time };
     assert_eq!(UnixTime::try_from(system), Ok(back));
     assert_eq!((time.as_secs(), time.subsec_nanos()), (1_767_225_600, 123_456_789));
@@ -194,8 +194,8 @@ fn system_times_out_of_range_are_named_with_their_limit() {
     assert_eq!(after, "20000000000 s after 1970 is after the latest Unix time, 18446744073.709551615 s");
 }
 
-/// A panic elsewhere leaves no clock half changed: nothing that a clock does can panic. So a clock by
-/// reference may go into `catch_unwind` as it is.
+/// No method of a clock panics, so a panic of the caller leaves no clock half changed, and a
+/// reference to a clock may go into `catch_unwind`.
 const _: () = {
     const fn is_safe<T: UnwindSafe + RefUnwindSafe + Send + Sync>() {}
     is_safe::<tickline::Clock>();

@@ -1,10 +1,10 @@
-//! How much stack a reading needs, whatever it does: a signal handler may run on an alternate stack
-//! of a few KiB. Each test runs in a process of its own.
+//! The stack that a reading needs at most: a signal handler may run on an alternate stack of a few
+//! KiB. Each test runs in a process of its own.
 //!
-//! The handler runs on an alternate stack that was painted before. It notes where its own frame is,
-//! and calls one function, which makes one public call. What is not paint any more below that frame
-//! is what the call used, all the way down: tickline, libc, the vDSO. The kernel's signal frame and
-//! the handler's own are above it, so they do not count.
+//! The handler runs on an alternate stack that was painted before. It stores the address of its own
+//! frame, and calls one function, which makes one public call. The words below that frame that have
+//! lost their paint are the stack of the call, including libc and the vDSO. The kernel's signal
+//! frame and the handler's own are above, so they do not count.
 //!
 //! A signal handler may have a stack of 8 KiB (std gives threads such an alternate stack). The
 //! kernel's frame takes up to 3.3 KiB of it. So a call takes at most 2 KiB, 4 without optimisation.
@@ -16,14 +16,14 @@
 //! | `maintain` that judges in one go | 1,359 | 3,229 |
 //! | `reading`, with an iteration | 1,759 | 4,069 |
 //!
-//! - **Large buffers lie under a lock that is held anyway.** The samples of the counter's
-//!   resolution lie with the facts (`trust/facts/collector.rs`). The plan of the next line lies with
-//!   the control loop (`control/publish.rs`). A judge that finds the facts' memory taken leaves the
+//! - **Large buffers are in memory of a lock that is held anyway.** The samples of the counter's
+//!   resolution are with the facts (`trust/facts/collector.rs`). The plan of the next line is with
+//!   the control loop (`control/publish.rs`). If the facts' memory is in use, a judge leaves the
 //!   judgement to the next holder of the clock's lock.
 //! - **Steps of an iteration are functions that are not inlined**: the stack is that of the deepest
 //!   chain, not the sum of all.
 //! - **Where the code runs unoptimised, each copy and each adapter of an iterator has a frame.** So
-//!   what the next line is made of goes to the loop's memory, and the deepest functions have loops.
+//!   the parts of the next line go to the loop's memory, and the deepest functions use loops.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -35,22 +35,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use common::{handle, in_child, until_fast};
 use tickline::{Clock, Instant, Probes, Trust, UnixTime};
 
-/// What README and crate docs promise, bytes.
+/// The promise of README and crate docs, bytes.
 const PROMISED_BYTES: usize = if cfg!(debug_assertions) { 4096 } else { 2048 };
 
-/// The alternate stack, bytes: room for the largest signal frame, and for what is too much.
+/// The alternate stack, bytes: room for the largest signal frame, and for a call that exceeds the
+/// promise.
 const STACK_BYTES: usize = 64 << 10;
 
-/// What nothing leaves on a stack by chance, eight times over.
+/// The paint: eight bytes that no call leaves on a stack by chance.
 const PAINT: u64 = 0xa5c3_96e1_5a3c_691e;
 
 /// The function that the handler calls, as a number.
 static CALL: AtomicUsize = AtomicUsize::new(0);
 
-/// Where the stack stood when it was called.
+/// The address of the handler's frame.
 static TOP: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes where the stack stands, and makes the call.
+/// Stores the address of its frame, and makes the call.
 extern "C" fn handler(_: libc::c_int) {
     let mark = 0_u8;
     TOP.store((&raw const mark).addr(), Ordering::Relaxed);
@@ -72,7 +73,7 @@ impl Painted {
     fn new() -> Self {
         let words = vec![0_u64; WORDS].leak().as_mut_ptr();
         let stack = libc::stack_t { ss_sp: words.cast(), ss_flags: 0, ss_size: STACK_BYTES };
-        // SAFETY: the stack is there until the process ends, and nothing else uses it.
+        // SAFETY: the stack lives until the process ends, and has no other use.
         assert_eq!(unsafe { libc::sigaltstack(&raw const stack, std::ptr::null_mut()) }, 0);
         handle(libc::SIGUSR1, handler as *const (), libc::SA_ONSTACK);
         Self { words }
@@ -86,8 +87,8 @@ impl Painted {
         CALL.store(call as usize, Ordering::Relaxed);
         // SAFETY: a signal to this thread, whose handler is above.
         assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
-        // SAFETY: the handler is done. Its stores are behind the compiler's back, so the words are
-        // looked at through a new reference.
+        // SAFETY: the handler has returned. The compiler does not see its stores, so the words are
+        // read through a new reference.
         let words = unsafe { std::slice::from_raw_parts(black_box(self.words), WORDS) };
         let lowest = words.iter().position(|word| *word != PAINT).expect("the handler ran");
         TOP.load(Ordering::Relaxed) - (self.words.addr() + 8 * lowest)
@@ -98,7 +99,7 @@ impl Painted {
 struct Calls(Vec<(&'static str, fn(), usize)>);
 
 impl Calls {
-    /// Makes each in this order, again and again.
+    /// Makes each call in this order, `times` times.
     fn make(&mut self, stack: &Painted, times: u32) {
         for _ in 0..times {
             for (_, call, most) in &mut self.0 {
@@ -142,8 +143,8 @@ fn all_calls() -> Calls {
     }
 }
 
-/// The first reading of the process, and all others until a line serves. They collect the facts,
-/// one step a call, and do the first iterations. Then every call, again and again.
+/// The first reading of the process, and further ones until a line serves: they collect the facts,
+/// one step a call, and run the first iterations. Then every call, many times.
 #[test]
 fn readings_need_little_stack() {
     in_child(&[], || {
@@ -162,8 +163,8 @@ fn readings_need_little_stack() {
     });
 }
 
-/// `maintain` is the first call, and judges the gates in one go. Also where the process asked for
-/// minimal probes, and where the verdict needs a comparison, which a thread makes.
+/// `maintain` is the first call, and judges the gates in one go; also with minimal probes, and if
+/// the verdict needs a comparison, which a thread makes.
 #[test]
 fn maintaining_needs_little_stack() {
     for name in ["full", "minimal"] {

@@ -1,4 +1,4 @@
-//! What happens in a child of a fork. Tests of other crates use this, too.
+//! Runs tests in forked children. Tests of other crates use this file, too.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::fs;
@@ -14,20 +14,20 @@ const PANICKED: i32 = 101;
 const TIMEOUT_S: u32 = 120;
 
 pub(crate) fn watch_over() {
-    // SAFETY: passes a number; nothing handles the signal, which ends the process.
+    // SAFETY: the call takes a number; the signal has no handler, and ends the process.
     unsafe { libc::alarm(TIMEOUT_S) };
 }
 
 /// Runs `body` in a forked child, which ends with the code that it returns. Returns the status of
 /// waitpid(2). `body` may take no lock that another thread could hold at the fork.
 pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
-    // SAFETY: see above.
+    // SAFETY: the child runs `body`, which takes no lock that another thread could hold.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
         watch_over();
-        // The test harness would catch a panic, and end this thread, the only one of this process:
-        // that ends with 0.
+        // Without this, the test harness would catch the panic and end this thread, the only one,
+        // so the process would end with 0.
         let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or(PANICKED);
         // SAFETY: ends the child at once.
         unsafe { libc::_exit(code) };
@@ -38,28 +38,28 @@ pub(crate) fn status_of_fork(body: impl FnOnce() -> i32) -> i32 {
     status
 }
 
-/// As [`status_of_fork`], for a child that no signal kills. Returns its exit code.
+/// Like [`status_of_fork`], but asserts that no signal kills the child, and returns its exit code.
 pub(crate) fn code_of_fork(body: impl FnOnce() -> i32) -> i32 {
     let status = status_of_fork(body);
     assert!(libc::WIFEXITED(status), "signal {} killed the child", libc::WTERMSIG(status));
     libc::WEXITSTATUS(status)
 }
 
-/// As [`code_of_fork`], in a time namespace whose monotonic clock is `ahead_ns` ahead. Returns
-/// [`CANNOT`] where none can be made.
+/// Like [`code_of_fork`], but in a time namespace whose monotonic clock is `ahead_ns` ahead.
+/// Returns [`CANNOT`] if no namespace can be created.
 #[cfg(target_os = "linux")]
 pub(crate) fn code_in_time_namespace(ahead_ns: i64, body: impl FnOnce() -> i32) -> i32 {
     let (seconds, nanos) = (ahead_ns.div_euclid(1_000_000_000), ahead_ns.rem_euclid(1_000_000_000));
     let table = format!("monotonic {seconds} {nanos}");
     code_of_fork(|| {
-        // SAFETY: passes numbers; this child has one thread, as a user namespace demands.
+        // SAFETY: the call takes numbers; this child has one thread, as a user namespace demands.
         let own = unsafe { libc::unshare(libc::CLONE_NEWTIME) == 0 }
-            // SAFETY: as above.
+            // SAFETY: the call takes numbers; this child has one thread.
             || unsafe { libc::unshare(libc::CLONE_NEWUSER | libc::CLONE_NEWTIME) } == 0;
         if !own || fs::write("/proc/self/timens_offsets", table).is_err() {
             return CANNOT;
         }
-        // Only children are in it.
+        // Only children of this process are in the new namespace.
         code_of_fork(body)
     })
 }

@@ -17,8 +17,8 @@ use tickline::{Clock, Driver, Event, Reason, State, Status};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 
-/// Says that a test did not run. Straight to stderr, because the test harness hides the output of
-/// tests that pass.
+/// Reports that a test did not run. Writes to stderr itself, because the test harness hides the
+/// output of tests that pass.
 pub(crate) fn skip(why: &str) {
     writeln!(std::io::stderr(), "{SKIPPED}{why}").ok();
 }
@@ -34,7 +34,7 @@ fn in_an_emulator() -> bool {
 }
 
 /// Whether this is unoptimised code in an emulator, where an iteration takes longer than the first
-/// lines last. Says so.
+/// lines last. If so, reports that the test is skipped.
 pub(crate) fn skipped_as_too_slow() -> bool {
     let slow = cfg!(debug_assertions) && in_an_emulator();
     if slow {
@@ -45,8 +45,8 @@ pub(crate) fn skipped_as_too_slow() -> bool {
     slow
 }
 
-/// Whether this runs in a user-mode emulator. QEMU's accepts `MADV_WIPEONFORK` without effect, and
-/// keeps some signals for itself, so tests of those are skipped. Says so.
+/// Whether this runs in a user-mode emulator. QEMU accepts `MADV_WIPEONFORK` without effect, and
+/// keeps some signals for itself. Reports that the test is skipped.
 pub(crate) fn skipped_in_an_emulator() -> bool {
     let emulated = in_an_emulator();
     if emulated {
@@ -68,7 +68,7 @@ pub(crate) fn own_name() -> Option<String> {
 /// Runs `body`, a closure of a test, in a process of its own: that test, started again with
 /// `environment`. Shows the child's output if it fails, and always what it skips.
 pub(crate) fn in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
-    // The type of the closure is named after the test. If it were not, the child would run none.
+    // The type of the closure is named after the test. Otherwise the child would run no test.
     let (_, name) = std::any::type_name::<F>().split_once("::").expect("a path");
     let name = name.trim_end_matches("::{{closure}}");
     if own_name().is_some_and(|child| child == name) {
@@ -95,7 +95,7 @@ pub(crate) fn in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
     }
 }
 
-/// As [`in_child`], but not in an emulator.
+/// Like [`in_child`], but skips the test in an emulator.
 pub(crate) fn in_child_of_a_kernel<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
     if !skipped_in_an_emulator() {
         in_child(environment, body);
@@ -105,8 +105,8 @@ pub(crate) fn in_child_of_a_kernel<F: FnOnce()>(environment: &[(&str, &str)], bo
 #[cfg(not(unix))]
 fn watch_over() {}
 
-/// Has this process handle a signal by a function that does what is safe in a handler, of the type
-/// that `flags` ask for.
+/// Installs a signal handler. The handler must be async-signal-safe, and have the type that `flags`
+/// ask for.
 #[cfg(unix)]
 pub(crate) fn handle(signal: libc::c_int, handler: *const (), flags: libc::c_int) {
     // SAFETY: plain data; zeros mean no flags and an empty mask.
@@ -116,7 +116,7 @@ pub(crate) fn handle(signal: libc::c_int, handler: *const (), flags: libc::c_int
     assert_eq!(unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) }, 0);
 }
 
-/// Runs `body` in a forked child. If it panics, so does this.
+/// Runs `body` in a forked child. Panics if `body` panics.
 #[cfg(unix)]
 pub(crate) fn in_fork(body: impl FnOnce()) {
     let code = code_of_fork(|| {
@@ -126,8 +126,8 @@ pub(crate) fn in_fork(body: impl FnOnce()) {
     assert_eq!(code, 0);
 }
 
-/// For the code of a child that has ended: 0, or [`CANNOT`] on a machine that lacks what the test
-/// needs; then this says `why`.
+/// Asserts that a child has ended with 0. If it has ended with [`CANNOT`], skips the test, and
+/// reports `why`.
 #[cfg(unix)]
 pub(crate) fn right_if_possible(why: &str, code: i32) {
     match code {
@@ -189,20 +189,21 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
     }
 }
 
-/// An ordered reading, ns, which takes the place of `last_ns`. Returns whether it is not below that.
+/// Makes an ordered reading, and stores it in `last_ns`, ns. Returns whether it is not below the
+/// old value.
 pub(crate) fn goes_on(clock: &Clock, last_ns: &mut u64) -> bool {
     let now_ns = clock.now_ordered().as_nanos();
     now_ns >= std::mem::replace(last_ns, now_ns)
 }
 
-/// As [`goes_on`], which it asserts.
+/// Makes an ordered reading, and asserts that it is not below `last_ns`.
 #[track_caller]
 pub(crate) fn read_in_order(clock: &Clock, last_ns: &mut u64) {
     let before_ns = *last_ns;
     assert!(goes_on(clock, last_ns), "{last_ns} after {before_ns}");
 }
 
-/// Waits until `done`, for at most 20 s.
+/// Waits until `done` returns true, for at most 20 s.
 #[track_caller]
 pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
@@ -212,8 +213,9 @@ pub(crate) fn until(clock: &Clock, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// Reads until the status is as `wanted`, for at most 20 s. Many readings come before each status:
-/// readers start a line only if calls are frequent, and a status takes longer than many calls.
+/// Reads until `wanted` accepts the status, for at most 20 s. Many readings come before each
+/// status: readers start a line only if calls are frequent, and a status takes longer than many
+/// calls.
 #[track_caller]
 pub(crate) fn read_until<T>(clock: &Clock, read: impl Fn(&Clock) -> T, wanted: impl Fn(Status) -> bool) {
     until(clock, || {

@@ -1,4 +1,4 @@
-//! What procfs says of this process: its threads, their signals, its descriptors.
+//! The facts of procfs about this process: its threads, their signals, its descriptors.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,8 +13,8 @@ pub(crate) fn await_tickline_threads(expected: usize) {
     }
 }
 
-/// What procfs says in this `field` of the status of a thread, whose folder this is. `None` if it has
-/// ended.
+/// The `field` in procfs's status of a thread, which is given by its folder. `None` if the thread
+/// has ended.
 pub(crate) fn status_field(thread: &Path, field: &str) -> Option<String> {
     let status = std::fs::read_to_string(thread.join("status")).ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix(field)).expect("a field").trim().to_owned())
@@ -25,7 +25,7 @@ pub(crate) fn signals(thread: &Path, field: &str) -> u64 {
     u64::from_str_radix(&status_field(thread, field).expect("procfs"), 16).expect("a mask")
 }
 
-/// As [`signals`], of this thread.
+/// The signals that the status of this thread has in this `field`.
 pub(crate) fn own_signals(field: &str) -> u64 {
     signals(Path::new("/proc/thread-self"), field)
 }

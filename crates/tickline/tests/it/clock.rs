@@ -1,4 +1,4 @@
-//! The public surface: what clocks do, whatever the machine.
+//! The public calls of clocks, on any machine.
 
 use std::time::{Duration, Instant};
 
@@ -85,8 +85,8 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
     );
 }
 
-/// `off` is heard, and nonsense is reported and ignored. The first reading, without any start, finds
-/// the variable among more than fits a buffer.
+/// `off` takes effect; another value is reported and ignored. The first reading, without any start,
+/// finds the variable in an environment that is larger than its buffer.
 #[test]
 fn the_environment_switches_the_counter_off() {
     let filler: Vec<(String, String)> =

@@ -9,7 +9,7 @@ fn nanos() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), 0..5_000_000_000_u64, (0..5_000_000_000_u64).prop_map(|ns| u64::MAX - ns)]
 }
 
-/// A time that the other side has not, if the result is known exactly.
+/// `ns`, if the type can hold it.
 fn in_range(ns: i128) -> Option<u64> {
     u64::try_from(ns).ok()
 }
@@ -54,7 +54,7 @@ proptest! {
     }
 }
 
-/// Where the seconds of std's times have 64 bits and a sign.
+/// Systems on which the seconds of std's times are signed 64-bit numbers.
 #[cfg(target_os = "linux")]
 mod linux {
     use std::time::{Duration, Instant as StdInstant, SystemTime};
@@ -89,7 +89,7 @@ mod linux {
             prop_assert_eq!(anchor.to_instant(StdInstant::now() - away), Instant::ZERO);
         }
 
-        /// As std's, of the same numbers.
+        /// The results are those of `SystemTime` for the same numbers.
         #[test]
         fn unix_time_computes_as_system_time(first in nanos(), second in nanos(), duration in durations()) {
             let [time, other] = [first, second].map(UnixTime::from_nanos);

@@ -1,4 +1,4 @@
-//! What clocks and times do, whatever the machine. Tests that change a whole process are in
+//! Tests of clocks and times, for any machine. Tests that change a whole process are in
 //! `tests/process/`.
 
 #[path = "../common/mod.rs"]

@@ -1,5 +1,4 @@
-//! A line for each CPU, on any machine. Where its counters are synchronised, the lines must hold
-//! all the same.
+//! A line for each CPU, on any machine. The lines must also work if the counters are synchronised.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -7,8 +6,8 @@ use std::time::{Duration, Instant};
 use crate::common;
 use tickline::{Clock, Driver, ErrorKind, Event, PerCpu, State, Status};
 
-/// A clock with a line for each CPU, once it is fast. `None`, with a message, where there cannot be
-/// one.
+/// Starts a clock with a line for each CPU, and waits until it is fast. `None`, with a message, if
+/// this machine can't have one.
 fn fast_clock(interval: Duration) -> Option<Clock> {
     let clock = match Clock::builder().interval(interval).per_cpu(PerCpu::On).start() {
         Ok(clock) => clock,
@@ -37,8 +36,8 @@ fn is_void(clock: &Clock) -> bool {
     [Event::BoundViolation, Event::Disruption].iter().any(|event| events.get(*event) > 0)
 }
 
-/// Every way to read, against the OS clock's own readings around it, by threads that move between
-/// CPUs. So none of their readings steps back by more than the bounds.
+/// Compares every kind of reading with readings of the OS clock around it, on threads that move
+/// between CPUs. So none of their readings steps back by more than the bounds.
 #[test]
 fn readings_are_those_of_the_os_clock() {
     let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
@@ -116,7 +115,7 @@ mod linux {
         sched_setaffinity(None, &set).expect("a CPU of this process");
     }
 
-    /// Where the clock's thread may run.
+    /// The CPUs on which the clock's thread may run.
     fn threads_cpus() -> Option<String> {
         procfs::status_field(procfs::tickline_threads().first()?, "Cpus_allowed_list:")
     }
@@ -148,8 +147,8 @@ mod linux {
         });
     }
 
-    /// The table has the CPUs that the thread may run on, and those on which readers run. The
-    /// thread may run afterwards where it might before.
+    /// The table has the CPUs that the thread may run on, and those on which readers run. After a
+    /// pass the thread has its former CPU mask.
     #[test]
     fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
         common::in_child(&[], || {

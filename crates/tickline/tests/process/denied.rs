@@ -14,14 +14,14 @@ use crate::common::{handle, skip, until_fast};
 
 in_processes! { in_child: nobody_reads_the_counter_after_disable_with_minimal_probes }
 
-/// Where the vDSO is, and its greatest length, bytes.
+/// The address of the vDSO, and its greatest length, bytes.
 static VDSO: AtomicUsize = AtomicUsize::new(0);
 const VDSO_BYTES: usize = 4 << 12;
 
-/// What stands in for the counter, ticks.
+/// The number in place of the counter, ticks.
 static TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// How often the counter was read by the vDSO, and by anybody else.
+/// The number of reads of the counter by the vDSO, and by other code.
 static BY_VDSO: AtomicU32 = AtomicU32::new(0);
 static BY_OTHERS: AtomicU32 = AtomicU32::new(0);
 
@@ -54,14 +54,14 @@ fn set_tsc_mode(mode: libc::c_int) -> bool {
     unsafe { libc::prctl(libc::PR_SET_TSC, mode) == 0 }
 }
 
-/// How often the counter was read by others than the vDSO during `calls`.
+/// The number of reads of the counter by code other than the vDSO during `calls`.
 fn reads_during(calls: impl FnOnce()) -> Option<u32> {
     // SAFETY: asks for a number.
     let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     VDSO.store(usize::try_from(vdso).unwrap_or(0), Ordering::Relaxed);
     // SAFETY: every x86_64 processor has this instruction, and it is not denied yet.
     TICKS.store(unsafe { core::arch::x86_64::_rdtsc() }, Ordering::Relaxed);
-    // It touches nothing but its context and atomics.
+    // The handler is async-signal-safe: it uses only its context and atomics.
     handle(libc::SIGSEGV, stand_in as *const (), libc::SA_SIGINFO);
     let before = BY_OTHERS.load(Ordering::Relaxed);
     if !set_tsc_mode(libc::PR_TSC_SIGSEGV) {
@@ -104,8 +104,8 @@ fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
     drop(guard);
     let reads = reads_during(|| {
         every_call(clock);
-        // Not a thread, which would inherit the denial: its signals are blocked, and the vDSO reads
-        // the counter there as well.
+        // No thread driver: the thread would inherit the denial, its signals are blocked, and the
+        // vDSO reads the counter there as well.
         for driver in [Driver::Reader, Driver::Manual] {
             let own = Clock::builder().probes(Probes::Minimal).driver(driver).start().unwrap();
             own.disable();

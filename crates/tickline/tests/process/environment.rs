@@ -9,7 +9,7 @@ use tickline::{Clock, Driver, Environment, Probes, Reason, State};
 use crate::common::fork::CANNOT;
 use crate::common::{alone, in_child, skip, skipped_in_an_emulator};
 
-/// The variable counts as the process was started with it, for readings and for starts.
+/// Readings and starts use the variable's value at the start of the process.
 #[test]
 fn the_environment_is_that_of_the_start() {
     in_child(&[("TICKLINE", "off")], || {

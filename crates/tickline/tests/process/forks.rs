@@ -1,5 +1,5 @@
-//! Forked children: what they inherit, and what of it they may use. A program that a child executes
-//! is in `life.rs`.
+//! Forked children: the clocks and guards that they inherit, and may use. A program that a child
+//! executes is in `life.rs`.
 
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -56,18 +56,17 @@ fn a_forked_child_may_drop_what_it_inherited_and_start_anew() {
         await_tickline_threads(1);
         assert_eq!(timers().len(), 2);
         drop((guard.take(), clock.take()));
-        // Not at once: a thread that is made to compare counters bears this name at first.
+        // This waits, because a thread that is created for a comparison has this name at first.
         await_tickline_threads(1);
         assert_eq!((Clock::global().status().driver, timers().len()), (Driver::Thread, 1));
     });
     assert_eq!(timers().len(), 2);
 }
 
-/// Where no memory is wiped at a fork, a child can't take over most locks of its parent's threads.
-/// It takes over the one that is held for as long as a comparison takes: it never compared
-/// otherwise.
+/// Without a fork token, a child can't take over most locks of its parent's threads. It takes over
+/// the lock of a comparison, which is held for long: otherwise it would never compare.
 fn a_child_forked_during_a_comparison_compares_for_itself() {
-    drop(Clock::builder().probes(Probes::Minimal).start().unwrap()); // so no memory is wiped
+    drop(Clock::builder().probes(Probes::Minimal).start().unwrap()); // so there is no fork token
     let start = || Clock::builder().trust(Trust::Measured).start().unwrap();
     let (clock, begun) = (start(), Instant::now());
     while threads_named("tickline-cmp").is_empty() {

@@ -55,14 +55,14 @@ fn open_descriptors() -> usize {
 }
 
 fn is_open(descriptor: i32) -> bool {
-    // SAFETY: asks only for flags.
+    // SAFETY: the call only reads the descriptor's flags.
     unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
 }
 
 /// Closes all descriptors from `first` on, as daemons do.
 fn close_from(first: i32) {
     for descriptor in first..256 {
-        // SAFETY: the point of these tests; in processes that own what they close.
+        // SAFETY: this process owns all descriptors that it closes here.
         unsafe { libc::close(descriptor) };
     }
 }
@@ -101,7 +101,7 @@ fn a_daemon_has_a_clock() {
     until_fast(Clock::global());
     let last = Clock::global().now_ordered().as_nanos();
     in_fork(|| {
-        // SAFETY: takes nothing.
+        // SAFETY: the call has no precondition.
         unsafe { libc::setsid() };
         let fault = code_of_fork(|| {
             close_from(0);
@@ -247,8 +247,8 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     let none = libc::rlimit { rlim_cur: 0, ..before };
     // SAFETY: lowers this process's own limit; the struct is valid.
     unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
-    // The limit does not bind root. 65534 is nobody.
-    // SAFETY: passes numbers; refused where this is not root.
+    // The limit does not bind root. 65534 is the user `nobody`. SAFETY: passes numbers; refused
+    // where this is not root.
     unsafe { libc::setresuid(65_534, 65_534, 65_534) };
     if std::thread::Builder::new().spawn(|| {}).is_ok() {
         return skip("this user may have as many threads as it likes");
@@ -325,8 +325,8 @@ fn clock_with_driver(driver: Driver) -> Clock {
     Clock::builder().driver(driver).interval(Duration::from_millis(5)).start().unwrap()
 }
 
-/// If a fork moves a calibrated clock into another namespace, it follows that one's clock when
-/// its line ends. A clock that is made there has that one's from the start.
+/// If a fork moves a calibrated clock into another namespace, it follows the clock of that
+/// namespace when its line ends. A clock that is created there follows it from the start.
 fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     let clock = clock_with_driver(Driver::Reader);
     until_fast(&clock);
@@ -346,7 +346,8 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
 /// nothing waits for ever.
 fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     let clock = clock_with_driver(Driver::Reader);
-    // By a line, which leaves a high-water mark: the OS clock itself steps back there.
+    // The last reading must be by a line, which leaves a high-water mark: the OS clock itself steps
+    // back in the namespace.
     let mut last = loop {
         if until_fast(&clock).is_none() {
             return;

@@ -21,14 +21,15 @@ in_processes! { in_child_of_a_kernel:
     a_guard_of_a_killed_thread_does_not_stop_the_next_one,
 }
 
-/// What tickline calls itself with minimal probes, where libc has to ask the kernel for the time,
-/// and there was no clock with full probes before.
+/// The calls of tickline itself with minimal probes, if libc has to ask the kernel for the time,
+/// and no clock with full probes was started before.
 const MINIMAL: &[libc::c_long] = &[libc::SYS_clock_gettime, libc::SYS_getpid];
 
-/// What the thread driver calls besides, once it runs.
+/// The further calls of the thread driver, once it runs.
 const PARKING: &[libc::c_long] = &[libc::SYS_futex];
 
-/// What std and libc call to make and to end a thread; for `madvise`, also its advice is checked.
+/// The calls of std and libc that create and end a thread. For `madvise`, the filter also checks
+/// the advice.
 const THREADS: &[libc::c_long] = &[
     libc::SYS_mmap,
     libc::SYS_munmap,
@@ -46,11 +47,11 @@ const THREADS: &[libc::c_long] = &[
     libc::SYS_exit,
 ];
 
-/// What std and libc call to end a thread that runs already.
+/// The calls of std and libc that end a running thread.
 const END: &[libc::c_long] =
     &[libc::SYS_munmap, libc::SYS_rt_sigprocmask, libc::SYS_sigaltstack, libc::SYS_madvise, libc::SYS_exit];
 
-/// What the tests call: to sleep, to allocate, and to end.
+/// The calls of the tests: to sleep, to allocate, and to end.
 const TEST: &[libc::c_long] = &[
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,

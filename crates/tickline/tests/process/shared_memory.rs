@@ -19,12 +19,13 @@ const MAX_OFF_NS: u64 = 1_000_000;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// What both processes found.
+/// The findings of both processes.
 static READINGS: AtomicU32 = AtomicU32::new(0);
 static FARTHEST_NS: AtomicU64 = AtomicU64::new(0);
 static BACK: AtomicU32 = AtomicU32::new(0);
 
-/// Iterations and readings for a second. Allocates nothing: it runs in both processes at once.
+/// Runs iterations and readings for a second. Does not allocate, because it runs in both processes
+/// at once.
 fn use_clock(clock: &Clock) {
     let (start_ns, mut last_ns) = (os_monotonic_ns(), 0);
     loop {
@@ -45,7 +46,7 @@ fn use_clock(clock: &Clock) {
     }
 }
 
-/// Starts a process in this memory, which has a stack of its own for ever.
+/// Starts a process in this memory, with a stack of its own, which is never freed.
 fn clone_in_this_memory(
     run: extern "C" fn(*mut libc::c_void) -> libc::c_int,
     argument: *mut libc::c_void,
@@ -62,9 +63,9 @@ extern "C" fn second_process(clock: *mut libc::c_void) -> libc::c_int {
     0
 }
 
-/// The lock's owner was the process id, where a process had asked for minimal probes before it had
-/// any other clock. Each of two processes in one memory then took the lock from the other in the
-/// middle of an iteration.
+/// Symptom: the lock's owner was the process id if a process had asked for minimal probes before it
+/// had any other clock. Each of two processes in one memory then took the lock from the other in
+/// the middle of an iteration.
 fn two_processes_in_one_memory_do_not_iterate_at_once() {
     let _minimal = Clock::builder().probes(Probes::Minimal).driver(Driver::Manual).start().unwrap();
     let settings = Clock::builder().driver(Driver::Manual).interval(Duration::from_millis(1));
@@ -94,8 +95,8 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     assert!(farthest_ns < MAX_OFF_NS, "a reading was {farthest_ns} ns off");
 }
 
-/// What the process below takes and gives: its parent, and where it writes 1 for nothing wrong, 2 or
-/// 3 for the check that failed.
+/// The argument of `outlive`: the parent, and the pipe for the answer: 1 for success, 2 or 3 for
+/// the check that failed.
 struct Shared<'a> {
     parent: libc::pid_t,
     answer: &'a PipeWriter,
@@ -103,7 +104,7 @@ struct Shared<'a> {
 
 /// Runs in a process that shares its parent's memory, and outlives it.
 extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: passed by the parent, whose memory this still is.
+    // SAFETY: the parent has passed the pointer, and the process still has the parent's memory.
     let mut shared = unsafe { shared.cast::<Shared>().read() };
     // SAFETY: takes nothing.
     while unsafe { libc::getppid() } == shared.parent {
@@ -135,7 +136,7 @@ fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
         let parent = unsafe { libc::getpid() };
         let shared = Box::leak(Box::new(Shared { parent, answer: &answer }));
         let guard = tickline::start().unwrap();
-        // Until the thread works: a mark that it has set tells of its end.
+        // Waits until the thread runs, because the thread sets up the mark that reports its end.
         let first = tickline::recent_ns();
         while tickline::recent_ns() == first {
             // SAFETY: passes a number.

@@ -19,13 +19,13 @@ in_processes! { in_child:
 /// Whether the allocator reads the clock: only in its own test.
 static READS: AtomicBool = AtomicBool::new(false);
 
-/// How often it did.
+/// The number of its readings.
 static READINGS: AtomicU64 = AtomicU64::new(0);
 
-/// How often it was called in a handler, or while it read.
+/// The number of its calls in a handler, or while it read.
 static REENTRIES: AtomicU32 = AtomicU32::new(0);
 
-/// How often its readings stepped back within a thread.
+/// The number of its readings that stepped back within a thread.
 static STEPS_BACK: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {
@@ -82,7 +82,7 @@ fn a_global_allocator_may_read_the_clock() {
     until_fast(Clock::global());
 }
 
-/// What the handler of the first call found: 1 for judged, 2 for readings out of order.
+/// The findings of the first handler, as bits: 1 for judged, 2 for readings out of order.
 static FOUND: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn first_reader(_: libc::c_int) {
@@ -142,8 +142,7 @@ fn handlers_may_interrupt_every_other_call() {
     interrupt_every_us(200);
     let clock = Clock::global();
     let start = Instant::now();
-    // Where starting and stopping threads takes most of the time, two seconds contain little
-    // CPU time.
+    // If starting and stopping threads takes most of the time, two seconds contain little CPU time.
     let enough = || INTERRUPTIONS.load(Ordering::Relaxed) > 20 || start.elapsed() > Duration::from_secs(60);
     while start.elapsed() < Duration::from_secs(2) || !enough() {
         for _ in 0..200 {

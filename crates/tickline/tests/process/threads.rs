@@ -1,4 +1,4 @@
-//! The clock's thread: when it is there, what it leaves alone, and starts that meet others.
+//! The clock's thread: when it runs, what it does not change, and concurrent starts.
 
 use std::hint::black_box;
 use std::sync::atomic::Ordering;
@@ -114,8 +114,8 @@ fn errno_survives_a_reading() {
     assert!(reason.is_some(), "a clocksource that cannot be read closes a gate");
 }
 
-/// A thread compares the counters where that matters. The result is the process's, and the thread
-/// ends.
+/// A thread compares the counters if the result matters. The result belongs to the process, and the
+/// thread ends.
 fn a_comparison_is_made_where_it_matters() {
     if skipped_as_too_slow() {
         return;
@@ -174,7 +174,7 @@ fn a_start_that_waits_for_another_one_sleeps() {
 }
 
 /// A child that is forked while another thread holds the lock takes it over, with a thread of its
-/// own. The guard's drop in it, too, waits for nobody.
+/// own. The drop of the guard in the child does not wait either.
 fn a_child_that_is_forked_during_a_start_can_start() {
     while_a_start_takes_long(|| {
         in_fork(|| {
