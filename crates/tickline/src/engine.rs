@@ -217,7 +217,8 @@ impl Engine {
     /// Applies the settings of the control loop.
     pub(crate) fn apply(&self, settings: &Settings) {
         let (trust, assume_invariant) = (settings.trust as u8, settings.assume_invariant);
-        // ORDERING: Relaxed for all three, settings. `request_judgement` below publishes the last two.
+        // ORDERING: Relaxed for all three, single settings. `request_judgement` below publishes the
+        // last two.
         let order = Ordering::Relaxed;
         self.interval_ns.store(settings.interval_ns(), order);
         let before = (self.trust.swap(trust, order), self.assume_invariant.swap(assume_invariant, order));

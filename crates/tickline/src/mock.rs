@@ -171,7 +171,7 @@ impl MockClock {
     ///
     /// let paused = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     /// paused.expect("a runtime").block_on(async {
-    ///     let clock = MockClock::from_tokio().clock(); // for code that gets its clock from its caller
+    ///     let clock = MockClock::from_tokio().clock(); // a clock to inject
     ///     let start = clock.now();
     ///     tokio::time::sleep(Duration::from_secs(60)).await;
     ///     assert_eq!(clock.now() - start, Duration::from_secs(60));

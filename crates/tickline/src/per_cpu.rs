@@ -217,9 +217,9 @@ impl LazyCpuLines {
     /// The table, if it exists.
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&CpuLines> {
-        // ORDERING: Acquire, pairs with the exchange in `get_or_init`: a thread that sees the table sees
-        // its content. No test sees a weaker one: readers ask the keeper first, whose word orders
-        // them, too.
+        // ORDERING: Acquire, pairs with the exchange in `get_or_init`: a thread that sees the table
+        // sees its content, too. No test sees a weaker one: readers ask the keeper first, whose
+        // word orders them, too.
         let table = self.0.load(Ordering::Acquire);
         // SAFETY: the pointer is null, or from the box in `get_or_init`, which only `drop` frees.
         // No `&mut` to the table exists.

@@ -141,7 +141,7 @@ impl Events {
         Self(core::array::from_fn(|index| count(Event::ALL[index])))
     }
 
-    /// How often `event` has happened.
+    /// The count of `event`.
     #[must_use]
     pub fn get(&self, event: Event) -> u64 {
         self.0.get(event as usize).copied().unwrap_or(0)

@@ -38,7 +38,7 @@
 //!
 //! | option | price |
 //! |---|---|
-//! | `pthread_atfork` instead of asking for the process id | misses children made by `clone`, as sandboxes do |
+//! | `pthread_atfork` in place of the process id | misses children of `clone`, which sandboxes use |
 
 use core::ops::Deref;
 use core::time::Duration;

@@ -58,8 +58,8 @@ impl ClockBuilder {
         self
     }
 
-    /// How often the thread stores the coarse time for [`recent_ns`](crate::recent_ns): 100 us to
-    /// 10 s, by default at each recalibration. The thread wakes up for each store.
+    /// The period at which the thread stores the coarse time for [`recent_ns`](crate::recent_ns):
+    /// 100 us to 10 s, by default at each recalibration. The thread wakes up for each store.
     pub fn recent_every(mut self, period: Duration) -> Self {
         self.settings.recent_every = Some(period);
         self

@@ -71,11 +71,11 @@ struct GlobalThread {
 /// The global clock's thread, if it runs. Not a std `Mutex`: a child that is forked while another
 /// thread holds the mutex would wait for a thread that the child does not have.
 ///
-/// With minimal probes the token of this lock is the process's id. Two processes that share one
-/// memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. If both
-/// start or stop the global clock at once, one process takes the lock over from the other. The
-/// clock's thread may then keep running unjoined. Readings are not affected: their locks have another
-/// token (`sys::lock_token`).
+/// With minimal probes the token of this lock is the process id. Two processes in one memory
+/// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. If both start
+/// or stop the global clock at once, one process takes the lock over from the other. The clock's
+/// thread may then keep running unjoined. Readings are not affected: their locks have another token
+/// (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The pause between two attempts to take the lock. The holder creates or joins a thread.
@@ -85,7 +85,7 @@ const LOCK_RETRY: Duration = Duration::from_millis(1);
 /// does not run in this process. Not for signal handlers: a handler that has interrupted the holder
 /// would wait forever.
 fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
-    // It sleeps on a futex, without a read of the clock.
+    // A notifier sleeps on a futex, without a read of the clock.
     let notifier = ClockSetNotifier::without_timer();
     let mut slot = loop {
         // If the lock was held at a fork, the value may be half written. So it is overwritten

@@ -90,7 +90,7 @@ pub(crate) struct PageReader {
     process_high_water: ProcessHighWater,
     /// [`ENABLED`], [`ENDING`] or [`DISABLED`].
     switch: AtomicU8,
-    /// Why this clock never uses the page.
+    /// The permanent reason not to use the page, if there is one.
     refused: Option<Reason>,
 }
 

@@ -162,7 +162,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
     Vec::new()
 }
 
-/// Not available.
+/// Pinning is not available: returns `false`.
 #[cfg(any(not(windows), miri))]
 pub(crate) fn pin_this_thread(_: u32) -> bool {
     false

@@ -28,12 +28,12 @@ const ROUND_TRIPS: u32 = 1_000;
 /// For how long a pair may exchange once there are enough round trips, ns.
 const PAIR_NS: i64 = 1_000_000;
 
-/// How long one thread waits for the other, ns; the other may have to wait for its CPU. It also
-/// limits the time of all exchanges of a pair, from the first round trip on.
+/// The longest wait of one thread for the other, ns; the other may have to wait for its CPU. It
+/// also limits the time of all exchanges of a pair, from the first round trip on.
 const MAX_WAIT_NS: i64 = 200_000_000;
 
-/// How long a waiting thread runs before it yields its CPU, ns. If other threads want both CPUs,
-/// the two run at the same time only if neither yields at once.
+/// The time after which a waiting thread yields its CPU, ns. If other threads want both CPUs, the
+/// two run at the same time only if neither yields at once.
 const YIELD_AFTER_NS: i64 = 1_000_000;
 
 /// Loads of the token between two reads of the OS clock.
@@ -125,11 +125,12 @@ struct Arrival {
 pub struct Exchanges {
     /// The other counter minus this one.
     pub difference: Difference,
-    /// How often the token went there and came back, without a wait for a CPU.
+    /// The number of round trips of the token without a wait for a CPU.
     pub round_trips: u64,
-    /// How many exchanges there were: two for each round trip.
+    /// The number of exchanges: two for each round trip.
     pub count: u64,
-    /// How many exchanges seemed to go back in time: the getter's counter was below the giver's.
+    /// The number of exchanges that seemed to go back in time: the getter's counter was below the
+    /// giver's.
     pub backward: u64,
 }
 

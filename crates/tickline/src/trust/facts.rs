@@ -66,7 +66,8 @@ mod tests {
             super::are_current(&facts)
         };
         assert!(are_current(&facts));
-        // As if the counter were usable, and the kernel kept time with another clocksource.
+        // Pretend that the counter is usable, and that the kernel keeps time with another
+        // clocksource.
         (facts.may_read_counter, facts.has_counter, facts.switched_off_by) = (true, true, None);
         facts.matching_clocksource = match facts.clocksource {
             Clocksource::Riscv => Clocksource::Tsc,

@@ -35,7 +35,7 @@ const MAX_SLOPE: u64 = 30_000 << SLOPE_BITS;
 /// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
 pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
 
-/// How much the rates of two oscillators of a machine may change against each other, ppb. One
+/// The largest change of the rates of a machine's two oscillators against each other, ppb. One
 /// drives the counter, the other the kernel's clocksource, if that is another one. chronyd assumes
 /// the same value for a clock (chrony.conf(5), `maxclockerror`).
 pub(super) const WANDER_PPB: i64 = 1_000;
@@ -65,7 +65,7 @@ pub(crate) struct Moment {
     /// The time that it took to read these clocks, plus their resolutions, ns. Each reading is the
     /// clock's time at the moment to within this width.
     pub(crate) width_ns: i64,
-    /// How long the machine has been suspended since its start, ns.
+    /// The time for which the machine has been suspended since its start, ns.
     pub(crate) suspended_ns: i64,
     /// The hypervisor's disruption marker, which changes when the hypervisor moves or restores the
     /// machine.
@@ -328,8 +328,8 @@ impl ClaimMaker {
         Ok(())
     }
 
-    /// How long readings may go on before the day ends with a leap second, ns; `i64::MAX` without a
-    /// leap second. Fails with `LeapSecond` near one.
+    /// The time for which readings may go on before a leap second, ns; `i64::MAX` without a leap
+    /// second. Fails with `LeapSecond` near one.
     fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, UtcUnknown> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             // If midnight may have passed, the report means the earlier day.

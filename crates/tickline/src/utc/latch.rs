@@ -20,7 +20,7 @@ struct Slot([AtomicU64; WORDS]);
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct ClaimLatch {
-    /// How many claims were published. The newest is in the slot of this number, modulo `SLOTS`.
+    /// The number of published claims. The newest is in the slot of this number, modulo `SLOTS`.
     newest: AtomicUsize,
     slots: [Slot; SLOTS],
 }

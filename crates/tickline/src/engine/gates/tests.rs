@@ -132,7 +132,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     let Some(BoundedReading { mut bounds, .. }) = engine.read_bounds() else { return false };
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
-    // The same slope but for the tag, by which it is off by some 100 ns.
+    // The slope is the same except for the tag, which changes the time by some 100 ns.
     let Some(next) = old.state.next_line(old.slope(), old.shift) else { return false };
     let line = WindowedLine { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds, None)

@@ -147,8 +147,8 @@ mod tests {
         // SAFETY: the place is valid for a write, and the function takes nothing.
         let made = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::null_mut()) };
         assert_eq!(made, 0);
-        // Not joined: musl hears of a thread's end only from the thread, and would wait for ever.
-        // SAFETY: made above.
+        // Detached, because musl learns of a thread's end only from the thread, so a join would
+        // wait forever. SAFETY: made above.
         unsafe { libc::pthread_detach(thread) };
         let begun = std::time::Instant::now();
         while !FUTEX.owner_died() {

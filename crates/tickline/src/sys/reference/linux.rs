@@ -12,10 +12,10 @@ use crate::sys::{PreserveErrno, may_read_counter};
 static ROUTE: AtomicU8 = AtomicU8::new(ROUTE_UNKNOWN);
 
 const ROUTE_UNKNOWN: u8 = 0;
-/// By libc, which goes through the vDSO where there is one.
+/// Through libc, which uses the vDSO if there is one.
 const ROUTE_LIBC: u8 = 1;
-/// By a system call, because the process may not read the counter (`PR_SET_TSC`). The vDSO executes
-/// `rdtsc` as well, and would get a SIGSEGV.
+/// By system call, because the process may not read the counter (`PR_SET_TSC`). The vDSO executes
+/// `rdtsc` as well, which would raise SIGSEGV.
 const ROUTE_KERNEL: u8 = 2;
 
 /// Tries to read the two clocks whose difference is the time asleep. A thread that is preempted
@@ -24,8 +24,8 @@ const TRIES: u32 = 4;
 
 #[allow(dead_code, reason = "some of it is for the features `page` and `utc`")]
 impl OsClock {
-    /// Takes libc's clock without asking whether the process may read the counter, unless the answer
-    /// is known.
+    /// Chooses libc's clock without a test whether the process may read the counter, unless a route
+    /// is chosen already.
     pub(crate) fn trust_libc() {
         // ORDERING: Relaxed, the number publishes no other memory.
         ROUTE.compare_exchange(ROUTE_UNKNOWN, ROUTE_LIBC, Ordering::Relaxed, Ordering::Relaxed).ok();
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    /// Nothing but a suspend changes it, and this machine is awake.
+    /// Only a suspend changes the time asleep, and this machine is awake.
     #[test]
     fn the_time_asleep_is_constant_while_awake() {
         let first_ns = OsClock.suspended_ns();

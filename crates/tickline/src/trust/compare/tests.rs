@@ -1,4 +1,4 @@
-//! Comparisons of this machine's counters, and what clocks make of them.
+//! Comparisons of this machine's counters, and the reaction of clocks.
 
 use std::process::{Command, Stdio};
 
@@ -21,7 +21,7 @@ fn the_counters_of_this_machine_are_compared() {
         return;
     }
     let notifier = ClockSetNotifier::without_timer();
-    let comparison = compare(&notifier).expect("nobody stopped it");
+    let comparison = compare(&notifier).expect("not stopped");
     match sys::comparable_cpus().len() {
         0 => assert_eq!(comparison, CounterComparison::Impossible),
         1 => assert_eq!(comparison, CounterComparison::Single),
@@ -38,9 +38,9 @@ fn the_counters_of_this_machine_are_compared() {
     }
 }
 
-/// What clocks make of a comparison's result: one that may have a line for each CPU, and one that
-/// may not. In a process of its own: the result is the process's, and other tests have clocks, which
-/// follow it, or publish another one.
+/// The reaction to a comparison's result of two clocks: one that may have a line for each CPU, and
+/// one that may not. The test needs a process of its own, because the result belongs to the
+/// process: clocks of other tests would follow it, or publish another one.
 #[test]
 fn unsynchronised_counters_get_a_line_for_each_cpu() {
     const ALONE: &str = "TICKLINE_TEST_ALONE";

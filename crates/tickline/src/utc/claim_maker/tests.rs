@@ -8,7 +8,8 @@ const SECOND_NS: i64 = 1_000_000_000;
 const START_NS: i64 = 1_800_000_000 * SECOND_NS;
 const VALID_NS: i64 = 5 * SECOND_NS / 2;
 
-/// A machine whose clocks run at the rate of UTC, with 3 ticks a ns, `seconds` after its start.
+/// The moment `seconds` after the start of a machine whose clocks run at the rate of UTC, with 3
+/// ticks a ns.
 pub(in crate::utc) fn moment(seconds: i64) -> Moment {
     at_ms(seconds * 1_000)
 }
@@ -26,7 +27,7 @@ fn at_ms(ms: i64) -> Moment {
     }
 }
 
-/// UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
+/// A report that UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
 pub(in crate::utc) fn said(offset_ns: i64, measurement: u64) -> Result<Report, UtcUnknown> {
     Ok(Report {
         source: UtcSource::Chronyd,
@@ -44,7 +45,8 @@ pub(in crate::utc) fn bounds_ns(reading: &UtcReading) -> [i64; 2] {
     [reading.earliest(), reading.latest()].map(|time| time.as_nanos().cast_signed())
 }
 
-/// Why there is nothing after the source has `said` something.
+/// The reason of a claim without a source, after the source has `said` something; `None` for a
+/// claim with a source.
 fn refused(maker: &mut ClaimMaker, moment: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
     let claim = maker.claim(moment, said, VALID_NS).unwrap();
     claim.source.is_none().then_some(claim.failure)
@@ -68,7 +70,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
         assert!((now_ns + 2_050..=now_ns + 3_200).contains(&latest_ns), "{}", latest_ns - now_ns);
     }
     assert_eq!((at(0), at(4), claim.failure), ([None; 2], [None; 2], UtcUnknown::Expired));
-    // The source lets its claim hold for less.
+    // The source lets its claim hold for a shorter time.
     let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
     assert_eq!(maker.claim(&moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
     assert_eq!(
@@ -93,7 +95,7 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
             assert_eq!(maker.claim(&at_ms(answered + 1_000), Err(why), VALID_NS), None);
         }
         let claim = maker.claim(&at_ms(5_000), said(0, 0), VALID_NS).unwrap();
-        // The thread is late, and then somebody sets the clock, so the source is asked at once.
+        // The thread is late, and then the clock is set, so the source is asked at once.
         assert_eq!([6_600, 6_610].map(|ms| maker.claim(&at_ms(ms), Err(why), VALID_NS)), [None; 2]);
         assert!(claim.at_raw(at_ms(7_350).raw_ns).is_some(), "it would still hold");
         assert_eq!(refused(&mut maker, &at_ms(7_350), Err(why)), Some(then));
@@ -105,7 +107,7 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
 }
 
 /// Two measurements contradict each other, or the source repeats a measurement with another value.
-/// In both cases somebody has set the clock, and the daemon has not noticed.
+/// In both cases another program has set the clock, and the daemon has not noticed.
 #[test]
 fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
     for (offset_ns, measurement) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
@@ -190,7 +192,7 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
         assert_eq!(refused(&mut maker, &moment(2), said(0, 0)), why);
         assert_eq!(refused(&mut maker, &moment(3), said(0, 0)), why);
         assert_eq!(refused(&mut maker, &moment(4), said(0, 1)), None);
-        // Measured before or after it, by a source that was silent meanwhile.
+        // The source was silent meanwhile, and may have measured before or after the clock was set.
         maker.notice_clock_set();
         assert_eq!(maker.claim(&moment(5), Err(UtcUnknown::NoSource), VALID_NS), None);
         assert_eq!(refused(&mut maker, &moment(6), said(0, 2)), Some(UtcUnknown::Disrupted));
@@ -198,8 +200,8 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     }
 }
 
-/// What does not know the rate of UTC can't tell a small step from a drift. The kernel's maximum
-/// error says nothing of the step, nor does version 2 of clock-bound's segment.
+/// A source that does not know the rate of UTC can't tell a small step from a drift. The kernel's
+/// maximum error says nothing of the step, nor does version 2 of clock-bound's segment.
 #[test]
 fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
     let vague = said(0, 0).map(|it| Report { rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB], ..it });
@@ -210,8 +212,8 @@ fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
     assert_eq!(refused(&mut maker, &set, vague), Some(UtcUnknown::Disrupted));
 }
 
-/// Somebody sets the clock after a measurement and before the request that finds it. The thread is
-/// told after that request. The source then agrees only with itself.
+/// The clock is set after a measurement and before the request that returns it. The thread learns
+/// of that after the request. The source then agrees only with itself.
 #[test]
 fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
     let wide =
@@ -222,7 +224,7 @@ fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
         let moment = moment(seconds);
         Moment { realtime_ns: moment.realtime_ns + 100_000, ..moment }
     };
-    assert_eq!(refused(&mut maker, &set(1), wide(1)), None, "nobody knows of it");
+    assert_eq!(refused(&mut maker, &set(1), wide(1)), None, "the thread does not know of it");
     maker.notice_clock_set();
     assert_eq!(refused(&mut maker, &set(2), wide(1)), Some(UtcUnknown::Disrupted));
     assert_eq!(refused(&mut maker, &set(3), wide(2)), None);
@@ -297,7 +299,8 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         (by_counter(13, 3, closed), by_counter(14, 3, back), by_counter(15, 3, back)),
         (Ok(false), Ok(false), Ok(true))
     );
-    // To just after the beginning of the measurement of its rate, where it then stands still.
+    // The counter is set back to just after the base of the measurement of its rate, and then
+    // stands still.
     let stuck: &dyn Fn(u64) -> Option<u64> = &|_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
     assert_eq!((by_counter(24, 3, stuck), by_counter(25, 4, stuck)), (disrupted, Ok(false)));
 }
@@ -346,7 +349,7 @@ fn the_rates_of_a_claim_are_multiplied() {
     assert!((least - 4..=least).contains(&claim.by_counter.slopes[0].into()));
 }
 
-/// What any bytes could make a source say.
+/// A number that arbitrary bytes could make a source report.
 fn any_number() -> impl Strategy<Value = i64> {
     prop_oneof![
         any::<i64>(),

@@ -25,7 +25,7 @@ const TRACKING_BYTES: usize = 104;
 /// The precision of the reply's numbers, bits: a coefficient has at least 23 significant bits.
 const PLACES: u32 = 22;
 
-/// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks may run without steering,
+/// The largest rate of the kernel's other clocks against `CLOCK_MONOTONIC_RAW`, without steering,
 /// ppb. A tick of the other clocks is a second divided by HZ (`ntp_update_frequency` in
 /// `kernel/time/ntp.c`). A tick of `CLOCK_MONOTONIC_RAW` is rounded down to ns first
 /// (`tk_setup_internals` in `timekeeping.c`). With HZ=300 this makes 0.1 ppm. Kernels of 2016 round
@@ -69,7 +69,7 @@ pub(super) fn report(reply: &[u8; TRACKING_BYTES], phc_bound_ns: i64) -> Option<
     }
     // The NTP clock minus the system clock.
     let correction_ns = ns(68);
-    // How much faster than UTC the system clock would run by itself.
+    // The rate of the unsteered system clock against UTC.
     let frequency_ppb = ppb(80);
     let (residual_ppb, skew_ppb) = (ppb(84), ppb(88));
     let (delay_ns, dispersion_ns) = (ns(92).max(0), ns(96).max(0));

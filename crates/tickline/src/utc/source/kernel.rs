@@ -17,7 +17,7 @@ use crate::sys::reference::{OsClock, Timex};
 use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Report};
 use crate::utc::{UtcSource, UtcUnknown};
 
-/// What the kernel adds to its maximum error each second, us (`second_overflow` in
+/// The growth of the kernel's maximum error in a second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
 const GROWTH_US: i64 = 500;
 

@@ -26,7 +26,7 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
     );
 }
 
-/// An oscillator that is off by more than NTP can steer, and an OS clock that is slewed besides.
+/// The oscillator is off by more than NTP can steer, and the OS clock is slewed as well.
 #[test]
 fn a_rate_that_a_source_does_not_say_is_near_that_of_the_os_clock_or_of_its_oscillator() {
     for (steered_ppb, rate_ppb) in [

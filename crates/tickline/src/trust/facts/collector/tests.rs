@@ -55,7 +55,7 @@ fn a_reader_does_one_step_a_call() {
     let mut steps = Vec::new();
     while !engine.is_judged() {
         engine.now_ns();
-        let next = engine.collector().expect("nobody else has it").next;
+        let next = engine.collector().expect("no other thread has it").next;
         if next == Invariant {
             steps = vec![Begin]; // the collection begins anew after a pause, too
         }

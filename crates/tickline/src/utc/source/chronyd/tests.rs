@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Replies as chronyd 4.3 sent them, and others made of them; tickline-cli has them, too.
+/// Replies of chronyd 4.3, and variants of them; tickline-cli uses them, too.
 const REPLIES: &str = include_str!("../../../../../tickline-cli/src/machine/ntp_replies.json");
 
 /// The head of a reply to [`TRACKING`].
@@ -36,7 +36,7 @@ fn replies_are_read() {
     assert_eq!(said[..6], [unsynchronised, None, clock, unsynchronised, None, None]);
 }
 
-/// A `Float` as chronyd writes it (`UTI_FloatHostToNetwork` in `util.c`).
+/// The encoding of a `Float` by chronyd (`UTI_FloatHostToNetwork` in `util.c`).
 fn float(value: f64) -> [u8; 4] {
     let magnitude = value.abs();
     if magnitude < 1e-15 {

@@ -7,8 +7,8 @@ use crate::utc::claim_maker::tests;
 const AS_OF_NS: i64 = 1_800_000_000_000_000_000;
 const AS_OF_TICKS: u64 = 1_000_000;
 
-/// What the daemon of clock-bound 3.0 writes. The marker is 9, the bound 500 ns, and it drifts by
-/// 15 ppm. By version 3 a tick is 2^-31 s, and its error 2^-20, less than 1 ppm.
+/// A segment of clock-bound 3.0's daemon. The marker is 9, the bound 500 ns, and the drift 15 ppm.
+/// In version 3 a tick is 2^-31 s, and its error 2^-20, less than 1 ppm.
 fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> Segment {
     let mut bytes = [0; BYTES];
     let mut put = |at: usize, field: &[u8]| bytes[at..at + field.len()].copy_from_slice(field);
@@ -40,7 +40,7 @@ fn moment(disruption: u64) -> Moment {
     Moment { ticks: Some(ticks), realtime_ns, disruption, ..tests::moment(0) }
 }
 
-/// By `CLOCK_MONOTONIC_RAW` a tick is 20 to 21 ppm longer than by UTC.
+/// The time of a tick by `CLOCK_MONOTONIC_RAW`, 20 to 21 ppm longer than by UTC.
 const RATE: [u64; 2] = [2_000_040_000 << (SLOPE_BITS - 32), 2_000_042_000 << (SLOPE_BITS - 32)];
 
 fn said(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
@@ -75,10 +75,10 @@ fn a_segment_that_says_nothing_is_no_claim() {
         for status in [0, 4, u32::MAX] {
             assert_eq!(by_status(status, 9), Err(UtcUnknown::Unsynchronised));
         }
-        // A process that can't read the marker would not notice.
+        // A process that can't read the marker would not notice a move.
         assert_eq!(said(&segment(version, SYNCHRONISED, true), NO_MARKER), None);
         assert_eq!(by_status(DISRUPTED, NO_MARKER), disrupted);
-        // A daemon that does not look at the marker does not know it.
+        // A daemon that does not check the marker does not know it.
         assert!(said(&segment(version, SYNCHRONISED, false), 8).unwrap().is_ok());
 
         let right = segment(version, SYNCHRONISED, true);
@@ -87,11 +87,12 @@ fn a_segment_that_says_nothing_is_no_claim() {
             wrong.0[at] = byte;
             said(&wrong, 9)
         };
-        // Another file, another version, an odd generation is never read, 0 is being written.
+        // Another file; another version, twice; a generation of 0, which means an update. An odd
+        // generation is never read.
         assert_eq!((with(0, 0), with(12, 4), with(13, 1), with(14, 0)), (None, None, None, None));
         let bound_at = if version == 2 { 48 } else { 72 };
         assert_eq!((with(bound_at + 7, 0x80), with(bound_at + 19, 0x80)), (None, None));
-        // Void since the segment was written; written in the future.
+        // A segment that is void since it was written.
         let times = if version == 2 { 16 } else { 24 };
         let mut void = right;
         void.0.copy_within(times..times + 16, times + 16);
@@ -138,7 +139,7 @@ proptest! {
         segment.0[40..48].copy_from_slice(&9_000_000_000_i64.to_ne_bytes());
         let moment = Moment { ticks: Some(AS_OF_TICKS + since), ..moment(NO_MARKER) };
         let report = segment.report(&moment, Some([1 << 32; 2]), 0, 0);
-        // By halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
+        // Multiplied by halves: (high * 2^32 + low) * since * 10^9 / 2^(64 + shift).
         let times_since = |half: u64| u128::from(half) * u128::from(since);
         let product = times_since(period >> 32) + (times_since(period & 0xFFFF_FFFF) >> 32);
         let exact_ns = i64::try_from((product * 1_000_000_000) >> (32 + shift)).unwrap();
@@ -147,7 +148,7 @@ proptest! {
             let expected_ns = AS_OF_NS + exact_ns - moment.realtime_ns;
             prop_assert!(centre_ns.abs_diff(expected_ns) <= 1, "{} {}", centre_ns, expected_ns);
         } else {
-            // Too long ago for its own errors.
+            // The segment is so old that its own errors void it.
             prop_assert!(exact_ns > 9_000_000_000_000_000, "{}", exact_ns);
         }
     }

@@ -1,5 +1,5 @@
-//! A machine with a chronyd that keeps its promise, simulated: whatever it does to the OS clock, no
-//! reading misses UTC. The errors are as large as the promise lets them be.
+//! A simulated machine with a chronyd that keeps its promise: whatever chronyd does to the OS
+//! clock, no reading misses UTC. The errors are as large as the promise allows.
 
 use fastrand::Rng;
 
@@ -25,13 +25,13 @@ fn within(random: &mut Rng, least: f64, most: f64) -> f64 {
     least + (most - least) * random.f64()
 }
 
-/// One or the other end, most of the time.
+/// A number within the bound, most of the time one of its two ends.
 fn extreme(random: &mut Rng, bound: f64) -> f64 {
     let within = within(random, -bound, bound);
     one_of(random, [within, -bound, bound, bound])
 }
 
-/// Each clock, ns since the start; rates are parts.
+/// The time of each clock, ns since the start. Rates are fractions of 1.
 #[derive(Default)]
 struct World {
     random: Rng,
@@ -43,15 +43,16 @@ struct World {
     ticks: f64,
     ticks_in_ns: f64,
     suspended: f64,
-    /// How much faster than `CLOCK_MONOTONIC_RAW` the kernel's other clocks run if nobody steers
-    /// them: not at all, with HZ=300, on an old kernel.
+    /// The rate of the kernel's other clocks against `CLOCK_MONOTONIC_RAW`, without steering: 0, or
+    /// that of HZ=300, or that of an old kernel.
     tick: f64,
-    /// How much faster than UTC the oscillator runs, and by how much more it has wandered.
+    /// The rate of the oscillator against UTC, and the part by which it has wandered.
     oscillator: f64,
     wander: f64,
-    /// How much faster than the kernel's clocksource the counter runs.
+    /// The rate of the counter against the kernel's clocksource.
     counter_wander: f64,
-    /// What chronyd says: its rate against the clock, the error of that, and its dispersion.
+    /// The figures that chronyd states: its rate against the clock, the error of the rate, and its
+    /// dispersion.
     frequency: f64,
     skew: f64,
     residual: f64,
@@ -60,7 +61,7 @@ struct World {
     last_offset: f64,
     slew: f64,
     is_open: bool,
-    /// Whether somebody has set the clock since the last request.
+    /// Whether the clock was set since the last request.
     was_set: bool,
 }
 
@@ -76,12 +77,12 @@ impl World {
         world
     }
 
-    /// What the dispersion of the NTP clock grows by, a part of the time.
+    /// The growth of the NTP clock's dispersion, as a fraction of the time.
     fn growth(&self) -> f64 {
         self.skew + self.residual.abs() + 1e-6
     }
 
-    /// chronyd measures: its clock is as wrong as it says that it may be, and so is its rate.
+    /// chronyd measures: the errors of its clock and of its rate are within its own bounds.
     fn measure(&mut self) {
         let random = &mut self.random;
         let scale = one_of(random, [1e3, 1e5, 1e7]);
@@ -91,7 +92,7 @@ impl World {
         let error = extreme(random, self.skew + self.residual.abs());
         self.frequency = 1.0 - (1.0 + error) / (1.0 + self.oscillator) / (1.0 + self.tick);
         self.last_offset = within(random, -1e-3, 1e-3);
-        // It slews, by at most a twelfth, or steps.
+        // chronyd slews, by at most a twelfth of the time, or steps.
         self.slew = extreme(random, 0.083).copysign(self.ntp - self.realtime);
         if one_in(random, 20) {
             (self.realtime, self.slew, self.was_set) = (self.ntp, 0.0, true);
@@ -113,12 +114,12 @@ impl World {
         let by_chronyd = raw * (1.0 + self.tick) * (1.0 - self.frequency);
         self.ntp += by_chronyd;
         self.dispersion += by_chronyd * self.growth();
-        // Until it has arrived.
+        // The slew ends when the clock has reached the NTP clock.
         let left = self.ntp - self.realtime - by_chronyd;
         self.realtime += by_chronyd + (raw * self.slew).clamp(left.min(0.0), left.max(0.0));
     }
 
-    /// Reads a clock, which takes a moment, rarely a long one.
+    /// Reads a clock, which takes a short time, rarely a long one.
     fn read(&mut self, clock: fn(&Self) -> f64) -> i64 {
         let long = one_in(&mut self.random, 50);
         let ns = within(&mut self.random, 5.0, if long { 20_000.0 } else { 40.0 });
@@ -130,7 +131,7 @@ impl World {
         (1.0 / self.ticks_in_ns).ceil() as i64 + 1
     }
 
-    /// A clock that the kernel makes of the counter steps with it.
+    /// A clock that the kernel derives from the counter steps with the counter.
     fn stepped(&self, ns: f64) -> f64 {
         ns - (self.ticks - self.ticks.floor()) / self.ticks_in_ns
     }
@@ -164,7 +165,7 @@ impl World {
         reply
     }
 
-    /// What the clock's thread does.
+    /// One request of the clock's thread.
     fn poll(&mut self, maker: &mut ClaimMaker) -> Option<Claim> {
         let steered = (self.frequency, self.slew);
         let before = self.moment();
@@ -174,7 +175,7 @@ impl World {
         if one_in(&mut self.random, 20) {
             self.measure();
         }
-        // It is preempted.
+        // The thread is preempted.
         let late = one_in(&mut self.random, 10);
         let late_ns = within(&mut self.random, 1_000.0, if late { 20e6 } else { 20_000.0 });
         self.pass(late_ns);
@@ -187,7 +188,7 @@ impl World {
         maker.claim(&after, said, 1_875_000_000)
     }
 
-    /// The machine sleeps, and the kernel measures that by a clock that is less accurate.
+    /// The machine is suspended, and the kernel measures the time asleep by a less accurate clock.
     fn suspend(&mut self) {
         let ns = within(&mut self.random, 0.0, 100.0 * SECOND_NS);
         let error = extreme(&mut self.random, SECOND_NS);
@@ -198,13 +199,13 @@ impl World {
         self.ticks = one_of(&mut self.random, [counted, 1e9, self.ticks]);
     }
 
-    /// The NTP clock is that of the kernel, and a correction. Only chronyd knows the correction.
+    /// The NTP clock is the kernel's clock plus a correction, which only chronyd knows.
     fn set_clock(&mut self, by_ns: f64) {
         (self.realtime, self.ntp) = (self.realtime + by_ns, self.ntp + by_ns);
         self.was_set = true;
     }
 
-    /// Asserts that UTC is in a reading by each clock. How many there were.
+    /// Asserts that UTC is in a reading by each clock. Returns the number of readings.
     fn check(&self, claim: &Claim) -> usize {
         let by_counter = claim.at_ticks(self.ticks.floor() as u64).filter(|_| self.is_open);
         let by_raw = claim.at_raw(self.stepped(self.raw).floor() as i64);
@@ -223,7 +224,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
     for seed in 0..20 {
         let (mut world, mut maker) = (World::new(seed), ClaimMaker::default());
         let mut claim = Claim::none(UtcUnknown::NoSource);
-        // What happens before the thread's first request only chronyd can know.
+        // Only chronyd can know the events before the thread's first request.
         claim = world.poll(&mut maker).unwrap_or(claim);
         for _ in 0..2_000 {
             let was_set = world.was_set;
@@ -250,7 +251,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
             let wait_ns = within(&mut world.random, 1e6, if late { 4.0 } else { 0.75 } * SECOND_NS);
             for _ in 0..30 {
                 world.pass(wait_ns / 30.0);
-                // A claim that is left from before somebody set the clock is right nevertheless.
+                // A claim from before the clock was set is still right.
                 if claim.source.is_some() && !claim.is_before_suspend(world.suspended as i64) {
                     readings += world.check(&claim);
                 } else {
