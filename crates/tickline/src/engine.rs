@@ -167,8 +167,8 @@ impl Engine {
     }
 
     pub(crate) fn store_recent(&self, ns: u64) {
-        // Keeps the maximum, because the lines of two CPUs may differ by their bounds. ORDERING:
-        // Relaxed, pairs with the load in `recent_ns`.
+        // Keeps the maximum, because the lines of two CPUs may differ by their bounds.
+        // ORDERING: Relaxed, pairs with the load in `recent_ns`.
         self.recent_ns.fetch_max(ns.cast_signed(), Ordering::Relaxed);
     }
 

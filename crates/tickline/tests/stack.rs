@@ -85,7 +85,7 @@ impl Painted {
         let words = unsafe { std::slice::from_raw_parts_mut(self.words, WORDS) };
         words.fill(PAINT);
         CALL.store(call as usize, Ordering::Relaxed);
-        // SAFETY: a signal to this thread, whose handler is above.
+        // SAFETY: the signal goes to this thread, whose handler is installed.
         assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
         // SAFETY: the handler has returned. The compiler does not see its stores, so the words are
         // read through a new reference.

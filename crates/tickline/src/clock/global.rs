@@ -89,8 +89,8 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
     let notifier = ClockSetNotifier::without_timer();
     let mut slot = loop {
         // If the lock was held at a fork, the value may be half written. So it is overwritten
-        // without a drop. SAFETY: `slot` is valid for a write, which neither reads nor drops the
-        // old value.
+        // without a drop.
+        // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
         // SAFETY: the token is the same for all threads of this process, and differs from every
         // ancestor's. No signal handler calls this function.

@@ -42,8 +42,8 @@ struct PageOs {
 impl PageOs {
     fn find() -> Self {
         let is_alone = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
-        // If the kernel has mapped no vDSO, the value is 0. The vDSO may read the counter. SAFETY:
-        // the call takes a number, and reads no memory that changes.
+        // If the kernel has mapped no vDSO, the value is 0. The vDSO may read the counter.
+        // SAFETY: the call takes a number, and reads no memory that changes.
         let has_coarse = sys::may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
         Self { is_alone, has_coarse }
     }

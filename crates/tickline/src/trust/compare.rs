@@ -117,8 +117,9 @@ impl ComparisonThread {
             return;
         }
         // The process's token, not `lock_token`: a comparison takes up to seconds, and a child that
-        // is forked meanwhile must always be able to take the lock over. SAFETY: two processes that
-        // share this memory may both hold the lock, which protects no data.
+        // is forked meanwhile must always be able to take the lock over.
+        // SAFETY: two processes that share this memory may both hold the lock, which protects no
+        // data.
         let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else { return };
         let notifier = Arc::new(ClockSetNotifier::without_timer());
         let thread_notifier = Arc::clone(&notifier);

@@ -22,7 +22,7 @@ pub(crate) const HELD: Duration = Duration::from_millis(1_500);
 /// Whether a thread sleeps in the allocator.
 pub(crate) static ASLEEP: AtomicBool = AtomicBool::new(false);
 
-// SAFETY: passes everything on to the system's allocator.
+// SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if SLEEPS.replace(false) {

@@ -1,8 +1,8 @@
 //! A counter that is denied (`PR_SET_TSC`) after a clock was calibrated.
 //!
 //! The vDSO reads the counter as well, so a signal handler stands in for the counter. The handler
-//! notes who has executed the instruction, puts a number in index of the counter, and goes on
-//! behind the instruction.
+//! counts who has executed the instruction, returns a number in place of the counter, and continues
+//! after the instruction.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -50,13 +50,13 @@ extern "C" fn stand_in(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut li
 /// Sets the TSC mode of this thread, which the threads that it starts inherit. Returns whether the
 /// kernel did so.
 fn set_tsc_mode(mode: libc::c_int) -> bool {
-    // SAFETY: passes a number.
+    // SAFETY: the call takes a number.
     unsafe { libc::prctl(libc::PR_SET_TSC, mode) == 0 }
 }
 
 /// The number of reads of the counter by code other than the vDSO during `calls`.
 fn reads_during(calls: impl FnOnce()) -> Option<u32> {
-    // SAFETY: asks for a number.
+    // SAFETY: the call takes and returns a number.
     let vdso = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     VDSO.store(usize::try_from(vdso).unwrap_or(0), Ordering::Relaxed);
     // SAFETY: every x86_64 processor has this instruction, and it is not denied yet.

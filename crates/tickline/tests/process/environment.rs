@@ -47,7 +47,7 @@ fn a_set_user_id_process_ignores_the_variable() {
     if std::env::var_os(PRIVILEGED).is_some() {
         return ignores_the_variable();
     }
-    // SAFETY: takes nothing.
+    // SAFETY: the call has no precondition.
     if unsafe { libc::geteuid() } != 0 {
         return skip("only root can make a program that runs with another user's rights");
     }
@@ -77,7 +77,7 @@ fn a_set_user_id_process_ignores_the_variable() {
 }
 
 fn ignores_the_variable() {
-    // SAFETY: takes a number.
+    // SAFETY: the call takes a number.
     if unsafe { libc::getauxval(libc::AT_SECURE) } == 0 {
         // SAFETY: ends the process at once; set-user-id has no effect in that folder.
         unsafe { libc::_exit(CANNOT) };

@@ -242,22 +242,22 @@ fn stop_for_a_while() {
 /// behind, and the clock works.
 fn without_a_thread_start_fails_and_the_clock_works() {
     let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: valid for a write.
+    // SAFETY: `before` is valid for a write.
     unsafe { libc::getrlimit(libc::RLIMIT_NPROC, &raw mut before) };
     let none = libc::rlimit { rlim_cur: 0, ..before };
     // SAFETY: lowers this process's own limit; the struct is valid.
     unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const none) };
-    // The limit does not bind root. 65534 is the user `nobody`. SAFETY: passes numbers; refused
-    // where this is not root.
+    // The limit does not bind root. 65534 is the user `nobody`.
+    // SAFETY: the call takes numbers; the kernel refuses it if this is not root.
     unsafe { libc::setresuid(65_534, 65_534, 65_534) };
     if std::thread::Builder::new().spawn(|| {}).is_ok() {
         return skip("this user may have as many threads as it likes");
     }
     // The lowest free number: a descriptor that is left behind moves it.
-    // SAFETY: a copy of one of this process's own descriptors, closed again.
+    // SAFETY: the copied descriptor is this process's own; the copy is closed again.
     let lowest_free = || unsafe { libc::dup(1) };
     let first = lowest_free();
-    // SAFETY: made above.
+    // SAFETY: the copy was made above.
     unsafe { libc::close(first) };
     for refused in [
         tickline::start().err(),
@@ -272,7 +272,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
     let clock = Clock::global();
     assert!(clock.status().driver == Driver::Reader && settles(clock, 0), "{:?}", clock.status());
     until_it_agrees_with_the_os(clock);
-    // SAFETY: back to what it was, which needs no privilege.
+    // SAFETY: restores the old limit, which needs no privilege; the struct is valid.
     unsafe { libc::setrlimit(libc::RLIMIT_NPROC, &raw const before) };
     drop(tickline::start().unwrap());
 }
@@ -281,7 +281,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
 /// time comes from the kernel.
 fn a_process_without_the_right_to_the_counter_has_a_clock() {
     let code = code_of_fork(|| {
-        // SAFETY: passes numbers. From here on nothing may ask std or libc for the time.
+        // SAFETY: the call takes numbers. From here on no code may ask std or libc for the time.
         if unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV, 0, 0, 0) } != 0 {
             return CANNOT;
         }

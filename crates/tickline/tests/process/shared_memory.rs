@@ -106,15 +106,15 @@ struct Shared<'a> {
 extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
     // SAFETY: the parent has passed the pointer, and the process still has the parent's memory.
     let mut shared = unsafe { shared.cast::<Shared>().read() };
-    // SAFETY: takes nothing.
+    // SAFETY: the call has no precondition.
     while unsafe { libc::getppid() } == shared.parent {
-        // SAFETY: passes a number.
+        // SAFETY: the call takes a number.
         unsafe { libc::usleep(1_000) };
     }
     // The clock's thread may end a while after the process that it belongs to.
     let first = tickline::recent_ns();
     let goes_on = (0..20_000).any(|_| {
-        // SAFETY: passes a number.
+        // SAFETY: the call takes a number.
         unsafe { libc::usleep(1_000) };
         tickline::recent_ns() >= first + 20_000_000
     });
@@ -132,14 +132,14 @@ extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
 fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
     let (mut reader, answer) = std::io::pipe().unwrap();
     in_fork(|| {
-        // SAFETY: takes nothing.
+        // SAFETY: the call has no precondition.
         let parent = unsafe { libc::getpid() };
         let shared = Box::leak(Box::new(Shared { parent, answer: &answer }));
         let guard = tickline::start().unwrap();
         // Waits until the thread runs, because the thread sets up the mark that reports its end.
         let first = tickline::recent_ns();
         while tickline::recent_ns() == first {
-            // SAFETY: passes a number.
+            // SAFETY: the call takes a number.
             unsafe { libc::usleep(1_000) };
         }
         std::mem::forget(guard);

@@ -105,7 +105,7 @@ extern "C" fn first_reader(_: libc::c_int) {
 /// calibrates, without allocating.
 fn the_first_call_may_come_from_a_signal_handler() {
     handle(libc::SIGUSR1, first_reader as *const (), libc::SA_RESTART);
-    // SAFETY: a signal to this thread, whose handler is above.
+    // SAFETY: the signal goes to this thread, whose handler is installed.
     assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
     assert_eq!(FOUND.load(Ordering::Relaxed), 1, "see FOUND");
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");

@@ -101,7 +101,7 @@ fn errno_survives_a_reading() {
     let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: lowers this process's own limit; the struct is valid.
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const none) }, 0);
-    // SAFETY: takes nothing.
+    // SAFETY: the call has no precondition.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: this thread's own errno.
     unsafe { *errno = 77 };

@@ -72,7 +72,7 @@ fn ranges_in(file: &str) -> Vec<RangeInclusive<usize>> {
 pub(crate) fn cpu_ids() -> Option<usize> {
     let possible = ranges_in("/sys/devices/system/cpu/possible");
     possible.iter().filter_map(|range| range.end().checked_add(1)).max().or_else(|| {
-        // SAFETY: no memory is passed.
+        // SAFETY: the call takes no pointer.
         usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) }).ok().filter(|count| *count > 0)
     })
 }

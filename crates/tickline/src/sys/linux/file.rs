@@ -31,7 +31,7 @@ pub(super) fn beyond_standard_streams(descriptor: libc::c_int) -> libc::c_int {
     if !(0..=libc::STDERR_FILENO).contains(&descriptor) {
         return descriptor;
     }
-    // SAFETY: no memory is passed.
+    // SAFETY: the call takes no pointer.
     let copy = unsafe { libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO + 1) };
     // SAFETY: the caller has just made the descriptor, and nothing uses it yet.
     unsafe { libc::close(descriptor) };

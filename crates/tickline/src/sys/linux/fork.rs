@@ -88,7 +88,7 @@ pub(crate) fn disable_fork_token() {
 /// stays mapped when a library that contains tickline is unloaded.
 #[cold]
 fn map_fork_token() -> *mut AtomicU64 {
-    // SAFETY: a new private mapping; no existing memory is touched.
+    // SAFETY: the mapping is new and private, and overlaps no existing memory.
     let fresh = unsafe {
         libc::mmap(
             ptr::null_mut(),

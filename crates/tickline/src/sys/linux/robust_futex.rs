@@ -148,7 +148,8 @@ mod tests {
         let made = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::null_mut()) };
         assert_eq!(made, 0);
         // Detached, because musl learns of a thread's end only from the thread, so a join would
-        // wait forever. SAFETY: made above.
+        // wait forever.
+        // SAFETY: the thread was created above.
         unsafe { libc::pthread_detach(thread) };
         let begun = std::time::Instant::now();
         while !FUTEX.owner_died() {

@@ -39,7 +39,7 @@ impl ClockSetNotifier {
     /// A notifier with a timer. If the kernel refuses the timer, the notifier can sleep and be
     /// stopped, but does not notice that the clock is set.
     pub(crate) fn new() -> Self {
-        // SAFETY: no memory is passed.
+        // SAFETY: the call takes no pointer.
         let timer =
             unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         let timer = beyond_standard_streams(timer);

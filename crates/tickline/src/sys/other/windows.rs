@@ -14,7 +14,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
         return Vec::new();
     }
     let (mut own, mut system) = (0_usize, 0_usize);
-    // SAFETY: a pseudo-handle that needs no closing.
+    // SAFETY: the call has no precondition, and returns a pseudo-handle that needs no closing.
     let process = unsafe { GetCurrentProcess() };
     // SAFETY: the handle is this process's, and both numbers are valid for a write.
     if unsafe { GetProcessAffinityMask(process, &raw mut own, &raw mut system) } == 0 {
@@ -26,7 +26,7 @@ pub(crate) fn comparable_cpus() -> Vec<u32> {
 /// Pins the calling thread to `cpu`. Returns whether the system did.
 pub(crate) fn pin_this_thread(cpu: u32) -> bool {
     let Some(mask) = 1_usize.checked_shl(cpu) else { return false };
-    // SAFETY: a pseudo-handle that needs no closing.
+    // SAFETY: the call has no precondition, and returns a pseudo-handle that needs no closing.
     let thread = unsafe { GetCurrentThread() };
     // SAFETY: the handle is this thread's; a mask that is not allowed is an error, 0.
     unsafe { SetThreadAffinityMask(thread, mask) != 0 }
