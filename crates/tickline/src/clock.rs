@@ -107,17 +107,16 @@ pub struct Clock {
 }
 
 struct OwnedEngine {
-    /// Its drop stops the thread. Declared first, so that the thread stops before the engine can be
-    /// freed.
+    /// Its drop stops the thread. Declared first, so that it stops before the engine.
     _thread: Option<ClockThread<Arc<Engine>>>,
     /// The engine that the clones point to.
     _engine: Arc<Engine>,
 }
 
-// SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`;
-// `_owned` is `Send`.
+// SAFETY: `engine` is only used as a shared reference to an `Engine`, which is `Sync`; `_owned` is
+// `Send`.
 unsafe impl Send for Clock {}
-// SAFETY: `engine` is only ever used as a shared reference to an `Engine`, which is `Sync`; so is
+// SAFETY: `engine` is only used as a shared reference to an `Engine`, which is `Sync`; so is
 // `_owned`.
 unsafe impl Sync for Clock {}
 
@@ -164,8 +163,7 @@ impl Clock {
 
     pub(crate) fn from_engine(thread: Option<ClockThread<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
         Self {
-            // The pointer stays valid when the `Clock` moves: the content of the `Arc` does not
-            // move.
+            // A move of the `Clock` does not move the content of the `Arc`.
             engine: NonNull::from(&*engine),
             _owned: Some(Arc::new(OwnedEngine { _thread: thread, _engine: engine })),
         }
@@ -173,8 +171,7 @@ impl Clock {
 
     #[inline(always)]
     pub(crate) fn engine(&self) -> &Engine {
-        // SAFETY: `engine` points to the global engine, or into the `Arc` that `_owned` keeps alive
-        // as long as this clock.
+        // SAFETY: `engine` points to the global engine, or into the `Arc` that `_owned` holds.
         unsafe { self.engine.as_ref() }
     }
 
@@ -190,7 +187,7 @@ impl Clock {
     /// The current time of `CLOCK_MONOTONIC`, in order across threads: a reading that was complete
     /// before another began is never later. Readings use the counters only if the gates find them
     /// synchronised. With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on each
-    /// CPU, not between CPUs.
+    /// CPU.
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
@@ -200,8 +197,7 @@ impl Clock {
     /// The current time of `CLOCK_REALTIME`. When that clock is set, readings follow at the next
     /// recalibration: at once with the thread driver, otherwise within the interval. If the OS
     /// clock gives Unix time faster than the counter does, readings come from the OS clock
-    /// ([`Status::unix_reason`]). Between threads, readings have no better order than
-    /// [`now`](Self::now).
+    /// ([`Status::unix_reason`]). Between threads, the order is that of [`now`](Self::now).
     #[inline]
     #[must_use]
     pub fn unix_now(&self) -> UnixTime {
@@ -264,9 +260,8 @@ impl Clock {
     ///
     /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
     /// eighth iteration takes some 10 us more, because it reads the kernel's clocksource. The call
-    /// does nothing while another thread runs an iteration, or while a gate is closed. With a line
-    /// for each CPU the call does nothing either: only the clock's thread can calibrate these
-    /// lines.
+    /// does nothing while another thread runs an iteration, or while a gate is closed. It does
+    /// nothing with a line for each CPU either: only the clock's thread can calibrate these.
     pub fn maintain(&self) -> Duration {
         let iteration = self.engine().maintain_by_hand();
         Duration::from_nanos(iteration.map_or(self.engine().interval_ns(), |iteration| iteration.next_in_ns))

@@ -41,14 +41,13 @@ pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
 }
 
 /// The engine of one clock, which may be in static memory. The line comes first: the address of the
-/// global engine is then also that of its state, and a reading needs no instruction to add an
-/// offset.
+/// global engine is then that of its state, and a reading adds no offset.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Engine {
     pub(crate) clock: DrivenClock,
-    /// The lines of the CPUs, if each has its own. They are next to the gate's keeper, because
-    /// their readers load both.
+    /// The lines of the CPUs, if each has its own. They are next to the keeper, which their readers
+    /// also load.
     cpu_lines: LazyCpuLines,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
@@ -149,8 +148,7 @@ impl Engine {
         COUNTER.and_then(|counter| self.clock.shared.read_bounds(&counter))
     }
 
-    /// Like [`read_bounds`](Self::read_bounds), but for the whole validity of the line, not only
-    /// its window.
+    /// Like [`read_bounds`](Self::read_bounds), but for the whole validity of the line.
     fn read_bounds_while_valid(&self) -> Option<BoundedReading> {
         self.clock.shared.read_bounds_while_valid(&COUNTER?, &self.probed_os_clock())
     }
@@ -182,8 +180,7 @@ impl Engine {
         thread_token != 0 && thread_token == sys::token() && !self.thread_futex.owner_died()
     }
 
-    /// Registers the thread before its start, and stores the first coarse time, which the thread
-    /// renews.
+    /// Registers the thread before its start, and stores the first coarse time.
     pub(crate) fn attach_thread(&self) {
         self.store_recent(self.now_ordered_ns());
         self.thread_futex.clear();
@@ -217,8 +214,7 @@ impl Engine {
     /// Applies the settings of the control loop.
     pub(crate) fn apply(&self, settings: &Settings) {
         let (trust, assume_invariant) = (settings.trust as u8, settings.assume_invariant);
-        // ORDERING: Relaxed for all three, single settings. `request_judgement` below publishes the
-        // last two.
+        // ORDERING: Relaxed for all three, settings. `request_judgement` publishes the last two.
         let order = Ordering::Relaxed;
         self.interval_ns.store(settings.interval_ns(), order);
         let before = (self.trust.swap(trust, order), self.assume_invariant.swap(assume_invariant, order));
@@ -236,8 +232,7 @@ impl Engine {
         sys::disable_fork_token();
         OsClock::trust_libc();
         // ORDERING: Relaxed, pairs with the load in `probes`. A thread that sees the flag, but not
-        // yet the effects of the two calls above, runs before any filter that is installed after
-        // this call.
+        // yet the effects of the two calls above, runs before any filter that is installed later.
         self.has_minimal_probes.store(true, Ordering::Relaxed);
     }
 
@@ -301,8 +296,8 @@ fn to_unsigned(ns: i64) -> u64 {
     ns.cast_unsigned()
 }
 
-/// Converts any other time: of an OS clock, a bound, or a reading by the slow path. A negative time
-/// becomes 0.
+/// Converts any other time: of an OS clock, a bound, or by the slow path. A negative time becomes
+/// 0.
 #[inline]
 pub(crate) fn saturating_unsigned(ns: i64) -> u64 {
     u64::try_from(ns).unwrap_or(0)

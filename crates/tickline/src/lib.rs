@@ -70,8 +70,7 @@
 //!   `PR_SET_TSC`, or after `SECCOMP_MODE_STRICT`, which implies it, the next reading raises
 //!   SIGSEGV. After [`Clock::disable`] readings do not read the counter; with [`Probes::Minimal`]
 //!   no call does. But the vDSO may still read it, so a call of the OS clock can raise SIGSEGV,
-//!   too. If the process was denied the counter before its first reading, readings are system
-//!   calls.
+//!   too. If it was denied the counter before its first reading, readings are system calls.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
 //! - A bound against UTC, without the feature `utc` (`Clock::utc`). With the feature, a bound holds
 //!   if the claim of its source is true. The source is clock-bound, chronyd or the kernel.

@@ -71,8 +71,7 @@ struct MockTime {
     monotonic_ns: AtomicU64,
     /// Unix minus monotonic, ns.
     unix_offset_ns: AtomicI64,
-    /// The clock that the mock follows, if any, and the time of that clock when the mock was
-    /// created.
+    /// The clock that the mock follows, if any, and its time when the mock was created.
     followed: Option<(fn() -> StdInstant, StdInstant)>,
     /// The error of Unix time against UTC, or why UTC is unknown.
     #[cfg(feature = "utc")]
@@ -237,8 +236,7 @@ impl MockClock {
     }
 
     /// Lets `Instant`, `UnixTime` and the free functions of this crate read this clock on this
-    /// thread, until the guard is dropped. If several mocks are active on a thread, the last one
-    /// activated is read.
+    /// thread, until the guard is dropped. Of several active mocks, the last one activated is read.
     #[must_use = "the mock is active until the guard is dropped"]
     pub fn activate(&self) -> MockGuard {
         CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));
@@ -274,8 +272,7 @@ impl Drop for MockGuard {
     fn drop(&mut self) {
         // ORDERING: Relaxed, as in `activate`.
         ACTIVE.fetch_sub(1, Ordering::Relaxed);
-        // At a thread's exit, `CURRENT` may be destroyed before a guard that another thread-local
-        // holds.
+        // At a thread's exit, `CURRENT` may be destroyed before a guard in another thread-local.
         let remove = |stack: &RefCell<Vec<MockClock>>| {
             let mut stack = stack.borrow_mut();
             let position = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.time, &self.clock.time));

@@ -1,7 +1,6 @@
 //! The settings that a program chooses, as plain data.
 //!
-//! The users of each setting that changes which facts the clock trusts, or which system calls it
-//! makes:
+//! The users of each setting that changes the clock's trust, or its system calls:
 //!
 //! | setting | for |
 //! |---|---|

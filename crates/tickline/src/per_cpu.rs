@@ -202,8 +202,7 @@ impl CpuLines {
 #[derive(Debug)]
 pub(crate) struct LazyCpuLines(AtomicPtr<CpuLines>);
 
-// `LazyCpuLines` hands out references through a pointer, whose target type the compiler does not
-// check.
+// `LazyCpuLines` hands out references by a pointer, whose target the compiler does not check.
 const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<CpuLines>();
@@ -218,8 +217,8 @@ impl LazyCpuLines {
     #[inline(always)]
     pub(crate) fn get(&self) -> Option<&CpuLines> {
         // ORDERING: Acquire, pairs with the exchange in `get_or_init`: a thread that sees the table
-        // sees its content, too. No test sees a weaker one: readers ask the keeper first, whose
-        // word orders them, too.
+        // sees its content. No test sees a weaker one: readers ask the keeper first, whose word
+        // orders them, too.
         let table = self.0.load(Ordering::Acquire);
         // SAFETY: the pointer is null, or from the box in `get_or_init`, which only `drop` frees.
         // No `&mut` to the table exists.
@@ -235,9 +234,8 @@ impl LazyCpuLines {
             let fresh = Box::into_raw(Box::new(table));
             // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one:
             // see `get`.
-            let installed =
-                self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
-            if installed.is_err() {
+            let swap = self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
+            if swap.is_err() {
                 // SAFETY: the pointer is from the box above, and no other thread has it.
                 drop(unsafe { Box::from_raw(fresh) });
             }

@@ -68,8 +68,7 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// If the time is beyond 18,446,744,073 s (the year 2554). In a `const`, such a time does not
-    /// compile.
+    /// If the time is after 18,446,744,073 s (in 2554). In a `const`, it does not compile.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self::from_units(seconds, NS_PER_S, "a Unix time beyond the limit of 18446744073 s")
@@ -79,8 +78,7 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// If the time is beyond 18,446,744,073,709 ms (the year 2554). In a `const`, such a time does
-    /// not compile.
+    /// If the time is after 18,446,744,073,709 ms (in 2554). In a `const`, it does not compile.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self::from_units(millis, 1_000_000, "a Unix time beyond the limit of 18446744073709 ms")
@@ -90,8 +88,7 @@ impl UnixTime {
     ///
     /// # Panics
     ///
-    /// If the time is beyond 18,446,744,073,709,551 us (the year 2554). In a `const`, such a time
-    /// does not compile.
+    /// If the time is after 18,446,744,073,709,551 us (in 2554). In a `const`, it does not compile.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self::from_units(micros, 1_000, "a Unix time beyond the limit of 18446744073709551 us")
@@ -190,8 +187,8 @@ impl fmt::Debug for UnixTime {
 /// in eras of 400 years, or 146,097 days. Its years begin in March, so that a leap day is the last
 /// day of its year.
 const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
-    // Days from 0000-03-01, the beginning of an era. BOUND: a `UnixTime` has fewer than 2^18 days,
-    // and so has an era.
+    // Days from 0000-03-01, the beginning of an era. BOUND: a `UnixTime` and an era are below 2^18
+    // days.
     let days = days_since_1970 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     // Subtracts the leap days of the era so far: one in 4 years (1,460 days), except in a century

@@ -1,7 +1,7 @@
 //! The machine code of the hot paths in an optimised build for the target of this test.
 //!
 //! The test reads each function from its entry to its first `ret`: the path on which no branch is
-//! taken. `disassembly.toml` has the rules for these instructions.
+//! taken. `disassembly.toml` has the rules for this path.
 #![cfg(target_os = "linux")]
 #![cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 
@@ -13,8 +13,7 @@ use std::process::Command;
 
 use toml::{Table, Value};
 
-/// The functions, and the key of a rule's expected count: whether their read of the counter is
-/// ordered.
+/// The functions, and the key of the expected counts: whether the read of the counter is ordered.
 const FUNCTIONS: [(&str, &str); 3] = [
     ("tickline_hot_now_ns", "plain"),
     ("tickline_hot_now_ordered_ns", "ordered"),
@@ -73,17 +72,17 @@ fn listing(example: &Path, objdump: &str) -> Option<String> {
 
 /// The instructions of `function` from its entry to its first return, with single spaces: the path
 /// on which no branch is taken.
-fn straight_way(listing: &str, function: &str) -> Vec<String> {
+fn straight_path(listing: &str, function: &str) -> Vec<String> {
     let start = format!("<{function}>:");
-    let mut way = Vec::new();
+    let mut path = Vec::new();
     for line in listing.lines().skip_while(|line| !line.contains(&start)).skip(1) {
         let Some((_, instruction)) = line.split_once(":\t") else { break };
-        way.push(instruction.split_whitespace().collect::<Vec<_>>().join(" "));
+        path.push(instruction.split_whitespace().collect::<Vec<_>>().join(" "));
         if instruction.starts_with("ret") {
-            return way;
+            return path;
         }
     }
-    panic!("no {function} with a return in the listing: {way:#?}");
+    panic!("no {function} with a return in the listing: {path:#?}");
 }
 
 #[test]
@@ -99,25 +98,25 @@ fn the_hot_paths_keep_their_instructions() {
     let rules = expected["rules"].as_array().expect("a list");
     let most_instructions = expected["most_instructions"].as_array().expect("a list");
     for ((name, read), most) in FUNCTIONS.into_iter().zip(most_instructions.iter().map(number)) {
-        let way = straight_way(&listing, name);
-        let shown = format!("{name}:\n{}", way.join("\n"));
-        let count = |way: &[String], kind| way.iter().filter(|instruction| is_one(instruction, kind)).count();
+        let path = straight_path(&listing, name);
+        let shown = format!("{name}:\n{}", path.join("\n"));
+        let count = |path: &[String], kind| path.iter().filter(|line| is_one(line, kind)).count();
         for rule in rules {
-            let (what, expected) = (text(&rule["what"]), number(&rule[read]));
-            assert_eq!(count(&way, &rule["is"]), expected, "{what} in {shown}");
+            let (rule_name, expected) = (text(&rule["what"]), number(&rule[read]));
+            assert_eq!(count(&path, &rule["is"]), expected, "{rule_name} in {shown}");
         }
         if let Some(order) = expected.get("order").and_then(Value::as_array) {
-            let rule_for = |what| rules.iter().find(|rule| &rule["what"] == what).expect("a rule");
-            let position = |what| way.iter().position(|it| is_one(it, &rule_for(what)["is"]));
+            let rule_for = |name| rules.iter().find(|rule| &rule["what"] == name).expect("a rule");
+            let position = |name| path.iter().position(|line| is_one(line, &rule_for(name)["is"]));
             assert!(order.iter().filter_map(position).is_sorted(), "not in the order {order:?}: {shown}");
         }
         let counter = &rules[0]["is"];
-        let at = way.iter().position(|instruction| is_one(instruction, counter)).expect("the first rule");
+        let at = path.iter().position(|instruction| is_one(instruction, counter)).expect("the first rule");
         let behind = number(&expected["loads_behind_the_counter"][read]);
-        assert_eq!(count(&way[at + 1..], &expected["loads"]), behind, "loads behind the counter in {shown}");
+        assert_eq!(count(&path[at + 1..], &expected["loads"]), behind, "loads behind the counter in {shown}");
         if let Some(kind) = expected.get("wide_loads") {
-            assert_eq!(count(&way[..at], kind), 1, "loads of 16 bytes before the counter in {shown}");
+            assert_eq!(count(&path[..at], kind), 1, "loads of 16 bytes before the counter in {shown}");
         }
-        assert!(way.len() <= most, "{} instructions, {most} allowed, in {shown}", way.len());
+        assert!(path.len() <= most, "{} instructions, {most} allowed, in {shown}", path.len());
     }
 }

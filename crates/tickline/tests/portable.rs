@@ -68,8 +68,7 @@ fn ordered_readings_never_decrease_between_threads() {
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
-                // A loop that runs at least once: under Miri the rounds may be over before a thread
-                // begins.
+                // At least one turn: under Miri the rounds may be over before a thread begins.
                 loop {
                     let (seen, before) = (largest.load(Ordering::Acquire), os_ns());
                     let ns = clock.now_ordered().as_nanos();

@@ -38,8 +38,7 @@ use tickline::{Clock, Instant, Probes, Trust, UnixTime};
 /// The promise of README and crate docs, bytes.
 const PROMISED_BYTES: usize = if cfg!(debug_assertions) { 4096 } else { 2048 };
 
-/// The alternate stack, bytes: room for the largest signal frame, and for a call that exceeds the
-/// promise.
+/// The alternate stack, bytes: room for the largest signal frame, and for too large a call.
 const STACK_BYTES: usize = 64 << 10;
 
 /// The paint: eight bytes that no call leaves on a stack by chance.

@@ -155,8 +155,8 @@ impl ClockBuilder {
         if probes == Probes::Minimal {
             return Err(incompatible("per_cpu", "full probes"));
         }
-        let no_lines = |why: &str| format!("there cannot be a line for each CPU: {why}");
-        per_cpu::requirements().map(|_| ()).map_err(|why| Error::new(ErrorKind::PerCpu, no_lines(why)))
+        let no_lines = |reason: &str| format!("there cannot be a line for each CPU: {reason}");
+        per_cpu::requirements().map(|_| ()).map_err(|reason| Error::new(ErrorKind::PerCpu, no_lines(reason)))
     }
 }
 

@@ -18,7 +18,7 @@ use crate::trust::facts::learn_environment;
 /// that the program has started.
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
-/// the thread. This call, and the drop of a guard, may wait for another thread, so neither is for
+/// the thread. This call, and the drop of a guard, may wait for another thread; neither is for
 /// signal handlers.
 ///
 /// # Errors
@@ -88,8 +88,8 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
     // A notifier sleeps on a futex, without a read of the clock.
     let notifier = ClockSetNotifier::without_timer();
     let mut slot = loop {
-        // If the lock was held at a fork, the value may be half written. So it is overwritten
-        // without a drop.
+        // If the lock was held at a fork, the value may be half written: overwrite it without a
+        // drop.
         // SAFETY: `slot` is valid for a write, which neither reads nor drops the old value.
         let reset = |slot: &mut Option<GlobalThread>| unsafe { core::ptr::write(slot, None) };
         // SAFETY: the token is the same for all threads of this process, and differs from every
@@ -106,7 +106,7 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
 }
 
 impl ClockGuard {
-    /// Starts or shares the thread. `None` accepts the settings of the running thread, or takes the
+    /// Starts or shares the thread. `None` accepts a running thread's settings, or takes the
     /// default.
     pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
         let settings = chosen.unwrap_or(Settings::DEFAULT);

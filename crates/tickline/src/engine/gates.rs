@@ -58,8 +58,7 @@ impl Engine {
         self.clock.keeper.request_judgement(self);
     }
 
-    /// Adds the facts about the clock itself: its settings, its lines, the comparison, and earlier
-    /// verdicts.
+    /// Adds the facts about the clock: its settings, its lines, the comparison, earlier verdicts.
     #[inline(never)]
     fn add_clock_facts(&self, facts: &mut Facts, lines: Lines) {
         // ORDERING: Relaxed for both, single settings.

@@ -98,8 +98,7 @@ impl Engine {
         }
     }
 
-    /// A reading with bounds by the OS clock. Its monotonic time is the one that the slow path has
-    /// returned.
+    /// A reading with bounds by the OS clock. Its monotonic time is that of the slow path.
     #[inline(never)]
     fn reading_without_line(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));
@@ -141,8 +140,7 @@ impl Engine {
     #[inline(never)]
     fn now_by_common_line(&self) -> u64 {
         let Some(counter) = COUNTER else {
-            // Without a counter there is nothing to calibrate, but a judgement gives the status its
-            // reason.
+            // There is nothing to calibrate, but a judgement gives the status its reason.
             if !self.is_judged() && self.driver() == Driver::Reader {
                 self.maintain(DrivenBy::Readers);
             }
@@ -159,8 +157,8 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn unix_by_common_line(&self) -> u64 {
-        // Unix time has no high-water mark. If it comes from the OS clock, the monotonic clock need
-        // not be read.
+        // Unix time has no high-water mark. If it comes from the OS, the monotonic clock need not
+        // be read.
         let stays_by_os = match self.clock.keeper.stage() {
             Stage::Unjudged => false,
             Stage::Closed | Stage::Disabled => true,

@@ -12,8 +12,8 @@ use crate::status::State;
 fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let clock = Clock::builder().driver(Driver::Reader).interval(Duration::from_millis(200)).start().unwrap();
     let is_fast = || COUNTER.and_then(|counter| clock.engine().clock.shared.read(&counter)).is_some();
-    // If code runs so slowly that samples are wide, as under a sanitizer, the loop keeps a shorter
-    // interval.
+    // If code runs so slowly that samples are wide, as under a sanitizer, the interval stays
+    // shorter.
     let start = Instant::now();
     while clock.status().interval_ns < Some(200_000_000) && start.elapsed() < Duration::from_secs(5) {
         core::hint::black_box(clock.now());

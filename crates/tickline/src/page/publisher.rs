@@ -102,8 +102,8 @@ impl Publisher {
         }
     }
 
-    /// Whether another process has switched the page off. A truncated file also reads as off, but
-    /// has no newer generation.
+    /// Whether another process has switched the page off. A truncated file reads as off, too, but
+    /// not as newer.
     fn was_switched_off(&self) -> bool {
         let (word, own) = (self.page.word(), self.writer.word());
         word.phase() == LeasePhase::Off && word.generation() > own.generation()
@@ -229,8 +229,7 @@ mod tests {
     use super::*;
     use crate::Reason;
 
-    /// Rule W6. Symptom: leases stayed trusted if the clock fell back after the publisher had begun
-    /// to end.
+    /// Rule W6. Symptom: leases stayed trusted if the clock fell back after `end`.
     #[test]
     fn a_fallback_puts_leases_in_doubt_whether_or_not_the_publisher_ends() {
         let line = Line::default();

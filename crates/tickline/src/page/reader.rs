@@ -242,8 +242,8 @@ impl PageReader {
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.process_high_water);
         // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
         // switch has read the counter before the reading that `disable` makes, and is not above
-        // that reading. No test sees a weaker one: Miri can't map the page's file, and on x86_64
-        // the fence is no instruction.
+        // that reading. No test sees a weaker one: Miri can't map the file, and on x86_64 this is
+        // no instruction.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, the fence above orders it.
         if self.switch.load(Ordering::Relaxed) != ENABLED {

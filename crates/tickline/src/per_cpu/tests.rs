@@ -18,10 +18,10 @@ use crate::thread::ClockThread;
 /// gets its CPUs back.
 #[test]
 fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
-    let skip = |why: &str| eprintln!("SKIPPED: {why}");
+    let skip = |reason: &str| eprintln!("SKIPPED: {reason}");
     let (counter, ids) = match requirements() {
         Ok(requirements) => requirements,
-        Err(why) => return skip(why),
+        Err(reason) => return skip(reason),
     };
     if !sys::may_read_counter() {
         return skip("the counter cannot be used here");

@@ -1,5 +1,4 @@
-//! The comparison of the CPUs' counters: when to compare, and which pairs. [`exchange`] compares
-//! one pair.
+//! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares a pair.
 //!
 //! A thread of its own compares the first CPU with every other CPU that this process may use,
 //! except isolated CPUs. Between two tries it sleeps on a notifier ([`REST_NS`]), so a program that
@@ -25,8 +24,7 @@ use crate::trust::exchange::{self, Exchanges};
 /// The least pause between two tries, ns. The pause is at least as long as the last try took.
 const REST_NS: u64 = 20_000_000;
 
-/// The time after which a result is renewed, ns: CPUs are hot-plugged, and virtual machines move to
-/// other hosts.
+/// The time after which a result is renewed, ns: CPUs and hosts of virtual machines change.
 const RESULT_LASTS_NS: i64 = 600_000_000_000;
 
 /// Tries for a pair before the comparison counts as impossible.
@@ -68,8 +66,7 @@ pub(crate) fn result() -> Option<CounterComparison> {
 }
 
 fn publish(comparison: CounterComparison) {
-    // Other threads hold the lock for nanoseconds. In a forked child it may stay held forever
-    // (`lock_token`).
+    // Other threads hold the lock for nanoseconds. A forked child may wait in vain (`lock_token`).
     let locked = (0..PUBLISH_TRIES).find_map(|_| {
         locked_result().or_else(|| {
             thread::yield_now();
@@ -118,8 +115,7 @@ impl ComparisonThread {
         }
         // The process's token, not `lock_token`: a comparison takes up to seconds, and a child that
         // is forked meanwhile must always be able to take the lock over.
-        // SAFETY: two processes that share this memory may both hold the lock, which protects no
-        // data.
+        // SAFETY: two processes in this memory may both hold the lock, which protects no data.
         let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else { return };
         let notifier = Arc::new(ClockSetNotifier::without_timer());
         let thread_notifier = Arc::clone(&notifier);

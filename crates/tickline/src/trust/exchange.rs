@@ -17,12 +17,10 @@ use tickline_core::sample::Reference;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
-/// The least number of quick round trips, over all tries, for a result. The first ones run with
-/// cold caches.
+/// The least number of quick round trips, over all tries, for a result. The first have cold caches.
 pub const MIN_ROUND_TRIPS: u64 = 50;
 
-/// The most round trips of a try: at 0.1 to 0.4 us each, a thousand take less than half a
-/// millisecond.
+/// The most round trips of a try. At 0.1 to 0.4 us each, they take less than half a millisecond.
 const ROUND_TRIPS: u32 = 1_000;
 
 /// For how long a pair may exchange once there are enough round trips, ns.
@@ -129,8 +127,7 @@ pub struct Exchanges {
     pub round_trips: u64,
     /// The number of exchanges: two for each round trip.
     pub count: u64,
-    /// The number of exchanges that seemed to go back in time: the getter's counter was below the
-    /// giver's.
+    /// The number of exchanges in which the getter's counter was below the giver's.
     pub backward: u64,
 }
 

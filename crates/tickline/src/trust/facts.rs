@@ -33,8 +33,7 @@ pub(crate) const fn needs_comparison(facts: &Facts) -> bool {
 }
 
 /// Whether the facts that may change while a clock runs are still the same. Reads one small file,
-/// or two. While another thread holds the lock on the comparison's result, the result counts as
-/// unchanged.
+/// or two. While another thread locks the comparison's result, that counts as unchanged.
 pub(crate) fn are_current(facts: &Facts) -> bool {
     compare::result().is_none_or(|comparison| facts.comparison == comparison)
         && facts.clocksource == clocksource()
@@ -66,8 +65,7 @@ mod tests {
             super::are_current(&facts)
         };
         assert!(are_current(&facts));
-        // Pretend that the counter is usable, and that the kernel keeps time with another
-        // clocksource.
+        // Pretend that the counter is usable, and that another clocksource keeps time.
         (facts.may_read_counter, facts.has_counter, facts.switched_off_by) = (true, true, None);
         facts.matching_clocksource = match facts.clocksource {
             Clocksource::Riscv => Clocksource::Tsc,

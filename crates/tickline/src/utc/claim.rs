@@ -18,8 +18,7 @@ pub(super) const SLOPE_BITS: u32 = 48;
 /// upper half of a product of 128 bits is the elapsed time in whole ns.
 pub(super) const MAX_VALID: u64 = 1 << SLOPE_BITS;
 
-/// The extrapolation of UTC from the moment of a claim, by one clock, in that clock's units: ticks
-/// of the counter, or ns.
+/// Extrapolates UTC from the moment of a claim by one clock, in its units: ticks, or ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Extrapolation {
     /// The moment of the claim.
@@ -32,8 +31,8 @@ pub(crate) struct Extrapolation {
 }
 
 impl Extrapolation {
-    /// The least and the greatest time from the claim to `moment`, ns; `None` if the claim does not
-    /// hold then.
+    /// The least and the greatest time since the claim at `moment`, ns; `None` if it does not hold
+    /// then.
     #[inline]
     fn elapsed_ns(&self, moment: u64) -> Option<[i64; 2]> {
         // Two-sided: a moment before the start wraps to a huge difference.
@@ -41,18 +40,17 @@ impl Extrapolation {
         if elapsed >= self.valid {
             return None;
         }
-        // The high half of a product takes one instruction; any other part would need a shift of
-        // 128 bits.
+        // The high half of a product takes one instruction; another part would need a 128-bit
+        // shift.
         let places = elapsed << (64 - SLOPE_BITS);
-        // BOUND: below 2^47 ns. A claim holds for a day at most (`make_claim`), and a slope is at most 1.2
-        // times the one by which `valid` was computed.
+        // BOUND: below 2^47 ns. A claim holds for a day at most (`make_claim`). A slope is at most
+        // 1.2 times the one by which `valid` was computed.
         let [least, greatest] =
             self.slopes.map(|slope| ((u128::from(places) * u128::from(slope)) >> 64) as i64);
         Some([least, greatest + 1])
     }
 
-    /// The least and the greatest time from the claim to `raw_ns`, ns, also after the claim has
-    /// ended.
+    /// The least and the greatest time from the claim to `raw_ns`, ns, also after its end.
     pub(super) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
         let elapsed = u128::from(raw_ns.saturating_sub(self.start.cast_signed()).max(0).unsigned_abs());
         let scaled =
@@ -82,8 +80,7 @@ pub(crate) struct Claim {
     pub(super) failure: UtcUnknown,
 }
 
-/// The number of words in a published claim, and of those for a reading by the counter, a cache
-/// line.
+/// The words of a published claim, and those for a reading by the counter: a cache line.
 pub(super) const WORDS: usize = 13;
 pub(super) const BY_COUNTER: usize = 8;
 
@@ -117,8 +114,7 @@ impl Claim {
         Self { failure, ..Self::from_words(&[0; WORDS]) }
     }
 
-    /// Whether the machine was suspended after the claim. `suspended_ns` is its total time of
-    /// suspends now, ns.
+    /// Whether the machine was suspended after the claim. `suspended_ns` is the total now, ns.
     pub(super) fn is_before_suspend(&self, suspended_ns: i64) -> bool {
         self.suspended_ns.abs_diff(suspended_ns) > SUSPENDED_BOUND_NS
     }
@@ -143,8 +139,8 @@ impl Claim {
 
     #[inline]
     fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
-        // BOUND: a claim begins after 1970, and two days before the end of the range. It holds for
-        // a day at most.
+        // BOUND: a claim begins after 1970 and two days before the end of the range, and holds for
+        // a day.
         let time = |utc_ns: i64, elapsed_ns: i64| {
             UnixTime::from_nanos(utc_ns.wrapping_add(elapsed_ns).cast_unsigned())
         };

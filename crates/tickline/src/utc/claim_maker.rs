@@ -28,8 +28,7 @@ const RATE_BASE_NS: i64 = 50_000_000_000;
 /// The shortest time over which the counter's rate is measured, ns.
 const MIN_RATE_BASE_NS: i64 = 4_000_000;
 
-/// A counter with ticks of at least this length does not serve, ns with [`SLOPE_BITS`] fraction
-/// bits.
+/// A counter with ticks this long does not serve, ns with [`SLOPE_BITS`] fraction bits.
 const MAX_SLOPE: u64 = 30_000 << SLOPE_BITS;
 
 /// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
@@ -67,8 +66,7 @@ pub(crate) struct Moment {
     pub(crate) width_ns: i64,
     /// The time for which the machine has been suspended since its start, ns.
     pub(crate) suspended_ns: i64,
-    /// The hypervisor's disruption marker, which changes when the hypervisor moves or restores the
-    /// machine.
+    /// The hypervisor's disruption marker, which changes when it moves or restores the machine.
     pub(crate) disruption: u64,
     /// The kernel's clocksource: another clocksource has another rate.
     pub(crate) clocksource: Clocksource,
@@ -114,7 +112,7 @@ impl Report {
 /// The past measurements that a new report is compared with.
 #[derive(Debug, Default)]
 #[expect(clippy::large_enum_variant, reason = "a clock has one")]
-enum MeasurementHistory {
+enum History {
     #[default]
     Empty,
     /// A report must agree with the claims of the last measurement.
@@ -168,7 +166,7 @@ pub(crate) struct ClaimMaker {
     moment: Option<Moment>,
     /// The first of the latest requests that no source answered, by `CLOCK_MONOTONIC_RAW`, ns.
     unanswered_ns: Option<i64>,
-    history: MeasurementHistory,
+    history: History,
     /// Whether the OS clock was set since a source last answered.
     was_clock_set: bool,
     /// The end of a UTC day with a leap second, ns since 1970.
@@ -208,11 +206,11 @@ impl ClaimMaker {
             self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
         let claim = match (answer, &self.history) {
             (Ok(report), _) => self.make_claim(moment, &report, valid_ns),
-            (_, MeasurementHistory::Measured(it)) if is_late && it.last.at_raw(moment.raw_ns).is_some() => {
+            (_, History::Measured(past)) if is_late && past.last.at_raw(moment.raw_ns).is_some() => {
                 return None;
             }
-            (Err(UtcUnknown::NoSource), MeasurementHistory::Measured(_)) => Err(UtcUnknown::Expired),
-            (Err(why), _) => Err(why),
+            (Err(UtcUnknown::NoSource), History::Measured(_)) => Err(UtcUnknown::Expired),
+            (Err(failure), _) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))
     }
@@ -229,7 +227,7 @@ impl ClaimMaker {
 
     /// Demands a new measurement from each source.
     fn disrupt(&mut self) {
-        self.history = MeasurementHistory::Disrupted(None);
+        self.history = History::Disrupted(None);
     }
 
     fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
@@ -270,17 +268,17 @@ impl ClaimMaker {
         let id = report.id();
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
-        let is_comparable = matches!(&self.history, MeasurementHistory::Measured(last)
+        let is_comparable = matches!(&self.history, History::Measured(last)
             if source_knows_rate && last.id == id && last.first != last.last);
         if core::mem::take(&mut self.was_clock_set) && !is_comparable {
             self.disrupt();
         }
-        if let MeasurementHistory::Disrupted(before) = &mut self.history {
+        if let History::Disrupted(before) = &mut self.history {
             let before = before.replace(id);
             if before.is_none_or(|before| before.0 != id.0 || before == id) {
                 return Err(UtcUnknown::Disrupted);
             }
-            self.history = MeasurementHistory::Empty;
+            self.history = History::Empty;
         }
         Ok(())
     }
@@ -295,8 +293,7 @@ impl ClaimMaker {
         Extrapolation {
             start,
             valid: valid.unwrap_or(MAX_VALID).min(MAX_VALID),
-            // The rates are multiplied. A sum would lack their product, 0.5 ppb at 500 ppm and 1
-            // ppm.
+            // The rates are multiplied: a sum lacks their product, 0.5 ppb at 500 and 1 ppm.
             slopes: [
                 plus_ppb(plus_ppb(slowest, slowest_ppb), -WANDER_PPB),
                 plus_ppb(plus_ppb(fastest, fastest_ppb) + 1, WANDER_PPB) + 1,
@@ -304,8 +301,7 @@ impl ClaimMaker {
         }
     }
 
-    /// Stores the claim for the next comparison. Fails with `Disrupted` if it does not agree with
-    /// the last one.
+    /// Stores the claim. Fails with `Disrupted` if it does not agree with the last one.
     fn compare_with_last(
         &mut self,
         claim: Claim,
@@ -316,15 +312,15 @@ impl ClaimMaker {
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
         let fresh = Measurement { first: claim, last: claim, id, tolerance_ns };
         let same = match self.history {
-            MeasurementHistory::Measured(last) if !last.agrees(moment.raw_ns, id, claim.utc_ns) => {
-                self.history = MeasurementHistory::Disrupted(Some(id));
+            History::Measured(last) if !last.agrees(moment.raw_ns, id, claim.utc_ns) => {
+                self.history = History::Disrupted(Some(id));
                 return Err(UtcUnknown::Disrupted);
             }
-            MeasurementHistory::Measured(last) if last.id == id => last,
+            History::Measured(last) if last.id == id => last,
             _ => fresh,
         };
         let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
-        self.history = MeasurementHistory::Measured(Measurement { last: claim, tolerance_ns, ..same });
+        self.history = History::Measured(Measurement { last: claim, tolerance_ns, ..same });
         Ok(())
     }
 

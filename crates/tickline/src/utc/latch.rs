@@ -74,8 +74,8 @@ impl ClaimLatch {
             fence(Ordering::Acquire);
             // ORDERING: Relaxed, the fence above orders it.
             if self.newest.load(Ordering::Relaxed) == number {
-                // The claim is decoded only here, so that few values stay in registers during the
-                // call of `clock`.
+                // Decoded only here, so that few values stay in registers during the call of
+                // `clock`.
                 return Some((Claim::from_words(&words), time));
             }
         }
@@ -120,7 +120,7 @@ mod tests {
         let latch = ClaimLatch::new();
         let mut clocks = [UtcUnknown::Disrupted, UtcUnknown::Expired].into_iter();
         let read = latch.read::<WORDS, _>(|| {
-            clocks.next().into_iter().for_each(|why| latch.publish(&Claim::none(why)));
+            clocks.next().into_iter().for_each(|failure| latch.publish(&Claim::none(failure)));
             Some(())
         });
         assert_eq!(read.map(|(claim, ())| claim.failure), Some(UtcUnknown::Expired));

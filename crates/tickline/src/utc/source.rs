@@ -50,7 +50,7 @@ pub(super) fn ask(
         let leap_second_today = report.leap_second_today || kernel.leap_second_today;
         Report { leap_second_today, ..report }
     };
-    Some((after, widen_to_end(&before, &after, best)?.map(announced)))
+    Some((after, widen(&before, &after, best)?.map(announced)))
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the
@@ -67,7 +67,7 @@ fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
 /// Widens an answer about some moment between `before` and `after`, so that it holds at `after`.
 /// `None` if `CLOCK_REALTIME` was set between the two, or the machine was suspended: the answer may
 /// be from before that, and then says nothing of the time after.
-fn widen_to_end(
+fn widen(
     before: &Moment,
     after: &Moment,
     answer: Result<Report, UtcUnknown>,

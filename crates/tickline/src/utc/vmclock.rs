@@ -48,8 +48,7 @@ impl VmClock {
     pub(crate) fn map(&self, device: &CStr) {
         // ORDERING: Relaxed, nothing is read through it here.
         if core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
-            // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if `accept` returns
-            // true.
+            // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.
             sys::map_page(device, |page| unsafe { self.accept(page.cast()) });
         }
     }

@@ -17,8 +17,8 @@ use tickline::{Clock, Driver, Event, Reason, State, Status};
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 
-/// Reports that a test did not run. Writes to stderr itself, because the test harness hides the
-/// output of tests that pass.
+/// Reports that a test did not run. Writes to stderr, because the harness hides the output of tests
+/// that pass.
 pub(crate) fn skip(why: &str) {
     writeln!(std::io::stderr(), "{SKIPPED}{why}").ok();
 }
@@ -190,7 +190,7 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
 }
 
 /// Makes an ordered reading, and stores it in `last_ns`, ns. Returns whether it is not below the
-/// old value.
+/// old one.
 pub(crate) fn goes_on(clock: &Clock, last_ns: &mut u64) -> bool {
     let now_ns = clock.now_ordered().as_nanos();
     now_ns >= std::mem::replace(last_ns, now_ns)

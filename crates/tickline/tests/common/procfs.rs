@@ -13,8 +13,7 @@ pub(crate) fn await_tickline_threads(expected: usize) {
     }
 }
 
-/// The `field` in procfs's status of a thread, which is given by its folder. `None` if the thread
-/// has ended.
+/// The `field` in the procfs status of the thread with this folder. `None` if the thread has ended.
 pub(crate) fn status_field(thread: &Path, field: &str) -> Option<String> {
     let status = std::fs::read_to_string(thread.join("status")).ok()?;
     Some(status.lines().find_map(|line| line.strip_prefix(field)).expect("a field").trim().to_owned())

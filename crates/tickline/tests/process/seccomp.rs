@@ -28,8 +28,8 @@ const MINIMAL: &[libc::c_long] = &[libc::SYS_clock_gettime, libc::SYS_getpid];
 /// The further calls of the thread driver, once it runs.
 const PARKING: &[libc::c_long] = &[libc::SYS_futex];
 
-/// The calls of std and libc that create and end a thread. For `madvise`, the filter also checks
-/// the advice.
+/// The calls of std and libc that create and end a thread. The filter checks `madvise`'s advice,
+/// too.
 const THREADS: &[libc::c_long] = &[
     libc::SYS_mmap,
     libc::SYS_munmap,

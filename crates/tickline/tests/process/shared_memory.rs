@@ -24,8 +24,7 @@ static READINGS: AtomicU32 = AtomicU32::new(0);
 static FARTHEST_NS: AtomicU64 = AtomicU64::new(0);
 static BACK: AtomicU32 = AtomicU32::new(0);
 
-/// Runs iterations and readings for a second. Does not allocate, because it runs in both processes
-/// at once.
+/// Runs iterations and readings for a second. It may not allocate: both processes run it at once.
 fn use_clock(clock: &Clock) {
     let (start_ns, mut last_ns) = (os_monotonic_ns(), 0);
     loop {
@@ -95,8 +94,7 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     assert!(farthest_ns < MAX_OFF_NS, "a reading was {farthest_ns} ns off");
 }
 
-/// The argument of `outlive`: the parent, and the pipe for the answer: 1 for success, 2 or 3 for
-/// the check that failed.
+/// The argument of `outlive`: the parent, and a pipe for 1 (success), 2 or 3 (the failed check).
 struct Shared<'a> {
     parent: libc::pid_t,
     answer: &'a PipeWriter,

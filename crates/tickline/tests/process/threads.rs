@@ -114,7 +114,7 @@ fn errno_survives_a_reading() {
     assert!(reason.is_some(), "a clocksource that cannot be read closes a gate");
 }
 
-/// A thread compares the counters if the result matters. The result belongs to the process, and the
+/// A thread compares the counters if the result matters. The result is the process's, and the
 /// thread ends.
 fn a_comparison_is_made_where_it_matters() {
     if skipped_as_too_slow() {

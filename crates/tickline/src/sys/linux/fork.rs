@@ -10,7 +10,7 @@ use crate::sys::reference::OsClock;
 /// Memory that the kernel fills with zeros in every forked child (`MADV_WIPEONFORK`, madvise(2),
 /// Linux 4.14). Null before the first use. [`UNAVAILABLE`] if the kernel gives no such memory, so
 /// that the answer stays the same for the whole process.
-static FORK_TOKEN: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
+static TOKEN: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
 /// Stands for memory that the kernel did not give. Nothing reads or writes it.
 static UNAVAILABLE: AtomicU64 = AtomicU64::new(0);
@@ -64,7 +64,7 @@ fn fork_token() -> Option<&'static AtomicU64> {
     // ORDERING: Acquire, pairs with the Release exchange in `map_fork_token`: the memory is mapped.
     // No test sees a weaker one: the kernel has filled it, and processors know an address before
     // they load from it.
-    let mut known = FORK_TOKEN.load(Ordering::Acquire);
+    let mut known = TOKEN.load(Ordering::Acquire);
     if known.is_null() {
         known = map_fork_token();
     }
@@ -81,7 +81,7 @@ fn fork_token() -> Option<&'static AtomicU64> {
 pub(crate) fn disable_fork_token() {
     let none = (&raw const UNAVAILABLE).cast_mut();
     // ORDERING: Relaxed, nothing is published with it: UNAVAILABLE is never written.
-    FORK_TOKEN.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
+    TOKEN.compare_exchange(ptr::null_mut(), none, Ordering::Relaxed, Ordering::Relaxed).ok();
 }
 
 /// Maps the memory, unless another thread was faster. Returns the installed pointer. The memory
@@ -105,8 +105,7 @@ fn map_fork_token() -> *mut AtomicU64 {
     let wanted = if is_wiped { fresh.cast() } else { (&raw const UNAVAILABLE).cast_mut() };
     // ORDERING: Release, pairs with the Acquire load in `fork_token`; Acquire on failure, because
     // the winner's memory is used. No test sees weaker ones: see `fork_token`.
-    let installed =
-        FORK_TOKEN.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
+    let installed = TOKEN.compare_exchange(ptr::null_mut(), wanted, Ordering::Release, Ordering::Acquire);
     if is_mapped && !(is_wiped && installed.is_ok()) {
         // SAFETY: the mapping is this function's own, and no other thread has its address.
         unsafe { libc::munmap(fresh, MAPPED_BYTES) };

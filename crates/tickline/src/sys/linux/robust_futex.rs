@@ -80,10 +80,9 @@ impl RobustFutex {
     /// Lets the calling thread hold the futex until the result is dropped. `None` if the kernel has
     /// no robust lists.
     pub(crate) fn hold(&self) -> Option<RobustFutexGuard<'_>> {
-        let (mut libc_list, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
+        let (mut list, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
         // SAFETY: 0 is the calling thread; both places are valid for writes.
-        let asked =
-            unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut libc_list, &raw mut length) };
+        let asked = unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut length) };
         if asked != 0 {
             return None;
         }
@@ -103,7 +102,7 @@ impl RobustFutex {
             self.clear();
             return None;
         }
-        Some(RobustFutexGuard { futex: self, libc_list, length })
+        Some(RobustFutexGuard { futex: self, list, length })
     }
 }
 
@@ -112,14 +111,14 @@ impl RobustFutex {
 pub(crate) struct RobustFutexGuard<'a> {
     futex: &'a RobustFutex,
     /// libc's own list, and the size of its head.
-    libc_list: *mut libc::c_void,
+    list: *mut libc::c_void,
     length: usize,
 }
 
 impl Drop for RobustFutexGuard<'_> {
     fn drop(&mut self) {
         // SAFETY: the list that libc made for this thread.
-        unsafe { libc::syscall(libc::SYS_set_robust_list, self.libc_list, self.length) };
+        unsafe { libc::syscall(libc::SYS_set_robust_list, self.list, self.length) };
         self.futex.clear();
     }
 }

@@ -169,9 +169,9 @@ mod tests {
         // SAFETY: plain data, of which all zeros is a valid value.
         let zero: libc::timex = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
         let timex = libc::timex { tick: 10_833, freq: -(30 << 16), offset: -700, ..zero };
-        let said = |status, state| in_one_unit(&libc::timex { status, ..timex }, state);
-        assert_eq!(said(0, libc::TIME_OK).steering_ppb, 83_270_000);
-        assert_eq!([0, libc::STA_NANO].map(|status| said(status, 0).offset_ns), [-700_000, -700]);
+        let convert = |status, state| in_one_unit(&libc::timex { status, ..timex }, state);
+        assert_eq!(convert(0, libc::TIME_OK).steering_ppb, 83_270_000);
+        assert_eq!([0, libc::STA_NANO].map(|status| convert(status, 0).offset_ns), [-700_000, -700]);
         for (status, state, is_synchronised, leap_second_today) in [
             (0, libc::TIME_OK, true, false),
             (0, libc::TIME_ERROR, false, false),
@@ -180,8 +180,11 @@ mod tests {
             (libc::STA_DEL, libc::TIME_DEL, true, true),
             (libc::STA_INS, libc::TIME_WAIT, true, false),
         ] {
-            let said = said(status, state);
-            assert_eq!((said.is_synchronised, said.leap_second_today), (is_synchronised, leap_second_today));
+            let timex = convert(status, state);
+            assert_eq!(
+                (timex.is_synchronised, timex.leap_second_today),
+                (is_synchronised, leap_second_today)
+            );
         }
     }
 

@@ -44,8 +44,8 @@ fn the_counters_of_this_machine_are_compared() {
 #[test]
 fn unsynchronised_counters_get_a_line_for_each_cpu() {
     const ALONE: &str = "TICKLINE_TEST_ALONE";
-    if let Err(why) = crate::per_cpu::requirements() {
-        return eprintln!("SKIPPED: {why}");
+    if let Err(reason) = crate::per_cpu::requirements() {
+        return eprintln!("SKIPPED: {reason}");
     }
     if std::env::var_os(ALONE).is_none() {
         let mut child = Command::new(std::env::current_exe().unwrap());

@@ -22,8 +22,8 @@ use crate::sys::{COUNTER, clocksource, find_clocksource, is_accepted, may_read_c
 /// The age at which a collection begins anew, ns. A program may stop reading between two steps.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
 
-/// The steps of a collection. Answers of the processor and of the environment never change, so they
-/// are cached.
+/// The steps of a collection. Facts of the processor and the environment never change, and are
+/// cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CollectionStep {
     /// Collects no fact, because the caller's lock takes two system calls for its first token.
@@ -179,8 +179,7 @@ impl Collector {
         if facts.switched_off_by.is_none() && environment(probes) == Environment::Off {
             facts.switched_off_by = Some(Reason::DisabledByEnvironment);
         }
-        // Asked again, because the right to read the counter may have changed since the
-        // measurement.
+        // Asked again, because the right to read the counter may have changed meanwhile.
         facts.may_read_counter = is_readable(probes);
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| facts.may_read_counter && may_measure);

@@ -23,11 +23,7 @@ pub(super) fn measure_cost(counter: &HardwareCounter) -> Cost {
         time_batch(&mut os_ns, || OsClock.monotonic_ns());
         time_batch(&mut os_unix_ns, || OsClock.realtime_ns());
     }
-    Cost {
-        counter_ps: ps_per_call(counter_ns),
-        os_ps: ps_per_call(os_ns),
-        os_unix_ps: ps_per_call(os_unix_ns),
-    }
+    Cost { counter_ps: call_ps(counter_ns), os_ps: call_ps(os_ns), os_unix_ps: call_ps(os_unix_ns) }
 }
 
 /// Times a batch, and lowers `fastest_ns` to the result, which includes the cost of one reading of
@@ -41,7 +37,7 @@ fn time_batch<T>(fastest_ns: &mut i64, call: impl Fn() -> T) {
 }
 
 /// The time of one call in a batch, ps.
-fn ps_per_call(batch_ns: i64) -> u64 {
+fn call_ps(batch_ns: i64) -> u64 {
     u64::try_from(batch_ns).unwrap_or(0).saturating_mul(1_000) / u64::from(CALLS)
 }
 

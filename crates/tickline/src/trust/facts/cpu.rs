@@ -20,14 +20,13 @@ const UNKNOWN: u64 = u64::MAX;
 /// Returns the cached answer, or asks and caches it. CPUID traps under a hypervisor (4 us on AMD
 /// EPYC, family 26, under KVM).
 fn cached(answer: &AtomicU64, ask: impl FnOnce() -> u64) -> u64 {
-    // ORDERING: Relaxed for both, a number that publishes no other memory. All threads store the
-    // same number.
+    // ORDERING: Relaxed for both, a number that publishes nothing. All threads store the same one.
     let order = Ordering::Relaxed;
     match answer.load(order) {
         UNKNOWN => {
-            let said = ask();
-            answer.store(said, order);
-            said
+            let fresh = ask();
+            answer.store(fresh, order);
+            fresh
         }
         known => known,
     }
@@ -110,5 +109,5 @@ fn named_hz() -> Option<u64> {
 #[test]
 fn a_question_is_asked_once() {
     let answer = AtomicU64::new(UNKNOWN);
-    assert_eq!([7, 8].map(|said| cached(&answer, || said)), [7; 2]);
+    assert_eq!([7, 8].map(|number| cached(&answer, || number)), [7; 2]);
 }

@@ -18,8 +18,7 @@ pub(crate) fn hypervisor() -> Hypervisor {
 
 /// The counter's frequency as firmware has written it down in `CNTFRQ_EL0`, Hz. A process that may
 /// not read `CNTVCT_EL0` may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
-/// `cntfrq_read_handler`). With minimal probes tickline does not ask whether the process may read
-/// it.
+/// `cntfrq_read_handler`). With minimal probes tickline does not ask.
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 pub(crate) fn nominal_hz(probes: Probes) -> Option<u64> {
     let may_ask = probes == Probes::Full && crate::sys::may_read_counter();

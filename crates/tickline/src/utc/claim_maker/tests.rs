@@ -4,12 +4,14 @@ use tickline_core::gate::Clocksource;
 use super::*;
 use crate::utc::UtcReading;
 
+type Answer = Result<Report, UtcUnknown>;
+
 const SECOND_NS: i64 = 1_000_000_000;
 const START_NS: i64 = 1_800_000_000 * SECOND_NS;
 const VALID_NS: i64 = 5 * SECOND_NS / 2;
 
-/// The moment `seconds` after the start of a machine whose clocks run at the rate of UTC, with 3
-/// ticks a ns.
+/// A machine `seconds` after its start. Its clocks run at the rate of UTC, its counter at 3 ticks a
+/// ns.
 pub(in crate::utc) fn moment(seconds: i64) -> Moment {
     at_ms(seconds * 1_000)
 }
@@ -28,7 +30,7 @@ fn at_ms(ms: i64) -> Moment {
 }
 
 /// A report that UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
-pub(in crate::utc) fn said(offset_ns: i64, measurement: u64) -> Result<Report, UtcUnknown> {
+pub(in crate::utc) fn said(offset_ns: i64, measurement: u64) -> Answer {
     Ok(Report {
         source: UtcSource::Chronyd,
         offset_ns: [offset_ns - 1_000, offset_ns + 1_000],
@@ -45,10 +47,9 @@ pub(in crate::utc) fn bounds_ns(reading: &UtcReading) -> [i64; 2] {
     [reading.earliest(), reading.latest()].map(|time| time.as_nanos().cast_signed())
 }
 
-/// The reason of a claim without a source, after the source has `said` something; `None` for a
-/// claim with a source.
-fn refused(maker: &mut ClaimMaker, moment: &Moment, said: Result<Report, UtcUnknown>) -> Option<UtcUnknown> {
-    let claim = maker.claim(moment, said, VALID_NS).unwrap();
+/// Why a claim made of this `answer` has no source; `None` if it has one.
+fn failure(maker: &mut ClaimMaker, moment: &Moment, answer: Answer) -> Option<UtcUnknown> {
+    let claim = maker.claim(moment, answer, VALID_NS).unwrap();
     claim.source.is_none().then_some(claim.failure)
 }
 
@@ -60,7 +61,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     assert_eq!(maker.claim(&moment(2), Err(UtcUnknown::NoSource), VALID_NS), None);
     let at = |seconds: i64| {
         let moment = moment(seconds);
-        let of = |reading: Option<UtcReading>| reading.map(|it| bounds_ns(&it));
+        let of = |reading: Option<UtcReading>| reading.map(|reading| bounds_ns(&reading));
         [of(claim.at_ticks(moment.ticks.unwrap())), of(claim.at_raw(moment.raw_ns))]
     };
     for [earliest_ns, latest_ns] in at(2).map(Option::unwrap) {
@@ -74,7 +75,7 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
     assert_eq!(maker.claim(&moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
     assert_eq!(
-        refused(&mut maker, &moment(3), Err(UtcUnknown::Unsynchronised)),
+        failure(&mut maker, &moment(3), Err(UtcUnknown::Unsynchronised)),
         Some(UtcUnknown::Unsynchronised)
     );
 }
@@ -89,20 +90,20 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
         (UtcUnknown::Unsynchronised, UtcUnknown::Unsynchronised),
     ] {
         let mut maker = ClaimMaker::default();
-        assert_eq!(refused(&mut maker, &at_ms(0), Err(why)), Some(why));
+        assert_eq!(failure(&mut maker, &at_ms(0), Err(why)), Some(why));
         for answered in [1_000, 3_000] {
-            assert_eq!(refused(&mut maker, &at_ms(answered), said(0, 0)), None);
+            assert_eq!(failure(&mut maker, &at_ms(answered), said(0, 0)), None);
             assert_eq!(maker.claim(&at_ms(answered + 1_000), Err(why), VALID_NS), None);
         }
         let claim = maker.claim(&at_ms(5_000), said(0, 0), VALID_NS).unwrap();
         // The thread is late, and then the clock is set, so the source is asked at once.
         assert_eq!([6_600, 6_610].map(|ms| maker.claim(&at_ms(ms), Err(why), VALID_NS)), [None; 2]);
         assert!(claim.at_raw(at_ms(7_350).raw_ns).is_some(), "it would still hold");
-        assert_eq!(refused(&mut maker, &at_ms(7_350), Err(why)), Some(then));
+        assert_eq!(failure(&mut maker, &at_ms(7_350), Err(why)), Some(then));
         // The last answer counts for the next claim all the same.
-        assert_eq!(refused(&mut maker, &at_ms(7_400), said(90_000, 1)), Some(UtcUnknown::Disrupted));
+        assert_eq!(failure(&mut maker, &at_ms(7_400), said(90_000, 1)), Some(UtcUnknown::Disrupted));
         // A reason does not outlive the source that gave it.
-        assert_eq!(refused(&mut maker, &at_ms(8_400), Err(why)), Some(why));
+        assert_eq!(failure(&mut maker, &at_ms(8_400), Err(why)), Some(why));
     }
 }
 
@@ -112,22 +113,22 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
 fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
     for (offset_ns, measurement) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
         let wide = |offset_ns: i64, measurement: u64| {
-            said(offset_ns, measurement).map(|it| {
+            said(offset_ns, measurement).map(|report| {
                 let half_ns = 1_000_000;
-                Report { offset_ns: [offset_ns - half_ns, offset_ns + half_ns], ..it }
+                Report { offset_ns: [offset_ns - half_ns, offset_ns + half_ns], ..report }
             })
         };
         let mut maker = ClaimMaker::default();
-        assert_eq!(refused(&mut maker, &moment(0), wide(0, 0)), None);
-        assert_eq!(refused(&mut maker, &moment(1), wide(100, 0)), None);
+        assert_eq!(failure(&mut maker, &moment(0), wide(0, 0)), None);
+        assert_eq!(failure(&mut maker, &moment(1), wide(100, 0)), None);
         let distrusted = Some(UtcUnknown::Disrupted);
-        assert_eq!(refused(&mut maker, &moment(2), wide(offset_ns, measurement)), distrusted);
-        assert_eq!(refused(&mut maker, &moment(3), wide(0, measurement)), distrusted);
+        assert_eq!(failure(&mut maker, &moment(2), wide(offset_ns, measurement)), distrusted);
+        assert_eq!(failure(&mut maker, &moment(3), wide(0, measurement)), distrusted);
         // Another source may have the same knowledge.
         let other = said(0, 7).map(|report| Report { source: UtcSource::Kernel, ..report });
-        assert_eq!(refused(&mut maker, &moment(4), other), distrusted);
-        assert_eq!(refused(&mut maker, &moment(5), wide(0, 8)), distrusted);
-        assert_eq!(refused(&mut maker, &moment(6), wide(0, 9)), None);
+        assert_eq!(failure(&mut maker, &moment(4), other), distrusted);
+        assert_eq!(failure(&mut maker, &moment(5), wide(0, 8)), distrusted);
+        assert_eq!(failure(&mut maker, &moment(6), wide(0, 9)), None);
     }
 }
 
@@ -139,7 +140,7 @@ fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
         let mut grown = |seconds: i64, step_ns: i64| {
             let half_ns = 1_000 + seconds * WANDER_PPB;
             let report = Report { offset_ns: [step_ns - half_ns, step_ns + half_ns], ..said(0, 0).unwrap() };
-            refused(&mut maker, &moment(seconds), Ok(report))
+            failure(&mut maker, &moment(seconds), Ok(report))
         };
         assert_eq!((0..300).find_map(|seconds| grown(seconds, 0)), None);
         assert_eq!(grown(300, step_ns), Some(UtcUnknown::Disrupted), "{step_ns}");
@@ -156,10 +157,10 @@ fn after_a_disruption_the_source_must_measure_again() {
     for after in disrupted {
         for first in [Err(UtcUnknown::NoSource), Err(UtcUnknown::Unsynchronised), said(0, 1)] {
             let mut maker = ClaimMaker::default();
-            assert_eq!(refused(&mut maker, &moment(0), said(0, 0)), None);
-            assert!(refused(&mut maker, &after(1), first).is_some());
+            assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), None);
+            assert!(failure(&mut maker, &after(1), first).is_some());
             assert_eq!(maker.slopes, None, "the counter may have run on");
-            assert_eq!(refused(&mut maker, &after(2), said(0, 1)), Some(UtcUnknown::Disrupted));
+            assert_eq!(failure(&mut maker, &after(2), said(0, 1)), Some(UtcUnknown::Disrupted));
             // The time is another one than before.
             let claim = maker.claim(&after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();
             assert_eq!(claim.source, Some(UtcSource::Chronyd));
@@ -175,10 +176,10 @@ fn after_a_disruption_the_source_must_measure_again() {
 fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
     let mut maker = ClaimMaker::default();
     let disrupted = Some(UtcUnknown::Disrupted);
-    assert_eq!(refused(&mut maker, &moment(0), said(0, 0)), None);
-    assert_eq!(refused(&mut maker, &moment(1), Err(UtcUnknown::Disrupted)), disrupted);
-    assert_eq!(refused(&mut maker, &moment(2), said(0, 0)), disrupted);
-    assert_eq!(refused(&mut maker, &moment(3), said(0, 1)), None);
+    assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), None);
+    assert_eq!(failure(&mut maker, &moment(1), Err(UtcUnknown::Disrupted)), disrupted);
+    assert_eq!(failure(&mut maker, &moment(2), said(0, 0)), disrupted);
+    assert_eq!(failure(&mut maker, &moment(3), said(0, 1)), None);
 }
 
 #[test]
@@ -186,17 +187,17 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
     for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
         let mut maker = ClaimMaker::default();
         for seconds in 0..=1 {
-            refused(&mut maker, &moment(seconds), begin);
+            failure(&mut maker, &moment(seconds), begin);
         }
         maker.notice_clock_set();
-        assert_eq!(refused(&mut maker, &moment(2), said(0, 0)), why);
-        assert_eq!(refused(&mut maker, &moment(3), said(0, 0)), why);
-        assert_eq!(refused(&mut maker, &moment(4), said(0, 1)), None);
+        assert_eq!(failure(&mut maker, &moment(2), said(0, 0)), why);
+        assert_eq!(failure(&mut maker, &moment(3), said(0, 0)), why);
+        assert_eq!(failure(&mut maker, &moment(4), said(0, 1)), None);
         // The source was silent meanwhile, and may have measured before or after the clock was set.
         maker.notice_clock_set();
         assert_eq!(maker.claim(&moment(5), Err(UtcUnknown::NoSource), VALID_NS), None);
-        assert_eq!(refused(&mut maker, &moment(6), said(0, 2)), Some(UtcUnknown::Disrupted));
-        assert_eq!(refused(&mut maker, &moment(7), said(0, 3)), None);
+        assert_eq!(failure(&mut maker, &moment(6), said(0, 2)), Some(UtcUnknown::Disrupted));
+        assert_eq!(failure(&mut maker, &moment(7), said(0, 3)), None);
     }
 }
 
@@ -204,12 +205,12 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
 /// maximum error says nothing of the step, nor does version 2 of clock-bound's segment.
 #[test]
 fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
-    let vague = said(0, 0).map(|it| Report { rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB], ..it });
+    let vague = said(0, 0).map(|old| Report { rates_ppb: [-MAX_FREQUENCY_PPB, MAX_FREQUENCY_PPB], ..old });
     let mut maker = ClaimMaker::default();
-    assert_eq!([0, 1].map(|seconds| refused(&mut maker, &moment(seconds), vague)), [None; 2]);
+    assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), vague)), [None; 2]);
     maker.notice_clock_set();
     let set = Moment { realtime_ns: moment(2).realtime_ns + 400_000, ..moment(2) };
-    assert_eq!(refused(&mut maker, &set, vague), Some(UtcUnknown::Disrupted));
+    assert_eq!(failure(&mut maker, &set, vague), Some(UtcUnknown::Disrupted));
 }
 
 /// The clock is set after a measurement and before the request that returns it. The thread learns
@@ -217,17 +218,17 @@ fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
 #[test]
 fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
     let wide =
-        |measurement| said(0, measurement).map(|it| Report { offset_ns: [-1_000_000, 1_000_000], ..it });
+        |measurement| said(0, measurement).map(|old| Report { offset_ns: [-1_000_000, 1_000_000], ..old });
     let mut maker = ClaimMaker::default();
-    assert_eq!(refused(&mut maker, &moment(0), wide(0)), None);
+    assert_eq!(failure(&mut maker, &moment(0), wide(0)), None);
     let set = |seconds| {
         let moment = moment(seconds);
         Moment { realtime_ns: moment.realtime_ns + 100_000, ..moment }
     };
-    assert_eq!(refused(&mut maker, &set(1), wide(1)), None, "the thread does not know of it");
+    assert_eq!(failure(&mut maker, &set(1), wide(1)), None, "the thread does not know of it");
     maker.notice_clock_set();
-    assert_eq!(refused(&mut maker, &set(2), wide(1)), Some(UtcUnknown::Disrupted));
-    assert_eq!(refused(&mut maker, &set(3), wide(2)), None);
+    assert_eq!(failure(&mut maker, &set(2), wide(1)), Some(UtcUnknown::Disrupted));
+    assert_eq!(failure(&mut maker, &set(3), wide(2)), None);
 }
 
 #[test]
@@ -235,7 +236,7 @@ fn nothing_is_claimed_around_a_leap_second() {
     let mut maker = ClaimMaker::default();
     let midnight_s = DAY_NS / SECOND_NS - (START_NS % DAY_NS) / SECOND_NS;
     let leap = |offset_ns, measurement| {
-        said(offset_ns, measurement).map(|it| Report { leap_second_today: true, ..it })
+        said(offset_ns, measurement).map(|report| Report { leap_second_today: true, ..report })
     };
     let claim = maker.claim(&moment(midnight_s - 3), leap(0, 0), VALID_NS).unwrap();
     assert_eq!(claim.failure, UtcUnknown::LeapSecond);
@@ -244,7 +245,7 @@ fn nothing_is_claimed_around_a_leap_second() {
     for seconds in -2..=2 {
         // The clock is set back by a second meanwhile.
         let offset_ns = if seconds < 0 { 0 } else { -SECOND_NS };
-        let near = refused(&mut maker, &moment(midnight_s + seconds), leap(offset_ns, 0));
+        let near = failure(&mut maker, &moment(midnight_s + seconds), leap(offset_ns, 0));
         assert_eq!(near, Some(UtcUnknown::LeapSecond), "{seconds}");
     }
     for (seconds, offset_ns, measurement, why) in [
@@ -252,7 +253,7 @@ fn nothing_is_claimed_around_a_leap_second() {
         (5, 0, 0, Some(UtcUnknown::Disrupted)),
         (6, -SECOND_NS, 1, None),
     ] {
-        assert_eq!(refused(&mut maker, &moment(midnight_s + seconds), said(offset_ns, measurement)), why);
+        assert_eq!(failure(&mut maker, &moment(midnight_s + seconds), said(offset_ns, measurement)), why);
     }
 }
 
@@ -264,7 +265,7 @@ fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
         Report { offset_ns: [-5 * SECOND_NS, 5 * SECOND_NS], leap_second_today: true, ..said(0, 0).unwrap() };
     for seconds in [-4, -1] {
         let mut maker = ClaimMaker::default();
-        let why = refused(&mut maker, &moment(midnight_s + seconds), Ok(wide));
+        let why = failure(&mut maker, &moment(midnight_s + seconds), Ok(wide));
         assert_eq!(why, Some(UtcUnknown::LeapSecond), "{seconds}");
     }
 }
@@ -278,10 +279,8 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         let mut moment = moment(seconds);
         moment.ticks = moment.ticks.and_then(change);
         let claim = maker.claim(&moment, said(0, measurement), VALID_NS).unwrap();
-        claim
-            .source
-            .ok_or(claim.failure)
-            .map(|_| moment.ticks.and_then(|ticks| claim.at_ticks(ticks)).is_some())
+        let holds_at = |ticks| claim.at_ticks(ticks).is_some();
+        claim.source.ok_or(claim.failure).map(|_| moment.ticks.is_some_and(holds_at))
     };
     let disrupted = Err(UtcUnknown::Disrupted);
     assert_eq!((by_counter(0, 0, &Some), by_counter(1, 0, &Some)), (Ok(false), Ok(true)));
@@ -299,8 +298,7 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         (by_counter(13, 3, closed), by_counter(14, 3, back), by_counter(15, 3, back)),
         (Ok(false), Ok(false), Ok(true))
     );
-    // The counter is set back to just after the base of the measurement of its rate, and then
-    // stands still.
+    // The counter is set back to just after the base of its rate, and then stands still.
     let stuck: &dyn Fn(u64) -> Option<u64> = &|_| Some(3 * 14_000_000_000 - 20_000_000_000 + 1);
     assert_eq!((by_counter(24, 3, stuck), by_counter(25, 4, stuck)), (disrupted, Ok(false)));
 }
@@ -309,9 +307,9 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
 fn small_steps_do_not_add_up() {
     let mut maker = ClaimMaker::default();
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
-    let mut said_at = |seconds| refused(&mut maker, &moment(seconds), said(seconds * 1_050, 1));
-    assert_eq!([said_at(0), said_at(1)], [None; 2]);
-    assert_eq!((2..60).find_map(said_at), Some(UtcUnknown::Disrupted));
+    let mut failure_at = |seconds| failure(&mut maker, &moment(seconds), said(seconds * 1_050, 1));
+    assert_eq!([failure_at(0), failure_at(1)], [None; 2]);
+    assert_eq!((2..60).find_map(failure_at), Some(UtcUnknown::Disrupted));
 }
 
 /// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not

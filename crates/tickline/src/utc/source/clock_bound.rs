@@ -39,8 +39,7 @@ pub(super) struct Segment([u8; BYTES]);
 struct Extrapolated {
     /// The time since the segment was written, ns.
     elapsed_ns: i64,
-    /// The growth of the bound beyond the segment's own drift, ppb, and the rounding error of the
-    /// time, ns.
+    /// The growth of the bound beyond the segment's own drift, ppb, and the rounding error, ns.
     error_ppb: i64,
     rounded_ns: i64,
     /// UTC minus `CLOCK_REALTIME`, ns.
@@ -50,8 +49,7 @@ struct Extrapolated {
 }
 
 impl Segment {
-    /// A consistent copy, from between two updates. The daemon makes the generation odd while it
-    /// writes.
+    /// A consistent copy. The daemon makes the generation odd while it writes.
     fn read(path: &str) -> Option<Self> {
         let copy = || {
             let read = std::fs::read(path).ok()?;
@@ -133,12 +131,11 @@ impl Segment {
         let bound_ns = bound_ns.checked_add(i64::try_from(growth_ns).ok()?)?.saturating_add(line.rounded_ns);
         let left_ns = void_after_ns.saturating_sub(as_of_ns.saturating_add(line.elapsed_ns));
         Some(match status {
-            // The daemon has not written for long, so the segment says nothing of the present, or
-            // of other sources.
+            // The daemon has not written for long, so this says nothing of the present, or of other
+            // sources.
             _ if left_ns <= 0 => Err(UtcUnknown::Expired),
             DISRUPTED => Err(UtcUnknown::Disrupted),
-            // The daemon relies on its readers to check the VMClock. Its own client fails here,
-            // too.
+            // The daemon relies on its readers to check the VMClock. Its client fails here, too.
             _ if knows_marker && moment.disruption == NO_MARKER => return None,
             _ if knows_marker && moment.disruption != marker => Err(UtcUnknown::Disrupted),
             SYNCHRONISED | FREE_RUNNING => Ok(Report {

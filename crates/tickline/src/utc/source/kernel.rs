@@ -85,22 +85,22 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
         leap_second_today: false,
         tai_offset_s: 37,
     };
-    let mut said = |timex: Timex| kernel.report(&timex);
-    let claim = said(usual).unwrap().unwrap();
+    let mut answer = |timex: Timex| kernel.report(&timex);
+    let claim = answer(usual).unwrap().unwrap();
     assert_eq!((claim.offset_ns, claim.measurement), ([-1_734_700, 1_734_700], 0));
-    let steered = said(Timex { steering_ppb: -100_000, ..usual }).unwrap().unwrap();
+    let steered = answer(Timex { steering_ppb: -100_000, ..usual }).unwrap().unwrap();
     assert_eq!(steered.rates_ppb, [-600_000, 500_000]);
     assert!(!claim.leap_second_today);
-    assert!(said(Timex { leap_second_today: true, ..usual }).unwrap().unwrap().leap_second_today);
-    let estimated = said(Timex { maxerror_us: 2_234, esterror_us: 5_000, ..usual }).unwrap().unwrap();
+    assert!(answer(Timex { leap_second_today: true, ..usual }).unwrap().unwrap().leap_second_today);
+    let estimated = answer(Timex { maxerror_us: 2_234, esterror_us: 5_000, ..usual }).unwrap().unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
     // The error is less than before, so a daemon has updated it.
-    assert_eq!(said(usual).unwrap().unwrap().measurement, 1);
+    assert_eq!(answer(usual).unwrap().unwrap().measurement, 1);
     // Slewed by a twelfth, and left so.
     for wrong in [Timex { is_synchronised: false, ..usual }, Timex { steering_ppb: 83_300_000, ..usual }] {
-        assert_eq!(said(wrong), Some(Err(UtcUnknown::Unsynchronised)));
+        assert_eq!(answer(wrong), Some(Err(UtcUnknown::Unsynchronised)));
     }
     // systemd-timesyncd, three seconds after an update.
-    assert_eq!(said(Timex { maxerror_us: 1_500, ..usual }), None);
+    assert_eq!(answer(Timex { maxerror_us: 1_500, ..usual }), None);
     assert_eq!(kernel.tai_offset_s, NonZeroU16::new(37));
 }

@@ -12,18 +12,15 @@ fn an_answer_is_widened_by_what_may_have_happened_since() {
     // 2 ppm less to 6 ppm more than CLOCK_MONOTONIC_RAW: 2 and 6 ns in 1 ms.
     let rates_ppb = [-2_000, 6_000];
     let report = Report { offset_ns: [100, 300], request_ns: 3, rates_ppb, ..said(0, 0).unwrap() };
-    let widen_to_end = |after: &Moment| widen_to_end(&before, after, Ok(report)).map(Result::unwrap);
+    let widen = |after: &Moment| widen(&before, after, Ok(report)).map(Result::unwrap);
     for (moved_ns, offset_ns) in [(0, [87, 317]), (1_000, [-913, 317]), (-1_000, [87, 1_317])] {
-        let report = widen_to_end(&after(moved_ns)).unwrap();
+        let report = widen(&after(moved_ns)).unwrap();
         assert_eq!(report.offset_ns, offset_ns);
         assert_eq!(report.request_ns, 3 + (100 - offset_ns[0]).max(offset_ns[1] - 300));
     }
     let suspended = Moment { suspended_ns: 1_000_000, ..after(0) };
     let moved = Moment { disruption: 1, ..after(0) };
-    assert_eq!(
-        [after(200_000), after(-200_000), suspended, moved].map(|after| widen_to_end(&after)),
-        [None; 4]
-    );
+    assert_eq!([after(200_000), after(-200_000), suspended, moved].map(|after| widen(&after)), [None; 4]);
 }
 
 /// The oscillator is off by more than NTP can steer, and the OS clock is slewed as well.

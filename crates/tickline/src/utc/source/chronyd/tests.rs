@@ -17,7 +17,7 @@ const HEAD: [u8; 20] = [6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b
 
 fn replies() -> impl Iterator<Item = Vec<u8>> {
     REPLIES.lines().filter_map(|line| line.trim().strip_prefix("\"reply\": \"")).map(|line| {
-        let hex: String = line.chars().take_while(|it| *it != '"').filter(char::is_ascii_hexdigit).collect();
+        let hex: String = line.chars().take_while(|c| *c != '"').filter(char::is_ascii_hexdigit).collect();
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
     })
 }
@@ -28,12 +28,12 @@ fn replies_are_read() {
         |reply: Vec<u8>| Some(report(&reply.try_into().ok()?, 1_000)?.map(|report| report.offset_ns));
     // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, refused,
     // another's.
-    let said: Vec<_> = replies().map(offset_ns).collect();
+    let offsets_ns: Vec<_> = replies().map(offset_ns).collect();
     let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
     let request_ns =
         1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
     let clock = Some(Ok([-875_000_000 - request_ns, 625_000_000 + request_ns]));
-    assert_eq!(said[..6], [unsynchronised, None, clock, unsynchronised, None, None]);
+    assert_eq!(offsets_ns[..6], [unsynchronised, None, clock, unsynchronised, None, None]);
 }
 
 /// The encoding of a `Float` by chronyd (`UTI_FloatHostToNetwork` in `util.c`).

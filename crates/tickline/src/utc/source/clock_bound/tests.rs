@@ -43,18 +43,18 @@ fn moment(disruption: u64) -> Moment {
 /// The time of a tick by `CLOCK_MONOTONIC_RAW`, 20 to 21 ppm longer than by UTC.
 const RATE: [u64; 2] = [2_000_040_000 << (SLOPE_BITS - 32), 2_000_042_000 << (SLOPE_BITS - 32)];
 
-fn said(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
+fn answer(segment: &Segment, marker: u64) -> Option<Result<Report, UtcUnknown>> {
     segment.report(&moment(marker), Some(RATE), 7_000, AS_OF_NS + 1_000_000_000)
 }
 
 #[test]
 fn a_segment_says_what_its_daemon_knows() {
-    let report = said(&segment(2, SYNCHRONISED, true), 9).unwrap().unwrap();
+    let report = answer(&segment(2, SYNCHRONISED, true), 9).unwrap().unwrap();
     let bound_ns = 500 + 15_000 + 1;
     assert_eq!((report.offset_ns, report.valid_ns), ([-bound_ns, bound_ns], 999_000_000_000));
     assert_eq!(report.rates_ppb, unknown_rates_ppb(7_000));
 
-    let report = said(&segment(0x0303, FREE_RUNNING, true), 9).unwrap().unwrap();
+    let report = answer(&segment(0x0303, FREE_RUNNING, true), 9).unwrap().unwrap();
     // 2^-20 is 954 ppb, rounded up.
     let bound_ns = 500 + 15_000 + 954 + 1 + 2;
     assert_eq!((report.offset_ns, report.valid_ns), ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000));
@@ -68,7 +68,7 @@ fn a_segment_says_what_its_daemon_knows() {
 #[test]
 fn a_segment_that_says_nothing_is_no_claim() {
     for version in [2, 0x0303] {
-        let by_status = |status, marker| said(&segment(version, status, true), marker).unwrap().map(|_| ());
+        let by_status = |status, marker| answer(&segment(version, status, true), marker).unwrap().map(|_| ());
         let disrupted = Err(UtcUnknown::Disrupted);
         assert_eq!(by_status(SYNCHRONISED, 9), Ok(()));
         assert_eq!((by_status(SYNCHRONISED, 8), by_status(DISRUPTED, 9)), (disrupted, disrupted));
@@ -76,19 +76,18 @@ fn a_segment_that_says_nothing_is_no_claim() {
             assert_eq!(by_status(status, 9), Err(UtcUnknown::Unsynchronised));
         }
         // A process that can't read the marker would not notice a move.
-        assert_eq!(said(&segment(version, SYNCHRONISED, true), NO_MARKER), None);
+        assert_eq!(answer(&segment(version, SYNCHRONISED, true), NO_MARKER), None);
         assert_eq!(by_status(DISRUPTED, NO_MARKER), disrupted);
         // A daemon that does not check the marker does not know it.
-        assert!(said(&segment(version, SYNCHRONISED, false), 8).unwrap().is_ok());
+        assert!(answer(&segment(version, SYNCHRONISED, false), 8).unwrap().is_ok());
 
         let right = segment(version, SYNCHRONISED, true);
         let with = |at: usize, byte: u8| {
             let mut wrong = right;
             wrong.0[at] = byte;
-            said(&wrong, 9)
+            answer(&wrong, 9)
         };
-        // Another file; another version, twice; a generation of 0, which means an update. An odd
-        // generation is never read.
+        // Another file; two other versions; an update that is not complete (generation 0).
         assert_eq!((with(0, 0), with(12, 4), with(13, 1), with(14, 0)), (None, None, None, None));
         let bound_at = if version == 2 { 48 } else { 72 };
         assert_eq!((with(bound_at + 7, 0x80), with(bound_at + 19, 0x80)), (None, None));
@@ -96,7 +95,7 @@ fn a_segment_that_says_nothing_is_no_claim() {
         let times = if version == 2 { 16 } else { 24 };
         let mut void = right;
         void.0.copy_within(times..times + 16, times + 16);
-        assert_eq!(said(&void, 9), Some(Err(UtcUnknown::Expired)));
+        assert_eq!(answer(&void, 9), Some(Err(UtcUnknown::Expired)));
     }
     let at = moment(9);
     assert_eq!(segment(2, SYNCHRONISED, true).report(&at, None, 0, AS_OF_NS - 1), None);

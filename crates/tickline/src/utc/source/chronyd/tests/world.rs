@@ -8,7 +8,7 @@ use crate::utc::UtcReading;
 use crate::utc::claim::Claim;
 use crate::utc::claim_maker::tests::{bounds_ns, moment};
 use crate::utc::claim_maker::{ClaimMaker, Moment};
-use crate::utc::source::widen_to_end;
+use crate::utc::source::widen;
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
@@ -51,8 +51,7 @@ struct World {
     wander: f64,
     /// The rate of the counter against the kernel's clocksource.
     counter_wander: f64,
-    /// The figures that chronyd states: its rate against the clock, the error of the rate, and its
-    /// dispersion.
+    /// The figures of chronyd: its rate against the clock, the error of that, and its dispersion.
     frequency: f64,
     skew: f64,
     residual: f64,
@@ -137,11 +136,11 @@ impl World {
     }
 
     fn moment(&mut self) -> Moment {
-        let raw_ns = self.read(|it| it.stepped(it.raw));
-        let ticks = self.read(|it| it.ticks).unsigned_abs();
+        let raw_ns = self.read(|world| world.stepped(world.raw));
+        let ticks = self.read(|world| world.ticks).unsigned_abs();
         let (ticks, suspended_ns) = (self.is_open.then_some(ticks), self.suspended as i64);
-        let realtime_ns = START_NS + self.read(|it| it.stepped(it.realtime));
-        let width_ns = self.read(|it| it.stepped(it.raw)) - raw_ns + 3 * self.resolution_ns();
+        let realtime_ns = START_NS + self.read(|world| world.stepped(world.realtime));
+        let width_ns = self.read(|world| world.stepped(world.raw)) - raw_ns + 3 * self.resolution_ns();
         Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, ..moment(0) }
     }
 
@@ -180,12 +179,12 @@ impl World {
         let late_ns = within(&mut self.random, 1_000.0, if late { 20e6 } else { 20_000.0 });
         self.pass(late_ns);
         let after = self.moment();
-        let said = reply.map_or(Err(UtcUnknown::NoSource), |it| report(&it, 0).unwrap());
-        let said = widen_to_end(&before, &after, said).filter(|_| (self.frequency, self.slew) == steered)?;
+        let answer = reply.map_or(Err(UtcUnknown::NoSource), |reply| report(&reply, 0).unwrap());
+        let answer = widen(&before, &after, answer).filter(|_| (self.frequency, self.slew) == steered)?;
         if core::mem::take(&mut self.was_set) {
             maker.notice_clock_set();
         }
-        maker.claim(&after, said, 1_875_000_000)
+        maker.claim(&after, answer, 1_875_000_000)
     }
 
     /// The machine is suspended, and the kernel measures the time asleep by a less accurate clock.
