@@ -158,10 +158,10 @@ impl Clock {
             Driver::Thread => Some(ClockThread::start(Arc::clone(&engine), settings)?),
             Driver::Reader | Driver::Manual => None,
         };
-        Ok(Self::from_engine(thread, engine))
+        Ok(Self::from_engine(engine, thread))
     }
 
-    pub(crate) fn from_engine(thread: Option<ClockThread<Arc<Engine>>>, engine: Arc<Engine>) -> Self {
+    pub(crate) fn from_engine(engine: Arc<Engine>, thread: Option<ClockThread<Arc<Engine>>>) -> Self {
         Self {
             // A move of the `Clock` does not move the content of the `Arc`.
             engine: NonNull::from(&*engine),

@@ -82,7 +82,7 @@ impl<T: Copy> Anchor<T> {
 
     /// The middle of the narrowest bracket around a reading of another clock, rounded down. The
     /// bound is half of the bracket, rounded up, and the resolution of the OS clock.
-    fn by_bracket(now_ordered: impl Fn() -> Instant, read: impl Fn() -> T) -> Self {
+    fn from_bracket(now_ordered: impl Fn() -> Instant, read: impl Fn() -> T) -> Self {
         let bracket = || {
             let before = now_ordered();
             let other = read();
@@ -113,10 +113,10 @@ impl Anchor<UnixTime> {
     /// mock's.
     #[must_use]
     pub fn unix() -> Self {
-        current(Self::unix_by)
+        current(Self::unix_from)
     }
 
-    fn unix_by(engine: &Engine) -> Self {
+    fn unix_from(engine: &Engine) -> Self {
         match engine.read_bounds() {
             Some(line) => Self {
                 instant: Instant::from_nanos(Reading::from_line(&line, Timescale::Monotonic).time()),
@@ -125,7 +125,7 @@ impl Anchor<UnixTime> {
                 // two clocks.
                 bound_ns: line.bounds.unix_bound_ns.saturating_add(1),
             },
-            None => Self::by_bracket(
+            None => Self::from_bracket(
                 || Instant::from_nanos(engine.now_ordered_ns()),
                 || UnixTime::from_nanos(engine.unix_ns()),
             ),
@@ -165,7 +165,7 @@ impl Anchor<StdInstant> {
     /// If `std::time::Instant::now` does, as on `wasm32-unknown-unknown`.
     #[must_use]
     pub fn std() -> Self {
-        Self::by_bracket(Instant::now_ordered, StdInstant::now)
+        Self::from_bracket(Instant::now_ordered, StdInstant::now)
     }
 
     /// `instant` on the clock of `std`. An instant that std can't represent becomes the moment of

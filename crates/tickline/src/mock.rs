@@ -154,7 +154,7 @@ impl MockClock {
         });
         let mut engine = Engine::new(Driver::Manual);
         engine.set_backend(Arc::<MockTime>::clone(&time));
-        Self { time, clock: Clock::from_engine(None, Arc::new(engine)) }
+        Self { time, clock: Clock::from_engine(Arc::new(engine), None) }
     }
 
     /// Like [`new`](Self::new), but the mock also moves with tokio's clock: `tokio::time::pause`

@@ -169,7 +169,7 @@ impl Clock {
         let mut engine = Engine::new(Driver::Manual);
         engine.restrict_probes(probes);
         engine.set_backend(Arc::new(PageReader::open(path.as_ref(), probes, token)?));
-        Ok(Self::from_engine(None, Arc::new(engine)))
+        Ok(Self::from_engine(Arc::new(engine), None))
     }
 
     /// The status of the page that this clock reads; `None` for a clock that reads no page.
@@ -211,7 +211,7 @@ impl PageReader {
     /// `CLOCK_MONOTONIC`, ns, in order with every process that reads this page.
     #[inline]
     fn monotonic(&self) -> PageReading {
-        self.by_page().unwrap_or_else(|| by_os(self.os_monotonic_ns()))
+        self.read_page().unwrap_or_else(|| os_reading(self.os_monotonic_ns()))
     }
 
     /// `CLOCK_REALTIME`, ns.
@@ -219,7 +219,7 @@ impl PageReader {
     fn unix(&self) -> PageReading {
         let counter = COUNTER.filter(|_| self.is_enabled());
         match counter.and_then(|counter| Some((counter, self.shift_ns()?))) {
-            None => by_os(OsClock.realtime_ns()),
+            None => os_reading(OsClock.realtime_ns()),
             Some((counter, shift_ns)) => {
                 self.file.attached(shift_ns).unix(&counter, &self.os, &self.process_high_water)
             }
@@ -236,7 +236,7 @@ impl PageReader {
 
     /// A reading by the page; `None` if the page is not used.
     #[inline]
-    fn by_page(&self) -> Option<PageReading> {
+    fn read_page(&self) -> Option<PageReading> {
         let counter = COUNTER.filter(|_| self.is_enabled())?;
         let shift_ns = self.shift_ns()?;
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.process_high_water);
@@ -255,7 +255,7 @@ impl PageReader {
     #[inline]
     fn is_enabled(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `disable`: a reader that sees
-        // `DISABLED` sees the raised high-water mark. No test sees a weaker one, as in `by_page`.
+        // `DISABLED` sees the raised high-water mark. No test sees a weaker one, as in `read_page`.
         self.refused.is_none() && self.switch.load(Ordering::Acquire) != DISABLED
     }
 
@@ -274,7 +274,7 @@ impl PageReader {
     #[inline]
     fn shift_ns(&self) -> Option<i64> {
         // ORDERING: Acquire, pairs with the Release store in `attach_again`. No test sees a weaker
-        // one, as in `by_page`.
+        // one, as in `read_page`.
         let shift_ns = if self.token.load(Ordering::Acquire) == sys::token() {
             // ORDERING: Relaxed, stored before the token.
             self.shift_ns.load(Ordering::Relaxed)
@@ -301,7 +301,7 @@ impl PageReader {
         // ORDERING: Relaxed, published by the store of the token.
         self.shift_ns.store(shift_ns, Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `shift_ns`. No test sees a weaker one,
-        // as in `by_page`.
+        // as in `read_page`.
         self.token.store(sys::token(), Ordering::Release);
         shift_ns
     }
@@ -312,7 +312,7 @@ impl PageReader {
     }
 }
 
-const fn by_os(ns: i64) -> PageReading {
+const fn os_reading(ns: i64) -> PageReading {
     PageReading { ns, source: PageSource::Os }
 }
 
@@ -330,7 +330,7 @@ impl ClockBackend for PageReader {
     }
 
     fn state(&self) -> State {
-        match (self.reason(), self.by_page()) {
+        match (self.reason(), self.read_page()) {
             (Some(reason), _) => State::Fallback(reason),
             (None, Some(PageReading { source: PageSource::Line, .. })) => State::Fast,
             (None, _) => State::Calibrating,
@@ -353,14 +353,14 @@ impl ClockBackend for PageReader {
     fn disable(&self) {
         // ORDERING: Relaxed, the fence below orders it.
         self.switch.store(ENDING, Ordering::Relaxed);
-        // ORDERING: SeqCst, pairs with the fence in `by_page`: the counter is read after the store.
+        // ORDERING: SeqCst, pairs with the fence in `read_page`: the counter is read after the store.
         // No test sees a weaker one: Miri can't map the page's file, and a processor would have to
         // delay the store for longer than the calls in between take.
         fence(Ordering::SeqCst);
         // This reading raises the process's high-water mark.
-        self.by_page();
+        self.read_page();
         // ORDERING: Release, pairs with the Acquire load in `is_enabled`. No test sees a weaker
-        // one, as in `by_page`.
+        // one, as in `read_page`.
         self.switch.store(DISABLED, Ordering::Release);
     }
 

@@ -10,7 +10,7 @@ use tickline_core::sample::Reference;
 use super::claim::{Claim, SLOPE_BITS, WORDS};
 use super::claim_maker::{ClaimMaker, Moment, POLL_NS};
 use super::latch::ClaimLatch;
-use super::source::{self, Kernel};
+use super::source::{self, KernelSource};
 use super::vmclock::VMCLOCK;
 use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
@@ -58,7 +58,7 @@ fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) ->
 #[derive(Debug, Default)]
 pub(crate) struct UtcPolls {
     claim_maker: ClaimMaker,
-    kernel: Kernel,
+    kernel: KernelSource,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
     /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.

@@ -12,7 +12,7 @@ mod clock_bound;
 mod kernel;
 mod phc;
 
-pub(super) use kernel::Kernel;
+pub(super) use kernel::KernelSource;
 
 /// The fastest slew is one part in so many: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`).
@@ -23,7 +23,7 @@ const SLEW_PARTS: i64 = 8;
 /// suspended. `slopes` is the least and the greatest time of a tick, if known, ns with `SLOPE_BITS`
 /// fraction bits.
 pub(super) fn ask(
-    kernel: &mut Kernel,
+    kernel: &mut KernelSource,
     moment: impl Fn() -> Option<Moment>,
     slopes: Option<[u64; 2]>,
 ) -> Option<(Moment, Result<Report, UtcUnknown>)> {

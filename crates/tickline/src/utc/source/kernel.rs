@@ -26,7 +26,7 @@ const GROWTH_US: i64 = 500;
 const UNSET_ERROR_US: i64 = 16_000_000;
 
 #[derive(Debug, Default)]
-pub(in crate::utc) struct Kernel {
+pub(in crate::utc) struct KernelSource {
     maxerror_us: i64,
     /// The number of the daemon's updates, each of which lowers the maximum error.
     updates: u64,
@@ -36,7 +36,7 @@ pub(in crate::utc) struct Kernel {
     pub(in crate::utc) tai_offset_s: Option<NonZeroU16>,
 }
 
-impl Kernel {
+impl KernelSource {
     pub(super) fn ask(&mut self) -> Option<Result<Report, UtcUnknown>> {
         self.report(&OsClock::timex()?)
     }
@@ -74,7 +74,7 @@ impl Kernel {
 
 #[test]
 fn the_kernels_claim_is_one_only_where_somebody_made_it() {
-    let mut kernel = Kernel::default();
+    let mut kernel = KernelSource::default();
     let usual = Timex {
         steering_ppb: 0,
         offset_ns: -700,
