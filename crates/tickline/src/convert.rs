@@ -39,7 +39,7 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// [`bound`](Self::bound). The second is the time by which the two clocks have moved against each
 /// other between the anchor and the converted time:
 ///
-/// - tickline's clock and that of `std` both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
+/// - tickline's clock and std's clock both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
 ///   bounds of [`Clock::reading`](crate::Clock::reading), some 50 ns, however old the anchor is. A
 ///   line for each CPU, and the state [`Disrupted`](crate::State::Disrupted), add errors of their
@@ -158,7 +158,7 @@ const fn shifted_ns(ns: u64, here_ns: u64, there_ns: u64) -> u64 {
 impl Anchor<StdInstant> {
     /// The present on the global clock, and on the clock of `std`. The bound is half of a bracket
     /// around a reading of std's clock, 20 ns to 1 us, plus the resolution of that clock. On a
-    /// thread with an active mock, the anchor pairs the mock's present with that of `std`.
+    /// thread with an active mock, the anchor pairs the mock's time with std's.
     ///
     /// # Panics
     ///

@@ -1,9 +1,9 @@
 //! UTC with its error: the earliest and the latest time that UTC can be, at the cost of a reading.
 //!
-//! [`Clock::utc`] orders an event against those of other machines without asking them. If the
-//! latest time of event A is before the earliest time of event B, A happened first. Spanner's
-//! TrueTime has this form (Corbett and others, "Spanner: Google's Globally-Distributed Database",
-//! OSDI 2012, section 3).
+//! [`Clock::utc`] orders an event against events of other machines without asking these machines.
+//! If the latest time of event A is before the earliest time of event B, A happened first.
+//! Spanner's TrueTime has this form (Corbett and others, "Spanner: Google's Globally-Distributed
+//! Database", OSDI 2012, section 3).
 //!
 //! The clock's thread asks a source every second, or once in each interval of the control loop if
 //! that is longer. Until the next answer, a call of `utc` extrapolates by the counter, and widens
@@ -18,7 +18,7 @@
 //! |---|---|---|
 //! | [`ClockBound`](UtcSource::ClockBound) | the segment of clock-bound's daemon: a bound, its drift, `void_after`, the marker of a disruption | Version 3 relates UTC to the counter itself. Version 2 bounds the error of `CLOCK_REALTIME`. tickline then adds the time of reading that clock, and a drift of 500 ppm until the next answer. |
 //! | [`Chronyd`](UtcSource::Chronyd) | root dispersion + root delay / 2 around the NTP clock, which grow with skew, residual frequency and 1 ppm | reading `CLOCK_REALTIME`, the slew during the request, 1 ppm for the counter, 1 ppm for the kernel's tick, and the error bound that a PHC states |
-//! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, what is left to slew, the estimated error |
+//! | [`Kernel`](UtcSource::Kernel) | the maximum error of adjtimex(2), which grows by 500 ppm: the weaker claim | reading `CLOCK_REALTIME`, one second's growth, the offset that is left to slew, the estimated error |
 //!
 //! An interval contains UTC if its source states the truth. If a server is off by more than it
 //! states, the interval is wrong, and no program on the machine can notice. But tickline notices a
@@ -70,7 +70,7 @@
 //! end of that day to 2 s after it. After that they fail with `Disrupted`, until the source has
 //! measured again. A server that smears the second serves another time than UTC for hours, and does
 //! not say so. The interval then contains the smeared time. [`UtcReading::tai_offset`] is TAI minus
-//! UTC, if the NTP daemon has told the kernel (`chronyd` does so with `leapsectz`).
+//! UTC, if the kernel knows it from the NTP daemon (`chronyd` with `leapsectz`).
 //!
 //! # Waiting
 //!
@@ -173,7 +173,7 @@ impl UtcReading {
         self.source
     }
 
-    /// TAI minus UTC, whole seconds; `None` if no daemon has told the kernel.
+    /// TAI minus UTC, whole seconds; `None` if the kernel does not know.
     #[inline]
     #[must_use]
     pub fn tai_offset(&self) -> Option<Duration> {

@@ -20,8 +20,8 @@
 //!   resolution are with the facts (`trust/facts/collector.rs`). The plan of the next line is with
 //!   the control loop (`control/publish.rs`). If the facts' memory is in use, a judge leaves the
 //!   judgement to the next holder of the clock's lock.
-//! - **Steps of an iteration are functions that are not inlined**: the stack is that of the deepest
-//!   chain, not the sum of all.
+//! - **Steps of an iteration are functions that are not inlined**: the stack is the deepest chain,
+//!   not the sum of all.
 //! - **Where the code runs unoptimised, each copy and each adapter of an iterator has a frame.** So
 //!   the parts of the next line go to the loop's memory, and the deepest functions use loops.
 #![cfg(target_os = "linux")]
@@ -61,7 +61,7 @@ extern "C" fn handler(_: libc::c_int) {
     black_box(&mark);
 }
 
-/// An alternate stack for this thread, for good.
+/// An alternate stack for this thread, until the process ends.
 struct Painted {
     words: *mut u64,
 }

@@ -4,7 +4,7 @@ use ::time::{OffsetDateTime, PrimitiveDateTime};
 
 use crate::unix_time::{UnixTime, UnixTimeRangeError};
 
-/// Exact: every Unix time is a date of this type. The offset is that of UTC.
+/// Exact: every Unix time is a date of this type. The offset is UTC.
 impl From<UnixTime> for OffsetDateTime {
     fn from(time: UnixTime) -> Self {
         // BOUND: the year 2554 is before the last of `time`, 9999.

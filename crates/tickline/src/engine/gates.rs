@@ -7,8 +7,8 @@
 //! keeper: judge? -> collector: facts -> core: verdicts -> keeper: stage -> gate of the line
 //! ```
 //!
-//! A reader may judge in a signal handler, on what is left of a stack of 8 KiB. So the code here,
-//! in `engine.rs` and in the collector saves stack:
+//! A reader may judge in a signal handler, on the rest of a stack of 8 KiB. So the code here, in
+//! `engine.rs` and in the collector saves stack:
 //!
 //! - Steps are functions that are not inlined, so each frame is freed before the next step.
 //! - Large buffers are in memory that a lock protects.

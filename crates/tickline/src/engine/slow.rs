@@ -98,7 +98,7 @@ impl Engine {
         }
     }
 
-    /// A reading with bounds by the OS clock. Its monotonic time is that of the slow path.
+    /// A reading with bounds by the OS clock. Its monotonic time comes from the slow path.
     #[inline(never)]
     fn reading_without_line(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
         let os_ns = saturating_unsigned(timescale.now_ns(&OsClock));

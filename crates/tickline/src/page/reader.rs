@@ -135,7 +135,7 @@ impl Clock {
     /// [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. If the page has no
     /// line, because its server has ended or the counter can't be trusted, readings come from the
     /// OS clock, in order. While the server publishes its first line, a reading may wait for up to
-    /// 1 ms. Unix time is that of the page, too.
+    /// 1 ms. Unix time comes from the page, too.
     ///
     /// This call reads files and maps memory, also with [`Probes::Minimal`]: make it before the
     /// process installs a seccomp filter. Make it before the process starts other clocks with

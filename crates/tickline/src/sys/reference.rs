@@ -76,7 +76,7 @@ pub(crate) struct Timex {
     pub(crate) is_synchronised: bool,
     /// Whether the UTC day ends with a leap second.
     pub(crate) leap_second_today: bool,
-    /// TAI minus UTC, s; 0 if no daemon has told the kernel.
+    /// TAI minus UTC, s; 0 if the kernel does not know.
     pub(crate) tai_offset_s: i64,
 }
 

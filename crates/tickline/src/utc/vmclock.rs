@@ -53,7 +53,7 @@ impl VmClock {
         }
     }
 
-    /// Installs `memory` if it is that of a VMClock, and none is installed. Returns whether it did.
+    /// Installs `memory` if it is a VMClock, and none is installed yet. Returns whether it did.
     ///
     /// # Safety
     ///

@@ -66,7 +66,7 @@ pub(crate) fn own_name() -> Option<String> {
 }
 
 /// Runs `body`, a closure of a test, in a process of its own: that test, started again with
-/// `environment`. Shows the child's output if it fails, and always what it skips.
+/// `environment`. Shows the child's output if it fails, and its skip messages in any case.
 pub(crate) fn in_child<F: FnOnce()>(environment: &[(&str, &str)], body: F) {
     // The type of the closure is named after the test. Otherwise the child would run no test.
     let (_, name) = std::any::type_name::<F>().split_once("::").expect("a path");

@@ -38,7 +38,7 @@ fn minimal_probes_read_the_variable_through_std() {
 
 const PRIVILEGED: &str = "TICKLINE_TEST_PRIVILEGED";
 
-/// A set-user-id program is not steered by the user who calls it.
+/// A user can't control a set-user-id program by the variable.
 #[test]
 fn a_set_user_id_process_ignores_the_variable() {
     if skipped_in_an_emulator() {

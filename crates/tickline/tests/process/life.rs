@@ -236,7 +236,7 @@ fn stop_for_a_while() {
     assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
 }
 
-// ---- what is refused --------------------------------------------------------------------------
+// ---- refusals ---------------------------------------------------------------------------------
 
 /// Under `RLIMIT_NPROC` the system makes no thread. That is an error, the attempt leaves nothing
 /// behind, and the clock works.
@@ -342,8 +342,8 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     });
 }
 
-/// In a namespace whose clock is behind, order comes first: readings do not step back, and
-/// nothing waits for ever.
+/// In a namespace whose clock is behind, order comes first: readings do not step back, and no call
+/// waits forever.
 fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     let clock = clock_with_driver(Driver::Reader);
     // The last reading must be by a line, which leaves a high-water mark: the OS clock itself steps
@@ -371,7 +371,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
     });
 }
 
-// ---- descriptors, and what is left ------------------------------------------------------------
+// ---- descriptors ------------------------------------------------------------------------------
 
 /// The program closes the thread's descriptor, and its number becomes another file's. The clock
 /// leaves that file alone, and goes on to recalibrate. The test replaces only this descriptor, in

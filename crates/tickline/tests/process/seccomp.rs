@@ -1,4 +1,4 @@
-//! Clocks under seccomp filters that kill. The lists are those of `PLATFORM.md`, "System calls".
+//! Clocks under seccomp filters that kill. `PLATFORM.md`, "System calls", has the same lists.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
@@ -197,7 +197,7 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
             return 3;
         }
         drop(guard);
-        // The restriction is for good, so readers survive as well.
+        // The restriction is permanent, so readers survive as well.
         for _ in 0..100_000 {
             black_box(tickline::now_ns());
         }

@@ -51,8 +51,8 @@ fn clone_in_this_memory(
     argument: *mut libc::c_void,
 ) -> i32 {
     let stack = Vec::leak(vec![0_u128; STACK_BYTES / 16]).as_mut_ptr_range().end;
-    // SAFETY: the stack is the new process's own. It runs a function that takes nothing which
-    // belongs to a thread but its errno, and what is passed to it outlives it.
+    // SAFETY: the stack is the new process's own. It runs a function that uses no thread-local data
+    // except for errno, and its argument outlives it.
     unsafe { libc::clone(run, stack.cast(), libc::CLONE_VM | libc::SIGCHLD, argument) }
 }
 
@@ -125,8 +125,8 @@ extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
     shared.answer.write_all(&[answer]).map_or(1, |()| 0)
 }
 
-/// Symptom: the coarse time stood still for ever in a process that shares the memory of one that
-/// has ended (`clone` with `CLONE_VM`).
+/// Symptom: the coarse time stood still forever in a process that shares the memory of a process
+/// that has ended (`clone` with `CLONE_VM`).
 fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
     let (mut reader, answer) = std::io::pipe().unwrap();
     in_fork(|| {

@@ -7,10 +7,10 @@
 //! id (set_robust_list(2); Linux `kernel/futex/core.c`, `exit_robust_list` and
 //! `handle_futex_death`).
 //!
-//! Without the robust futex the coarse time of such a clock would stand still for good. So would
-//! every time-out that is checked by the coarse time, and no reader would drive the clock. The
-//! usual cause is libseccomp's `SCMP_ACT_KILL`, in a program that installs its filter after the
-//! clock's thread was started.
+//! Without the robust futex the coarse time of such a clock would stand still forever. Time-outs by
+//! the coarse time would never end, and no reader would drive the clock. The usual cause is
+//! libseccomp's `SCMP_ACT_KILL`, in a program that installs its filter after the clock's thread was
+//! started.
 //!
 //! libc has such a list for each thread, for robust mutexes. A thread has one list at a time. So
 //! this list takes the place of libc's while the clock's thread runs. That thread locks no robust

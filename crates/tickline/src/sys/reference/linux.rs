@@ -87,7 +87,7 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     }
     // The kernel's timespec for this call has the width of long, whatever libc's has.
     let mut time: [libc::c_long; 2] = [0; 2];
-    // SAFETY: `time` is valid for a write, and as large as what the kernel writes.
+    // SAFETY: `time` is valid for a write, and as large as the kernel's structure.
     let result = unsafe { libc::syscall(libc::SYS_clock_gettime, clock, time.as_mut_ptr()) };
     (result == 0).then(|| in_ns(time[0], time[1]))
 }

@@ -1,8 +1,8 @@
 //! macOS: `clock_gettime_nsec_np`, which libc serves without the kernel.
 //!
 //! The monotonic clock is `CLOCK_UPTIME_RAW`: the count of `mach_absolute_time`, in nanoseconds
-//! (clock_gettime(3)). `std::time::Instant` uses the same clock, so readings compare with those of
-//! other programs. It stops while the machine sleeps, as Linux's `CLOCK_MONOTONIC` does, and is
+//! (clock_gettime(3)). `std::time::Instant` uses the same clock, so readings are comparable with
+//! other programs'. It stops while the machine sleeps, as Linux's `CLOCK_MONOTONIC` does, and is
 //! never slewed. `CLOCK_MONOTONIC_RAW` would count sleep.
 
 use tickline_core::sample::Reference;

@@ -170,7 +170,7 @@ impl Segment {
         let elapsed_ns = i64::try_from(in_ns(since_ticks)?).ok()?;
         let period_error_ppb = (u128::from(self.long(64)) * 1_000_000_000) >> places(98).min(127);
         let error_ppb = i64::try_from(period_error_ppb).ok()? + 1;
-        // The daemon's time of 2^48 ticks against that of `CLOCK_MONOTONIC_RAW`.
+        // The time of 2^48 ticks by the daemon, against `CLOCK_MONOTONIC_RAW`.
         let [slowest, fastest] = slopes;
         let (utc, raw) = (in_ns(1 << SLOPE_BITS)?, i128::from(slowest));
         let rate_ppb = i64::try_from((utc - raw) * 1_000_000_000 / raw.max(1)).ok()?;

@@ -2,11 +2,11 @@
 //! updates of the NTP daemon.
 //!
 //! systemd-timesyncd and OpenNTPD set the maximum error to 0 at each update, which bounds nothing.
-//! The error is then a multiple of what the kernel adds each second, and no claim. Another daemon's
-//! error is such a multiple by chance, one time in 500. Then there is no claim until that daemon's
-//! next update.
+//! The error is then a multiple of the kernel's growth in a second, and no claim. Another daemon's
+//! error is such a multiple by chance, one time in 500; then there is no claim until its next
+//! update.
 //!
-//! ntpd-rs 1.9 tells the kernel its root delay as the maximum error, and its root dispersion as the
+//! ntpd-rs 1.9 sets its root delay as the kernel's maximum error, and its root dispersion as the
 //! estimated error. That dispersion is a standard deviation, and includes the server's dispersion.
 //! So tickline adds the estimated error. Other daemons have a small one.
 
@@ -49,7 +49,7 @@ impl KernelSource {
             self.updates += 1;
         }
         self.maxerror_us = maxerror_us;
-        // A daemon that has died while it slewed leaves a clock that runs away.
+        // If a daemon dies during a slew, it leaves a clock that runs away.
         if !timex.is_synchronised || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
             return Some(Err(UtcUnknown::Unsynchronised));
         }

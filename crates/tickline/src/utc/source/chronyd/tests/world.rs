@@ -44,7 +44,7 @@ struct World {
     ticks_in_ns: f64,
     suspended: f64,
     /// The rate of the kernel's other clocks against `CLOCK_MONOTONIC_RAW`, without steering: 0, or
-    /// that of HZ=300, or that of an old kernel.
+    /// with HZ=300, or on an old kernel.
     tick: f64,
     /// The rate of the oscillator against UTC, and the part by which it has wandered.
     oscillator: f64,
@@ -234,7 +234,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
                 let by_ns = one_of(&mut world.random, [1e7, -1e7, 1e9]);
                 world.set_clock(by_ns);
             }
-            // The thread may be told after its next request.
+            // The thread may learn of it only after its next request.
             let is_told_late = world.was_set && !was_set && one_in(&mut world.random, 2);
             world.was_set &= !is_told_late;
             if one_in(&mut world.random, 100) {
