@@ -6,7 +6,7 @@
 //! clock's thread needs it ([`RESULT_LASTS_NS`]).
 //!
 //! If all tries for a pair together give too few exchanges, the comparison is impossible for now. A
-//! later one tries again, and an earlier result stays.
+//! later comparison tries again, and an earlier result stays.
 
 use core::time::Duration;
 use std::sync::Arc;

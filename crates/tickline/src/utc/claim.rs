@@ -88,7 +88,7 @@ pub(super) const BY_COUNTER: usize = 8;
 /// claim. With 1 as the first number the compiler emits a lookup table; with 8, a subtraction.
 const FIRST_SOURCE: u8 = 8;
 
-/// In the order of the variants.
+/// The source with this number, in the order of the variants.
 #[inline]
 fn source_from_number(number: u8) -> Option<UtcSource> {
     match number.wrapping_sub(FIRST_SOURCE) {

@@ -143,7 +143,7 @@ mod tests {
         assert!(!FUTEX.owner_died(), "it ended by itself");
         // SAFETY: an integer or a pointer.
         let mut thread: libc::pthread_t = unsafe { core::mem::zeroed() };
-        // SAFETY: the place is valid for a write, and the function takes nothing.
+        // SAFETY: `thread` is valid for a write, and `run` ignores its argument.
         let made = unsafe { libc::pthread_create(&raw mut thread, ptr::null(), run, ptr::null_mut()) };
         assert_eq!(made, 0);
         // Detached, because musl learns of a thread's end only from the thread, so a join would

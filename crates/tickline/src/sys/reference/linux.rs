@@ -68,7 +68,7 @@ fn try_read_ns(clock: libc::clockid_t) -> Option<i64> {
     (result == 0).then(|| in_ns(time.tv_sec, time.tv_nsec))
 }
 
-/// `time_t` and `long` have 32 bits on some targets.
+/// Converts to ns. `time_t` and `long` have 32 bits on some targets.
 #[inline]
 fn in_ns(seconds: impl Into<i64>, nanos: impl Into<i64>) -> i64 {
     seconds.into().wrapping_mul(1_000_000_000).wrapping_add(nanos.into())

@@ -47,8 +47,8 @@ pub(crate) fn invariant() -> Option<bool> {
     Some(is_invariant != 0)
 }
 
-/// The first of the leaves that hypervisors answer (Linux `Documentation/virt/kvm/x86/cpuid.rst`;
-/// Hypervisor Top Level Functional Specification, 2.4).
+/// The first leaf that hypervisors answer (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor
+/// Top Level Functional Specification, 2.4).
 const HYPERVISOR: u32 = 0x4000_0000;
 
 /// The leaves that name frequencies: see [`nominal_hz`].

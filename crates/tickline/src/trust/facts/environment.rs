@@ -18,7 +18,7 @@ use crate::sys::environment_at_start;
 static CACHED: AtomicU8 = AtomicU8::new(NOT_READ);
 const NOT_READ: u8 = 0;
 
-/// In the order of the variants.
+/// The values of the variable, in the order of the variants.
 const KINDS: [Environment; 4] =
     [Environment::Unset, Environment::On, Environment::Off, Environment::Unrecognised];
 

@@ -17,8 +17,8 @@ use std::time::Duration;
 use crate::utc::claim_maker::{Report, WANDER_PPB};
 use crate::utc::{UtcSource, UtcUnknown};
 
-/// Version 6, a request, REQ_TRACKING, the first attempt, a sequence number. A request must be as
-/// long as its reply.
+/// The head of a request: version 6, a request, REQ_TRACKING, the first attempt, a sequence number.
+/// A request must be as long as its reply.
 const TRACKING: [u8; 12] = [6, 1, 0, 0, 0, 33, 0, 0, b't', b'i', b'c', b'k'];
 const TRACKING_BYTES: usize = 104;
 
