@@ -1,4 +1,5 @@
-//! UTC with its error: the earliest and the latest time that UTC can be, at the cost of a reading.
+//! UTC with its error: the interval from the earliest to the latest time that UTC can be, at the
+//! cost of a reading.
 //!
 //! [`Clock::utc`] orders an event against events of other machines without asking these machines.
 //! If the latest time of event A is before the earliest time of event B, A happened first.
@@ -46,7 +47,7 @@
 //!
 //! A source that misses one request counts as late, and its claim goes on. At the second missed
 //! request in a row, readings fail, or another source serves. In any case a claim ends 2.5 request
-//! intervals after its request.
+//! periods after its request.
 //!
 //! # Known limits
 //!
