@@ -1,4 +1,4 @@
-//! The cell: the memory in which a writer publishes lines, and from which readers take them.
+//! The cell: the memory in which a writer publishes lines for readers.
 //!
 //! The [`LineState`] is the line itself: 128 bits that are loaded and swapped as one. Next to it
 //! are two slots. The state names one of them. A slot holds the parts of a line for which the state
@@ -10,22 +10,22 @@
 //!
 //! Only the writer stores to a slot, and never to the one that the state names.
 //!
-//! A reader loads the state, reads the counter and what it needs from the slot, and looks at the
-//! state again. The second look proves that the line was current when the counter was read. Order
-//! needs this proof (rule 1).
+//! A reader loads the state, reads the counter and the slot, and loads the state again. The second
+//! load proves that the line was current when the reader read the counter. Order needs this proof
+//! (rule 1).
 //!
 //! # Protocol
 //!
-//! One writer at a time (it holds the clock's lock) calls [`StateCell::publish`]; anyone may call
+//! Only the holder of the clock's lock calls [`StateCell::publish`]; any thread may call
 //! [`StateCell::swap`].
 //!
 //! | access | ordering | pairs with |
 //! |---|---|---|
 //! | reader: first load of the state | acquire | the writer's swap: the reader sees the slot's contents |
-//! | reader: loads from the slot | relaxed | ordered by the first load before them and the second look behind them |
-//! | reader: second look at the state | behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
+//! | reader: loads from the slot | relaxed | ordered by the first load before them and the second load behind them |
+//! | reader: second load of the state | behind an acquire fence | the next writer's stores to the slot: a reader that has seen one of them also sees the swap before it |
 //! | writer: stores to the slot | release | the reader's fence |
-//! | anyone: swap of the state | acquire and release | both looks at the state |
+//! | any thread: swap of the state | acquire and release | both loads of the state |
 //!
 //! All that a reading without bounds loads is in one cache line.
 
@@ -38,17 +38,16 @@ pub use crate::line::{Line, Slope};
 pub use crate::state::is_supported;
 pub use crate::units::FixedNs;
 
-/// A state, and the ticks for which its line may be used: what a cell holds at a moment, or is to
-/// hold.
+/// A state, and the ticks for which its line may be used, as loaded from a cell or to be published.
 ///
-/// Values that a reader has loaded from a slot do not count at once. They count when a second look
-/// has confirmed the state, or a swap from this state has succeeded.
+/// Values loaded from a slot count only after a second load has confirmed the state, or a swap from
+/// this state has succeeded.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowedLine {
     /// The line, and what the clock may do.
     pub state: LineState,
-    /// The first tick at which the line may be used; without a line, that of the last one.
+    /// The first tick at which the line may be used; without a line, the last line's first tick.
     pub start_ticks: u64,
     /// The window: for how long the fast path uses the line, ticks from its start.
     pub window_ticks: u64,
@@ -57,13 +56,13 @@ pub struct WindowedLine {
 }
 
 impl WindowedLine {
-    /// For how long the line is valid, ticks from its start: twice its window. Past the window
-    /// readers take the slow path.
+    /// The validity of the line, ticks from its start: twice its window. Past the window readers
+    /// take the slow path.
     pub(crate) const fn valid_ticks(&self) -> u64 {
         self.window_ticks << 1
     }
 
-    /// Whether the line is valid at `ticks`. Two-sided: a tick before the start is not.
+    /// Whether the line is valid at `ticks`. The check is two-sided: a tick before the start fails.
     pub(crate) const fn is_valid_at(&self, ticks: u64) -> bool {
         ticks.wrapping_sub(self.start_ticks) < self.valid_ticks()
     }
@@ -92,8 +91,8 @@ impl WindowedLine {
     }
 }
 
-/// The bounds between which the reference must be, and what turns the line into Unix time;
-/// published with each line. Bounds from a slot start where the line does.
+/// The bounds between which the reference must be, and the offset of Unix time. They are published
+/// with each line. Bounds from a slot start where the line does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Bounds {
     /// The reference is not below this line.
@@ -104,7 +103,8 @@ pub struct Bounds {
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
     pub unix_bound_ns: u64,
-    /// The reference's resolution, ns: what it shows may be behind `lower` by this. 0 from a slot.
+    /// The reference's resolution, ns: a returned value may be below `lower` by this. 0 from a
+    /// slot.
     pub(crate) resolution_ns: i64,
     /// By how much the base of `lower` was rounded down, so that later arithmetic does not round
     /// the bound twice. 0 from a slot.
@@ -147,10 +147,10 @@ impl Bounds {
     }
 }
 
-/// What a line rests on, for the thread that retires it.
+/// The evidence for a line, by which a thread that retires the line computes the high-water mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Evidence {
-    /// A point below what the reference shows, as the newest sample proves.
+    /// A lower bound of the reference's returned value at one tick, as the newest sample proves.
     pub(crate) proven: Point,
     /// How long the machine had been suspended before the samples, ns; `None` where the reference
     /// does not say.
@@ -167,27 +167,27 @@ pub trait StateCell {
     /// The state: the first load, before the slot is read.
     fn load(&self) -> LineState;
 
-    /// Whether the state is still `state`: the second look, after the slot and the counter were
+    /// Whether the state is still `state`: the second load, after the slot and the counter were
     /// read.
     fn is_still(&self, state: LineState) -> bool;
 
-    /// What the slot of this state holds.
+    /// The slot of this state.
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
-    /// The state, and the ticks for which its line may be used, whatever the phase.
+    /// The state, and its line's start and window, in any phase.
     fn snapshot(&self) -> WindowedLine {
         let state = self.load();
         let (start_ticks, window_ticks) = self.slot(state).window();
         WindowedLine { state, start_ticks, window_ticks, shift: Self::SHIFT }
     }
 
-    /// Swaps `from` for `to`, which is not published. Anyone may call this. Returns whether it
-    /// happened.
+    /// Swaps `from` for `to`, which is not a published state. Any thread may call this. Returns
+    /// whether it swapped.
     fn swap(&self, from: LineState, to: LineState) -> bool;
 
     /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
     /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
-    /// happened.
+    /// swapped.
     fn publish(
         &self,
         from: LineState,
@@ -207,18 +207,18 @@ pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {
     bounds: [BoundsWords; 2],
 }
 
-/// What a reading without bounds takes from the two slots. A reader indexes without a branch.
+/// The parts of the two slots that readings without bounds load. A reader indexes without a branch.
 #[derive(Debug)]
 #[repr(C)]
 struct Slots {
     start_ticks: [AtomicU64; 2],
     window_ticks: [AtomicU64; 2],
-    /// What takes the place of `b` for Unix time. So a reading of Unix time costs no more than
+    /// The `b` of Unix time, ready for use, so that a reading of Unix time costs no more than
     /// another.
     unix_b: [AtomicI64; 2],
 }
 
-/// The bounds, from the start of the line on, and what the line rests on.
+/// The bounds, from the start of the line on, and the line's evidence.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct BoundsWords {
@@ -237,14 +237,14 @@ const _: () = assert!(
     "a reading without bounds loads one cache line, one with bounds loads two"
 );
 
-/// Stands for a reference that does not say how long the machine was suspended.
+/// The stored value if the reference does not say how long the machine was suspended.
 const UNKNOWN: i64 = i64::MIN;
 
-// ORDERING for loads from a slot: Relaxed. The first load of the state acquires, which keeps the
-// loads behind it. The fence of the second look keeps them before that look.
+// ORDERING for loads from a slot: Relaxed. The first load of the state is Acquire, which keeps
+// these loads behind it. The fence of the second load keeps them before it.
 const SLOT_LOAD: Ordering = Ordering::Relaxed;
 
-/// What one slot holds.
+/// One slot of a cell.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
 pub struct SlotView<'a> {
@@ -277,7 +277,7 @@ impl SlotView<'_> {
         self.slots.unix_b[self.slot].load(SLOT_LOAD)
     }
 
-    /// The bounds of the line, whose `b` this is.
+    /// The bounds of the line, whose `b` is given.
     #[inline]
     #[must_use]
     pub fn bounds(&self, b: i64) -> Bounds {
@@ -297,7 +297,7 @@ impl SlotView<'_> {
         }
     }
 
-    /// What the line rests on.
+    /// The line's evidence.
     pub(crate) fn evidence(&self) -> Evidence {
         let words = &self.bounds[self.slot];
         let suspended_ns = words.suspended_ns.load(SLOT_LOAD);
@@ -311,9 +311,9 @@ impl SlotView<'_> {
         let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
         let slot = self.slot;
         let words = &self.bounds[slot];
-        // ORDERING: Release for all, pairs with the fence of the second look. A reader of the slot's
-        // earlier line may have loaded one of these values. It then also sees the swap that took
-        // that line out of use, so its second look differs.
+        // ORDERING: Release for all, pairs with the fence of the second load. A reader of the
+        // slot's earlier line may have loaded one of these values. It then also sees the swap that
+        // took that line out of use, so its second load finds another state.
         let order = Ordering::Release;
         self.slots.start_ticks[slot].store(line.start_ticks, order);
         self.slots.window_ticks[slot].store(line.window_ticks, order);
@@ -368,8 +368,8 @@ impl<const SHIFT: u32> LineCell<SHIFT> {
 }
 
 impl<const SHIFT: u32> Default for LineCell<SHIFT> {
-    /// As [`new`](LineCell::new), for a counter of more than 1 GHz / 2^`SHIFT`: from 62.5 MHz up
-    /// with 4, from 7.9 MHz up with 7.
+    /// An empty cell as [`new`](LineCell::new) makes it, for counters of more than 1 GHz /
+    /// 2^`SHIFT`: from 62.5 MHz up with 4, from 7.9 MHz up with 7.
     fn default() -> Self {
         Self::with_shift()
     }

@@ -57,8 +57,8 @@
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
 //! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](sample::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
 //! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that returns `None`, [`read_slow`](shared::SharedClock::read_slow) |
-//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt, after the time that the last [`Iteration`](control::Iteration) said. Several callers share it through a lock of your own |
-//! | trust | [`gate::judge`] for each gate, over the facts that are known. No other code checks whether the counter keeps its rate |
+//! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
+//! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
 //!
 //! On targets without 64-bit atomics (thumbv7em), a clock is not [`Sync`]. Only one context of
 //! execution uses it, or a critical section protects it. CI boots a whole program:
@@ -80,7 +80,7 @@
 //! uses a line in a **window** of ticks; the line is valid for twice as long. The control loop
 //! takes **samples**: a sample is a read of the reference between two reads of the counter. The
 //! loop keeps the lines that are consistent with all samples. It publishes the next line so that no
-//! reader ever sees time run backwards. While there is no line, readings are the reference, but
+//! reader ever sees time run backwards. Without a line, readings come from the reference, but are
 //! never below the **high-water mark**: the largest value that the last line may have returned. A
 //! **gate** is a condition for using the counter at all.
 //!
@@ -95,8 +95,8 @@
 //! # Stability
 //!
 //! The documented items follow semantic versioning. The hidden items may change with every release.
-//! They are public for two crates: `tickline` drives its clocks through them, and the simulator has
-//! its own cell. `cargo doc --document-hidden-items` shows them.
+//! They are public for the crates of this repository: `tickline` drives its clocks through them,
+//! and the simulator has its own cell. `cargo doc --document-hidden-items` shows them.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![cfg_attr(

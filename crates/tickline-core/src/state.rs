@@ -19,9 +19,9 @@
 //!
 //! | phase | `m` | `changing` | `b` | who may read the counter |
 //! |---|---|---|---|---|
-//! | no line | tag alone | 0 | the high-water mark, exactly | nobody |
+//! | no line | tag alone | 0 | the high-water mark, exactly | no thread |
 //! | first publication | tag alone | 1 | the high-water mark | the writer |
-//! | published | the line's | 0 | the line's | everybody |
+//! | published | the line's | 0 | the line's | every thread |
 //! | replacing | the line's | 1 | the line's | the writer, and readers that help |
 //!
 //! The bits `fast path` and `fast path Unix` let a reading use a published line, for monotonic and
@@ -34,33 +34,34 @@
 //!
 //! A **life** of a state lasts from the swap that sets it to the swap that replaces it. For a
 //! reading, **each life of a state means the same**. Suppose that a reader loads state S, is
-//! stopped while other lines come and go, and finds S again at its second look. No earlier reading
-//! is above the line of S at the first look, and no later reading is below it at the second. The
-//! reader's tick lies between the two looks, so its reading is in order. The same holds for a
-//! high-water mark.
+//! stopped while other lines come and go, and finds S again at its second load. No earlier reading
+//! is above the line of S at the first load, and no later reading is below that line at the second
+//! load. The reader's tick lies between the two loads, so its reading is in order. The same holds
+//! for a high-water mark.
 //!
-//! A swap needs more if its new value was computed from a tick. Suppose that a thread retires a
-//! line with a tick from an earlier life of that state. It would leave a high-water mark below what
-//! was returned since. The count in the tag rises with each line and each opened gate. So the
-//! thread must have been stopped for 1,024 such changes, and must then find the same slope and the
-//! same `b`, bit for bit (rule 10).
+//! A swap whose new value was computed from a tick needs more. Suppose that a thread retires a line
+//! with a tick from an earlier life of that state. The thread would leave a high-water mark below
+//! the times returned since. The count in the tag therefore rises with each line and each opened
+//! gate. Such a mark is possible only if the thread was stopped for 1,024 such changes, and then
+//! finds the same slope and the same `b`, bit for bit (rule 10).
 //!
 //! # Where a load may be split
 //!
 //! Not every processor loads 16 bytes as one: x86_64 without AVX, aarch64 without LSE2, and
-//! emulators, may load two halves. On x86_64 the second look always loads two halves. A mixture of
-//! two states is not used. A state's life begins with the swap that makes it, and ends with the
-//! next one. Each swap changes `m`, whose count rises with each line. So two looks that found one
-//! `m` were made in one life of a state, or 1,024 lines apart (rule 10). They may also lie in
-//! different first publications that were given up, which leave `b` as it was. A reading counts
-//! only if both looks also found one `b`.
+//! emulators, may load two halves. On x86_64 the second load always loads two halves. No reading
+//! uses a mixture of two states. A state's life begins with the swap that sets it, and ends with
+//! the next swap. Each swap changes `m`, whose count rises with each line. So two loads that return
+//! the same `m` belong to one life of a state, with two exceptions: they may be 1,024 lines apart
+//! (rule 10), or belong to different first publications that were given up, which leave `b` as it
+//! was. A reading counts only if both loads also return the same `b`.
 //!
-//! - x86_64 loads the `b` of the second look between the two loads of `m`. So this `b` belongs to
-//!   that `m`, whichever half the first look loaded first.
-//! - aarch64 without LSE2 may load the halves in any order. Unless all three of the following hold,
-//!   one of the looks has loaded `b` in that life of the state: (1) a publication falls between the
-//!   two loads of each look; (2) the looks load their halves in opposite orders; (3) the lines
-//!   before and after that of `m` have the same `b`.
+//! - On x86_64 the second load reads `b` before `m`, so this `b` was read between the two reads of
+//!   `m`, and belongs to that `m`. The order in which the first load read its halves does not
+//!   matter.
+//! - aarch64 without LSE2 may read the halves in any order. At least one of the two loads has read
+//!   `b` in that life of the state, unless all three of the following hold: (1) a publication falls
+//!   between the two halves of each load; (2) the two loads read their halves in opposite orders;
+//!   (3) the lines before and after that of `m` have the same `b`.
 //!
 //! A swap fails if it expects a mixture.
 //!
@@ -72,15 +73,15 @@
 //!
 //! | target | load | swap | file |
 //! |---|---|---|---|
-//! | x86_64 | `movdqa`; the second look: two `cmp` | `lock cmpxchg16b` | `x86_64.rs` |
+//! | x86_64 | `movdqa`; the second load: two `cmp` | `lock cmpxchg16b` | `x86_64.rs` |
 //! | x86_64 without `cmpxchg16b` | there is never a line: see [`is_supported`] | none | `x86_64.rs` |
 //! | aarch64 | `ldp`, `dmb ishld` | `ldaxp`, `stlxp` | `aarch64.rs` |
 //! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | a compare-and-swap of the word that names the pair | `portable.rs` |
-//! | loom | an atomic that names one of all states so far | its compare-and-swap | `modelled.rs` |
+//! | loom | an atomic index into a list of all states so far | the compare-and-swap of that index | `modelled.rs` |
 //!
 //! | access | ordering | pairs with |
 //! |---|---|---|
-//! | load | acquire | a swap: what the swapping thread did before is seen |
+//! | load | acquire | a swap: the loading thread sees all that the swapping thread did before |
 //! | is still | earlier loads, and on aarch64 the counter, come before it | a writer's stores to a slot |
 //! | swap | acquire and release | both; the counter is read after it |
 //!
@@ -91,7 +92,7 @@
 use crate::line::Slope;
 use crate::units::{FRACTION_BITS, FixedNs};
 
-// The machine's own atomic; for loom an exact model of one; the portable one elsewhere.
+// The machine's own atomic. Loom gets an exact model of it, other targets the portable atomic.
 #[cfg_attr(loom, path = "state/modelled.rs")]
 #[cfg_attr(all(not(any(loom, miri)), target_arch = "aarch64"), path = "state/aarch64.rs")]
 #[cfg_attr(
@@ -107,7 +108,7 @@ use crate::units::{FRACTION_BITS, FixedNs};
 )]
 mod native;
 #[cfg(all(test, loom))]
-#[allow(dead_code, unreachable_pub, reason = "for its own models, besides the exact one")]
+#[allow(dead_code, unreachable_pub, reason = "loom checks it by itself, next to the exact model")]
 pub(crate) mod portable;
 #[cfg(all(test, not(loom)))]
 mod tests;
@@ -127,7 +128,8 @@ const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const FAST_PATH: u64 = 1;
 const FAST_PATH_UNIX: u64 = 1 << 1;
 const CHANGING: u64 = 1 << 2;
-/// Also the distance of the two slots in memory, bytes: a reader finds its slot by one mask.
+/// Also the distance of the two slots in memory, bytes, so that a reader computes the address of
+/// its slot by one mask.
 const SLOT: u64 = 1 << 3;
 const GATE_CLOSED: u64 = 1 << 4;
 /// The line leaves Unix time to the OS clock. The bit stays while the line is being replaced, so
@@ -148,11 +150,11 @@ pub enum Phase {
     FirstPublication,
     /// A writer is replacing the line: readers wait for two microseconds, then go on without it.
     Replacing,
-    /// The line may be used by everybody.
+    /// Every reader may use the line.
     Published,
 }
 
-/// The state. See the [module](self) for its layout.
+/// The state of a clock. The [module](self) has its layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C, align(16))]
 pub struct LineState {
@@ -180,7 +182,7 @@ impl LineState {
         Some(Self { m: m | FAST_PATH | FAST_PATH_UNIX | slot | count, b: 0 })
     }
 
-    /// This published line, for all but Unix time, which the OS clock serves.
+    /// This published line without Unix time, which the OS clock then serves.
     pub(crate) const fn without_unix(self) -> Self {
         Self { m: self.m & !FAST_PATH_UNIX | NO_UNIX, b: self.b }
     }
@@ -229,7 +231,7 @@ impl LineState {
         }
     }
 
-    /// Whether there is a line that may be used.
+    /// Whether readers may use the state's line.
     #[must_use]
     pub const fn is_published(self) -> bool {
         matches!(self.phase(), Phase::Published)
@@ -253,13 +255,13 @@ impl LineState {
         self.m & GATE_CLOSED != 0
     }
 
-    /// The slot in use; without a line, the one that was.
+    /// The slot in use; without a line, the slot of the last line.
     #[inline(always)]
     pub(crate) const fn slot(self) -> usize {
         (self.m & SLOT != 0) as usize
     }
 
-    /// The line's `m`, as the fast path finds it.
+    /// The `m` of this state's line while it is published.
     const fn line_m(self) -> u64 {
         let fast = if self.m & NO_UNIX == 0 { FAST_PATH | FAST_PATH_UNIX } else { FAST_PATH };
         self.m & !(CHANGING | GATE_CLOSED) | fast
@@ -272,7 +274,7 @@ impl LineState {
         high(product(ticks, shift, self.m)).cast_signed().wrapping_add(self.b)
     }
 
-    /// The same for a line in any phase.
+    /// The line of a state in any phase at `ticks`, ns, rounded down. Wraps with [`wrap_mask`].
     pub(crate) const fn at(self, shift: u32, ticks: u64) -> i64 {
         Self { m: self.line_m(), b: self.b }.fast_at(shift, ticks)
     }
@@ -302,7 +304,7 @@ impl LineState {
         let (steeper, flatter, sign) =
             if self.line_m() > old.line_m() { (self, old, -1_i64) } else { (old, self, 1) };
         let product = product(ticks, shift, steeper.line_m().wrapping_sub(flatter.line_m()));
-        // Rounded up: an old line that is steeper by a fraction is above by that at this tick.
+        // A steeper old line may be above by a fraction of a nanosecond: round up.
         let up = i64::from(sign > 0 && low(product) > 0);
         old.b.wrapping_add(sign.wrapping_mul(high(product).cast_signed())).wrapping_add(up)
     }
@@ -318,9 +320,9 @@ impl LineState {
     }
 }
 
-/// The number of ticks after which `ticks << shift` wraps, less one. It wraps every 2^60 ticks on
-/// x86_64 (7 years at 5 GHz), and every 2^57 ticks elsewhere (4.5 years at 1 GHz). No line is in
-/// use across the wrap, so a clock then has no line for some 50 us.
+/// The number of ticks after which `ticks << shift` wraps, less one. The product wraps every 2^60
+/// ticks on x86_64 (7 years at 5 GHz), and every 2^57 ticks elsewhere (4.5 years at 1 GHz). No line
+/// is in use across the wrap, so a clock then has no line for some 50 us.
 pub(crate) const fn wrap_mask(shift: u32) -> u64 {
     match u64::MAX.checked_shr(shift) {
         Some(mask) => mask,
@@ -328,18 +330,18 @@ pub(crate) const fn wrap_mask(shift: u32) -> u64 {
     }
 }
 
-/// The same reference, in a register from here on. Otherwise the compiler computes the address of a
-/// static clock twice in each reading.
+/// Returns `value`, with its address in a register from here on. Otherwise the compiler computes
+/// the address of a static clock twice in each reading.
 #[inline(always)]
 pub(crate) fn in_register<T>(value: &T) -> &T {
     #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(any(miri, loom))))]
     let value = {
         let mut address: *const T = value;
-        // SAFETY: no instruction, and the operand stays as it is.
+        // SAFETY: the block has no instruction, and leaves its operand as it is.
         unsafe {
             core::arch::asm!("/* {} */", inout(reg) address, options(pure, readonly, nostack, preserves_flags));
         }
-        // SAFETY: the address of `value`.
+        // SAFETY: this is still the address of `value`, whose borrow the result keeps.
         unsafe { &*address }
     };
     value

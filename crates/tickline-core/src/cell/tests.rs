@@ -1,4 +1,5 @@
-//! The cell by itself; the tests of `shared` cover the rules of order, the simulator the bounds.
+//! Tests of the cell by itself. The tests of `shared` cover the rules of order, the simulator the
+//! bounds.
 
 use super::*;
 
@@ -38,7 +39,7 @@ fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
     assert!(cell.is_still(first.state) && !cell.is_still(zero));
 }
 
-/// All that belongs to a line is derived from its number, so a mixture of two is recognised.
+/// Every part of a line is derived from the line's number, so the test recognises a mixture of two.
 #[test]
 fn concurrent_readers_never_see_a_mixture() {
     let cell = &LineCell::new();

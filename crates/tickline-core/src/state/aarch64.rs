@@ -6,13 +6,13 @@ use core::cell::UnsafeCell;
 
 use super::LineState;
 
-/// 16 bytes that are only ever accessed as one. See the [module](super).
+/// The 16 bytes of a state. The [module](super) says why a split load does no harm.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: the content is reached only by `load`, `is_still` and `exchange`, from any thread. A load
-// may be split, which the protocol allows for.
+// SAFETY: only `load`, `is_still` and `exchange` reach the content, and any thread may call them. A
+// load may be split; the protocol allows for that.
 unsafe impl Sync for AtomicState {}
 
 /// Every processor has exclusive pairs.
@@ -51,9 +51,9 @@ impl AtomicState {
     #[inline(always)]
     pub(crate) fn is_still(&self, state: LineState) -> bool {
         let (m, b): (u64, u64);
-        // SAFETY: as in `load`.
-        // ORDERING: the barrier keeps it behind every earlier load. The counter's read ends with a
-        // load that depends on its value (`counter/aarch64.rs`), so it is among them. Pairs with
+        // SAFETY: the pointer is valid for 16 bytes and aligned to 16. ORDERING: the barrier keeps
+        // this load behind every earlier load. The counter's read ends with a load that depends on
+        // its value (`counter/aarch64.rs`), so the barrier orders the counter as well. Pairs with
         // the Release stores of a slot.
         unsafe {
             asm!(
@@ -68,12 +68,12 @@ impl AtomicState {
         LineState { m, b: b.cast_signed() } == state
     }
 
-    /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one.
+    /// Swaps `from` for `to`, unless the state is not `from`. Returns whether it swapped.
     pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
         self.exchange(from, to) == from
     }
 
-    /// Swaps `from` for `to` if the state is `from`; returns the state that was found, never torn.
+    /// Swaps `from` for `to` if the state is `from`. Returns the state that it found, never torn.
     fn exchange(&self, from: LineState, to: LineState) -> LineState {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16. The loop ends only when a

@@ -1,33 +1,33 @@
-//! An exact model of a 128-bit atomic, for loom: an atomic number stands for each state that there
-//! has ever been. So a load, and a swap, is one step, as on the machine.
+//! An exact model of a 128-bit atomic, for loom: an atomic index into a list of all states that
+//! there have ever been. So a load or a swap is one step, as on the machine.
 
 use std::sync::Mutex;
 
 use super::LineState;
 use crate::primitive::{AtomicU64, Ordering, fence};
 
-/// All states so far; the number of a state is its place here. The first one is all zeros.
+/// All states so far. The first one is all zeros.
 static STATES: Mutex<Vec<LineState>> = Mutex::new(Vec::new());
 
-fn number(state: LineState) -> u64 {
+fn index_of(state: LineState) -> u64 {
     let mut states = STATES.lock().expect("no model panics in here");
     if states.is_empty() {
         states.push(LineState::default());
     }
-    let place = states.iter().position(|known| *known == state).unwrap_or_else(|| {
+    let index = states.iter().position(|known| *known == state).unwrap_or_else(|| {
         states.push(state);
         states.len().saturating_sub(1)
     });
-    u64::try_from(place).expect("few states")
+    u64::try_from(index).expect("few states")
 }
 
-fn state(number: u64) -> LineState {
+fn state_at(index: u64) -> LineState {
     let states = STATES.lock().expect("no model panics in here");
-    let place = usize::try_from(number).expect("few states");
-    states.get(place).copied().unwrap_or_default()
+    let index = usize::try_from(index).expect("few states");
+    states.get(index).copied().unwrap_or_default()
 }
 
-/// A state that changes as one. See the [module](self).
+/// The index of the current state. See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct AtomicState(AtomicU64);
 
@@ -46,23 +46,23 @@ impl AtomicState {
     /// The state.
     pub(crate) fn load(&self) -> LineState {
         // ORDERING: Acquire, as the machine's load; pairs with `swap`.
-        state(self.0.load(Ordering::Acquire))
+        state_at(self.0.load(Ordering::Acquire))
     }
 
     /// Whether the state is `state`, after every earlier load.
     pub(crate) fn is_still(&self, state: LineState) -> bool {
-        // ORDERING: keeps earlier loads before it; pairs with the Release stores of a slot.
+        // ORDERING: Acquire keeps earlier loads before it; pairs with the Release stores of a slot.
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, behind the fence.
-        self.0.load(Ordering::Relaxed) == number(state)
+        self.0.load(Ordering::Relaxed) == index_of(state)
     }
 
-    /// Swaps `from` for `to`. Returns whether it happened.
+    /// Swaps `from` for `to`, unless the state is not `from`. Returns whether it swapped.
     pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
         // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Acquire also
         // keeps the read of the counter that follows the announcement of a replacement behind the
         // announcement. No test sees Release without Acquire: the modelled counter is never read
-        // early. Relaxed on failure, after which nothing is used.
-        self.0.compare_exchange(number(from), number(to), Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        // early. Relaxed on failure: the caller uses nothing then.
+        self.0.compare_exchange(index_of(from), index_of(to), Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 }

@@ -12,15 +12,15 @@ fn line(slope: Slope) -> LineState {
     LineState::default().next_line(slope, SHIFT).expect("a slope that fits")
 }
 
-/// Rule 10: the count shows a writer that a gate was turned, and a thread that retires a line that
-/// the same line was published again.
+/// Rule 10: the count distinguishes states before and after a gate was closed and opened, and the
+/// lives of a line that is published again.
 #[test]
 fn rule_10_the_count_tells_lives_apart() {
     const LIVES: usize = if cfg!(miri) { 64 } else { 1_024 };
     fn next(state: LineState) -> LineState {
         state.next_line(slope_of(1_000_000_000), SHIFT).unwrap().with_b(5)
     }
-    // Line follows line; each line ends without a successor; a gate is turned.
+    // Line follows line; each line ends without a successor; a gate closes and opens.
     let lives: [fn(LineState) -> LineState; 3] = [
         next,
         |state| next(if state.is_published() { state.replacing().without_line(9) } else { state }),
@@ -36,8 +36,7 @@ fn rule_10_the_count_tells_lives_apart() {
     }
 }
 
-/// What anybody may make of a state: the next ones, with bases from a set so small that they
-/// repeat.
+/// The states that can follow a state. Their bases come from a set so small that they repeat.
 fn successors(state: LineState) -> Vec<LineState> {
     const BASES: [i64; 2] = [5, 6];
     let next = state.next_line(Slope { bits: 1 << 47 }, SHIFT).expect("a slope that fits");
@@ -55,14 +54,14 @@ fn successors(state: LineState) -> Vec<LineState> {
     }
 }
 
-/// Each look of a reading is two loads of 8 bytes, in either order, at any four moments of any
-/// history of six states. If both looks find one state, the clock had that state between them, with
-/// one exception. In the exception a `b` comes again, and the looks are split in opposite orders
-/// (see "Where a load may be split"). So there is no exception if one of the looks is whole, or if
-/// the second look loads `b` first.
+/// Each of a reading's two loads reads two halves of 8 bytes, in either order, at any four moments
+/// of any history of six states. If both loads find one state, the clock had that state between
+/// them, with one exception. In the exception a `b` recurs, and the loads are split in opposite
+/// orders (see "Where a load may be split"). So there is no exception if one of the loads is whole,
+/// or if the second load reads `b` first.
 #[test]
-#[cfg_attr(miri, ignore = "it is arithmetic alone, for half a minute")]
-fn no_mixture_of_split_looks_is_used() {
+#[cfg_attr(miri, ignore = "only arithmetic, which takes half a minute")]
+fn no_mixture_of_split_loads_is_used() {
     let (mut used, mut exceptions) = (0_u64, 0_u64);
     let mut histories = vec![vec![line(slope_of(1_000_000_000)).with_b(5)]];
     for _ in 1..6 {
@@ -113,7 +112,7 @@ fn loads_as_one() -> bool {
 }
 
 #[test]
-fn a_second_look_and_a_swap_compare_every_bit() {
+fn a_second_load_and_a_swap_compare_every_bit() {
     let atomic = AtomicState::new();
     let state = line(slope_of(2_596_120_000)).with_b(-5);
     if !atomic.swap(LineState::default(), state) {
@@ -128,8 +127,9 @@ fn a_second_look_and_a_swap_compare_every_bit() {
     assert!(atomic.is_still(state));
 }
 
-/// Threads swap between states whose halves belong together. No load may ever see halves of two,
-/// and each swap counts. Where a processor may split a load, the second look finds it.
+/// Threads swap between states whose halves belong together. No load may ever see halves of two
+/// states, and no swap may be lost. Where a processor may split a load, the second load detects a
+/// mixture.
 #[test]
 fn no_load_is_torn_on_this_processor() {
     if !is_supported() {
@@ -138,12 +138,12 @@ fn no_load_is_torn_on_this_processor() {
     let swaps = if cfg!(miri) { 50 } else { 1_000_000 };
     let whole =
         |number: u64| LineState { m: number, b: number.wrapping_mul(0x9e37_79b9_7f4a_7c15).cast_signed() };
-    for looks in if loads_as_one() { 1..=2 } else { 2..=2 } {
+    for loads in if loads_as_one() { 1..=2 } else { 2..=2 } {
         let state = &AtomicState::new();
         let load = move || loop {
             let seen = state.load();
-            if looks == 1 || state.is_still(seen) {
-                assert_eq!(seen, whole(seen.m), "halves of two states, {looks} looks");
+            if loads == 1 || state.is_still(seen) {
+                assert_eq!(seen, whole(seen.m), "halves of two states, {loads} loads");
                 break seen.m;
             }
         };

@@ -1,4 +1,5 @@
-//! x86_64: one `movdqa` loads a state, two `cmp` look at it again, `lock cmpxchg16b` swaps it.
+//! x86_64: one `movdqa` loads a state, two `cmp` load it again and compare, `lock cmpxchg16b` swaps
+//! it.
 
 use core::cell::UnsafeCell;
 
@@ -6,20 +7,20 @@ use super::LineState;
 use crate::counter::arch::cpuid;
 use crate::primitive::{AtomicU64, Ordering};
 
-/// 16 bytes, loaded and swapped by one instruction. See the [module](super).
+/// The 16 bytes of a state. The [module](super) says why a split load does no harm.
 #[derive(Debug)]
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: the content is reached only by `load`, `is_still` and `exchange`, from any thread.
-// `exchange` changes it by one instruction. A look may be split, which the protocol allows for.
+// SAFETY: only `load`, `is_still` and `exchange` reach the content, and any thread may call them.
+// `exchange` changes it by one instruction. A load may be split; the protocol allows for that.
 unsafe impl Sync for AtomicState {}
 
-/// What [`is_supported`] has found: 1 for yes, 2 for no; 0 before.
+/// The result of [`is_supported`]: 1 for yes, 2 for no, 0 before the first call.
 static SUPPORTED: AtomicU64 = AtomicU64::new(0);
 
-/// Whether this processor can swap a state: CPUID leaf 1, ECX bit 13 (CMPXCHG16B). Without it there
-/// is never a line.
+/// Whether this processor can swap a state: CPUID leaf 1, ECX bit 13 (CMPXCHG16B). Without this
+/// instruction a clock never has a line.
 #[must_use]
 pub fn is_supported() -> bool {
     const CMPXCHG16B: u32 = 1 << 13;
@@ -65,11 +66,11 @@ impl AtomicState {
         LineState { m, b }
     }
 
-    /// Whether the state is `state`, after every earlier load. It compares both halves with memory,
-    /// `b` first. If `m` is the same at both looks, one life of the state lasted from the first
-    /// look to the second. So the `b` that was compared between them belongs to that life (see the
+    /// Whether the state is `state`, after every earlier load. Compares both halves with memory,
+    /// `b` first. If `m` is the same at both loads, one life of the state lasted from the first
+    /// load to the second. So the `b` that was compared between them belongs to that life (see the
     /// [module](super)). Two comparisons of words take three cycles less than one comparison of a
-    /// vector: the result of the latter must come back to the integer registers.
+    /// vector, whose result must come back to the integer registers.
     #[inline(always)]
     pub(crate) fn is_still(&self, state: LineState) -> bool {
         // SAFETY: the pointer is valid for 16 bytes. Each load is one instruction, outside of the
@@ -92,22 +93,21 @@ impl AtomicState {
         true
     }
 
-    /// Swaps `from` for `to`. Returns whether it happened: not if the state is another one, and
-    /// never where the processor has no such instruction.
+    /// Swaps `from` for `to`, unless the state is not `from` or the processor lacks the
+    /// instruction. Returns whether it swapped.
     pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
         is_supported() && self.exchange(from, to) == from
     }
 
-    /// Swaps `from` for `to` if the state is `from`; returns the state that was found. Only where
-    /// the processor has the instruction.
+    /// Swaps `from` for `to` if the state is `from`. Returns the state that it found. The processor
+    /// must have the instruction.
     fn exchange(&self, from: LineState, to: LineState) -> LineState {
         let (mut m, mut b) = (from.m, from.b.cast_unsigned());
         // Not `core::arch::x86_64::cmpxchg16b`: without optimisation that calls into libatomic.
         // SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer is valid
-        // and aligned to 16. RBX, which the compiler keeps for itself, is swapped with RSI and
-        // back; the pointer is in RDI and so not in RBX.
-        // ORDERING: acquire and release: the locked instruction is a full barrier. Pairs with
-        // `load`.
+        // and aligned to 16. The compiler reserves RBX, so the block exchanges it with RSI and
+        // restores it. The pointer is in RDI, so it is not in RBX. ORDERING: acquire and release:
+        // the locked instruction is a full barrier. Pairs with `load`.
         unsafe {
             core::arch::asm!(
                 "xchg rsi, rbx",
