@@ -3,15 +3,16 @@
 //!
 //! Targets without 64-bit atomics (microcontrollers such as thumbv7em) get plain cells with the
 //! same methods. The plain cells are not `Sync`, so the compiler keeps such a clock in one
-//! execution context. Nothing else changes.
+//! execution context.
 //!
-//! In the models (`loom_tests`, by `--cfg loom`) every atomic is one of loom's, and waiting is
-//! yielding. Where core is a dependency of other models, it has its usual atomics.
+//! In core's models (`loom_tests`, by `--cfg loom`) every atomic is one of loom's, and a spin loop
+//! yields. As a dependency of other models, core has its usual atomics.
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use core::hint::spin_loop;
 
-// Where atomics are plain cells, a fence orders nothing and costs little.
+// Targets whose atomics are plain cells use the same fence: it orders nothing there, and costs
+// little.
 #[cfg(not(all(test, loom)))]
 #[allow(unused_imports, reason = "where the machine has its own 128-bit atomic, nothing needs a fence")]
 pub(crate) use core::sync::atomic::fence;
@@ -27,11 +28,11 @@ pub(crate) use single::{AtomicI64, AtomicU64, Ordering};
 
 /// Loom's atomics, behind a `const` constructor.
 ///
-/// Loom makes an atomic at run time, as a store by the thread that makes it. If the first thread
-/// to use it made it, that store would order threads that nothing else orders, and hide errors.
-/// So [`new`](AtomicU64::new) only keeps the value, and formatting with `Debug` makes the atomic:
-/// `loom_tests::made` formats a whole clock before a model's threads start. An atomic that was
-/// not made panics.
+/// Loom creates an atomic at run time, as a store by the creating thread. If the first user created
+/// the atomic, that store would order threads that nothing else orders, and hide errors. So
+/// [`new`](AtomicU64::new) only keeps the value, and formatting with `Debug` creates the atomic:
+/// `loom_tests::made` formats a whole clock before a model's threads start. An access to an atomic
+/// that was not created panics.
 #[cfg(all(test, loom))]
 mod modelled {
     use core::fmt;

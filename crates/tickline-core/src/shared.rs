@@ -1,8 +1,8 @@
-//! What readers and the writer share, and what any thread may do to it: read, retire a line, close
-//! and open the gate.
+//! The memory that readers and the writer share, and the operations that any thread may do: read,
+//! retire a line, close and open the gate.
 //!
-//! `DESIGN.md`, section "Order", has the rules of order, and the place of each. The functions name
-//! the rules by number.
+//! `DESIGN.md`, section "Order", has the rules of order. The functions here name the rules by
+//! number.
 
 use crate::cell::{LineCell, StateCell, WindowedLine};
 use crate::counter::Counter;
@@ -42,7 +42,7 @@ impl<S> SharedClock<S> {
         Self { cell, figures: AtomicFigures::new(), events: Events::new(), vouched_ns: AtomicI64::new(0) }
     }
 
-    /// What the control loop last found.
+    /// The control loop's latest figures.
     #[must_use]
     pub fn figures(&self) -> Figures {
         self.figures.load()
@@ -56,8 +56,8 @@ impl<S> SharedClock<S> {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// Announces that `line` is replaced or ends (rules 2 and 4): from then on no second look
-    /// confirms a reading of it. Returns what the cell holds then; `None` if another thread has
+    /// Announces that `line` is replaced or ends (rules 2 and 4): from then on no second load
+    /// confirms a reading of it. Returns the cell's new content; `None` if another thread has
     /// changed the state before.
     pub(crate) fn announce(&self, line: &WindowedLine) -> Option<WindowedLine> {
         let replacing = WindowedLine { state: line.state.replacing(), ..*line };
@@ -65,10 +65,10 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// Rules 4 and 5: retires `line`, because [`no_longer_counts`](Self::no_longer_counts) says
-    /// that the line does not count for `ticks`. First changes the state, so that nobody reads the
-    /// line any more when the high-water mark is taken. `ticks` may still be within the line's
-    /// validity, if the reference does not vouch for them, or if a writer's thread was moved to
-    /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
+    /// that the line does not count for `ticks`. First changes the state, so that no reading of the
+    /// line counts any more when the high-water mark is computed. `ticks` may still be within the
+    /// line's validity, if the reference does not vouch for them, or if a writer's thread was moved
+    /// to another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn expire(
         &self,
         line: &WindowedLine,
@@ -79,7 +79,7 @@ impl<S: StateCell> SharedClock<S> {
         let Some(replacing) = self.announce(line) else { return };
         let reset = ticks_between(line.start_ticks, ticks) < 0;
         self.events.count(if reset { Event::CounterReset } else { Event::Expiry });
-        // Without a reset, other readers may have read the line at later ticks than `ticks`.
+        // Without a reset, readings by other threads may have later ticks than `ticks`.
         let ticks = if reset { ticks } else { line.end_ticks() };
         self.help_at(&replacing, ticks, newest, reference);
     }
@@ -99,8 +99,8 @@ impl<S: StateCell> SharedClock<S> {
         self.help_at(seen, ticks, None, reference)
     }
 
-    /// As [`help`](Self::help), with `ticks` that the caller has read, and `newest` as for
-    /// [`high_water_ns`](Self::high_water_ns).
+    /// Does the same as [`help`](Self::help), with `ticks` that the caller has read. `newest` is as
+    /// for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn help_at(
         &self,
         seen: &WindowedLine,
@@ -121,7 +121,7 @@ impl<S: StateCell> SharedClock<S> {
     /// until [`open_gate`](Self::open_gate). Returns whether the gate was open before.
     pub fn close_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         if !is_supported() {
-            return false; // there is never a line
+            return false; // such a clock never has a line
         }
         let mut was_open = false;
         loop {
@@ -142,8 +142,8 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// Opens the gate again. The clock has no line until the next one is published. Returns whether
-    /// the gate was closed before. Waits for nobody: if another thread is still closing the gate,
-    /// this call finishes that first.
+    /// the gate was closed before. Waits for no thread: if another thread is still closing the
+    /// gate, this call first finishes the closing.
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
             let seen = self.cell.snapshot();

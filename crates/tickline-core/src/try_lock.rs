@@ -1,9 +1,9 @@
 //! A lock that never blocks, and that a forked child can take over.
 //!
-//! Nobody waits for it, so a signal handler may try it. The owner is a token of the process. A
-//! child that finds its parent's token knows that the holder does not exist in this process, and
-//! takes the lock over. The content may be half changed then, so whoever takes the lock says how
-//! to reset it.
+//! No thread waits for it, so a signal handler may try to take it. The owner is a token of the
+//! process. A child that finds its parent's token knows that the holder does not exist in this
+//! process, and takes the lock over. The content may be half changed then, so each caller states
+//! how to reset it.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -19,8 +19,8 @@ pub struct TryLock<T> {
 }
 
 // SAFETY: `owner` lets at most one thread of a process reach the content at a time, and moves it
-// between threads, for which `T: Send` suffices. Not given where atomics are plain cells: those
-// lock nothing.
+// between threads, for which `T: Send` suffices. There is no such impl where atomics are plain
+// cells, because those lock nothing.
 #[cfg(target_has_atomic = "64")]
 unsafe impl<T: Send> Sync for TryLock<T> {}
 
@@ -41,7 +41,7 @@ unsafe impl<T: Send> Sync for TryLock<T> {}
 /// assert_eq!(guard.load(Ordering::Relaxed), 3);
 /// ```
 ///
-/// The same with a `Cell`, which a thread may send but not share, does not compile:
+/// The same program with a `Cell`, which a thread may send but not share, does not compile:
 ///
 /// ```compile_fail,E0277
 /// use std::cell::Cell;
@@ -84,13 +84,13 @@ impl<T> TryLock<T> {
     ///    a second one.
     /// 4. A handler that interrupted the holder and forks does not return in the child.
     pub unsafe fn try_lock(&self, token: u64, reset: impl FnOnce(&mut T)) -> Option<LockGuard<'_, T>> {
-        // ORDERING: Relaxed, only decides what the exchange below expects.
+        // ORDERING: Relaxed, a guess that the exchange below verifies.
         let owner = self.owner.load(Ordering::Relaxed);
         if owner == token || token == 0 {
             return None;
         }
-        // ORDERING: Acquire, pairs with the Release store in `drop`: the last holder's changes
-        // are seen.
+        // ORDERING: Acquire, pairs with the Release exchange in `drop`: this thread sees the last
+        // holder's changes.
         self.owner.compare_exchange(owner, token, Ordering::Acquire, Ordering::Relaxed).ok()?;
         let mut guard = LockGuard { lock: self, token, exclusive: PhantomData };
         if owner != 0 {
@@ -104,22 +104,22 @@ impl<T> Deref for LockGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: this guard holds the lock, so nobody else reaches the content.
+        // SAFETY: this guard holds the lock, so no other thread reaches the content.
         unsafe { &*self.lock.content.get() }
     }
 }
 
 impl<T> DerefMut for LockGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: this guard holds the lock, so nobody else reaches the content.
+        // SAFETY: this guard holds the lock, so no other thread reaches the content.
         unsafe { &mut *self.lock.content.get() }
     }
 }
 
 impl<T> Drop for LockGuard<'_, T> {
     fn drop(&mut self) {
-        // ORDERING: Release, pairs with the Acquire exchange in `try_lock`. A failure means that
-        // another process has taken the lock over, and it stays with that one.
+        // ORDERING: Release, pairs with the Acquire exchange in `try_lock`. The exchange fails if
+        // another process has taken the lock over; the lock then stays with that process.
         self.lock.owner.compare_exchange(self.token, 0, Ordering::Release, Ordering::Relaxed).ok();
     }
 }
@@ -129,19 +129,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_takes_over_what_its_parent_holds() {
+    fn a_child_takes_over_its_parents_lock() {
         let lock = TryLock::new(5);
-        // SAFETY: the test plays two processes, one after the other. It does not use the guard of
-        // the first once the second has a guard.
+        // SAFETY: the test plays two processes, one after the other. Once the second process has a
+        // guard, the test does not use the first guard.
         let take = |token| unsafe { lock.try_lock(token, |content| *content += 1) };
         let parents = take(1).unwrap();
         assert!(take(1).is_none() && *parents == 5);
         let childs = take(2).unwrap();
-        assert_eq!(*childs, 6, "what may be half changed is reset");
+        assert_eq!(*childs, 6, "content that may be half changed is reset");
         drop(parents);
-        assert!(take(2).is_none(), "the parent's guard does not release what the child has taken over");
+        assert!(take(2).is_none(), "the parent's guard does not release the child's lock");
         drop(childs);
-        assert!(take(0).is_none(), "0 is nobody's token");
-        assert_eq!(*take(1).unwrap(), 6, "what was released is not");
+        assert!(take(0).is_none(), "0 is not a token");
+        assert_eq!(*take(1).unwrap(), 6, "released content is not reset");
     }
 }

@@ -4,7 +4,7 @@ use crate::named::named;
 use crate::primitive::{AtomicU64, Ordering};
 
 named! {
-    /// Something that happened to a clock, counted since it was made.
+    /// An event of a clock. The clock counts its events from its creation.
     ///
     /// ```
     /// use tickline_core::{cell::LineCell, shared::{Event, SharedClock}};

@@ -1,9 +1,9 @@
-//! Figures that the control loop leaves for status displays. They steer nothing.
+//! Figures of the control loop, for status displays. No decision rests on them.
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-/// What the control loop last found, for status displays. They are read one by one, so two of them
-/// may be from two iterations.
+/// The control loop's latest figures, for status displays. A reader loads them one by one, so two
+/// of them may be from two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
@@ -15,23 +15,23 @@ pub struct Figures {
     pub interval_ns: u64,
     /// Line minus target at the last publication, ns.
     pub offset_ns: i64,
-    /// Whether the samples of several iterations in a row were too old for a line by the time they
-    /// were complete. The machine is then too slow for the interval, or the writer never gets a CPU
-    /// for long enough.
+    /// Whether the samples of several iterations in a row were too old for a line when they were
+    /// complete. The machine is then too slow for the interval, or the writer never gets a CPU for
+    /// long enough.
     pub samples_too_old: bool,
     /// Whether the counter is too slow for this target: see [`LineCell`](crate::cell::LineCell).
     /// There is never a line then.
     pub counter_too_slow: bool,
-    /// Whether the line is off because the reference or the counter jumped, and is still being
-    /// slewed back.
+    /// Whether the line is off its target after a jump of the reference or the counter, and is
+    /// still being slewed back.
     pub is_disrupted: bool,
 }
 
-/// If the samples of this many iterations in a row were too old, that is no accident, because each
+/// If the samples of this many iterations in a row were too old, it is no accident, because each
 /// iteration tries four times.
 const TOO_OLD_ITERATIONS: u64 = 4;
 
-/// The memory of [`Figures`], which is 0 before the first line.
+/// The memory of [`Figures`]; all fields are 0 before the first line.
 #[derive(Debug, Default)]
 pub(crate) struct AtomicFigures {
     frequency_hz: AtomicU64,
@@ -91,8 +91,8 @@ impl AtomicFigures {
         self.frequency_hz.store(figures.frequency_hz.unwrap_or(0), Ordering::Release);
     }
 
-    /// Counts an iteration all of whose samples were too old when they were complete. For the
-    /// holder of the clock's lock.
+    /// Counts an iteration all of whose samples were too old when they were complete. Only the
+    /// holder of the clock's lock may call this.
     pub(crate) fn count_samples_too_old(&self) {
         let iterations = self.too_old_iterations.load(RELAXED);
         self.too_old_iterations.store(iterations.saturating_add(1), RELAXED);

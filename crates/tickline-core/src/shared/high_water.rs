@@ -19,9 +19,9 @@
 //! time that has vouched for a tick.
 //!
 //! A counter may go back without a suspend: a machine was restored, or a thread was moved to
-//! another CPU's counter. Such a counter has a tighter upper limit. It cannot have come further
-//! than the reference did at the kernel's slowest rate. A reference that moves in steps, as jiffies
-//! do, may have come further than it shows, by its resolution.
+//! another CPU's counter. Such a counter has a tighter upper limit: it cannot have advanced further
+//! than the reference did at the kernel's slowest rate. The true time of a reference that moves in
+//! steps, as jiffies do, may be ahead of the returned value by the resolution.
 //!
 //! References: Linux `kernel/time/ntp.c`, `include/linux/timex.h`, `kernel/time/timekeeping.c`
 //! (`timekeeping_resume`).
@@ -46,7 +46,7 @@
 //! | option | price |
 //! |---|---|
 //! | A count of resumes in `/proc/self/fdinfo` of a cancelled timer | two suspends can share one |
-//! | Shorter windows | more iterations for the thread, or OS readings for readers. A window that readers extend by 50 ms at a time would shorten the lead after a suspend; nobody has built it |
+//! | Shorter windows | more iterations for the thread, or OS readings for readers. A window that readers extend by 50 ms at a time would shorten the lead after a suspend; it has not been tried |
 
 use super::SharedClock;
 use crate::cell::{Evidence, StateCell, WindowedLine};
@@ -56,23 +56,22 @@ use crate::primitive::Ordering;
 use crate::sample::{MAX_KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
 use crate::units::{NS_PER_S, ticks_between, ticks_since};
 
-/// By how much the reference's rate may have fallen unnoticed since it was sampled, ppb of that
-/// rate: 36.9 %, from the fastest slew to the slowest.
+/// The largest unnoticed fall of the reference's rate since its sample, ppb of that rate: 36.9 %,
+/// from the fastest slew to the slowest.
 const UNNOTICED_SLEW_PPB: i64 = (2 * MAX_KERNEL_SLEW_PPB * NS_PER_S.cast_signed())
     .div_euclid(NS_PER_S.cast_signed() + MAX_KERNEL_SLEW_PPB)
     + 1;
 
 const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 369_000_000);
 
-/// By how much the reference may be slower than the line's lower bound and still vouch for a
-/// tick, ppb: 1 %. No promise rests on this number. A line that is off by more over a window should
-/// end. The number is not larger, because a suspend can add as much of a window to a high-water
-/// mark.
+/// The reference still vouches for a tick if it is slower than the line's lower bound by at most
+/// this, ppb: 1 %. No promise rests on this number. A line that is off by more over a window should
+/// end. A larger number would let a suspend add a larger share of a window to a high-water mark.
 const VOUCHED_SLEW_PPB: i64 = 10_000_000;
 
-/// The last tick that the counter can have reached when the reference is at `reference_ns`. This
-/// needs two conditions. The reference was at `since` or later at the tick of `since`, and it has
-/// been slower than `slope` by no more than `slew_ppb`.
+/// The last tick that the counter can have reached when the reference is at `reference_ns`, on two
+/// conditions: at the tick of `since` the reference was at `since.ns` or later, and since then it
+/// has been slower than `slope` by no more than `slew_ppb`.
 fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u64 {
     let passed_ns = reference_ns.saturating_sub(since.ns).saturating_add(1).max(0).cast_unsigned();
     let slowest = slope.adjusted_ppb(slew_ppb.saturating_neg());
@@ -81,22 +80,23 @@ fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min((i64::MAX >> 1).cast_unsigned()))
 }
 
-/// Ticks by which a reader may have read the counter after its second look at the state.
+/// The largest number of ticks by which a reader's read of the counter may follow its second load
+/// of the state.
 fn margin_ticks(line: &WindowedLine) -> u64 {
     line.slope().ticks_in(MEETING_MARGIN_NS)
 }
 
-/// Ticks from the line's start up to which a reading can have used it, if `ticks` was read after
-/// the state that ended it.
+/// The last use of the line by any reading, ticks from the line's start, if `ticks` was read after
+/// the state that ended the line.
 fn last_used_delta(line: &WindowedLine, ticks: u64) -> u64 {
     let (delta, valid_ticks) = (ticks.wrapping_sub(line.start_ticks), line.valid_ticks());
     if delta < valid_ticks { delta.saturating_add(margin_ticks(line)).min(valid_ticks) } else { valid_ticks }
 }
 
-/// Ticks from the line's start that the counter can have reached by `reference_ns`, if no suspend
-/// has passed since the point `since`.
+/// The furthest that the counter can have come by `reference_ns`, ticks from the line's start, if
+/// there was no suspend since the point `since`.
 fn reachable_delta(line: &WindowedLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
-    // A reference that returns an old value is late by microseconds.
+    // Some references return old values, which are late by microseconds.
     let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
     let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
@@ -106,10 +106,10 @@ fn reachable_delta(line: &WindowedLine, since: Point, slowest: Slope, reference_
     ticks_since(line.start_ticks, reached).max(margin_ticks(line).saturating_mul(2))
 }
 
-/// Whether the reference says that there was no suspend since the samples of a line. False if the
-/// reference cannot tell.
+/// Whether the reference states that there was no suspend since the samples of a line. False if the
+/// reference does not know.
 fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
-    // A reference that did not answer before is not asked again: the call may be forbidden.
+    // Do not ask a reference again that did not answer before: the call may be forbidden.
     let Some(then_ns) = evidence.suspended_ns else { return false };
     reference
         .suspended_ns()
@@ -117,12 +117,12 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// Whether `line` does not count for `ticks`, which were read after its state. There are three
-    /// such cases:
+    /// Whether `line` no longer counts for `ticks`, which were read after its state. It does not in
+    /// three cases:
     ///
-    /// - Its validity has passed.
-    /// - The counter is before its start.
-    /// - Its window has passed, and the reference does not vouch for it (rule 12).
+    /// - The line's validity has passed.
+    /// - The counter is before the line's start.
+    /// - The line's window has passed, and the reference does not vouch for `ticks` (rule 12).
     ///
     /// Asks the reference only past the window.
     pub(crate) fn no_longer_counts(
@@ -136,21 +136,21 @@ impl<S: StateCell> SharedClock<S> {
             return false;
         }
         delta >= line.valid_ticks() || {
-            // The reference is read after the counter, so it was not later when `ticks` were
-            // read.
+            // The reference is read after the counter, so when `ticks` were read it was not later
+            // than this.
             let reference_ns = reference.monotonic_ns();
             let (evidence, slowest) = self.evidence(line);
             let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
             let vouches = ticks_between(ticks, vouched) >= 0;
             if vouches {
-                // ORDERING: Relaxed, for a forked child, which has a copy of what its parent stored.
+                // ORDERING: Relaxed: only a forked child needs the value, and it has a copy of its parent's memory.
                 self.vouched_ns.fetch_max(reference_ns, Ordering::Relaxed);
             }
             !vouches
         }
     }
 
-    /// What the line rests on, and the slope of its lower bound.
+    /// The line's evidence, and the slope of its lower bound.
     fn evidence(&self, line: &WindowedLine) -> (Evidence, Slope) {
         let slot = self.cell.slot(line.state);
         (slot.evidence(), slot.bounds(line.state.b).lower.slope)
@@ -158,9 +158,9 @@ impl<S: StateCell> SharedClock<S> {
 
     /// Rule 5: the high-water mark, ns. No reading of the line has exceeded it, if `ticks` was read
     /// after the state that ended the line, or is outside of the line's validity. As at a meeting
-    /// point, a reader may have read the counter a little after its second look at the state.
-    /// `newest` is a point below the reference that was proven before the line ended, if the caller
-    /// has one.
+    /// point, a reader may have read the counter a little after its second load of the state.
+    /// `newest` is a proven point below the reference from before the line's end, if the caller has
+    /// one.
     pub(super) fn high_water_ns(
         &self,
         line: &WindowedLine,
@@ -173,12 +173,12 @@ impl<S: StateCell> SharedClock<S> {
             let (evidence, slowest) = self.evidence(line);
             let unsuspended =
                 ticks_between(line.start_ticks, ticks) < 0 && was_not_suspended(&evidence, reference);
-            // ORDERING: Relaxed, as in `no_longer_counts`.
+            // ORDERING: Relaxed, pairs with the `fetch_max` of this process or its parent.
             let reference_ns = reference.monotonic_ns().max(self.vouched_ns.load(Ordering::Relaxed));
             let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
             last = last.min(ticks_since(line.start_ticks, vouched).max(line.window_ticks));
             if unsuspended {
-                // The newest point, unless it is from before the reset.
+                // The newest point counts unless it is from before the reset.
                 let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);
                 last = last.min(reachable_delta(line, since, slowest, reference_ns));
             }
@@ -187,6 +187,6 @@ impl<S: StateCell> SharedClock<S> {
     }
 }
 
-// As in `control`: long, and only safe code. Miri would take minutes and find nothing.
+// These tests are long and have only safe code: Miri would take minutes and find nothing.
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -1,9 +1,9 @@
 //! The fast readings of a line, and the slow path behind them. `DESIGN.md`, section "Reading",
 //! has their steps, and why each is there.
 //!
-//! All fast readings are one function, [`SharedClock::read_with`]. Its arguments say which
-//! states it may use, and how to read counter and slot. Here the counter is the common one; in
-//! [`per_cpu`](crate::per_cpu) it is this CPU's.
+//! All fast readings are one function, [`SharedClock::read_with`]. Its arguments say which states
+//! it may use, and how to read counter and slot. The counter is the common one, or for
+//! [`per_cpu`](crate::per_cpu) that of the current CPU.
 
 use super::{Event, SharedClock};
 use crate::cell::{Bounds, StateCell, WindowedLine};
@@ -11,21 +11,21 @@ use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{LineState, Phase};
 
-/// How long a reader waits while a line is being replaced before it helps, ns. A writer that is
+/// A reader that finds a line being replaced waits this long before it helps, ns. A writer that is
 /// not preempted needs some 60 ns.
 const REPLACING_NS: u64 = 2_000;
 
-/// How often such a reader loads the state before it helps, in case the counter stands still or the
-/// line's slope is wrong. An ordered read takes at least 5 ns, so if the counter runs,
+/// A waiting reader also helps after this many loads of the state, in case the counter stands still
+/// or the line's slope is wrong. An ordered read takes at least 5 ns, so if the counter runs,
 /// [`REPLACING_NS`] ends the wait first.
 const REPLACING_LOADS: u32 = 1_000;
 
-/// How often a reader loads the state during a first publication before it helps. The writer asks
-/// the reference meanwhile, which may take 2 us (`acpi_pm`); a load takes at least 5 ns. The reader
-/// must not read the counter to measure the time, because the clock has no line yet.
+/// A reader that finds a first publication helps after this many loads of the state. The writer
+/// asks the reference meanwhile, which may take 2 us (`acpi_pm`); a load takes at least 5 ns. The
+/// reader must not read the counter to measure the time, because the clock has no line yet.
 const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
-/// Where a reading came from.
+/// The source of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The line.
@@ -35,7 +35,7 @@ pub enum Source {
     },
     /// The reference clock.
     Reference {
-        /// What the reference returned, ns: the reading, unless the high-water mark is larger.
+        /// The reference's value, ns. It is the reading, unless the high-water mark is larger.
         reference_ns: i64,
     },
 }
@@ -45,7 +45,7 @@ pub enum Source {
 pub struct SlowReading {
     /// The monotonic time, ns.
     pub ns: i64,
-    /// Where it came from.
+    /// The source of the time.
     pub source: Source,
 }
 
@@ -64,15 +64,15 @@ impl SlowReading {
 pub struct BoundedReading {
     /// The counter, ticks.
     pub ticks: u64,
-    /// The line's value there, ns.
+    /// The line at this tick, ns.
     pub ns: i64,
     /// The bounds.
     pub bounds: Bounds,
 }
 
 impl BoundedReading {
-    /// The least and the greatest time of the reference, ns, widened to contain the reading
-    /// itself.
+    /// The earliest and the latest time that the reference may have, ns, widened to contain the
+    /// reading itself.
     #[inline]
     #[must_use]
     pub fn bounds_ns(&self) -> (i64, i64) {
@@ -81,11 +81,10 @@ impl BoundedReading {
     }
 }
 
-/// What a reading takes between its two looks at the state. The fields may be filled in either
-/// order. A plain reading loads the slot first, while earlier instructions are still under way. An
-/// ordered one reads the counter first: its barrier waits for every earlier load, and the loads
-/// behind the counter cost no time.
-struct Taken {
+/// The values that a reading loads between its two loads of the state. A plain reading loads the
+/// slot first, while earlier instructions are still under way. An ordered reading reads the counter
+/// first: its barrier waits for every earlier load, and the loads behind the counter cost no time.
+struct WindowAndTicks {
     /// Start and length of the window, from the slot, ticks.
     window: (u64, u64),
     /// The counter, ticks.
@@ -93,19 +92,19 @@ struct Taken {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// The fast path: the line at a plain read of the counter, ns, or `None` if the slow path
-    /// must be taken. Does not read the counter unless there is a line.
+    /// The fast path: the line at a plain read of the counter, ns. `None` if the caller must take
+    /// the slow path. Reads the counter only if the clock has a line.
     #[inline(always)]
     #[must_use]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| Taken {
+        let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| WindowAndTicks {
             window: cell.slot(state).window(),
             ticks: counter.now(),
         })?;
         Some(state.fast_at(S::SHIFT, ticks))
     }
 
-    /// As [`read`](Self::read), with the counter read after every earlier load.
+    /// An ordered reading by the fast path, ns: reads the counter after every earlier load.
     #[inline(always)]
     #[must_use]
     pub fn read_ordered(&self, counter: &impl Counter) -> Option<i64> {
@@ -113,7 +112,8 @@ impl<S: StateCell> SharedClock<S> {
         Some(state.fast_at(S::SHIFT, ticks))
     }
 
-    /// The counter, ticks, if [`read_ordered`](Self::read_ordered) would return a time.
+    /// An ordered read of the counter, ticks. `None` where [`read_ordered`](Self::read_ordered)
+    /// returns `None`.
     #[inline]
     #[must_use]
     pub fn read_ticks(&self, counter: &impl Counter) -> Option<u64> {
@@ -122,13 +122,14 @@ impl<S: StateCell> SharedClock<S> {
 
     #[inline(always)]
     fn line_and_ticks(&self, counter: &impl Counter) -> Option<(LineState, u64)> {
-        self.read_with(LineState::allows_fast_path, |cell, state| Taken {
+        self.read_with(LineState::allows_fast_path, |cell, state| WindowAndTicks {
             ticks: counter.now_ordered(),
             window: cell.slot(state).window(),
         })
     }
 
-    /// As [`read`](Self::read), in Unix time; `None` also if the line leaves that to the OS.
+    /// A plain reading of Unix time, ns. `None` as for [`read`](Self::read), and if the line leaves
+    /// Unix time to the OS.
     #[inline(always)]
     #[must_use]
     pub fn read_unix(&self, counter: &impl Counter) -> Option<i64> {
@@ -137,12 +138,13 @@ impl<S: StateCell> SharedClock<S> {
             let slot = cell.slot(state);
             let window = slot.window();
             unix_b = slot.unix_b();
-            Taken { window, ticks: counter.now() }
+            WindowAndTicks { window, ticks: counter.now() }
         })?;
         Some(state.with_b(unix_b).fast_at(S::SHIFT, ticks))
     }
 
-    /// As [`read_ordered`](Self::read_ordered), with the bounds that belong to the line.
+    /// An ordered reading with the bounds of its line. `None` where
+    /// [`read_ordered`](Self::read_ordered) returns `None`.
     #[inline]
     #[must_use]
     pub fn read_bounds(&self, counter: &impl Counter) -> Option<BoundedReading> {
@@ -152,34 +154,35 @@ impl<S: StateCell> SharedClock<S> {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
             bounds = slot.bounds(state.b);
-            // The window last: if the state came again meanwhile, a newer line's refuses this tick.
-            Taken { ticks, window: slot.window() }
+            // Load the window last. If the state recurred, the slot holds a newer line, whose window excludes this tick.
+            WindowAndTicks { ticks, window: slot.window() }
         })?;
         Some(BoundedReading { ticks, ns: state.fast_at(S::SHIFT, ticks), bounds })
     }
 
-    /// A line that `serves`, and the ticks at which it was current. Rule 1: the state must be the
-    /// same after `take` has read the counter and the slot.
+    /// A state that `serves` accepts, and ticks at which it was current. Rule 1: the state must be
+    /// the same after `read_parts` has read the counter and the slot.
     #[inline(always)]
     fn read_with(
         &self,
         serves: impl FnOnce(LineState) -> bool,
-        take: impl FnOnce(&S, LineState) -> Taken,
+        read_parts: impl FnOnce(&S, LineState) -> WindowAndTicks,
     ) -> Option<(LineState, u64)> {
         let cell = crate::state::in_register(&self.cell);
         let state = cell.load();
         if !serves(state) {
             return None;
         }
-        let Taken { window: (start_ticks, window_ticks), ticks } = take(cell, state);
-        // Two-sided: a tick before the start wraps to a huge difference.
+        let WindowAndTicks { window: (start_ticks, window_ticks), ticks } = read_parts(cell, state);
+        // This check is two-sided: a tick before the start wraps to a huge difference.
         if ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
             return None;
         }
         Some((state, ticks))
     }
 
-    /// As [`read_bounds`](Self::read_bounds), for the slow path: as long as the line is valid.
+    /// An ordered reading with the bounds of its line, by the slow path: it works as long as the
+    /// line is valid.
     #[must_use]
     pub fn read_bounds_while_valid(
         &self,
@@ -192,14 +195,14 @@ impl<S: StateCell> SharedClock<S> {
         }
         let bounds = self.cell.slot(seen.state).bounds(seen.state.b);
         let ticks = counter.now_ordered();
-        let in_use = !self.no_longer_counts(&seen, ticks, reference) && self.cell.is_still(seen.state);
-        in_use.then(|| BoundedReading { ticks, ns: seen.at(ticks), bounds })
+        let counts = !self.no_longer_counts(&seen, ticks, reference) && self.cell.is_still(seen.state);
+        counts.then(|| BoundedReading { ticks, ns: seen.at(ticks), bounds })
     }
 
-    /// The slow path: an ordered reading, whatever the state. Waits at most two microseconds for a
-    /// writer that replaces the line. Waits at most 2,000 loads of the state (10 us or more) for a
-    /// writer that publishes a first line. Then it helps. Lock-free: it repeats only if another
-    /// thread has changed the state meanwhile.
+    /// The slow path: an ordered reading in any state. Waits at most two microseconds for a writer
+    /// that replaces the line, or 2,000 loads of the state (10 us or more) for a writer that
+    /// publishes a first line. Then the reader helps. The call is lock-free: it repeats only if
+    /// another thread has changed the state meanwhile.
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
@@ -220,9 +223,9 @@ impl<S: StateCell> SharedClock<S> {
         }
     }
 
-    /// One attempt of the slow path; `None` if another is needed. `ordered_ticks` returns `None`
-    /// if this thread was moved away from this line's CPU. `unfinished` handles a line that is
-    /// being replaced, or published for the first time.
+    /// One attempt of the slow path; `None` if another is needed. `ordered_ticks` returns `None` if
+    /// this thread was moved away from this line's CPU. `unfinished` handles a line that is being
+    /// replaced or first published.
     pub(crate) fn try_read_slow(
         &self,
         ordered_ticks: impl FnOnce() -> Option<u64>,
@@ -249,7 +252,7 @@ impl<S: StateCell> SharedClock<S> {
                 let reference_ns = reference.monotonic_ns();
                 barrier();
                 let source = Source::Reference { reference_ns };
-                // Rule 6: a line that was published meanwhile may already be above this.
+                // Rule 6: a line that was published meanwhile may already be above this value.
                 self.cell
                     .is_still(state)
                     .then(|| SlowReading { ns: reference_ns.max(state.high_water_ns()), source })
@@ -258,11 +261,11 @@ impl<S: StateCell> SharedClock<S> {
     }
 }
 
-/// How long a reader has waited for a writer.
+/// A reader's wait for a writer.
 #[derive(Default)]
 struct Wait {
-    /// The state for which it waits, the tick at which it began, and how often it has loaded the
-    /// state since.
+    /// The awaited state, the tick at which the wait began, and the number of loads of that state
+    /// since.
     current: Option<(LineState, u64, u32)>,
 }
 

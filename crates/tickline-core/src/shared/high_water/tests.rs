@@ -1,4 +1,4 @@
-//! How far lines can have been read across suspends, resets and slews.
+//! Tests of high-water marks across suspends, resets and slews.
 
 use crate::cell::StateCell;
 use crate::shared::Source;
@@ -6,12 +6,12 @@ use crate::testing::{HookedClock, Machine, Step, interrupted, is_replacing, new_
 
 /// Rule 5: in a suspend the counter ran on and the reference did not. The reference is then behind
 /// the line's readings. The high-water mark keeps readings from stepping back, and is ahead by no
-/// more than the window. After a reset in a suspend, nobody knows whether there was another suspend
-/// before. A reader may have read the line after that earlier suspend.
+/// more than the window. After a reset in a suspend, no thread can know whether there was another
+/// suspend before. A reader may have read the line after that earlier suspend.
 #[test]
 fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
-    // If the reference says nothing when the line is made, or when it ends, there may have been a
-    // suspend.
+    // If the reference does not answer when the line is made, or when it ends, there may have been
+    // a suspend.
     for case in 0..8 {
         let [tells, tells_later, resets] = [1, 2, 4].map(|bit| case & bit == 0);
         let machine = Machine::new();
@@ -34,22 +34,22 @@ fn rule_5_the_high_water_mark_after_a_sleep_counts_on_an_earlier_suspend() {
     }
 }
 
-/// Rule 12: past the window a line counts only for ticks that the reference vouches for. For other
-/// ticks, the machine was suspended while the counter ran. A reading by the line would be ahead by
-/// the time of the suspend.
+/// Rule 12: past the window a line counts only for ticks that the reference vouches for. If it does
+/// not vouch, the machine was suspended while the counter ran, and a reading by the line would be
+/// ahead by the length of the suspend.
 #[test]
 fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
-    let soft_end = |clock: &HookedClock| {
+    let window_end_ns = |clock: &HookedClock| {
         let state = clock.cell.snapshot();
         state.at(state.start_ticks + state.window_ticks)
     };
-    // 100 ms into a window of 1 s, of a line that is valid for 2 s.
-    // A writer does not go on with that line either.
+    // The clock is 100 ms into a window of 1 s, of a line that is valid for 2 s. Neither a reader
+    // nor a writer goes on with that line.
     for (asleep_ns, by_writer) in
         [1_100_000_000, 2_000_000_000].into_iter().flat_map(|ns| [(ns, false), (ns, true)])
     {
         let (machine, clock, mut control) = settled_clock();
-        let end_ns = soft_end(clock);
+        let end_ns = window_end_ns(clock);
         machine.suspend(asleep_ns);
         if by_writer {
             _ = clock.maintain(&mut control);
@@ -61,8 +61,8 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
         let past_ns = reading.ns - end_ns;
         assert!(past_ns <= if by_writer { 2_000_000 } else { 2_000 }, "{asleep_ns}: {past_ns} ns past it");
     }
-    // Without a suspend the line goes on to the end of its validity. The slow path says for how long
-    // it has been past its window.
+    // Without a suspend the line goes on to the end of its validity. The slow path says how long
+    // ago the window ended.
     let (machine, clock, _) = settled_clock();
     machine.pass(1_800_000_000);
     assert_eq!(clock.read(machine), None);
@@ -81,7 +81,7 @@ fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
     for by_writer in [false, true] {
         let (machine, clock, mut control) = settled_clock();
         machine.pass(1_000_000_000);
-        machine.suspend(15_000_000); // past the window, and ahead by 1.4 % of what has passed
+        machine.suspend(15_000_000); // past the window, and ahead by 1.4 % of the line's age
         let read_late = move || {
             machine.pass(800_000_000); // now by 0.8 %
             clock.slow()
@@ -99,8 +99,8 @@ fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
     }
 }
 
-/// Rules 5 and 12: a fork may move the process into a time namespace whose clock is behind, by less
-/// than the age of the sample or by more. The old clock has vouched for readings.
+/// Rules 5 and 12: a fork may move the process into a time namespace whose clock is behind the old
+/// clock, by less or by more than the age of the sample. The old clock has vouched for readings.
 #[test]
 fn rule_12_a_reference_that_went_back_does_not_lower_the_mark() {
     for back_ns in [20_000_000, 100_000_000, 900_000_000, 3_600_000_000_000] {
@@ -114,8 +114,9 @@ fn rule_12_a_reference_that_went_back_does_not_lower_the_mark() {
     }
 }
 
-/// Rule 5: the counter came further than a reference of 250 Hz shows. A reset, or a move of the
-/// writer to another CPU's counter, would otherwise leave a mark that is too low by up to a step.
+/// Rule 5: the counter came further than a reference of 250 Hz shows. If the mark ignored the
+/// reference's resolution, a reset, or a move of the writer to another CPU's counter, would leave a
+/// mark that is too low by up to a step.
 #[test]
 fn rule_5_a_coarse_reference_does_not_limit_the_mark_after_a_reset() {
     const STEP_NS: i64 = 4_000_000;
