@@ -8,11 +8,10 @@
 //! there          '---> t2    t3 --'                so  t3 - t4 <= d <= t2 - t1
 //! ```
 //!
-//! with `d` the other counter minus this one. Nothing is averaged, and nothing is assumed about
-//! how long an exchange takes: many exchanges give the largest lower and the smallest upper
-//! bound. Synchronised counters have 0 between the two. Linux' own test (`check_tsc_warp`,
-//! `arch/x86/kernel/tsc_sync.c`) searches for backward steps only, which is one of the two
-//! bounds.
+//! Here `d` is the other counter minus this one. Nothing is averaged, and an exchange may take any
+//! time: many exchanges give the largest lower and the smallest upper bound. For synchronised
+//! counters 0 lies between the two bounds. Linux' own test (`check_tsc_warp`,
+//! `arch/x86/kernel/tsc_sync.c`) searches for backward steps only, which is one of the two bounds.
 
 use crate::units::ticks_between;
 
@@ -20,32 +19,33 @@ use crate::units::ticks_between;
 /// this CPU's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Difference {
-    /// The least that the difference can be, ticks.
+    /// The lower end of the interval, ticks.
     pub least_ticks: i64,
-    /// The most that the difference can be, ticks.
+    /// The upper end of the interval, ticks.
     pub most_ticks: i64,
 }
 
 impl Difference {
-    /// Nothing is known yet.
+    /// The interval before the first exchange.
     pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
 
-    /// A token was given here at `given_ticks` and got there at `got_ticks`, by each CPU's own
-    /// counter.
+    /// Adds a token that this CPU gave at `given_ticks` and the other got at `got_ticks`, each by
+    /// its own counter.
     #[doc(hidden)]
     pub fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {
         self.most_ticks = self.most_ticks.min(ticks_between(given_ticks, got_ticks));
     }
 
-    /// A token was given there at `given_ticks` and got here at `got_ticks`, by each CPU's own
-    /// counter.
+    /// Adds a token that the other CPU gave at `given_ticks` and this CPU got at `got_ticks`, each
+    /// by its own counter.
     #[doc(hidden)]
     pub fn add_received(&mut self, given_ticks: u64, got_ticks: u64) {
         self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
-    /// The least difference of the counters, ticks; 0 if they may be synchronised. Counters that
-    /// differ by at most their resolution count as synchronised, because they can't show less.
+    /// The smallest possible difference of the counters, ticks; 0 if they may be synchronised.
+    /// Counters that differ by at most their resolution count as synchronised, because they can't
+    /// show less.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
         let ahead = u64::try_from(self.least_ticks).unwrap_or(0);
@@ -53,7 +53,7 @@ impl Difference {
     }
 }
 
-/// What a comparison of the CPUs' counters found.
+/// The result of a comparison of the CPUs' counters.
 ///
 /// ```
 /// use tickline_core::gate::CounterComparison;
@@ -70,26 +70,25 @@ impl Difference {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CounterComparison {
-    /// Nothing: it has not been made, or is not complete.
+    /// No result yet: the comparison has not begun, or is not complete.
     Pending,
-    /// There was nothing to compare: the process may use one CPU only.
+    /// There was nothing to compare: the process may use only one CPU.
     Single,
     /// All counters are synchronised.
     Synchronised {
         /// How many CPUs were compared.
         cpus: u32,
     },
-    /// At least these two are not.
+    /// The counters of at least these two CPUs are not synchronised.
     Unsynchronised {
         /// One CPU.
         here: u32,
-        /// The other.
+        /// The other CPU.
         there: u32,
-        /// The other's counter minus this one's.
+        /// The counter of `there` minus that of `here`.
         difference: Difference,
     },
-    /// The comparison could not be made: the threads could not be put on their CPUs, or did not
-    /// run there.
+    /// The comparison failed: the threads could not be moved to their CPUs, or did not run there.
     Impossible,
 }
 
@@ -97,7 +96,7 @@ pub enum CounterComparison {
 mod tests {
     use super::*;
 
-    /// Exchanges between counters that differ by `d`, each taking a different time.
+    /// The result of exchanges of various durations between counters that differ by `d`.
     fn measured(d: i64, wrap: bool) -> Difference {
         let mut difference = Difference::UNKNOWN;
         let mut now = if wrap { u64::MAX - 3_000 } else { 1 << 40 };

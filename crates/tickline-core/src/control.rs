@@ -1,22 +1,21 @@
-//! The control loop: sample -> estimate -> discipline -> what to publish.
+//! The control loop: sample -> estimate -> discipline -> publication.
 //!
 //! [`Control::maintain`] is one iteration. Its caller, the driver, holds the clock's lock, and
 //! decides when the next iteration comes. An iteration takes a burst of brackets, computes for
-//! about a microsecond, and changes the state once. `DESIGN.md`, section "The pipeline", has the
-//! steps in the order in which their data flow, and the function of each. A publication has three
-//! steps:
+//! about a microsecond, and makes at most one publication. `DESIGN.md`, section "The pipeline",
+//! lists the stages of an iteration and their functions. A publication has three steps:
 //!
 //! ```text
 //! a line (rule 2):  published -> replacing; read the counter; compute the line -> published
 //! no line (rule 7): no line -> first publication; ask the reference -> published for some 150 us
 //! ```
 //!
-//! After a recovery the caller runs a second iteration at once. Its line has a slope that is proven
-//! and a full window. The writer publishes slower and faster lines alike through `Replacing`, so
-//! there is one path to prove.
+//! After a recovery the caller runs a second iteration at once, whose line has a proven slope and a
+//! full window. The writer publishes slower and faster lines alike through `Replacing`, so there is
+//! one path to prove.
 //!
-//! Start-up and a change of rate are one case. The interval is half of the time for which the
-//! control loop has watched the reference without a break. It is at least 50 us, and at most the
+//! Start-up and a change of rate are handled alike. The interval is half of the time for which the
+//! control loop has watched the reference without a break, but at least 50 us, and at most the
 //! configured interval. So the interval grows by half from iteration to iteration. While the bound
 //! would otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
 //! configured one. `control/schedule.rs` has the reasons.
@@ -37,8 +36,8 @@ pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
 use publish::Plan;
 use schedule::RecentTimes;
 
-/// The shortest interval, ns. Brackets of 30 ns that are 50 us apart leave the rate uncertain by
-/// 600 ppm, which is good enough for another 50 us.
+/// The shortest interval, ns. Two brackets of 30 ns that are 50 us apart leave the rate uncertain
+/// by 600 ppm, which suffices for another 50 us.
 pub const MIN_INTERVAL_NS: u64 = 50_000;
 
 /// The smallest and the largest interval that may be configured, ns.
@@ -56,51 +55,46 @@ const BRACKETS: u32 = if cfg!(loom) {
     32
 };
 
-/// The most brackets in a burst. A counter that moves by 10 ns at a time shows the shortest
-/// half-bracket in 1 bracket of 16 (AMD Zen 5 under KVM). So 32 brackets miss it in every seventh
-/// burst, and the middle of such a sample is off by 5 ns.
+/// The most brackets in a burst. The head of `sample.rs` says how often 32 brackets are too few.
 const MAX_BRACKETS: u32 = if cfg!(any(loom, miri)) { BRACKETS } else { 4 * BRACKETS };
 
 /// If the first 32 brackets have taken longer than this, ns, the reference is slow, and the burst
-/// ends, unless one of its last brackets contradicts the others.
+/// ends, unless one of the last brackets contradicts the others.
 const SLOW_BURST_NS: u64 = 10_000;
 
-/// Every eighth burst takes all its brackets, however narrow its sample is, because all samples so
-/// far may have missed the short sides. On AMD Zen 5 with busy neighbours the narrowest sample
-/// stayed at 40 ns for minutes; a burst of 128 brackets finds 20 to 30.
+/// One burst in this many takes all its brackets: see the head of `sample.rs`.
 const FULL_BURST_EVERY: u32 = 8;
 
-/// A burst continues while its sample is wider than the narrowest one by more than this, ns. Even
-/// the reference's rounding can cause that much.
+/// A burst continues while its sample is wider than the narrowest kept sample by more than this,
+/// ns. The reference's rounding alone can cause this difference.
 const WIDTH_TOLERANCE_NS: i64 = 1;
 
 /// The slope that is used until the real one is known: 16 GHz. No counter is faster, so a
 /// conversion from ns never gives too few ticks.
 const UNKNOWN_SLOPE: Slope = Slope { bits: 1 << (FRACTION_BITS - 4) };
 
-/// If a sample is older than this, ns, when it is used, the writer was preempted, and takes
-/// another.
+/// A sample that is older than this when it is used, ns, shows that the writer was preempted. The
+/// writer then takes another.
 const MAX_SAMPLE_AGE_NS: u64 = 100_000;
 
 /// If the high-water mark is ahead of the reference by less than this, ns, a first line waits until
-/// the reference has passed the mark. The figure is one and a half times the sum of two margins.
-/// One is the margin of the mark. The other is the time by which a line starts before its
-/// publication.
+/// the reference has passed the mark. The figure is one and a half times the sum of the mark's
+/// margin and the lead-in of a line, 5 us each.
 const WAIT_FOR_HIGH_WATER_NS: i64 = 15_000;
 
-/// An offset shortens the interval if it is larger than this and twice the newest sample's width
-/// together, ns.
+/// An offset shortens the interval if it exceeds the sum of this and twice the newest sample's
+/// width, ns.
 const USUAL_OFFSET_NS: i64 = 50;
 
-/// The lateness that a thread may have without losing its line, ns: a tick of a kernel at 250 Hz.
+/// A thread that is late by this much does not lose its line, ns: a tick of a kernel at 250 Hz.
 /// With a limit of 62 us to 1 ms, and a thread that always came 5 ms late, the clock had no line
 /// for up to 74 % of the time (`tickline-sim`, interval 10 ms, rates that change by 20 ppm).
 const MAX_LATENESS_NS: u64 = 4_000_000;
 
-/// After this many iterations without a line, the next ones come less often.
+/// After this many iterations without a line, iterations become less frequent.
 const QUICK_RETRIES: u32 = 16;
 
-/// The most samples that one iteration takes. A writer that was preempted after each of them gives
+/// The most samples that one iteration takes. A writer that was preempted after each sample gives
 /// up until the next iteration.
 const MAX_SAMPLES: u32 = 4;
 
@@ -139,37 +133,38 @@ pub struct Config {
     pub driven_by: DrivenBy,
 }
 
-/// What an iteration came to.
+/// The result of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Outcome {
     /// A line was published.
     Published,
-    /// A short line was published where there was none: run another iteration at once.
+    /// A short first line was published: run another iteration at once.
     Recovered,
-    /// No line yet: the samples say too little. If they spoke against the line that was there, this
-    /// iteration has ended it.
+    /// No line yet, because the samples do not suffice. If they contradicted the previous line,
+    /// this iteration has ended it.
     Calibrating,
     /// No line yet, for a reason that passes soon. Another thread changed the state, the writer was
     /// preempted too often, or the reference has not passed the high-water mark.
     RetrySoon,
     /// No line: a gate is closed.
     GateClosed,
-    /// No line, and none to come: the processor can't swap the state, or the counter is too slow.
+    /// There is no line, and never will be: the processor can't swap the state, or the counter is
+    /// too slow.
     Unsupported,
 }
 
-/// An iteration: what it came to, and when the next one is due.
+/// The result of an iteration, and when the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use = "`next_in_ns` says when the next iteration is due"]
 pub struct Iteration {
-    /// What it came to.
+    /// Its result.
     pub outcome: Outcome,
     /// Time until the next iteration, ns.
     pub next_in_ns: u64,
 }
 
-/// The writer's memory. Reached only under the clock's lock.
+/// The writer's memory. Only the holder of the clock's lock reaches it.
 #[derive(Debug)]
 pub struct Control {
     /// The settings of the next iteration. A driver may change interval and driver between two
@@ -182,7 +177,7 @@ pub struct Control {
     unix: UnixTrack,
     /// The slope of the last target.
     slope: Option<Slope>,
-    /// How long the last samples took.
+    /// The durations of the last samples.
     sampling: RecentTimes,
     /// Whether the slope of the present line is proven: it comes from samples, and the line is not
     /// the first one after a recovery.
@@ -191,31 +186,30 @@ pub struct Control {
     iterations_without_line: u32,
     /// Bursts so far.
     burst_count: u32,
-    /// How long the machine had been suspended before the newest sample, ns.
+    /// The machine's total time in suspends before the newest sample, ns.
     suspended_ns: Option<i64>,
-    /// Whether the reference or the counter jumped, and the line has not reached its target
-    /// since.
+    /// Whether the line has not reached its target since the reference or the counter jumped.
     disrupted: bool,
-    /// What the next line is made of. Each publication makes it first.
+    /// The parts of the next line. Each publication plans them anew.
     plan: Plan,
 }
 
 /// Why a line could not be published.
 enum NotPublished {
-    /// The samples are too old: take others.
+    /// The samples are too old; the writer takes others.
     SamplesTooOld,
-    /// There is no such line to replace any more: another thread has changed the state, or this one
-    /// has retired the line.
+    /// The state to be replaced is gone: another thread has changed it, or this thread has retired
+    /// the line.
     Lost,
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
-    /// ([`wrap_mask`](crate::state::wrap_mask)): try again later.
+    /// ([`wrap_mask`](crate::state::wrap_mask)); the writer tries again later.
     Early,
     /// The counter is too slow for the cell's `SHIFT`.
     CounterTooSlow,
 }
 
 impl Control {
-    /// A control loop that knows nothing yet.
+    /// A control loop without samples.
     #[must_use]
     pub const fn new(config: Config) -> Self {
         Self {
@@ -234,13 +228,13 @@ impl Control {
         }
     }
 
-    /// Forgets everything, and goes on as a new control loop with `config` would. It works in
-    /// place, because a signal handler's stack has no room for another loop.
+    /// Makes this a new control loop with `config`. It works in place, because a signal handler's
+    /// stack has no room for another loop.
     pub fn begin_anew(&mut self, config: Config) {
         static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
         (self.config, self.serves_unix) = (config, true);
-        // Not an assignment, which makes a copy on the stack without optimisation: the monitor is
-        // too large for that.
+        // Without optimisation an assignment would copy the monitor to the stack, and the monitor
+        // is too large for that.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
         self.unix = UnixTrack::new();
         (self.slope, self.suspended_ns) = (None, None);
@@ -250,7 +244,7 @@ impl Control {
         self.plan = Plan::EMPTY;
     }
 
-    /// The tick of the oldest sample that the next bounds would rest on.
+    /// The tick of the oldest sample from which the next bounds would be computed.
     #[doc(hidden)]
     #[must_use]
     pub fn oldest_sample_ticks(&self) -> Option<u64> {
@@ -286,17 +280,16 @@ impl Control {
 
             let seen = shared.cell.snapshot();
             let result = match seen.state.phase() {
-                // This thread holds the lock, so no writer will finish this publication. The
-                // publication's writer is in this process's parent. Or a thread is closing the
-                // gate.
+                // This thread holds the lock, so no writer will finish this publication: its writer
+                // was in the parent of this process, or another thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
                     io.help(&seen);
                     continue;
                 }
                 _ if !is_supported() => return iteration(Outcome::Unsupported, interval_ns),
                 _ if seen.state.is_gate_closed() => return iteration(Outcome::GateClosed, interval_ns),
-                // A control loop that starts anew knows nothing about the line that it finds,
-                // whose slope may be bent.
+                // A new control loop does not know whether the slope of an existing line is bent to
+                // remove an offset.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
                     io.end_line(&seen);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
@@ -334,13 +327,13 @@ impl Control {
         iteration(Outcome::RetrySoon, self.retry_interval_ns())
     }
 
-    /// Takes a burst, and adds its sample to what is known. Returns whether the sample is
-    /// consistent with that; `None` if the counter ran backwards in all brackets.
+    /// Takes a burst, and adds its sample to the history. Returns whether the sample is consistent
+    /// with the history; `None` if the counter ran backwards in all brackets.
     #[inline(never)]
     fn take_sample(&mut self, io: &Io<'_, impl StateCell, impl Counter, impl Reference>) -> Option<bool> {
         let Io { shared, counter, reference } = *io;
-        // Asked before the sample is taken. The thread that ends the line asks again, and so
-        // notices each suspend since.
+        // The reference is asked before the sample. The thread that ends the line asks again, and
+        // so notices each suspend in between.
         self.suspended_ns = reference.suspended_ns();
         let size = self.burst_size();
         self.burst_count = self.burst_count.wrapping_add(1);
@@ -359,8 +352,8 @@ impl Control {
         Some(is_consistent)
     }
 
-    /// How many brackets the next burst has. It goes on until its sample is as narrow as the
-    /// narrowest one, within limits.
+    /// The size of the next burst. Within limits, the burst goes on until its sample is as narrow
+    /// as the narrowest kept sample.
     fn burst_size(&self) -> BurstSize {
         let narrowest = self.slope.and_then(|slope| Some((slope, self.stability.history.narrowest(slope)?)));
         let Some((slope, narrowest)) = narrowest else { return BurstSize::fixed(BRACKETS) };
@@ -375,7 +368,7 @@ impl Control {
     }
 }
 
-/// What an iteration works with.
+/// The clock, the counter and the reference of an iteration.
 struct Io<'a, S, C, R> {
     shared: &'a SharedClock<S>,
     counter: &'a C,
@@ -383,7 +376,7 @@ struct Io<'a, S, C, R> {
 }
 
 impl<S: StateCell, C: Counter, R: Reference> Io<'_, S, C, R> {
-    /// See [`SharedClock::help`].
+    /// Calls [`SharedClock::help`].
     fn help(&self, seen: &WindowedLine) {
         self.shared.help(seen, self.counter, self.reference);
     }

@@ -20,7 +20,7 @@ use crate::state::LineState;
 use crate::units::{FixedNs, NS_PER_S};
 
 /// The longest time by which a reader of the old line may have read the counter after the writer's
-/// read, ns. The CPU may execute the second look at the state a little before the read of the
+/// read, ns. The CPU may execute the second load of the state a little before the read of the
 /// counter. Out-of-order windows end within a microsecond; 5 us leave room for a cache miss.
 /// Raising the meeting point by this costs 0.5 ns at 100 ppm.
 pub const MEETING_MARGIN_NS: u64 = 5_000;
@@ -29,19 +29,20 @@ pub const MEETING_MARGIN_NS: u64 = 5_000;
 /// over 0.5 s: the same 500 ppm as the kernel allows a PLL (`MAXFREQ`, `include/linux/timex.h`).
 pub(crate) const STEP_PPB: i64 = 500_000;
 
-/// An offset above this shows that the line or the reference was disrupted, ns. The control loop
-/// notices an NTP daemon's slew of 500 ppm only at the next iteration. Until then the slew adds up
-/// to 0.5 ms within a window.
+/// A larger offset shows that the line or the reference was disrupted, ns. The control loop notices
+/// an NTP daemon's slew of 500 ppm only at the next iteration. Until then the slew adds up to 0.5
+/// ms within a window.
 pub const DISRUPTED_OFFSET_NS: i64 = 1_000_000;
 
-/// Where the next line goes.
+/// The course of the next line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Steering {
     /// Its slope.
     pub(crate) slope: Slope,
-    /// If set, the line starts at least here, above the old line: a step forward.
+    /// The target of a step forward: the line starts at least here, above the old line. `None` for
+    /// a slew.
     pub(crate) step_to: Option<FixedNs>,
-    /// Old line minus target, where the two lines meet.
+    /// Old line minus target at the meeting point.
     pub(crate) offset: FixedNs,
 }
 
@@ -60,8 +61,9 @@ pub(crate) fn steer(old: &WindowedLine, at_ticks: u64, target: &Target, window_t
     Steering { slope: Slope::saturating_from(rate.saturating_sub(bend)), step_to: None, offset }
 }
 
-/// `next` with a `b` such that it is nowhere below `old` from `margin_ticks` before `at_ticks` to
-/// as long after it, nor below `step_to` at `at_ticks`.
+/// `next` with the least `b` for two conditions: from `margin_ticks` before `at_ticks` to
+/// `margin_ticks` after it, `next` is not below `old`; at `at_ticks`, `next` is not below
+/// `step_to`.
 ///
 /// The ticks before `at_ticks` matter, too. A CPU may execute a plain read of the counter before it
 /// loads the state. And another CPU's counter may be a little behind.
@@ -73,16 +75,16 @@ pub(crate) fn join(
     margin_ticks: u64,
 ) -> LineState {
     let shift = old.shift;
-    // Both lines are straight, so comparing at both ends of the overlap covers what lies between.
+    // Both lines are straight, so it suffices to compare them at both ends of the overlap.
     let early = next.b_not_below(old.state, shift, at_ticks.wrapping_sub(margin_ticks));
     let late = next.b_not_below(old.state, shift, at_ticks.wrapping_add(margin_ticks));
     let stepped = steering.step_to.map_or(early, |ns| next.b_not_below_ns(shift, at_ticks, ns));
     next.with_b(larger(larger(early, late), stepped))
 }
 
-/// The first line after a time without one, in use from `start_ticks` on. At `at_ticks` it is not
-/// below `from`. It is nowhere below the high-water mark: a CPU may execute a plain read of the
-/// counter before it loads the state, and may so read a tick before `at_ticks`.
+/// The first line after a time without a line, in use from `start_ticks` on. At `at_ticks` it is
+/// not below `from`. It is nowhere below the high-water mark, because a CPU may execute a plain
+/// read of the counter before it loads the state, and so read a tick before `at_ticks`.
 pub(crate) fn recover(
     next: LineState,
     shift: u32,
@@ -102,7 +104,7 @@ const fn larger(a: i64, b: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    /// `b` wraps where a counter was set far ahead: what is later is then the smaller number.
+    /// `b` wraps if a counter was set far ahead. The later value is then the smaller number.
     #[test]
     fn the_larger_b_is_the_later_one_across_the_wrap() {
         assert_eq!(super::larger(i64::MIN + 5, i64::MAX - 5), i64::MIN + 5);

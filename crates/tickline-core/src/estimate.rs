@@ -1,19 +1,19 @@
-//! The estimator: which lines are consistent with every sample, and what they say about the
-//! present.
+//! The estimator: computes the lines that are consistent with every sample, and from these the
+//! reference's present time.
 //!
-//! Each sample has a point above the true line and one below it. The lines that pass between all
-//! of them form a convex polygon in (slope, offset). After all samples, the largest value is on the
+//! Each sample has a point above the true line and one below it. The lines that pass between all of
+//! them form a convex polygon in (slope, offset). After all samples, the largest value is on the
 //! line of the largest feasible slope, and the smallest value on that of the smallest slope. So two
-//! slopes say everything:
+//! slopes describe the polygon as far as the present is concerned:
 //!
 //! ```text
 //! slope_max = min over (i older, j newer) of (upper_j - lower_i) / (ticks between)
 //! slope_min = max over (i older, j newer) of (lower_j - upper_i) / (ticks between)
 //! ```
 //!
-//! With at most [`CAPACITY`] samples that is under 600 fractions, compared without division. The
-//! estimate is the middle of the extremes, now and one interval later. Nothing is averaged, so a
-//! long delay in one bracket does not move the estimate.
+//! With at most [`CAPACITY`] samples there are under 600 fractions, which are compared without
+//! division. The estimate is the middle between the two extremes, now and one interval later.
+//! Nothing is averaged, so a long delay in one bracket does not move the estimate.
 //!
 //! The polygon proves **nothing** about the present: the reference may change its rate while the
 //! set stays feasible. The proof is [`History::bounds`], which allows the rate to differ by the
@@ -22,7 +22,7 @@
 //! - **The estimate checks a new sample against all others before it thins them out.** Thinning may
 //!   drop the sample that contradicts the new one.
 //! - **The bounds are the lines of slope `target +- maximum drift` around all samples**, widened by
-//!   the dither and by what the slopes leave open.
+//!   the dither. The maximum drift includes the uncertainty of the slope.
 //! - **A half-width is half a bracket, dither, drift, and the reading's distance from the middle.**
 //!   On Zen 5 half a bracket can't become less than 11 ns, because the counter moves by 10. Drift
 //!   is the maximum drift times the age of the sample.
@@ -34,17 +34,17 @@ use crate::line::Slope;
 use crate::sample::{Point, Sample};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between, ticks_since};
 
-/// Samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7 minutes. Miri
-/// gets fewer, because it takes long to compare all with all.
+/// The number of samples kept: one for each doubling of age. 24 doublings lead from 50 us to 7
+/// minutes. Miri gets fewer, because comparing all samples with all takes long there.
 pub(crate) const CAPACITY: usize = if cfg!(miri) { 8 } else { 24 };
 
 /// Samples older than this are dropped, ns. NTP daemons poll every 16 to 1024 s and may alter the
 /// rate each time. Older samples would not improve the slope: 30 ns in 300 s is 0.1 ppb.
 pub(crate) const MAX_AGE_NS: u64 = 300 * NS_PER_S;
 
-/// Kernels steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a
-/// cycle is 0.16 ppm (Linux `timekeeping_adjust`). A set of samples may contradict itself by this
-/// much before samples are dropped.
+/// The contradiction between samples that is tolerated before samples are dropped, ppb. Kernels
+/// steer by switching between two neighbouring slopes at their ticks: 2^-24 of 0.38 ns a cycle is
+/// 0.16 ppm (Linux `timekeeping_adjust`).
 pub(crate) const FIT_TOLERANCE_PPB: i64 = 200;
 
 /// The longest gap between two samples for which this tolerance grows, ns: 17 ns were seen over 100
@@ -116,7 +116,7 @@ impl Fraction {
 }
 
 impl Fit {
-    /// By how much the largest feasible slope exceeds the smallest, ppb.
+    /// The excess of the largest feasible slope over the smallest, ppb.
     pub(crate) fn spread_ppb(&self) -> i64 {
         self.slope_max.ppb_above(self.slope_min)
     }
@@ -140,7 +140,7 @@ impl Fit {
     }
 }
 
-/// The samples, oldest first: once thinned, the narrowest of each doubling of age.
+/// The samples, oldest first. After thinning they are the narrowest of each doubling of age.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct History {
     samples: [Sample; CAPACITY],
@@ -169,64 +169,65 @@ impl History {
         self.min(|sample| sample.width(slope))
     }
 
-    /// The least value of `of` over all samples. In a loop, because a chain of iterators takes half
-    /// a KiB of stack without optimisation.
-    fn min(&self, of: impl Fn(&Sample) -> FixedNs) -> Option<FixedNs> {
+    /// The least `value` of all samples. It is a loop, because without optimisation a chain of
+    /// iterators takes half a KiB of stack.
+    fn min(&self, value: impl Fn(&Sample) -> FixedNs) -> Option<FixedNs> {
         let mut min: Option<FixedNs> = None;
         for sample in self.samples() {
-            let ns = of(sample);
+            let ns = value(sample);
             min = Some(min.map_or(ns, |min| min.min(ns)));
         }
         min
     }
 
-    /// Forgets everything.
+    /// Drops all samples.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// Adds `sample`, which is newer than all others. If there is no room left, the oldest goes;
+    /// Adds `sample`, which is newer than all others. A full history drops its oldest sample first;
     /// [`thin`](Self::thin) makes room.
     pub(crate) fn push(&mut self, sample: Sample) {
         if self.len == CAPACITY {
             self.drop_oldest();
         }
-        if let Some(place) = self.samples.get_mut(self.len) {
-            *place = sample;
+        if let Some(free) = self.samples.get_mut(self.len) {
+            *free = sample;
             self.len = self.len.saturating_add(1);
         }
     }
 
     /// Keeps the narrowest sample of each doubling of age, and drops samples that are too old. Call
-    /// this after [`fit`](Self::fit) has seen all samples, because it may drop the very sample that
-    /// contradicts the newest one. `slope` serves to compare widths; it need not be exact.
+    /// this after [`fit`](Self::fit) has used all samples, because this call may drop the very
+    /// sample that contradicts the newest one. `slope` serves to compare widths; it need not be
+    /// exact.
     pub(crate) fn thin(&mut self, slope: Slope) {
         let Some(newest) = self.newest() else { return };
         let age = |other: &Sample| ticks_since(other.lower.ticks, newest.lower.ticks);
         let max_age = slope.ticks_in(MAX_AGE_NS);
-        // In place, because another history would take most of a signal handler's stack. A sample
-        // that is kept is written at or before the place from which it was read.
+        // The loop works in place, because another history would take most of a signal handler's
+        // stack. It writes each kept sample at or before the index from which it read the sample.
         let mut kept: usize = 0;
-        for place in 0..self.len {
-            let Some(sample) = self.samples.get(place).copied().filter(|sample| age(sample) <= max_age)
+        for index in 0..self.len {
+            let Some(sample) = self.samples.get(index).copied().filter(|sample| age(sample) <= max_age)
             else {
                 continue;
             };
             let last = kept.checked_sub(1).and_then(|last| self.samples.get(last));
             match last {
                 Some(last) if age(last).leading_zeros() == age(&sample).leading_zeros() => {
-                    // Of one doubling of age the narrower sample stays. If they tie, the older one
-                    // stays, for its longer baseline. Widths tie if they differ by less than the
-                    // reference's rounding. Otherwise a series of samples, each narrower by next to
-                    // nothing, would keep the baseline short for ever.
+                    // Of two samples in one doubling of age the narrower one stays; if they tie,
+                    // the older one, for its longer baseline. Widths that differ by less than the
+                    // reference's rounding count as a tie. Otherwise a series of samples, each
+                    // minimally narrower than the last, would keep the baseline short for ever.
                     if sample.width(slope).plus(FixedNs::from_ns(1)) >= last.width(slope) {
                         continue;
                     }
                 }
                 _ => kept = kept.saturating_add(1),
             }
-            if let Some(place) = self.samples.get_mut(kept.saturating_sub(1)) {
-                *place = sample;
+            if let Some(target) = self.samples.get_mut(kept.saturating_sub(1)) {
+                *target = sample;
             }
         }
         self.len = kept;
@@ -263,16 +264,16 @@ impl History {
         (gap_ns.saturating_mul(FIT_TOLERANCE_PPB) / 1_000_000_000).max(1)
     }
 
-    /// The slopes of the straight lines from which the reference may be no further than
-    /// `amplitude_ns` anywhere. `None` if there is no such line.
+    /// The slopes of all straight lines from which the reference can have stayed within
+    /// `amplitude_ns`. `None` if there is no such line.
     pub(crate) fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
         let (mut min, mut max) = (None, None);
         self.limit_slopes(amplitude_ns, &mut min, &mut max);
         Fit::between(min.as_ref(), max.as_ref())
     }
 
-    /// Sets the limits of the slope, if there are two samples. A function of its own, so that its
-    /// frame is gone before the limits are divided.
+    /// Sets the limits of the slope, if there are two samples. It is a function of its own, so that
+    /// its frame is gone before the limits are divided.
     #[inline(never)]
     fn limit_slopes(&self, tolerance_ns: i64, min: &mut Option<Fraction>, max: &mut Option<Fraction>) {
         let tolerance_ns = tolerance_ns.saturating_mul(2); // once at each end
@@ -294,12 +295,12 @@ impl History {
         }
     }
 
-    /// The lowest of the upper points carried to `ticks` at `slope`.
+    /// The lowest upper point of all samples, each carried to `ticks` at `slope`.
     pub(crate) fn upper_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
         self.min(|sample| sample.upper.carried(ticks, slope))
     }
 
-    /// The highest of the lower points carried to `ticks` at `slope`.
+    /// The highest lower point of all samples, each carried to `ticks` at `slope`.
     pub(crate) fn lower_bound(&self, ticks: u64, slope: Slope) -> Option<FixedNs> {
         let below = |ns| FixedNs::ZERO.minus(ns);
         self.min(|sample| below(sample.lower.carried(ticks, slope))).map(below)
@@ -323,8 +324,8 @@ impl History {
     /// The proven bounds, rounded outwards. The reference is between them on three conditions:
     ///
     /// - Its rate has stayed within `max_drift_ppb` of `slope` since each sample.
-    /// - It wanders about its intended line by no more than `range`.
-    /// - It is ahead of the readings by no more than `ahead`.
+    /// - It stays within `range` of its intended line.
+    /// - It runs on for at most `ahead` after the tick that a read of the counter returns.
     ///
     /// The Unix fields are left at 0.
     #[inline(never)]
@@ -343,8 +344,8 @@ impl History {
         let mut low = self.lower_bound(ticks, slowest)?;
         let mut high = self.upper_bound(ticks, fastest)?;
         if low > high {
-            // Some older sample needs a larger maximum drift. The newest sample proves the present
-            // without the others.
+            // An older sample needs a larger maximum drift. The newest sample suffices to bound the
+            // present.
             low = newest.lower.carried(ticks, slowest);
             high = newest.upper.carried(ticks, fastest);
         }

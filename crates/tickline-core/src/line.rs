@@ -69,7 +69,7 @@ impl Slope {
     pub fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.bits).saturating_sub(i128::from(other.bits));
         let scaled = difference.saturating_mul(i128::from(NS_PER_S));
-        // Against 0 everything but 0 is infinitely far.
+        // Every slope but 0 is infinitely far above 0.
         let ppb = scaled.checked_div(i128::from(other.bits)).unwrap_or(scaled.saturating_mul(i128::MAX));
         i64::try_from(ppb).unwrap_or(if ppb < 0 { i64::MIN } else { i64::MAX })
     }
@@ -99,7 +99,8 @@ pub struct Line {
 }
 
 impl Line {
-    /// How far after the start [`at`](Self::at) is exact, ticks: 2^48 - 1, 15 hours at 5 GHz.
+    /// The largest distance from the start at which [`at`](Self::at) is exact, ticks: 2^48 - 1, 15
+    /// hours at 5 GHz.
     pub const MAX_DELTA_TICKS: u64 = (1 << FRACTION_BITS) - 1;
 
     /// Nanoseconds at `ticks`, rounded down; exact for ticks from the start to

@@ -5,49 +5,52 @@
 //! reference:         [r, r+q)
 //! ```
 //!
-//! With `L` the true line, `g` the counter's resolution and `q` the reference's, a bracket proves
-//! `L(before) < r + q` and `L(after + g) > r`: one point above the line, one below. Nothing is
-//! averaged.
+//! Let `L` be the true line, `g` the resolution of the counter, and `q` that of the reference. A
+//! bracket then proves `L(before) < r + q` and `L(after + g) > r`: one point above the line, one
+//! below. Nothing is averaged.
 //!
 //! # Bursts
 //!
 //! - **A burst takes 32 brackets at least**, and folds them: with a known slope, it keeps the
 //!   lowest upper point and the highest lower point. A counter that moves by 10 ns at a time makes
-//!   a single bracket uncertain by that much. Many brackets, in different phases, remove that.
+//!   a single bracket uncertain by 10 ns. Many brackets, in different phases, remove this
+//!   uncertainty.
 //! - **If a bracket contradicts those before it, only the later brackets count**, and at least 8
 //!   follow: the reference or the counter has jumped, and a thread that was stopped in the last
 //!   bracket would leave a sample as wide as the stop.
 //! - **A burst goes on until its sample is as narrow as the narrowest one kept**, up to 128
-//!   brackets or 10 us. On Zen 5 the short side shows in 1 bracket of 6 before the kernel's read
-//!   and in 1 of 16 after it. So 32 brackets miss the second one in every seventh burst, and the
-//!   middle of such a sample is off by 5 ns.
-//! - **Each eighth burst goes on to its end**, because all samples kept may have missed the short
-//!   side. On a host with busy neighbours this lowers the bound from 45 ns to between 18 and 23
-//!   ns.
+//!   brackets or 10 us. On Zen 5 few brackets show the short side before or after the kernel's read
+//!   (shares: `PLATFORM.md`). So 32 brackets miss the short side after the read in every seventh
+//!   burst, and the middle of such a sample is off by 5 ns.
+//! - **Each eighth burst takes all its brackets**, however narrow its sample, because all samples
+//!   kept may have missed the short side. On a Zen 5 host with busy neighbours the narrowest sample
+//!   stayed at 40 ns for minutes; a full burst finds 20 to 30. This lowers the bound from 45 ns to
+//!   between 18 and 23 ns.
 //! - **A bracket ends half a read before and after the kernel's read.** Where the kernel keeps time
 //!   with the TSC, its vDSO reads the TSC between the bracket's two reads, and reads take time. The
-//!   quickest pair of successive reads in the burst measures that time. Twice the counter's
-//!   resolution is subtracted from it, because that much of it may be rounding. Half of the rest is
-//!   subtracted from either side of the bracket. The other half allows for the unknown moment
-//!   within a read at which the CPU takes the value, and for a change of the CPU's frequency. On an
-//!   Intel Xeon, family 6, model 207, this narrows 38 ns by some 15 (computed from the costs in its
-//!   record, not measured). On Zen 5 it narrows nothing.
+//!   quickest pair of successive reads in the burst shows how long a read takes. Twice the
+//!   counter's resolution is subtracted from it, because that much of it may be rounding. Half of
+//!   the rest is subtracted from either side of the bracket. The other half allows for the unknown
+//!   moment within a read at which the CPU takes the value, and for a change of the CPU's
+//!   frequency. On an Intel Xeon, family 6, model 207, this narrows 38 ns by some 15 (computed from
+//!   the costs in its record, not measured). On Zen 5 it narrows nothing.
 //! - **The counter's resolution does not widen a bracket where the kernel keeps time with the same
 //!   counter.** The kernel's value `r` lies between the two values read, so `L(before) < r + 1` and
 //!   `L(after) >= r` hold without it. With it, bounds were 28 ns instead of 18 to 22, and the mean
 //!   offset was -5 ns instead of 0.
-//! - **With any other reference the resolution counts.** A reading shows the tick at which the
-//!   counter last moved; the reference has moved on since. The upper bound is raised by as much.
+//! - **With any other reference the resolution counts.** A read returns the tick at which the
+//!   counter last moved; the reference has moved on since. So the resolution raises the upper
+//!   bound.
 //! - **The resolution is the largest step of which nearly all differences of successive reads are
-//!   multiples** (`counter/resolution.rs`). The smallest difference would not do: it is 1 tick on
-//!   Zen 5 under KVM, whose counter moves by 26 ticks, or by 25 and 1. The median would not do: on
-//!   the Intel Xeon it is the cost of a read, 24 ticks, and the counter moves by 2.
+//!   multiples** (`counter/resolution.rs`). The smallest difference would be wrong: it is 1 tick on
+//!   Zen 5 under KVM, whose counter moves by 26 ticks, or by 25 and 1. So would the median: on the
+//!   Intel Xeon it is the cost of a read, 24 ticks, but the counter moves by 2.
 //!
 //! # Rejected
 //!
 //! | option | price |
 //! |---|---|
-//! | A plain read of the counter before the kernel's | sound, since the vDSO's read waits for it, but no gain: 10 ns at least and 20 in the median, as with the fence; so with `rdtscp` in place of `lfence; rdtsc` |
+//! | A plain read of the counter before the kernel's, or `rdtscp` after it | sound, but no gain: brackets are as wide as with `lfence; rdtsc` (`PLATFORM.md`) |
 
 use crate::counter::Counter;
 use crate::line::Slope;
@@ -55,7 +58,7 @@ use crate::units::{FixedNs, ticks_between, ticks_since};
 
 /// The clock that tickline follows.
 ///
-/// Both times are in ns; a call may be slow, and is not expected to fail.
+/// Both times are in ns. A call may be slow, but must not fail.
 pub trait Reference {
     /// The monotonic time, ns. Never decreases.
     fn monotonic_ns(&self) -> i64;
@@ -63,8 +66,8 @@ pub trait Reference {
     /// Unix time, ns. May step.
     fn realtime_ns(&self) -> i64;
 
-    /// How far the monotonic clock is steered from its nominal rate, ppb; `None` if that is
-    /// unknown.
+    /// The correction by which the kernel steers the monotonic clock off its nominal rate, ppb;
+    /// `None` if it is unknown.
     fn steering_ppb(&self) -> Option<i64> {
         None
     }
@@ -77,7 +80,7 @@ pub trait Reference {
     }
 }
 
-/// Which of a clock's two times.
+/// One of the two times that a clock shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Timescale {
     /// The monotonic time.
@@ -87,7 +90,7 @@ pub enum Timescale {
 }
 
 impl Timescale {
-    /// The present of `reference`, ns.
+    /// The time that `reference` shows now, ns.
     #[inline(always)]
     pub fn now_ns(self, reference: &impl Reference) -> i64 {
         match self {
@@ -97,11 +100,12 @@ impl Timescale {
     }
 }
 
-/// How exact [`Reference::suspended_ns`] is, ns. A suspend takes at least milliseconds: every
-/// thread is stopped and started.
+/// The largest error of [`Reference::suspended_ns`], ns. A real suspend takes at least
+/// milliseconds, because every thread is stopped and started.
 pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 
-/// How far a kernel can slew its clock, up or down, ppb of the nominal rate. On Linux:
+/// The fastest slew of a kernel's clock, up or down, ppb of the nominal rate. On Linux it is the
+/// sum of four:
 ///
 /// | by | most | where |
 /// |---|---|---|
@@ -110,15 +114,14 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// | `ADJ_OFFSET_SINGLESHOT` (`adjtime`) | 500 ppm | `MAX_TICKADJ` |
 /// | `ADJ_OFFSET` | 12.5 % | `MAXPHASE` of 0.5 s `>> SHIFT_PLL` in a second, with a time constant of 0 (`ntp_offset_chunk`) |
 ///
-/// The last one happens: systemd-timesyncd slews offsets of up to 0.4 s with a time constant of
-/// 1, which begins with 5 %. Not counted: `STA_PPSTIME`, with which a kernel that is built for it
-/// (`CONFIG_NTP_PPS`, not with tickless kernels) removes 0.5 s in one second.
+/// The last one occurs in practice: systemd-timesyncd slews offsets of up to 0.4 s with a time
+/// constant of 1, which begins with 5 %. The sum leaves out `STA_PPSTIME`, by which a kernel built
+/// with `CONFIG_NTP_PPS` (which excludes tickless kernels) removes 0.5 s in one second.
 pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
-/// The resolutions of counter and reference. They say how far a bracket must be widened. Most
-/// references run by a clock of their own. A reference that the kernel computes from the same
-/// counter is known better. The kernel's read of the counter lies between the two reads of a
-/// bracket.
+/// The resolutions of counter and reference, by which brackets are widened. Most references have a
+/// clock of their own. If the kernel computes the reference from the same counter, its read of the
+/// counter lies between the two reads of a bracket, and the bracket proves more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolutions {
     /// For a reference with a clock of its own: the counter's resolution, ticks. The reference may
@@ -132,7 +135,7 @@ pub struct Resolutions {
     pub same_counter_ticks: u64,
 }
 
-/// A tick, and a time that belongs to it.
+/// A tick, and the time at this tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Point {
     /// The counter, ticks.
@@ -158,9 +161,9 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// What a bracket proves: `reference_ns` was read between two reads of the counter. `None` if
-    /// the counter ran backwards in it.
-    pub(crate) fn of(
+    /// The sample that a bracket proves: `reference_ns` was read between two reads of the counter.
+    /// `None` if the counter ran backwards in between.
+    pub(crate) fn from_bracket(
         before_ticks: u64,
         reference_ns: i64,
         after_ticks: u64,
@@ -183,12 +186,12 @@ impl Sample {
     }
 }
 
-/// How many brackets a burst has.
+/// The number of brackets in a burst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BurstSize {
     /// The least number of brackets.
     pub(crate) min_brackets: u32,
-    /// The wanted width of the sample along the slope. While it is wider, more brackets follow.
+    /// The wanted width of the sample along the slope. The burst goes on while the sample is wider.
     pub(crate) wanted_width: FixedNs,
     /// The largest number of brackets, apart from those after a contradiction.
     pub(crate) max_brackets: u32,
@@ -197,7 +200,7 @@ pub(crate) struct BurstSize {
 }
 
 impl BurstSize {
-    /// This many brackets, however wide the sample.
+    /// A burst of this many brackets, for a sample of any width.
     pub(crate) const fn fixed(brackets: u32) -> Self {
         Self { min_brackets: brackets, wanted_width: FixedNs::MAX, max_brackets: brackets, max_ticks: 0 }
     }
@@ -225,7 +228,9 @@ pub(crate) fn burst(
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
         let start_ticks = *start_ticks.get_or_insert(before_ticks);
-        let Some(sample) = Sample::of(before_ticks, reference_ns, after_ticks, resolutions) else { continue };
+        let Some(sample) = Sample::from_bracket(before_ticks, reference_ns, after_ticks, resolutions) else {
+            continue;
+        };
         let best = best.get_or_insert(sample);
         left = if tighten(best, &sample, slope) { left.saturating_sub(1) } else { left.max(again) };
         let is_long = bracket >= size.max_brackets || after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
@@ -241,17 +246,17 @@ pub(crate) fn burst(
 
 /// The shortest time that an ordered read of the counter takes.
 ///
-/// It is the shortest time between two reads in a row. Each bracket of a burst has such a pair just
-/// before it, and the burst has one at its end. So the whole burst is measured at the processor's
-/// present frequency. A counter that stands still in between makes a read look longer by the
-/// counter's resolution, and the reference's read shorter by as much. So twice the resolution is
-/// subtracted. Half of the rest counts. The other half allows for the moment within a read at which
-/// the value is taken, and for a frequency that changes within the burst.
+/// It is measured as the shortest time between two successive reads. Each bracket of a burst begins
+/// with such a pair, and the burst ends with one. So the measurement has the processor's present
+/// frequency. A counter that stands still in between makes a read look longer by the counter's
+/// resolution, and the reference's read shorter by as much. So twice the resolution is subtracted.
+/// Half of the rest counts. The other half allows for the unknown moment within a read at which the
+/// CPU takes the value, and for a change of frequency within the burst.
 #[derive(Debug, Clone, Copy)]
 struct ReadTime {
-    /// The shortest time between two reads in a row, ticks.
+    /// The shortest time between two successive reads, ticks.
     min_ticks: u64,
-    /// Twice the counter's resolution, ticks. The largest number where the reference does not read
+    /// Twice the counter's resolution, ticks; the largest number if the reference does not read
     /// this counter, so that nothing is left to subtract.
     hidden_ticks: u64,
 }
@@ -263,12 +268,13 @@ impl ReadTime {
         Self { min_ticks: u64::MAX, hidden_ticks }
     }
 
-    /// Whether there may be time to subtract.
+    /// Whether brackets may be narrowed by the time of a read.
     fn is_of_use(&self) -> bool {
         self.min_ticks > self.hidden_ticks
     }
 
-    /// Reads the counter, and once more just before that if the time in between may be of use.
+    /// Reads the counter in order, ticks. If the time of a read may be of use, measures it by
+    /// another read just before.
     fn ordered(&mut self, counter: &impl Counter) -> u64 {
         if !self.is_of_use() {
             return counter.now_ordered();
@@ -278,7 +284,7 @@ impl ReadTime {
         second_ticks
     }
 
-    /// Whether `sample` is as narrow as was wanted. Without a slope its width is not known, and any
+    /// Whether `sample` is as narrow as `wanted`. Without a slope its width is unknown, and any
     /// sample is enough.
     fn is_enough(&self, sample: &Sample, slope: Option<Slope>, wanted: FixedNs) -> bool {
         slope.is_none_or(|exact| self.narrowed(*sample, slope).width(exact) <= wanted)
@@ -298,9 +304,9 @@ impl ReadTime {
     }
 }
 
-/// Makes `best` as narrow as `sample` shows it to be. If the two contradict each other, the
-/// reference or the counter has jumped between two brackets, and only the last bracket is of the
-/// present: `best` is then `sample`, and the result is false.
+/// Narrows `best` by `sample`. If the two contradict each other, the reference or the counter has
+/// jumped between two brackets, and only the last bracket shows the present: `best` becomes
+/// `sample`, and the result is false.
 #[inline(never)]
 fn tighten(best: &mut Sample, sample: &Sample, slope: Option<Slope>) -> bool {
     let Some(slope) = slope else {
@@ -324,18 +330,18 @@ fn tighten(best: &mut Sample, sample: &Sample, slope: Option<Slope>) -> bool {
     agrees
 }
 
-/// Samples of Unix time in one update; the narrowest counts. A model by loom has one, because
-/// each sample is a step of the model.
+/// The number of samples of Unix time in one update, of which the narrowest counts. Loom's models
+/// have one, because each sample is a step of the model.
 const UNIX_SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 
 /// The interval that contains Unix time minus monotonic time.
 ///
 /// Both clocks have one rate (Linux `timekeeping`: `wall_to_monotonic` is constant between steps),
-/// so the difference is constant until somebody sets the clock. Each sample narrows the interval. A
-/// sample outside of it shows a step, which Unix time follows at once.
+/// so the difference is constant until a program sets the clock. Each sample narrows the interval.
+/// A sample outside the interval shows a step, which Unix time follows at once.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct UnixTrack {
-    /// Its lower and its upper end, ns.
+    /// The ends of the interval, lower and upper, ns.
     bounds_ns: Option<(i64, i64)>,
 }
 
@@ -382,7 +388,7 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
-    use crate::testing::By;
+    use crate::testing::FnClock;
     use crate::units::FixedNs;
 
     const RESOLUTIONS: Resolutions =
@@ -392,9 +398,10 @@ mod tests {
     fn a_burst_keeps_the_best_of_each_side() {
         let slope = Slope::from_hz(1_000_000_000).unwrap();
         let bracket = |before_ticks, reference_ns, after_ticks| {
-            Sample::of(before_ticks, reference_ns, after_ticks, RESOLUTIONS).unwrap()
+            Sample::from_bracket(before_ticks, reference_ns, after_ticks, RESOLUTIONS).unwrap()
         };
-        // One is wide before, the other after. Without a slope the narrowest one is kept.
+        // One bracket is wide before the reference's read, the other after it. Without a slope the
+        // narrowest bracket is kept.
         let (first, second) = (bracket(1_000, 1_100, 1_110), bracket(2_000, 2_010, 2_090));
         let both = Sample { lower: first.lower, upper: second.upper };
         for (slope, expected) in [(Some(slope), both), (None, second)] {
@@ -404,8 +411,8 @@ mod tests {
         }
     }
 
-    /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference made of its own
-    /// read of that counter.
+    /// A counter of 1 GHz that moves by `step_ticks` at a time, and a reference that reads the same
+    /// counter.
     struct Kernel {
         ticks: Cell<u64>,
         step_ticks: u64,
@@ -424,17 +431,16 @@ mod tests {
             self.ticks.get() / self.step_ticks * self.step_ticks
         }
 
-        /// The sample of a burst, with what the counter and the reference were, 1 GHz and no
-        /// offset.
+        /// A burst's sample, at the true slope of 1 GHz.
         fn sample(&self, resolution_ticks: u64, size: BurstSize) -> Sample {
             let resolutions =
                 Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: resolution_ticks };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
-            let counter = By(|| {
+            let counter = FnClock(|| {
                 self.reads.set(self.reads.get() + 1);
                 self.read(self.read_ticks[0])
             });
-            let reference = By(|| i64::try_from(self.read(self.read_ticks[1])).unwrap());
+            let reference = FnClock(|| i64::try_from(self.read(self.read_ticks[1])).unwrap());
             burst(&counter, &reference, resolutions, size, Some(slope)).unwrap()
         }
     }
@@ -445,20 +451,20 @@ mod tests {
     }
 
     #[test]
-    fn half_a_read_is_taken_off_where_the_reference_reads_the_same_counter() {
+    fn half_a_read_is_subtracted_where_the_reference_reads_the_same_counter() {
         let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
         for resolution_ticks in [0, 2] {
             let sample = kernel.sample(resolution_ticks, BurstSize::fixed(8));
             assert!(is_around_the_truth(&sample), "{sample:?}");
             widths.push(sample.width(Slope::from_hz(1_000_000_000).unwrap()).round_ns());
         }
-        // 40 to either side, and the reference's resolution. Half of what exceeds twice the
-        // resolution is subtracted from each 40.
+        // Without subtraction the width is 40 on either side, and the reference's resolution. A
+        // read takes 40, twice the resolution is 4, so half of 36 is subtracted from each side.
         assert_eq!(widths, [81, 81 - 36]);
     }
 
     /// A counter that moves by 26 ticks shows the short side of a bracket only now and then. The
-    /// burst goes on until it has seen both short sides, or for as long as it may.
+    /// burst goes on until it has found both short sides, or has reached its limit.
     #[test]
     fn a_burst_goes_on_until_its_sample_is_as_narrow_as_others_were() {
         let size = |wanted_ns, max_ticks| BurstSize {
@@ -474,7 +480,7 @@ mod tests {
         };
         let (wide, narrow, never) = (brackets(200, 100_000), brackets(53, 100_000), brackets(0, 100_000));
         assert!(wide == 4 && (5..40).contains(&narrow) && never == 128, "{wide}, {narrow}, {never} brackets");
-        assert_eq!(brackets(0, 1_000), 7, "a slow reference is asked no more often than it takes");
+        assert_eq!(brackets(0, 1_000), 7, "the time limit ends a burst with a slow reference");
     }
 
     struct Clocks {

@@ -1,19 +1,20 @@
-//! The stability monitor. It knows whether the samples agree, and for how long they have come
-//! without a break. It also knows how much change of the reference's rate to assume.
+//! The stability monitor. It tracks whether the samples agree, since when they have come without a
+//! break, and how much change of the reference's rate to assume.
 //!
 //! The monitor compares each new sample with the bounds that were published before it:
 //!
 //! | the sample | means | consequence |
 //! |---|---|---|
 //! | is inside | nothing | the assumed change of rate halves with each interval's time |
-//! | is inside, but no line passes through it and the older ones | the rate changed a little | the assumed change doubles, up to 200 ppb |
+//! | is inside, but no line passes through this and the older samples | the rate changed a little | the assumed change doubles, up to 200 ppb |
 //! | is outside by little | the rate changed by more than was assumed | a bound violation is counted; the assumed change grows by twice the excess, to 200 ppb at least |
-//! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | everything learnt is void |
-//! | comes after a break of four intervals | the rate may have changed unseen | everything learnt is void |
+//! | is outside by much, or the counter ran backwards | a jump of the reference or the counter | the monitor starts anew |
+//! | comes after a break of four intervals | the rate may have changed unseen | the monitor starts anew |
 //!
 //! - **The assumed change of rate is 5 ppb until something contradicts it.** A change of
-//!   `adjtimex`'s frequency widens it by as much at once, and shortens the next interval to a
-//!   sixteenth. The maximum drift of a line is this, and what is not known of the rate.
+//!   `adjtimex`'s frequency raises it at once by the size of the change, and shortens the next
+//!   interval to a sixteenth. The maximum drift of a line is the sum of the assumed change and the
+//!   uncertainty of the rate.
 
 mod dither;
 
@@ -25,28 +26,28 @@ use crate::shared::events::{Event, Events};
 use crate::units::{FixedNs, NS_PER_S, ticks_between, ticks_since};
 use dither::{Departure, Dither};
 
-/// Consistent samples that a first line needs. Two samples always agree, and their slope may be
-/// anything if a suspend lies between them, or the reference stood still. A third sample
-/// contradicts such a slope.
+/// The number of consistent samples that a first line needs. Two samples always agree, and their
+/// slope may be anything if a suspend lies between them, or the reference stood still. A third
+/// sample contradicts such a slope.
 const CONFIRMATIONS: u32 = 3;
 
-/// Feasible slopes that differ by more than this make no line, ppb. It is twice the ratio of a
-/// bracket to its baseline, 2e-3.
+/// The largest spread of feasible slopes that makes a line, ppb. It is twice the ratio of a bracket
+/// to its baseline, 2e-3.
 const MAX_SPREAD_PPB: i64 = 4_000_000;
 
 /// After this many intervals without a sample the rate may have changed unseen.
 const BREAK_INTERVALS: u64 = 4;
 
-/// By how much the reference's rate is assumed to change, ppb, until something contradicts it.
-/// 5 ppb are 2.5 ns over 0.5 s. Over 60 s CLOCK_MONOTONIC was seen to leave a line by 9 ns, or
-/// 0.15 ppb, most of which is the counter's resolution.
+/// The assumed change of the reference's rate until a sample contradicts it, ppb. 5 ppb are 2.5 ns
+/// over 0.5 s. Over 60 s CLOCK_MONOTONIC was seen to leave a line by 9 ns, or 0.15 ppb, most of
+/// which is the counter's resolution.
 const INITIAL_RATE_CHANGE_PPB: u64 = 5;
 
-/// A contradiction raises the assumed change to at least this, ppb. The assumed change halves with
-/// each interval that passes without a contradiction.
+/// The least assumed change after a contradiction, ppb. The assumed change halves with each
+/// interval that passes without a contradiction.
 const CONTRADICTED_RATE_CHANGE_PPB: u64 = 200;
 
-/// A bound may always grow by this share of the interval, ppb: 5 ns over 0.5 s.
+/// Every bound may grow by this share of the interval, ppb: 5 ns over 0.5 s.
 const NARROW_PPB: u64 = 10;
 
 /// The largest change of rate that is ever assumed, ppb: 58.4 %, from a kernel's slowest rate to
@@ -63,19 +64,19 @@ const MIN_JUMP_PPB: u128 = 1_000_000;
 /// A contradiction below this is no jump, ns.
 const MIN_JUMP_NS: u128 = 1_000;
 
-/// Once samples have come for this long, they show dither, ns: a tick of a kernel at 100 Hz.
+/// Samples show dither only after this time, ns: a tick of a kernel at 100 Hz.
 const DITHER_AFTER_NS: u64 = 10_000_000;
 
-/// An uncertain slope may always move a line by this much within an interval, ns. The newest
-/// sample's width can't be the only limit, because a folded sample may have almost no width.
+/// Within an interval an uncertain slope may move every line by this much, ns. The newest sample's
+/// width can't be the only limit, because a folded sample may have almost no width.
 const MIN_GROWTH_NS: u64 = 20;
 
-/// What bounds allow for besides the width of the samples.
+/// The allowances of bounds besides the width of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Allowance {
     /// The maximum drift: the limit of the reference's rate around the target's slope, ppb.
     pub(crate) max_drift_ppb: u32,
-    /// The range of the kernel's dither; 0 if its rate is allowed for instead.
+    /// The range of the kernel's dither; 0 if the maximum drift allows for its rate instead.
     pub(crate) dither: FixedNs,
 }
 
@@ -87,7 +88,7 @@ pub(crate) struct StabilityMonitor {
     bounds: Option<Bounds>,
     /// The tick since which the reference has been watched without a break.
     since_ticks: u64,
-    /// Samples in a row that were consistent with each other.
+    /// The number of successive samples that were consistent with each other.
     confirmations: u32,
     rate_change_ppb: u64,
     /// The tick since which nothing has contradicted `rate_change_ppb`.
@@ -96,7 +97,7 @@ pub(crate) struct StabilityMonitor {
     dither: Dither,
     /// The feasible slopes, as of the last fit.
     slopes: Option<(Slope, Slope)>,
-    /// The line to which the last one was steered.
+    /// The target of the line published last.
     target: Option<Target>,
     /// The largest distance of the reference's rate from the middle of the fit that samples and
     /// dither allow, ppb.
@@ -120,15 +121,15 @@ impl StabilityMonitor {
         }
     }
 
-    /// Remembers the bounds that were published, and the target of the published line.
+    /// Records the bounds and the target of a published line.
     pub(crate) fn record_publication(&mut self, bounds: Bounds, target: Target) {
         self.bounds = Some(bounds);
         self.target = Some(target);
     }
 
-    /// Adds a sample, and the kernel's steering at that time. `slope` is the best known one.
-    /// Returns whether the sample is consistent with what was known, or is the first. If it is not,
-    /// everything known before it is void.
+    /// Adds a sample, and the kernel's steering at that time. `slope` is the best known slope.
+    /// Returns whether the sample is the first, or is consistent with the earlier samples. If it
+    /// contradicts them, the monitor forgets them.
     pub(crate) fn add_sample(
         &mut self,
         sample: &Sample,
@@ -152,8 +153,8 @@ impl StabilityMonitor {
         is_consistent
     }
 
-    /// Whether `sample` is consistent with what is known. If it is not, forgets that. Either way it
-    /// adapts the assumed change of rate.
+    /// Whether `sample` is consistent with the earlier samples. If not, forgets these. In both
+    /// cases adapts the assumed change of rate.
     fn check_sample(
         &mut self,
         sample: &Sample,
@@ -203,8 +204,8 @@ impl StabilityMonitor {
         true
     }
 
-    /// A change of the kernel's steering widens the assumed change of rate by as much, and shortens
-    /// the next interval to a sixteenth.
+    /// A change of the kernel's steering raises the assumed change of rate by its size, and
+    /// shortens the next interval to a sixteenth.
     fn add_steering(&mut self, steering_ppb: Option<i64>, slope: Slope, interval_ns: u64, now_ticks: u64) {
         if let (Some(before), Some(now)) = (self.steering_ppb, steering_ppb)
             && before != now
@@ -221,7 +222,8 @@ impl StabilityMonitor {
         self.steering_ppb = steering_ppb;
     }
 
-    /// What `sample` says about the dither. `None` while the slope is too uncertain.
+    /// The departure of `sample` from the last target, as evidence of the dither. `None` while the
+    /// slope is too uncertain.
     #[inline(never)]
     fn departure(&self, sample: &Sample, slope: Slope) -> Option<Departure> {
         let ticks = sample.lower.ticks;
@@ -234,9 +236,9 @@ impl StabilityMonitor {
         })
     }
 
-    /// Whether the slope is certain enough. Over the gap before `ticks`, its error must not move
-    /// the line by more than a sixteenth of a bracket. This is so if the gap is at most a sixteenth
-    /// of the time watched.
+    /// Whether the slope is certain enough: over the gap before `ticks`, its error must not move
+    /// the line by more than a sixteenth of a bracket. It does not if the gap is at most a
+    /// sixteenth of the time watched.
     fn knows_slope_at(&self, ticks: u64, slope: Slope) -> bool {
         let Some(last) = self.history.samples().last() else { return false };
         let gap_ticks = ticks_since(last.lower.ticks, ticks);
@@ -260,8 +262,8 @@ impl StabilityMonitor {
         Some(self.history.upper_bound(ticks, fastest)?.minus(low).max(FixedNs::ZERO))
     }
 
-    /// How far `sample` proves the reference to be outside the last bounds, ns, and how old those
-    /// were, ns.
+    /// The proven distance of the reference from the last bounds, ns, and the age of these bounds,
+    /// ns. `None` if `sample` does not contradict them.
     fn contradiction(&self, sample: &Sample) -> Option<(u128, u128)> {
         let bounds = self.bounds.as_ref()?;
         let below = bounds.lower.fixed_at(sample.upper.ticks).minus(FixedNs::from_ns(sample.upper.ns));
@@ -289,15 +291,15 @@ impl StabilityMonitor {
         self.rate_change_ppb = INITIAL_RATE_CHANGE_PPB;
     }
 
-    /// The feasible slopes, if they are certain enough to be used. Old samples that contradict
-    /// the newest are dropped, and the rest are thinned; `slope` is the best known one.
+    /// The feasible slopes, if they are certain enough to be used. Old samples that contradict the
+    /// newest are dropped, and the others are thinned out; `slope` is the best known slope.
     pub(crate) fn refit(&mut self, slope: Slope, events: &Events) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
         let within = self.slopes_within_dither();
         self.add_fit(fit.as_ref(), within.as_ref(), dropped, events);
         // A reference that ran backwards makes a slope of 0, which says nothing about the counter.
-        // Refused later, it would count as a counter that is too slow.
+        // If a later step refused this slope, the counter would be reported as too slow.
         match fit {
             Some(fit) if fit.slope_min > Slope::default() && fit.spread_ppb() <= MAX_SPREAD_PPB => Some(fit),
             _ => None,
@@ -311,14 +313,14 @@ impl StabilityMonitor {
 
     /// Records the result of a fit. `dropped` is the number of samples that contradicted the newest
     /// one. It is a function of its own, so that its frame takes no stack during the other calls of
-    /// `fit`.
+    /// `refit`.
     #[inline(never)]
     fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
         self.rate_uncertainty_ppb = fit.map_or(MAX_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));
-        let bent = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
-        if let (Some(now_ticks), true) = (newest_ticks, bent) {
+        let no_line_fits = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
+        if let (Some(now_ticks), true) = (newest_ticks, no_line_fits) {
             // No line, not even with dither, passes between the samples. This shows long before a
             // sample leaves the bounds.
             let doubled = self.rate_change_ppb.saturating_mul(2).min(CONTRADICTED_RATE_CHANGE_PPB);
@@ -330,9 +332,10 @@ impl StabilityMonitor {
             events.count(Event::RateChange);
             self.confirmations = u32::try_from(self.history.samples().len()).unwrap_or(u32::MAX);
             if let (Some(oldest), Some(newest)) = (self.history.samples().first(), self.history.newest()) {
-                let known = ticks_between(oldest.lower.ticks, newest.lower.ticks);
+                let covered = ticks_between(oldest.lower.ticks, newest.lower.ticks);
                 let watched = ticks_between(self.since_ticks, newest.lower.ticks);
-                self.since_ticks = newest.lower.ticks.wrapping_sub(known.min(watched).max(0).cast_unsigned());
+                self.since_ticks =
+                    newest.lower.ticks.wrapping_sub(covered.min(watched).max(0).cast_unsigned());
             }
         }
     }
@@ -342,8 +345,8 @@ impl StabilityMonitor {
         self.confirmations >= CONFIRMATIONS
     }
 
-    /// The time over which the next line is good, ns: half of the time for which the reference
-    /// has been watched. It ends before the uncertainty of the slope could grow to twice the
+    /// The time for which the next line is good, ns: half of the time for which the monitor has
+    /// watched the reference. It ends before the uncertainty of the slope could grow to twice the
     /// newest sample's width.
     pub(crate) fn good_for_ns(&self, fit: &Fit) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
@@ -357,11 +360,11 @@ impl StabilityMonitor {
         watched_ns.min(steady_ns)
     }
 
-    /// The time over which the bound stays narrow, ns. In this time the bound grows by no more than
+    /// The time for which the bound stays narrow, ns. In this time the bound grows by no more than
     /// a quarter of the newest sample's width, or by [`NARROW_PPB`] over `interval_ns`. While the
-    /// range of the kernel's dither is unknown, its rate widens the bound with time: lines are
-    /// short, and the range is learnt soon. Once it is known, the bound includes it, for short
-    /// lines and long ones alike.
+    /// range of the kernel's dither is unknown, its rate widens the bound with time. So lines are
+    /// short then, and the monitor learns the range soon. Once the range is known, every bound
+    /// includes it, whatever the length of the line.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
@@ -377,15 +380,14 @@ impl StabilityMonitor {
         self.dither.is_known()
     }
 
-    /// The assumed change of rate plus half of the range of slopes that the samples leave open,
-    /// ppb. Without a fit every slope counts as open. Otherwise the next sample would look like a
-    /// jump.
+    /// The assumed change of rate plus the uncertainty of the rate, ppb. Without a fit the rate may
+    /// be anything; otherwise the next sample would look like a jump.
     fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
         let uncertainty_ppb = if fit.is_some() { self.rate_uncertainty_ppb } else { MAX_RATE_CHANGE_PPB };
         self.rate_change_ppb.saturating_add(uncertainty_ppb)
     }
 
-    /// What bounds must allow for if they are to hold for `over_ns`.
+    /// The allowances of bounds that are to hold for `over_ns`.
     pub(crate) fn allowance(&self, fit: Option<&Fit>, over_ns: u64) -> Allowance {
         let range = self.dither.range();
         let by_rate = FixedNs::from_ns((over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S).cast_signed());
@@ -396,10 +398,9 @@ impl StabilityMonitor {
     }
 }
 
-/// How far the rate may be from the middle of `fit`, ppb. A fit knows nothing of dither. If the
-/// reference dithers about its intended line, two things hold for the slope of that line. It is
-/// among the slopes `within` the range of the dither. And it differs from the fit's by at most the
-/// rate of the dither.
+/// The largest distance of the rate from the middle of `fit`, ppb. A fit ignores dither. If the
+/// reference dithers about its intended line, the slope of that line is among the slopes `within`
+/// the range of the dither, and differs from the fit's slopes by at most the rate of the dither.
 fn rate_uncertainty_ppb(fit: &Fit, within: Option<&Fit>) -> u64 {
     let within = within.unwrap_or(fit);
     let rate_ppb = dither::RATE_PPB.cast_signed();
@@ -422,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slope_is_as_open_as_dither_may_make_it() {
+    fn the_slope_is_as_uncertain_as_dither_may_make_it() {
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
         let fit = |min_ppb, max_ppb| Fit {
             slope_min: ghz.adjusted_ppb(min_ppb),
@@ -435,7 +436,7 @@ mod tests {
             (Some(fit(-10, 10)), 10),
             (Some(fit(-30, 12)), 30),
             (Some(fit(-12, 30)), 30),
-            // Between two samples the rate is off by no more than that of the dither.
+            // The dither's rate limits the error of the rate between two samples.
             (Some(fit(-90_000, 90_000)), 10 + 480),
         ] {
             let found_ppb = rate_uncertainty_ppb(&seen, within.as_ref());

@@ -178,17 +178,17 @@ impl Reference for Machine {
     }
 }
 
-/// A counter that a function reads, or a reference that it asks.
-pub(crate) struct By<F>(pub(crate) F);
+/// A counter or a reference whose reads call a function.
+pub(crate) struct FnClock<F>(pub(crate) F);
 
-impl<F: Fn() -> u64> Counter for By<F> {
+impl<F: Fn() -> u64> Counter for FnClock<F> {
     fn now(&self) -> u64 {
         (self.0)()
     }
     fn barrier(&self) {}
 }
 
-impl<F: Fn() -> i64> Reference for By<F> {
+impl<F: Fn() -> i64> Reference for FnClock<F> {
     fn monotonic_ns(&self) -> i64 {
         (self.0)()
     }

@@ -97,8 +97,8 @@ impl FixedNs {
     }
 }
 
-/// `later - earlier` in ticks as a signed number: right as long as the two are less than 2^63
-/// ticks apart.
+/// `later - earlier` in ticks as a signed number: exact while the two are less than 2^63 ticks
+/// apart.
 #[must_use]
 pub const fn ticks_between(earlier_ticks: u64, later_ticks: u64) -> i64 {
     later_ticks.wrapping_sub(earlier_ticks).cast_signed()

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::counter::Counter;
-use crate::testing::{By, CONFIG, INTERVAL_NS, Machine, bounds_hold, new_clock, settled_clock};
+use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine, bounds_hold, new_clock, settled_clock};
 
 /// A suspend between the first samples, with the counter running on, would make a slope that is
 /// far too small, and so a window of hours. A third sample contradicts it.
@@ -42,7 +42,7 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
         (-1_000_000_000, false, 4_700_000_000),
     ] {
         let machine = Machine::new();
-        let counter = By(|| machine.now() / 10 * (hz / 100_000_000));
+        let counter = FnClock(|| machine.now() / 10 * (hz / 100_000_000));
         let (clock, mut control) = new_clock(machine);
         let mut iterate = || {
             let iteration = control.maintain(clock, &counter, machine);

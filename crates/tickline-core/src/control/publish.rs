@@ -1,8 +1,8 @@
-//! The next line: what it is made of, and its publication.
+//! The plan of the next line, and its publication.
 //!
 //! A signal handler may run an iteration on 2 KiB of stack (`crates/tickline/tests/stack.rs`).
 //! `Control` therefore stores the plan, and each step is a separate call: stack use is that of the
-//! deepest step, not the sum of all steps. A step that leaves its result in the plan returns
+//! deepest step, not the sum of all steps. A step that stores its result in the plan returns
 //! `Option<()>`: `None` without a sample.
 
 use super::{
@@ -20,7 +20,7 @@ use crate::stability::Allowance;
 use crate::state::wrap_mask;
 use crate::units::{FixedNs, ticks_between};
 
-/// What the next line is made of.
+/// The parts of the next line.
 #[derive(Debug)]
 pub(super) struct Plan {
     target: Target,
@@ -43,8 +43,8 @@ impl Plan {
 }
 
 impl Control {
-    /// Plans the line that follows a line of the slope `old`. The planned bounds hold for `over_ns`
-    /// or for the interval, whichever is shorter.
+    /// Plans the line that follows a line of slope `old`. The planned bounds hold for `over_ns` or
+    /// for the interval, whichever is shorter.
     pub(super) fn make_plan(
         &mut self,
         old: Slope,
@@ -61,8 +61,8 @@ impl Control {
         let target = match fit {
             Some(fit) => history.target(fit, old.ticks_in(interval_ns))?,
             None => {
-                // There is one sample since a jump or a change of rate. It says where the reference
-                // is; the slope stays the old one.
+                // There is only one sample since a jump or a change of rate. It shows the
+                // reference's time; the slope stays the old one.
                 let slope = self.slope.unwrap_or(old);
                 let (ticks, ns) = history.newest()?.middle(slope);
                 Target { ticks, ns, slope }
@@ -79,7 +79,7 @@ impl Control {
     fn plan_bounds(&mut self) -> Option<()> {
         let plan = &mut self.plan;
         let Allowance { max_drift_ppb, dither } = plan.allowance;
-        // A reading shows the tick at which the counter last moved. A reference with a clock of its
+        // A read returns the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
         let fastest = plan.target.slope.adjusted_ppb(i64::from(max_drift_ppb));
         let unseen = fastest.over(self.config.resolutions.counter_ticks.cast_signed());
@@ -89,15 +89,15 @@ impl Control {
         Some(())
     }
 
-    /// How long before its publication a line starts, ticks. Another CPU's counter may be a little
-    /// behind the writer's, and a CPU may execute a plain read early. Where each CPU has a line of
-    /// its own, a line starts with its publication, because its readers read the counter before the
-    /// state.
+    /// The lead-in of a line, from its start to its publication, ticks. Another CPU's counter may
+    /// be a little behind the writer's, and a CPU may execute a plain read early. Where each CPU
+    /// has a line of its own, a line starts with its publication, because its readers read the
+    /// counter before the state.
     fn lead_in_ticks(&self, slope: Slope) -> u64 {
         if self.config.driven_by == DrivenBy::PinnedThread { 0 } else { slope.ticks_in(MEETING_MARGIN_NS) }
     }
 
-    /// The line that follows `before`, with `b` = 0, and the ticks for which it is used.
+    /// The line that follows `before`, with `b` = 0, and with start and window.
     fn line_from(
         &self,
         before: &WindowedLine,
@@ -120,7 +120,7 @@ impl Control {
         Ok(WindowedLine { state, start_ticks, window_ticks, shift: before.shift })
     }
 
-    /// The line that replaces `old` at `at_ticks`, and goes where `steering` takes it.
+    /// The line that replaces `old` at `at_ticks` and follows `steering`.
     #[inline(never)]
     fn next_line(
         &self,
@@ -135,19 +135,19 @@ impl Control {
         Ok(line)
     }
 
-    /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and drops it.
+    /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and discards it.
     #[inline(never)]
     fn warm_up(&self, old: &WindowedLine, at_ticks: u64, window: u64) -> Result<(), NotPublished> {
         self.next_line(old, &steer(old, at_ticks, &self.plan.target, window), at_ticks, window).map(|_| ())
     }
 
-    /// The newest sample's point below what the reference shows.
+    /// The newest sample's lower point, lowered by the reference's resolution.
     fn newest_lower_point(&self) -> Option<Point> {
         let Point { ticks, ns } = self.stability.history.samples().last()?.lower;
         Some(Point { ticks, ns: ns.saturating_sub(self.config.resolutions.reference_ns) })
     }
 
-    /// Rule 2: replaces a line by the planned one.
+    /// Rule 2: replaces the line `old` by the planned line.
     #[inline(never)]
     pub(super) fn replace(
         &mut self,
@@ -168,10 +168,10 @@ impl Control {
         let interval_ns = self.interval_at_offset_ns(plan.interval_ns, offset, plan.target.slope);
         let old_slope = old.slope();
         let window_ticks = self.window_ticks(old_slope.ticks_in(interval_ns), self.lead_in_ticks(old_slope));
-        // A warm-up. A thread that has just woken has none of this in its caches, and would keep
-        // the readers waiting for microseconds. Without the warm-up, a reader helped in one
-        // replacement of 25. It also finds out whether the next line can be built before the old
-        // one is withdrawn.
+        // A warm-up. A thread that has just woken has cold caches, and would keep the readers
+        // waiting for microseconds. Without the warm-up, a reader helped in one replacement of 25.
+        // The warm-up also shows whether the next line can be built, before the old line is
+        // withdrawn.
         self.warm_up(old, before_ticks, window_ticks)?;
         let steering = self.swap_lines(old, io, window_ticks)?;
         self.slope_is_proven = plan.slope_is_proven;
@@ -179,7 +179,7 @@ impl Control {
         Ok(Iteration { outcome: Outcome::Published, next_in_ns: interval_ns })
     }
 
-    /// Records the replacement of a line that was off by `offset`, and shows the new line's
+    /// Records the replacement of a line that was off by `offset`, and stores the new line's
     /// figures.
     #[inline(never)]
     fn record_replacement<S>(
@@ -210,9 +210,9 @@ impl Control {
         let Io { shared, counter, reference } = *io;
         let Some(replacing) = shared.announce(old) else { return Err(NotPublished::Lost) };
         let at_ticks = counter.now_ordered();
-        // The offset is gone at the end of the window, not at the end of the interval. A line may
-        // be in use until its validity ends. If the line's bend removed the offset within the
-        // interval, the line would have made several times that offset by the end of its validity.
+        // The bend removes the offset by the end of the window, not of the interval. A line may be
+        // in use until its validity ends. With a bend for the interval, it would be off by several
+        // times the offset by then.
         let steering = steer(old, at_ticks, &self.plan.target, window_ticks);
         match self.next_line(old, &steering, at_ticks, window_ticks) {
             Ok(line) if old.is_valid_at(at_ticks) => {
@@ -227,13 +227,13 @@ impl Control {
         }
     }
 
-    /// Where a first line is at `at_ticks`: at the target, or at the latest time that the reference
-    /// may show by now, whichever is later. The reference was read as `reference_ns` between
+    /// The value of a first line at `at_ticks`: the later one of the target and the latest time
+    /// that the reference may show by now. The reference was read as `reference_ns` between
     /// `before_ticks` and `at_ticks`.
     ///
     /// Another thread may just have returned the reference's time. The CPU may execute that
-    /// thread's next plain read early, and so use this line at a tick before `at_ticks`. There,
-    /// too, the line is not below what the reference was.
+    /// thread's next plain read early, and so use this line at a tick before `at_ticks`. At that
+    /// tick, too, the line is not below the reference's time then.
     #[inline(never)]
     fn first_ns(&self, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
         let (plan, resolutions) = (&self.plan, &self.config.resolutions);
@@ -241,12 +241,12 @@ impl Control {
             ticks_between(before_ticks, at_ticks).saturating_add(resolutions.counter_ticks.cast_signed());
         let latest = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
             .plus(plan.target.slope.over(since_ticks));
-        // If the writer was stopped between the two reads, the samples' upper bound is lower.
+        // If the writer was stopped between the two reads, the samples' upper bound is tighter.
         let latest = latest.min(plan.bounds.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
         plan.target.fixed_at(at_ticks).max(latest)
     }
 
-    /// The first line. At `at_ticks` it is at `from`.
+    /// The first line, which passes through `from` at `at_ticks`, or above it.
     #[inline(never)]
     fn first_line(
         &self,
@@ -255,7 +255,7 @@ impl Control {
         from: FixedNs,
     ) -> Result<WindowedLine, NotPublished> {
         let slope = self.plan.target.slope;
-        // The window is 75 us and the lead-in, and longer where sampling is slow. That is enough,
+        // The window is 75 us plus the lead-in, and longer where sampling is slow. This suffices,
         // because the second iteration follows at once.
         let min_ticks = slope.ticks_in(self.min_interval_ns(slope));
         let window_ticks = min_ticks
@@ -275,9 +275,9 @@ impl Control {
         Ok(line)
     }
 
-    /// Rule 7: the first line. The writer announces the line. Then it reads the reference once
-    /// more, between two reads of the counter. It starts the line no lower than the reference may
-    /// be at the second read. No reading of the reference that comes later counts.
+    /// Rule 7: publishes a first line. The writer announces the line. Then it reads the reference
+    /// once more, between two reads of the counter, and starts the line no lower than the reference
+    /// may be at the second read. No later reading of the reference counts.
     #[inline(never)]
     pub(super) fn recover_line(
         &mut self,
@@ -285,8 +285,8 @@ impl Control {
         io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let (slope, interval_ns) = (self.plan.target.slope, self.plan.interval_ns);
-        // A warm-up, as before a replacement. It also finds out whether the line can be built
-        // before it is announced.
+        // A warm-up, as in `replace`. It also shows whether the line can be built, before the line
+        // is announced.
         let now_ticks = io.counter.now_ordered();
         if self.samples_are_too_old(now_ticks, slope) {
             return Err(NotPublished::SamplesTooOld);
@@ -302,7 +302,7 @@ impl Control {
         Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: MIN_INTERVAL_NS })
     }
 
-    /// The steps of rule 7. Returns how far the line is off its target.
+    /// The steps of rule 7. Returns the line's offset from its target.
     #[inline(never)]
     fn publish_first(
         &self,
@@ -337,7 +337,7 @@ impl Control {
         }
     }
 
-    /// Records a line that was published `offset` away from its target, and shows its figures.
+    /// Records a line that was published `offset` away from its target, and stores its figures.
     #[inline(never)]
     fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
         let slope = self.plan.target.slope;

@@ -1,17 +1,16 @@
-//! When the next iteration comes, and how long its line lasts.
+//! When the next iteration is due, and how long its line lasts.
 //!
 //! # Intervals
 //!
 //! - **The default interval is 0.5 s.** Without the shorter intervals described below, the bound is
-//!   31 ns at 1 s, 17 ns at 0.5 s and 18 ns at 0.25 s
-//!   (`accuracy --secs 20 --settle 20 --interval-ms N`). At 0.5 s the thread takes 0.04 % of a core
-//!   (`benches/README.md`). Much of that is for the file with the kernel's clocksource. Reading it
-//!   takes some 90 us an iteration after half a second of sleep, and 6 us when it is read again and
-//!   again.
-//! - **An interval is at most half of the time for which samples have come without a break.**
-//!   Suppose that both ends of a baseline are wrong by half a bracket. The error then grows to one
-//!   bracket at the end of the interval, and to one and a half at the end of a window of 2
-//!   intervals. Start-up, rate changes and disruptions follow the same rule.
+//!   31 ns at 1 s, 17 ns at 0.5 s and 18 ns at 0.25 s (`accuracy --secs 20 --settle 20
+//!   --interval-ms N`). At 0.5 s the thread takes 0.04 % of a core (`benches/README.md`). Most of
+//!   it goes into reading the file with the kernel's clocksource: some 90 us after half a second of
+//!   sleep, 6 us in a loop.
+//! - **An interval is at most half of the time for which samples have come without a break.** If
+//!   both ends of a baseline are wrong by half a bracket, the error grows to one bracket at the end
+//!   of the interval, and to one and a half at the end of a window of 2 intervals. Start-up, rate
+//!   changes and disruptions follow the same rule.
 //! - **An interval ends before the uncertainty of the slope could grow to twice the newest sample's
 //!   width.** Brackets from before and after a stall of seconds limit the slope on only one side.
 //!   (Found by simulation: a slope off by 221 ppm for half a second, -39 us.)
@@ -27,18 +26,18 @@
 //! - **A line comes from a sample that is no older than 100 us, or than twice the time that
 //!   sampling takes now.** It is never older than half the interval. A device like hpet answers
 //!   later while other CPUs ask it, and sampling then takes milliseconds instead of 50 us. "Now" is
-//!   the quickest of the last eight samples: those before say nothing about the load, and four in a
-//!   row may have been preempted. (Found in a guest: no line for as long as the load lasted. By
-//!   simulation: a read of the reference that takes 60 us instead of 1.4.)
-//! - **The interval between iterations that make no line grows**, so that a reference that teaches
-//!   nothing costs little.
+//!   the quickest of the last eight samples: older samples do not show the present load, and four
+//!   in a row may have been preempted. (Found in a guest: no line for as long as the load lasted.
+//!   By simulation: a read of the reference that takes 60 us instead of 1.4.)
+//! - **The interval between iterations that make no line grows**, so that a reference from which
+//!   the loop learns nothing costs little.
 //!
 //! # Rejected
 //!
 //! | option | price |
 //! |---|---|
 //! | An interval as long as the time watched | readings outside their brackets between the start and the first half second: half a bracket at both ends of a baseline becomes one and a half |
-//! | Removing an offset within the interval | if nobody replaced a line, it was off on the other side at the end of its validity, by up to five times the offset. Late readers kept it swinging by 50 us (found by simulation) |
+//! | Removing an offset within the interval | a line that was not replaced was off on the other side at the end of its validity, by up to five times the offset. With late readers the offset kept swinging by 50 us (found by simulation) |
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{
@@ -49,9 +48,9 @@ use crate::estimate::Fit;
 use crate::line::Slope;
 use crate::units::{FixedNs, ticks_between};
 
-/// How long the last eight samples took. The time changes: a clock device answers later while other
-/// CPUs ask it, too. Eight, because the [`MAX_SAMPLES`](super::MAX_SAMPLES) of one iteration may
-/// all have been preempted.
+/// The durations of the last eight samples, ticks. They change: a clock device answers later while
+/// other CPUs ask it, too. There are eight, because the [`MAX_SAMPLES`](super::MAX_SAMPLES) of one
+/// iteration may all have been preempted.
 #[derive(Debug)]
 pub(super) struct RecentTimes([u64; 8]);
 
@@ -61,30 +60,30 @@ impl RecentTimes {
     pub(super) fn add(&mut self, ticks: i64) {
         self.0.rotate_right(1);
         if let Some(oldest) = self.0.first_mut() {
-            *oldest = u64::try_from(ticks).unwrap_or(u64::MAX); // a counter that was reset
+            *oldest = u64::try_from(ticks).unwrap_or(u64::MAX); // negative if the counter was reset
         }
     }
 
-    /// The shortest, ticks; `u64::MAX` before the first.
+    /// The shortest duration, ticks; `u64::MAX` before the first sample.
     fn shortest(&self) -> u64 {
         self.0.iter().copied().fold(u64::MAX, u64::min)
     }
 }
 
 impl Control {
-    /// Time until the next try after iterations without a line, ns. It is the shortest interval
-    /// at first, then longer and longer. So a reference from which nothing can be learnt (one
-    /// that stands still, say) costs little.
+    /// The time until the next iteration after iterations without a line, ns. It is the shortest
+    /// interval at first, and doubles later. So a reference that teaches nothing, because it stands
+    /// still, say, costs little.
     pub(super) fn retry_interval_ns(&self) -> u64 {
         let doublings = self.iterations_without_line.saturating_sub(QUICK_RETRIES).min(20);
         (MIN_INTERVAL_NS << doublings).min(self.config.interval_ns.max(MIN_INTERVAL_NS))
     }
 
-    /// The interval for which the next line is good, ns.
+    /// The time for which the next line is good, within the limits of the interval, ns.
     pub(super) fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
         let good_ns = fit.map_or(0, |fit| {
-            // A driver that comes by itself can come more often to keep the bound narrow. Readers
-            // do so only while the range of the dither is unknown.
+            // A punctual driver can come more often to keep the bound narrow. Readers shorten the
+            // interval only while the range of the dither is unknown.
             let may_shorten = match self.config.driven_by {
                 DrivenBy::Timer | DrivenBy::PinnedThread => true,
                 DrivenBy::Readers => !self.stability.dither_is_known(),
@@ -119,13 +118,13 @@ impl Control {
         offset.abs() <= FixedNs::from_ns(USUAL_OFFSET_NS).plus(width.times(2))
     }
 
-    /// The interval when the next line is needed soon, ns: a sixteenth, but long enough for a
-    /// thread that comes late.
+    /// The interval when the next line is needed soon, ns: a sixteenth of the configured one, but
+    /// long enough for a thread that comes late.
     pub(super) fn short_interval_ns(&self) -> u64 {
         (self.config.interval_ns >> 4).max(MAX_LATENESS_NS).min(self.config.interval_ns)
     }
 
-    /// How old the newest sample is at `ticks`, ticks.
+    /// The age of the newest sample at `ticks`, ticks.
     pub(super) fn age_ticks(&self, ticks: u64) -> u64 {
         let Some(newest) = self.stability.history.samples().last() else { return u64::MAX };
         let (upper, lower) = (&newest.upper, &newest.lower);
@@ -133,10 +132,10 @@ impl Control {
     }
 
     /// Whether the newest sample is too old to be used at `ticks`, because the writer was
-    /// preempted. On a slow machine sampling itself may take that long. The limit there is twice
-    /// the time of the quickest of the last samples, but never more than half of the interval.
-    /// Otherwise a change of rate between sample and line would go unnoticed for longer than the
-    /// line is meant to last. A machine whose samples exceed this limit gets no line
+    /// preempted. On a slow machine sampling itself may take that long. The limit is then twice the
+    /// duration of the quickest of the last samples, but at most half of the interval. Otherwise a
+    /// change of rate between sample and line would stay unnoticed for longer than the line is
+    /// meant to last. A machine whose samples exceed this limit gets no line
     /// ([`Figures::samples_too_old`](crate::shared::Figures::samples_too_old)).
     pub(super) fn samples_are_too_old(&self, ticks: u64, slope: Slope) -> bool {
         let slow_ticks =

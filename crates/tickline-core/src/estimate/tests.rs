@@ -1,5 +1,5 @@
-//! The bounds of histories by hand: how far they reach, and no further. That they contain the
-//! reference is checked by the simulator, at each reading.
+//! Tests of the bounds of handmade histories. The simulator checks at each reading that bounds
+//! contain the reference.
 
 use super::*;
 use crate::sample::Resolutions;
@@ -21,10 +21,10 @@ fn agreeing(seconds: u64) -> History {
     history
 }
 
-/// Adds a bracket of 30 ns, as in the control loop: it is compared with all others before these are
-/// thinned out.
+/// Adds a bracket of 30 ns like the control loop, which compares it with all others before it thins
+/// these out.
 fn add(history: &mut History, ticks: u64, ns: i64) -> usize {
-    history.push(Sample::of(ticks - 15, ns, ticks + 15, RESOLUTIONS).unwrap());
+    history.push(Sample::from_bracket(ticks - 15, ns, ticks + 15, RESOLUTIONS).unwrap());
     let (_, dropped) = history.fit();
     history.thin(ghz());
     dropped

@@ -17,7 +17,7 @@ use crate::primitive::{AtomicI64, Ordering};
 use crate::sample::Reference;
 use crate::shared::SharedClock;
 use crate::state::LineState;
-use crate::testing::By;
+use crate::testing::FnClock;
 use crate::units::FixedNs;
 
 const SHIFT: u32 = <LineCell as StateCell>::SHIFT;
@@ -104,7 +104,7 @@ fn a_line_that_comes_again_keeps_the_order() {
         let reader = spawn(&clock, move |clock| {
             clock.reader_reads(|| {
                 let (view, read_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
-                let counter = By(|| {
+                let counter = FnClock(|| {
                     read_in.set(clock.life());
                     view.now_ordered()
                 });
@@ -157,7 +157,7 @@ fn a_high_water_mark_that_comes_again_keeps_the_order() {
         let reader = spawn(&clock, move |clock| {
             let (view, asked_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
             // The reference reads this counter between the two looks.
-            let reference = By(|| {
+            let reference = FnClock(|| {
                 asked_in.set(clock.life());
                 view.monotonic_ns()
             });

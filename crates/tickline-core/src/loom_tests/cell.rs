@@ -8,7 +8,7 @@ use crate::line::{Line, Slope};
 use crate::sample::Point;
 use crate::shared::SharedClock;
 use crate::state::{LineState, Phase};
-use crate::testing::By;
+use crate::testing::FnClock;
 use crate::try_lock::TryLock;
 
 /// Line `number`, which follows `from`. Each field tells the number.
@@ -87,7 +87,7 @@ const NOW_TICKS: u64 = 100;
 fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
     wanted: &[&str],
     window: fn(i64) -> (u64, u64),
-    read: fn(&Clock, &By<fn() -> u64>) -> Option<T>,
+    read: fn(&Clock, &FnClock<fn() -> u64>) -> Option<T>,
     expected: fn(&WindowedLine) -> T,
 ) {
     check(Some(3), wanted, move |seen| {
@@ -103,7 +103,7 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
         publish(LineState::default(), &lines[0]);
         let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
-            let Some(reading) = read(clock, &By(|| NOW_TICKS)) else { return noted.note("refused") };
+            let Some(reading) = read(clock, &FnClock(|| NOW_TICKS)) else { return noted.note("refused") };
             let line = lines.iter().find(|line| expected(line) == reading);
             noted.note(accepted(line.unwrap_or_else(|| panic!("of no line: {reading:?}")).state));
         });
@@ -146,7 +146,7 @@ fn unix_time_of_a_reading_is_never_a_mixture() {
 }
 
 /// No real reading uses a line outside of its window, though the next line in its slot has another.
-fn a_window_is_never_a_mixture(read: fn(&Clock, &By<fn() -> u64>) -> Option<i64>) {
+fn a_window_is_never_a_mixture(read: fn(&Clock, &FnClock<fn() -> u64>) -> Option<i64>) {
     a_reader_of_a_clock(&["line 2", "line 3", "refused"], late, read, |line| {
         let is_inside = NOW_TICKS - line.start_ticks < line.window_ticks;
         if is_inside { line.at(NOW_TICKS) } else { i64::MIN }

@@ -15,7 +15,7 @@ pub(crate) fn check_bracket(
     after_ticks: u64,
     resolutions: Resolutions,
 ) {
-    let Some(sample) = Sample::of(before_ticks, reference_ns, after_ticks, resolutions) else {
+    let Some(sample) = Sample::from_bracket(before_ticks, reference_ns, after_ticks, resolutions) else {
         assert!(signed_ticks(before_ticks, after_ticks) < wide(0), "{before_ticks} to {after_ticks}");
         return;
     };

@@ -1,27 +1,27 @@
-//! The kernel's dither: how far the reference may be from its intended straight line.
+//! The kernel's dither: the distance of the reference from its intended straight line.
 //!
 //! Linux keeps time with an integer multiplier, `m` or `m + 1`. At each of its ticks it chooses
-//! between the two by the sign of the error that has gathered (`timekeeping_adjust`,
-//! `ntp_err_mult`, `kernel/time/timekeeping.c`). So between two ticks the rate is off by up to one
-//! step of the multiplier. The error never grows beyond the error that gathers in one tick:
+//! between the two by the sign of the accumulated error (`timekeeping_adjust`, `ntp_err_mult`,
+//! `kernel/time/timekeeping.c`). So between two ticks the rate is off by up to one step of the
+//! multiplier. The error never exceeds the error that accumulates in one tick:
 //!
 //! ```text
 //! error:  /\  /\    /\      at most  step of the multiplier * time between two ticks
 //!        /  \/  \  /  \/
 //! ```
 //!
-//! Both limits are proven, and a bound may rest on either. One is the *rate*, [`RATE_PPB`], which
-//! is narrow for short lines. The other is the *range* of the error, which does not grow. Nobody
-//! knows how long the kernel goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle. So
-//! the range is [`MAX_NS`] until it has been learnt. The learnt range is four times the largest
+//! Both limits are proven, and a bound may use either. One is the *rate*, [`RATE_PPB`], which is
+//! narrow for short lines. The other is the *range* of the error, which does not grow. The kernel
+//! does not state how long it goes without a tick: 1 to 10 ms while it is busy, 100 ms when idle.
+//! So the range is [`MAX_NS`] until it has been learnt. The learnt range is four times the largest
 //! distance of a sample from the line before it, among at least [`BLOCK_SAMPLES`] clear samples
 //! over [`BLOCK_NS`].
 //!
 //! Other work on the machine makes a bracket wider, on one side or on both, and so moves its
-//! middle, too. It never makes a bracket narrower. A sample is *clear* if neither it nor the range
-//! that the samples before it leave open is wider than the narrowest sample. Only clear samples
-//! prove that there is little dither. From the distance of any other sample, the most that noise
-//! can do is subtracted.
+//! middle, too. It never makes a bracket narrower. A sample is *clear* if neither the sample nor
+//! the range that the earlier samples leave open is much wider than the narrowest sample
+//! ([`widest_clear`]). Only clear samples prove that there is little dither. From the distance of
+//! any other sample, the largest possible effect of noise is subtracted.
 //!
 //! With a range of twice the largest distance instead of four times, 2 of 9,000 simulated machines
 //! broke a bound. If 256 samples do not hold 32 clear ones, the range is unknown again. A
@@ -38,28 +38,28 @@
 //! | option | price |
 //! |---|---|
 //! | Dither only by its rate | 240 ns at the default interval |
-//! | A range of dither by the processor's frequency | no fact says how long a kernel goes without a tick |
+//! | A range computed from the processor's frequency | no fact states how long a kernel goes without a tick |
 
 use crate::line::Slope;
 use crate::units::{FixedNs, NS_PER_S, ticks_since};
 
-/// How far the rate may be from the intended one between two ticks, ppb: one step of the
+/// The largest distance of the rate from the intended rate between two ticks, ppb: one step of the
 /// multiplier. `clocks_calc_mult_shift` (`kernel/time/clocksource.c`) makes the multiplier as large
 /// as a conversion of 600 s allows. For counters of up to 7.3 GHz it is at least 2^21. So a step of
 /// the multiplier is 477 ppb or less.
 pub(super) const RATE_PPB: u64 = 480;
 
-/// The longest time between two ticks that is allowed for, ns: 100 ms of idle were seen.
+/// The longest assumed time between two ticks, ns: 100 ms of idle were seen.
 const MAX_TICK_NS: u64 = 100_000_000;
 
-/// The largest range that is allowed for, ns: the error that gathers between two ticks.
+/// The largest assumed range, ns: the error that accumulates between two ticks.
 const MAX_NS: u64 = RATE_PPB * MAX_TICK_NS / NS_PER_S;
 
-/// The smallest range that is ever assumed, ns: one tick of a kernel at 250 Hz.
+/// The smallest assumed range, ns: one tick of a kernel at 250 Hz.
 const MIN_NS: u64 = RATE_PPB * 4_000_000 / NS_PER_S + 1;
 
-/// The range is taken to be this many times the largest distance that was seen. With 2, bounds were
-/// wrong in the simulator: the samples had happened to fall near the intended line.
+/// The assumed range is this many times the largest distance seen. With 2, bounds were wrong in the
+/// simulator: the samples had happened to be near the intended line.
 const RANGE_FACTOR: i64 = 4;
 
 /// The least number of samples in a block of evidence.
@@ -68,7 +68,7 @@ const BLOCK_SAMPLES: u32 = 32;
 /// The time that a block of evidence spans, ns: twenty of the longest ticks.
 const BLOCK_NS: u64 = 20 * MAX_TICK_NS;
 
-/// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, what was learnt is void.
+/// If fewer than [`BLOCK_SAMPLES`] of this many samples are clear, the range is unknown again.
 const MAX_SAMPLES: u32 = 8 * BLOCK_SAMPLES;
 
 /// The width up to which a sample is clear: a quarter more than the narrowest, and 3 ns.
@@ -76,18 +76,18 @@ const fn widest_clear(narrowest: FixedNs) -> FixedNs {
     narrowest.plus(narrowest.half().half()).plus(FixedNs::from_ns(3))
 }
 
-/// A sample, and what was known before it.
+/// The departure of a sample from the line before it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Departure {
-    /// When it was taken.
+    /// The tick of the sample.
     pub(super) ticks: u64,
-    /// From its middle to the line before it.
+    /// The distance from the sample's middle to the line before it.
     pub(super) distance: FixedNs,
-    /// How wide it is.
+    /// The width of the sample.
     pub(super) width: FixedNs,
-    /// The width of the range that the samples before it allow at `ticks`.
+    /// The width of the range that the earlier samples allow at `ticks`.
     pub(super) uncertainty: FixedNs,
-    /// The width of the narrowest sample before it.
+    /// The width of the narrowest earlier sample.
     pub(super) narrowest_before: FixedNs,
 }
 
@@ -96,8 +96,7 @@ impl Departure {
         self.width.max(self.uncertainty) <= widest_clear(narrowest)
     }
 
-    /// The distance, less the most that noise can do:
-    /// `((width - narrowest) + (uncertainty - narrowest) + 1 ns of rounding) / 2`.
+    /// x - narrowest) + (uncertainty - narrowest) + 1 ns of rounding) / 2`.
     fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
         let wider = self.width.minus(narrowest).max(FixedNs::ZERO);
         let uncertainty =
@@ -107,13 +106,13 @@ impl Departure {
     }
 }
 
-/// Evidence that is complete, or under way.
+/// A block of evidence.
 #[derive(Debug, Clone, Copy)]
 struct Block {
     since_ticks: u64,
     samples: u32,
     clear: u32,
-    /// The largest distance between a sample and the line before it, without noise.
+    /// The largest distance of a sample from the line before it, without noise.
     largest: FixedNs,
 }
 
@@ -121,7 +120,7 @@ struct Block {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Dither {
     current: Option<Block>,
-    /// The largest distance in the block before it.
+    /// The largest distance in the last complete block.
     previous: Option<FixedNs>,
     /// The width of the narrowest sample.
     narrowest: Option<FixedNs>,
@@ -132,7 +131,7 @@ impl Dither {
         Self { current: None, previous: None, narrowest: None }
     }
 
-    /// Forgets everything.
+    /// Makes the range unknown again.
     pub(super) fn forget(&mut self) {
         *self = Self::new();
     }
@@ -143,7 +142,7 @@ impl Dither {
         let narrowest = before.min(departure.width);
         self.narrowest = Some(narrowest);
         if before > widest_clear(narrowest) {
-            // The samples that were taken to be clear were not.
+            // The earlier samples only looked clear.
             (self.current, self.previous) = (None, None);
         }
         let block = self.current.get_or_insert(Block {
@@ -155,8 +154,8 @@ impl Dither {
         block.samples = block.samples.saturating_add(1);
         block.clear = block.clear.saturating_add(u32::from(departure.is_clear(narrowest)));
         block.largest = block.largest.max(departure.without_noise(narrowest));
-        let spans_ticks = ticks_since(block.since_ticks, departure.ticks);
-        if block.clear >= BLOCK_SAMPLES && spans_ticks >= slope.ticks_in(BLOCK_NS) {
+        let span_ticks = ticks_since(block.since_ticks, departure.ticks);
+        if block.clear >= BLOCK_SAMPLES && span_ticks >= slope.ticks_in(BLOCK_NS) {
             self.previous = Some(block.largest);
             self.current = None;
         } else if block.samples >= MAX_SAMPLES && block.clear < BLOCK_SAMPLES {
@@ -169,7 +168,7 @@ impl Dither {
         self.previous.is_some()
     }
 
-    /// How far the reference may move against its intended line between any two moments.
+    /// The largest movement of the reference against its intended line between any two moments.
     pub(super) fn range(&self) -> FixedNs {
         let most = FixedNs::from_ns(MAX_NS.cast_signed());
         let Some(previous) = self.previous else { return most };
