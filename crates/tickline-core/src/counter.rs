@@ -1,34 +1,34 @@
-//! The CPU's counter: instructions, no policy.
+//! The CPU's counter. These modules have the instructions; the gates decide whether to use them.
 //!
 //! # The contract
 //!
 //! A [`Counter`] MUST
 //!
-//! 1. count at one rate unless the gates close the clock (gates: `invariant`, `kernel`);
+//! 1. count at one rate, unless the gates `invariant` and `kernel` are to close the clock;
 //! 2. on one thread never decrease between two reads of one kind;
 //! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has
-//!    its value, and before any later load takes its value. The out-of-order window of the CPU is
-//!    excepted (see [`MEETING_MARGIN_NS`]);
+//!    its value, and before any later load takes its value, to within the out-of-order window of
+//!    the CPU (see [`MEETING_MARGIN_NS`]);
 //! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier
 //!    instruction is complete;
-//! 5. not fault: before making one, the program has checked that the process may read the counter
-//!    (on Linux, `prctl(PR_GET_TSC)`).
+//! 5. not fault: before the program creates a counter, it checks that the process may read the
+//!    counter (on Linux, `prctl(PR_GET_TSC)`).
 //!
-//! [`now`](Counter::now) promises only 1, 2 and 5: the CPU may read the counter before older
-//! loads that still wait.
+//! [`now`](Counter::now) promises only 1, 2 and 5: the CPU may read the counter before older loads
+//! complete.
 //!
 //! # What is safe to call
 //!
-//! A processor may do anything when it meets an instruction that it *lacks*. A method that executes
-//! such an instruction therefore takes a value as a proof that the processor has it. There are
-//! three proofs: the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp` and
-//! `Rdpid`); the target, if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`); the
-//! operating system's promise (`rdtime`). An instruction that a process is *denied* raises a
+//! The behaviour of a processor is undefined at an instruction that it *lacks*. A method that
+//! executes such an instruction therefore takes a value that proves that the processor has it.
+//! There are three proofs: the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp`
+//! and `Rdpid`); the target, if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`);
+//! the operating system's promise (`rdtime`). An instruction that a process is *denied* raises a
 //! defined exception, SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5
 //! and ends the program, but breaks no rule of the language. So reading a counter needs no
 //! `unsafe`.
 //!
-//! [`Extended`] makes a counter of a register of fewer than 64 bits.
+//! [`Extended`] makes a counter from a register of fewer than 64 bits.
 //!
 //! [`MEETING_MARGIN_NS`]: crate::discipline::MEETING_MARGIN_NS
 
@@ -55,7 +55,7 @@ pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;
 pub use resolution::{resolution_ticks, resolution_ticks_in};
 
-/// The number of ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
+/// The number of CPU ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
 /// `arch/x86/include/asm/segment.h`).
 pub const CPU_IDS: usize = 1 << 12;
 
@@ -71,28 +71,28 @@ pub trait Counter {
         self.now()
     }
 
-    /// Keeps later loads after everything before this call.
+    /// Keeps later loads behind all instructions before this call.
     fn barrier(&self);
 }
 
-/// A counter together with the id of the CPU whose counter it is. MUST fulfil points 1 to 5 of
-/// the [contract](self) on each CPU by itself, and
+/// A counter together with the id of the CPU that was read. It MUST fulfil points 1 to 5 of the
+/// [contract](self) on each CPU by itself, and
 ///
 /// 6. give the id by which the operating system knows the CPU, and below
 ///    [`CPU_IDS`];
-/// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter
-///    was read, whatever happens to the thread meanwhile. [`now`](CpuCounter::now) may give the
-///    wrong id if the thread was moved away and back between two instructions.
+/// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter was
+///    read, even if the thread is moved meanwhile. [`now`](CpuCounter::now) may give the wrong id
+///    if the thread was moved away and back between two instructions.
 pub trait CpuCounter {
-    /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between.
-    /// The CPU may read the counter before older loads that still wait.
+    /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between. The
+    /// CPU may read the counter before older loads complete.
     fn now(&self) -> Option<(u64, usize)>;
 
-    /// The counter, in ticks, read after every earlier load, and the id of the CPU; `None` as
-    /// above.
+    /// The counter, in ticks, read after every earlier load, and the id of the CPU; `None` if the
+    /// thread was moved in between.
     fn now_ordered(&self) -> Option<(u64, usize)>;
 
-    /// Keeps later loads after everything before this call.
+    /// Keeps later loads behind all instructions before this call.
     fn barrier(&self);
 }
 
@@ -107,7 +107,7 @@ mod tests {
         let (Some(rdtscp), Some(rdpid)) = (arch::Rdtscp::detect(), arch::Rdpid::detect()) else {
             return crate::testing::skip("this processor has no rdtscp, or no rdpid");
         };
-        // A migration in between makes them differ, but not a thousand times.
+        // A migration between the two reads makes the ids differ, but not a thousand times.
         let same = (0..1_000).filter(|_| rdtscp.read().1 == rdpid.read()).count();
         assert!(same > 0);
         let counter = HardwareCpuCounter::detect().expect("rdtscp");

@@ -1,10 +1,10 @@
-//! A clock and its driver: who holds the lock, when the gates are judged, and when an iteration of
+//! A clock and its driver: the clock's lock, when the gates are judged, and when an iteration of
 //! the control loop runs.
 //!
-//! A driver is a thread, the program or a reader. Each calls [`DrivenClock::maintain`]. That call
+//! A driver is a thread, the program or a reader. Each calls [`DrivenClock::maintain`]. This call
 //! takes the clock's lock, and has the gates judged if a judgement is due. Then it runs an
-//! iteration, and notes when the next one is due. [`Platform`] is what a driver needs for that from
-//! the system and the program: `tickline`'s engine is one, the simulator has another.
+//! iteration, and records when the next one is due. A [`Platform`] is the driver's interface to the
+//! system and the program: `tickline`'s engine is one, the simulator has another.
 
 use crate::cell::LineCell;
 use crate::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS, Iteration, Outcome};
@@ -14,21 +14,21 @@ use crate::sample::Resolutions;
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
 
-/// What the clock's lock protects.
+/// The state that the clock's lock protects.
 #[derive(Debug)]
 pub struct LockedState {
     /// The writer's memory.
     pub control: Control,
     /// The facts of the last judgement.
     pub facts: Facts,
-    /// Whether somebody has judged since a forked child took the lock over. A child that was forked
-    /// while nobody had the lock goes on with its parent's judgement.
+    /// Whether a thread has judged since a forked child took the lock over. A child that was forked
+    /// while the lock was free goes on with its parent's judgement.
     is_judged_here: bool,
 }
 
 impl LockedState {
     const fn new() -> Self {
-        // A place-holder: a judgement sets the resolutions, and each iteration the rest.
+        // A placeholder: a judgement sets the resolutions, and each iteration sets the rest.
         let config = Config {
             interval_ns: *INTERVAL_RANGE_NS.start(),
             resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
@@ -43,13 +43,13 @@ impl LockedState {
     }
 }
 
-/// What a clock needs from the system and the program. It closes and opens the gate of the common
-/// line, too.
+/// The operations that a clock needs from the system and the program. As a [`Closable`], a platform
+/// closes and opens the gate of the common line.
 ///
 /// # Safety
 ///
-/// All platforms that are ever used with one [`DrivenClock`] return tokens by the contract of
-/// [`TryLock::try_lock`].
+/// All platforms that are ever used with one [`DrivenClock`] return tokens that fulfil the contract
+/// of [`TryLock::try_lock`].
 pub unsafe trait Platform: Closable {
     /// The token of this process.
     fn lock_token(&self) -> u64;
@@ -64,19 +64,19 @@ pub unsafe trait Platform: Closable {
     /// another thread collects the facts.
     fn judge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
 
-    /// As [`judge`](Self::judge). `None` also if nothing has changed that concerns the present
-    /// line.
+    /// Judges the gates as [`judge`](Self::judge) does, if a fact that concerns the present line
+    /// has changed; else `None`.
     fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
 
     /// One iteration of the common line's control loop. `None` without a counter.
     fn iterate(&self, control: &mut Control) -> Option<Iteration>;
 }
 
-/// A clock with what its drivers share.
+/// A clock, and the state that its drivers share.
 #[derive(Debug)]
 #[repr(C)]
 pub struct DrivenClock<S = LineCell> {
-    /// The common line. It comes first: then the clock's address is that of its state.
+    /// The common line. It comes first, so that the clock's address is that of its state.
     pub shared: SharedClock<S>,
     /// The control loop behind its lock, which [`lock`](Self::lock) takes.
     pub locked: TryLock<LockedState>,
@@ -90,16 +90,18 @@ impl<S> DrivenClock<S> {
         Self { shared, locked: TryLock::new(LockedState::new()), keeper: GateKeeper::new() }
     }
 
-    /// The lock; `None` while another thread has it. A forked child takes it over from a thread of
-    /// its parent. The control loop may be half changed then, until a judgement begins it anew.
+    /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from
+    /// a thread of its parent. The control loop may then be half changed, until a judgement begins
+    /// it anew.
     pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, LockedState>> {
-        // SAFETY: the platform promises that the token is by the contract. So does whoever takes
-        // this lock otherwise.
+        // SAFETY: every `Platform` promises that its token fulfils the contract. Other code that
+        // takes this lock must call the unsafe `try_lock` as well, and so makes the same promise.
         unsafe { self.locked.try_lock(platform.lock_token(), LockedState::discard_facts) }
     }
 
-    /// The lock, with the gates judged and a control loop that may iterate, and the lines for which
-    /// they were judged. `None` if another thread has the lock, or a gate is closed.
+    /// Takes the lock and has the gates judged if that is due. Returns the lock and the lines for
+    /// which the control loop may iterate. `None` if another thread has the lock, or a gate is
+    /// closed.
     pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, LockedState>, Lines)> {
         let mut locked = self.lock(platform)?;
         let known = self.keeper.lines().filter(|_| locked.is_judged_here);
@@ -113,9 +115,10 @@ impl<S> DrivenClock<S> {
         Some((locked, lines))
     }
 
-    /// An iteration of the common line's control loop, and a second one after a recovery. `None` if
-    /// another thread has the lock, or if a gate is closed or is to be judged next. Also `None` if
-    /// each CPU has a line: a common line would be wrong on some CPUs. Waits for nobody.
+    /// Runs an iteration of the common line's control loop, and a second one after a recovery.
+    /// `None` if another thread has the lock, or if a gate is closed or must be judged first. Also
+    /// `None` if each CPU has a line, because a common line would be wrong on some CPUs. Waits for
+    /// no thread.
     pub fn maintain(&self, platform: &impl Platform, driven_by: DrivenBy) -> Option<Iteration> {
         let (mut locked, lines) = self.lock_judged(platform)?;
         match lines {
@@ -143,15 +146,14 @@ impl<S> DrivenClock<S> {
         Some(iteration)
     }
 
-    /// Judges the gates again if facts have changed since the last judgement. If the present line
-    /// can't go on then, it ends. `true` says that the gates were judged, and that the next iteration
-    /// should be now.
+    /// Judges the gates again if facts have changed since the last judgement. A judgement ends the
+    /// present line. Returns whether the gates were judged; the next iteration is then due now.
     pub fn review(&self, platform: &impl Platform) -> bool {
         let Some(mut locked) = self.lock(platform) else { return false };
         self.keeper.rejudge(platform, |lines| platform.rejudge(lines, &mut locked))
     }
 }
 
-// As `control::tests`: clocks that settle, and no unsafe code but the lock's.
+// Clocks settle here, and only the lock has unsafe code, which has tests of its own: not for Miri.
 #[cfg(all(test, not(miri)))]
 mod tests;

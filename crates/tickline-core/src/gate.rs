@@ -15,9 +15,9 @@
 //! [compared](CounterComparison), and are synchronised. A comparison takes a thread, so a clock
 //! that readers drive never compares. Trust does not change the verdict of any other gate.
 //!
-//! The counter is used if every gate is open, except [`Gate::UnixCost`], which is only about Unix
-//! time. A closed gate names its [`Reason`], whose code is stable. A status shows the first closed
-//! gate, in the order of [`Gate`].
+//! Readings use the counter if every gate is open. Only [`Gate::UnixCost`] does not count for this:
+//! it concerns Unix time alone. A closed gate names its [`Reason`], whose code is stable. A status
+//! shows the first closed gate, in the order of [`Gate`].
 //!
 //! Costs are judged separately for monotonic and for Unix time, because some systems answer one
 //! in user mode and the other by a system call. A reading by the counter costs the same for both:
@@ -36,7 +36,7 @@
 //! it.
 
 mod facts;
-// For tickline's own clocks and simulator. No part of the API.
+// Only tickline's own crates use this module. It is not part of the API.
 #[doc(hidden)]
 pub mod keeper;
 #[cfg(test)]
@@ -58,7 +58,7 @@ named! {
     /// ```
     #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Gate {
-        /// Nobody has switched the counter off.
+        /// Neither the program nor the environment has switched the counter off.
         User = "user",
         /// The target has a counter that this crate reads, and the processor can swap the state of
         /// a clock.
@@ -84,7 +84,7 @@ named! {
 }
 
 named! {
-    /// Why a gate is closed, or what it warns of. The codes are stable.
+    /// Why a gate is closed, or why it warns. The codes are stable.
     ///
     /// ```
     /// use tickline_core::gate::Reason;
@@ -114,7 +114,7 @@ named! {
         KernelUsesOther = "kernel_uses_other",
         /// Under Hyper-V the kernel keeps time with Hyper-V's clock, even if the counter is good.
         HypervisorPolicy = "hypervisor_policy",
-        /// What the kernel keeps time with could not be read.
+        /// The kernel's clocksource could not be read.
         KernelUnknown = "kernel_unknown",
         /// The counters of the CPUs have not been compared yet.
         Untested = "untested",
@@ -129,7 +129,7 @@ named! {
         /// The counter is so slow that no line of this target fits it
         /// ([`LineCell`](crate::cell::LineCell)).
         CounterTooSlow = "counter_too_slow",
-        /// Sampling takes so long here that samples are too old for a line once they are complete.
+        /// Sampling takes so long that samples are too old for a line when they are complete.
         SamplesTooOld = "samples_too_old",
         /// The last line has ended, and there is no other yet. Only a warning: the gate stays open.
         LineEnded = "line_ended",
@@ -173,7 +173,8 @@ impl core::fmt::Display for Reason {
     }
 }
 
-/// What a gate says. Outside of this crate use [`of`](Self::of): a later version may add fields.
+/// The verdict on a gate. Outside of this crate use [`of`](Self::of): a later version may add
+/// fields.
 ///
 /// ```
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
@@ -186,9 +187,9 @@ impl core::fmt::Display for Reason {
 pub struct Verdict {
     /// The gate.
     pub gate: Gate,
-    /// Why it is closed; `None` if it is open.
+    /// Why the gate is closed; `None` if it is open.
     pub closed_by: Option<Reason>,
-    /// What is odd although the gate is open.
+    /// Why an open gate warns; `None` without a warning.
     pub warning: Option<Reason>,
 }
 
@@ -200,7 +201,7 @@ impl Verdict {
     }
 }
 
-/// What the kernel says about the counter.
+/// The kernel's verdict on the counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum KernelVerdict {
     /// The kernel keeps time with the counter.
@@ -214,7 +215,7 @@ enum KernelVerdict {
     HypervisorPolicy,
     /// The kernel does not accept the counter.
     Rejects,
-    /// Nobody can ask the kernel.
+    /// There is no kernel to ask, or it does not answer.
     Unknown,
 }
 
@@ -264,22 +265,22 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
         (CounterComparison::Unsynchronised { .. }, _) => Some(Reason::Unsynchronised),
         (CounterComparison::Single | CounterComparison::Synchronised { .. }, _) => None,
         (_, KernelVerdict::Uses) => None,
-        // Nothing else has compared them.
+        // Neither the kernel nor tickline has compared the counters.
         (CounterComparison::Pending, _) => Some(Reason::Untested),
         (CounterComparison::Impossible, _) => Some(Reason::Untestable),
     }
 }
 
-/// Whether a reading costs more by the counter than by the OS. A counter that has been dearer
+/// Whether a reading costs more by the counter than by the OS. A counter that was dearer before
 /// must be a tenth cheaper to be used again.
 const fn is_dearer(counter_ps: u64, os_ps: u64, was_dearer: bool) -> bool {
     let allowance_ps = if was_dearer { counter_ps / 10 } else { 0 };
     counter_ps.saturating_add(allowance_ps) > os_ps
 }
 
-/// Whether Unix time gains more than a tenth by the counter, and monotonic time loses at most a
-/// tenth. A tenth is about the error of a measurement, so no program is noticeably slower by the
-/// counter than by the OS.
+/// Whether the counter makes Unix time cheaper by more than a tenth, and monotonic time dearer by
+/// at most a tenth. A tenth is about the error of a measurement, so no program is noticeably slower
+/// with the counter than with the OS.
 const fn is_worth_it_for_unix(cost: Cost, was_slower_than_os: bool) -> bool {
     let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
     let gain_ps = cost.os_unix_ps.saturating_sub(cost.counter_ps);
@@ -352,7 +353,7 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     }
 }
 
-/// The reason of the first closed gate; `None` if the counter may be used. Leaves out
+/// The reason of the first closed gate; `None` if the counter may be used. Ignores
 /// [`Gate::UnixCost`], which stops only Unix time.
 #[must_use]
 pub fn first_closed(verdicts: impl IntoIterator<Item = Verdict>) -> Option<Reason> {

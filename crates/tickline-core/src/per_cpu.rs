@@ -1,33 +1,33 @@
 //! A line for each CPU, for counters of one rate and different origins.
 //!
-//! The promise is smaller than that of a common line: readings on one CPU are in order, across
-//! its line's replacement, its fallback and its recovery. Between two CPUs, or in a thread that
-//! is moved, a reading may step back by no more than the sum of their published bounds.
+//! The promise is weaker than that of a common line. Readings on one CPU are in order, across
+//! replacement, fallback and recovery of its line. Between two CPUs, or in a thread that is moved,
+//! a reading may step back by at most the sum of the published bounds of the two lines.
 //!
 //! **A CPU's clock** is a [`SharedClock`] of its own. A reading takes the same steps as a reading
 //! of a common line, but **reads the counter before the state**. Without `rdpid` one instruction
 //! reads counter and id, and a second read would double the cost. The thread may be stopped after
 //! its read of the counter, and the CPU may be calibrated meanwhile. The line is then younger than
-//! the read. But the line starts at the tick that was read when its predecessor ended (a common
-//! line starts 5 us earlier). So the window check refuses such a reading. Every other reading was
-//! made when the line was current. The second look at the state only proves that start and window
+//! the read. But it starts at the tick that was read when its predecessor ended (a common line
+//! starts 5 us earlier), so the window check refuses such a reading. Every other reading was made
+//! while the line was current. The second load of the state only proves that start and window
 //! belong to the line.
 //!
-//! Its control loop runs on the CPU, through [`maintain`]. A reader on that CPU that finds the
-//! line being replaced has therefore interrupted the writer. This reader does not wait, and helps
-//! at once.
+//! The control loop of the CPU's clock runs on the CPU, through [`maintain`]. A reader on that CPU
+//! that finds the line being replaced has therefore interrupted the writer. It does not wait, and
+//! helps at once.
 //!
 //! The gate's keeper says whether readers may use these lines (`gate/keeper.rs`: `lines`). The
-//! driver chooses the kind of lines, calibrates the CPUs, and decides when it gives up on a CPU.
+//! driver chooses the kind of lines, calibrates the CPUs, and decides when to give up on a CPU.
 //!
 //! | question | answer |
 //! |---|---|
-//! | Who has them? | Clocks whose thread finds the counters unsynchronised (`PerCpu::Auto`), and those that ask for them (`PerCpu::On`). The gate that compares counters then judges every CPU by itself; all other gates hold. |
+//! | Which clocks have them? | Clocks whose thread finds the counters unsynchronised (`PerCpu::Auto`), and clocks that ask for them (`PerCpu::On`). The gate that compares counters is then open; all other gates hold. |
 //! | Can one CPU's line meet another's counter? | Not with `rdtscp`, which all ordered readings and all iterations use. A plain reading with `rdpid` checks the id before and after the counter: the thread would have to move away and back between three instructions. |
-//! | How does the kind of lines change? | `GateKeeper::set_lines` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and whoever it admits publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at once. |
-//! | What if the thread is moved in the middle of an iteration? | The counter that it reads then behaves like one that was reset and runs backwards. It yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
-//! | Which CPUs are calibrated? | Those on which the thread may run now, and those on which a reader missed its line. So a cpuset that grows, a CPU that returns, and threads with their own masks need no rule. |
-//! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. Suppose that lines lasted for 50 us at first, and that each round over the CPUs added one sample to each. Every line would then end before the next round (measured: readings cost 57 ns for 150 ms). |
+//! | How does the kind of lines change? | `GateKeeper::set_lines` asks for a judgement, and the judge ends the common line. A judgement is for one kind, and a driver that it admits publishes no other. Loom shows that readers never have a common line and the CPUs' clocks at once. |
+//! | What if the thread is moved in the middle of an iteration? | The thread's counter then behaves like one that was reset and runs backwards, which yields no sample. A line that was being replaced is retired, with a high-water mark 0.4 ms ahead. The mark is 0.6 ms further ahead for each ms for which the thread was stopped meanwhile, or by which sampling took longer than 0.1 ms (`tickline-sim`, `limits.rs`: `lost_ns`). |
+//! | Which CPUs are calibrated? | The CPUs on which the thread may run now, and those on which a reader found no line. So a growing cpuset, a CPU that comes back, and threads with CPU masks of their own need no rule. |
+//! | Why may a first calibration take up to 6 ms? | A thread waits for milliseconds to get onto a busy CPU. If lines lasted for 50 us at first, and each pass over the CPUs added one sample to each, every line would end before the next pass (measured: readings cost 57 ns for 150 ms). |
 //! | Why are windows twice as long? | For the same reason: with three other threads on each CPU, the calibrating thread was late by up to 200 ms. The price: a dead driver is noticed later, after 8 intervals. |
 
 use core::cell::Cell;
@@ -43,22 +43,22 @@ const _: () = assert!(
     "a table has one for each of up to 4,096 CPUs"
 );
 
-/// The clock of the CPU whose counter was read just now, by [`CpuCounter::now`] or
-/// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read. The fast
-/// readings take it: `clock.read(&read)`. `None` if the slow path must be taken.
+/// The clock of the CPU whose counter was just read by [`CpuCounter::now`] or
+/// [`now_ordered`](CpuCounter::now_ordered), and a counter that returns that read, for the fast
+/// readings: `clock.read(&read)`. `None` if the caller must take the slow path.
 #[inline(always)]
 pub fn cpu_clock<S>(
     clocks: &[SharedClock<S>],
     read: Option<(u64, usize)>,
 ) -> Option<(&SharedClock<S>, impl Counter)> {
     let (ticks, cpu) = read?;
-    Some((clocks.get(cpu)?, WasRead(ticks)))
+    Some((clocks.get(cpu)?, PastRead(ticks)))
 }
 
-/// A counter that was read before.
-struct WasRead(u64);
+/// A read of a counter, as a counter that always returns it.
+struct PastRead(u64);
 
-impl Counter for WasRead {
+impl Counter for PastRead {
     #[inline(always)]
     fn now(&self) -> u64 {
         self.0
@@ -67,9 +67,9 @@ impl Counter for WasRead {
     fn barrier(&self) {}
 }
 
-/// The slow path: the id of this CPU, and an ordered reading, whatever the state of the CPU's
-/// clock. `None` if the table has no such CPU. Waits for nobody; repeats only if the thread was
-/// moved, or another thread has changed the state meanwhile.
+/// The slow path: the id of this CPU, and an ordered reading, in any state of the CPU's clock.
+/// `None` if the table has no such CPU. Waits for no thread; repeats only if the thread was moved,
+/// or another thread has changed the state meanwhile.
 pub fn read_slow<S: StateCell>(
     clocks: &[SharedClock<S>],
     counter: &impl CpuCounter,
@@ -78,12 +78,12 @@ pub fn read_slow<S: StateCell>(
     loop {
         let Some((_, cpu)) = counter.now_ordered() else { continue };
         let clock = clocks.get(cpu)?;
-        // A tick that was read after the state, and from this CPU's counter. No other tick says
-        // anything about the line.
+        // Only a tick that was read after the state, and from this CPU's counter, may be compared
+        // with the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
         let unfinished = |seen: &WindowedLine| {
-            // Rule 3: the writer is this CPU's, and does not run while this does.
+            // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
             if ticks_here().is_some_and(|ticks| clock.help_at(seen, ticks, None, reference)) {
                 clock.events.count(Event::Help);
             }
@@ -94,8 +94,8 @@ pub fn read_slow<S: StateCell>(
     }
 }
 
-/// An iteration of `control` for the clock of `cpu`, where this thread was put. `None` if the
-/// thread is not there, or was moved away meanwhile.
+/// An iteration of `control` for the clock of `cpu`, on which the caller has put this thread.
+/// `None` if the thread is not on this CPU, or was moved away meanwhile.
 pub fn maintain<S: StateCell>(
     control: &mut Control,
     clock: &SharedClock<S>,
@@ -103,7 +103,7 @@ pub fn maintain<S: StateCell>(
     counter: &impl CpuCounter,
     reference: &impl Reference,
 ) -> Option<Iteration> {
-    let pinned = PinnedCounter::take(counter, cpu)?;
+    let pinned = PinnedCounter::new(counter, cpu)?;
     let iteration = control.maintain(clock, &pinned, reference);
     (!pinned.lost.get()).then_some(iteration)
 }
@@ -114,7 +114,7 @@ pub fn maintain<S: StateCell>(
 /// moves on after some 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
-/// The most iterations for which the thread stays.
+/// The most iterations for which the thread stays on a CPU.
 const STAY_ITERATIONS: u32 = 16;
 
 /// One CPU's control loop, and when its next iteration is due.
@@ -126,13 +126,13 @@ pub struct CpuControl {
 }
 
 impl CpuControl {
-    /// A control loop that knows nothing yet. It is due now.
+    /// A control loop without samples, which is due now.
     #[must_use]
     pub const fn new(config: Config) -> Self {
         Self { control: Control::new(config), due_ns: i64::MIN, ready_ns: i64::MIN }
     }
 
-    /// Makes the next iteration due now, because somebody has set the OS clock.
+    /// Makes the next iteration due now, because a program has set the OS clock.
     pub fn force_due(&mut self) {
         (self.due_ns, self.ready_ns) = (i64::MIN, i64::MIN);
     }
@@ -151,12 +151,12 @@ impl CpuControl {
         self.ready_ns <= now_ns
     }
 
-    /// Runs iterations until the next one is so far away that the thread may leave the CPU. Returns
-    /// the last one; `None` if the thread was not on the CPU.
+    /// Runs iterations until the next one is due so late that the thread may leave the CPU. Returns
+    /// the last iteration; `None` if the thread was not on the CPU.
     ///
-    /// The driver of `config` does not matter. `iterate` puts the thread on the CPU, and calls
-    /// [`maintain`]. `wait` waits there for a time, ns; if it returns `false`, something else is to
-    /// be done first.
+    /// `iterate` puts the thread on the CPU, and calls [`maintain`]. `wait` waits there for a time,
+    /// ns, and returns `false` if the thread must leave the CPU. The driver in `config` does not
+    /// matter.
     pub fn run(
         &mut self,
         config: &Config,
@@ -187,12 +187,12 @@ impl CpuControl {
     }
 }
 
-/// The counter of one CPU, for a control loop whose thread was put there.
+/// The counter of one CPU, for a control loop whose thread was put on this CPU.
 ///
 /// The kernel may move the thread all the same (the CPU goes offline, the cpuset changes). From
-/// then on this behaves like a counter that was reset and runs backwards. No sample can be taken
-/// with it, and no line is published. A line that is being replaced is retired, with a high-water
-/// mark that the reference limits.
+/// then on this counter behaves like one that was reset and runs backwards: the control loop gets
+/// no sample from it, and publishes no line. A line that is being replaced is retired, with a
+/// high-water mark that the reference limits.
 #[derive(Debug)]
 struct PinnedCounter<'a, C> {
     counter: &'a C,
@@ -201,13 +201,13 @@ struct PinnedCounter<'a, C> {
     lost: Cell<bool>,
 }
 
-/// How far back a lost counter goes: outside of every window, and a quarter of what a difference
-/// can be.
+/// The step back of a lost counter, ticks. It leads out of every window, and is a quarter of the
+/// largest difference of ticks.
 const LOST_TICKS: u64 = 1 << 62;
 
 impl<'a, C: CpuCounter> PinnedCounter<'a, C> {
-    /// The counter of `cpu`, if this thread is there.
-    fn take(counter: &'a C, cpu: usize) -> Option<Self> {
+    /// The counter of `cpu`, if this thread is on it.
+    fn new(counter: &'a C, cpu: usize) -> Option<Self> {
         let (ticks, found) = counter.now_ordered()?;
         (found == cpu).then(|| Self { counter, cpu, last_ticks: Cell::new(ticks), lost: Cell::new(false) })
     }

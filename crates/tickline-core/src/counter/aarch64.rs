@@ -3,7 +3,7 @@
 //! A read of the register may be executed early; `isb` in front makes it wait (Arm ARM D12.1.2,
 //! Linux `arch/arm64/include/asm/arch_timer.h`). *Later* loads must stay behind the read. So a load
 //! follows whose address depends on the value, as in Linux's `arch_counter_enforce_ordering`. The
-//! cell's second load of the word begins with a barrier for loads.
+//! second load of the state begins with a barrier for loads, which orders it behind that load.
 
 use core::arch::asm;
 
@@ -14,34 +14,35 @@ use crate::gate::Clocksource;
 /// up, for 4.5 years at 1 GHz before a pause of some 50 us.
 pub(crate) const SHIFT: u32 = 7;
 
-/// The generic timer's virtual counter. Making one reads nothing.
+/// The generic timer's virtual counter. Creating a value reads nothing.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// The name of a plain read.
+    /// The instruction of a plain read, by name.
     pub const NAME: &'static str = "cntvct_el0";
 
-    /// The name of an ordered read.
+    /// The instructions of an ordered read, by name.
     pub const NAME_ORDERED: &'static str = "isb; cntvct_el0";
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::ArchSysCounter;
 
-    /// The counter of this target, assumed readable (point 5 of the [contract](super)).
+    /// The counter of this target. The caller knows that the process may read it (point 5 of the
+    /// [contract](super)).
     #[must_use]
     pub const fn if_present() -> Option<Self> {
         Some(Self(()))
     }
 
-    /// The frequency that firmware has written down, Hz; 0 if it has not (Arm ARM D13.8.1,
-    /// `CNTFRQ_EL0`). A process that is denied the counter is also denied this register: point 5
-    /// of the [contract](super) holds for both.
+    /// The frequency that the firmware states, Hz; 0 if it states none (Arm ARM D13.8.1,
+    /// `CNTFRQ_EL0`). A process that is denied the counter is also denied this register: point 5 of
+    /// the [contract](super) covers both.
     #[must_use]
     pub fn nominal_hz(self) -> u64 {
         let hz: u64;
-        // SAFETY: reads one register, which every Armv8-A processor has. Whether the process may
-        // is point 5 of the contract.
+        // SAFETY: the instruction reads one register, which every Armv8-A processor has. By point 5
+        // of the contract the process may read it.
         unsafe { asm!("mrs {hz}, cntfrq_el0", hz = out(reg) hz, options(nomem, nostack, preserves_flags)) };
         hz
     }
@@ -51,8 +52,9 @@ impl Counter for HardwareCounter {
     #[inline(always)]
     fn now(&self) -> u64 {
         let ticks: u64;
-        // SAFETY: reads one register, which every Armv8-A processor has (Arm ARM D12.1), and one
-        // word of the own stack. Whether the process may is point 5 of the contract.
+        // SAFETY: the block reads one register, which every Armv8-A processor has (Arm ARM D12.1),
+        // and one word of this thread's stack. By point 5 of the contract the process may read the
+        // register.
         unsafe {
             asm!(
                 "mrs {ticks}, cntvct_el0",

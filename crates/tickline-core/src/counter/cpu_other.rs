@@ -3,7 +3,7 @@
 
 use super::CpuCounter;
 
-/// No such counter: there is no value of this type.
+/// A counter that does not exist: there is no value of this type.
 #[derive(Debug, Clone, Copy)]
 pub enum HardwareCpuCounter {}
 

@@ -1,4 +1,4 @@
-//! Makes a counter of 64 bits of a register that wraps.
+//! A counter of 64 bits, made from a register that wraps.
 
 use core::cell::Cell;
 use core::sync::atomic::{Ordering, compiler_fence};
@@ -24,8 +24,8 @@ use super::Counter;
 /// ```
 ///
 /// Microcontrollers count in 16, 24 or 32 bits (SysTick of Cortex-M: 24 bits, Armv7-M ARM B3.3).
-/// The difference of two reads is known modulo a wrap. So a sum of differences is right as long as
-/// the register is read in every wrap:
+/// The difference of two reads is known modulo one wrap. So a sum of differences is right as long
+/// as the register is read at least once in every wrap:
 ///
 /// ```text
 /// ticks = last + ((register - last) mod 2^BITS)
@@ -33,7 +33,7 @@ use super::Counter;
 ///
 /// # The contract
 ///
-/// The code that makes one MUST
+/// The code that creates such a counter MUST
 ///
 /// 1. read it at least once in each wrap. Each iteration reads it; a reading does so only while
 ///    there is a line. So either the interval between iterations is well below the wrap, or the
@@ -44,20 +44,20 @@ use super::Counter;
 /// 3. give a register that counts up at one rate, or the complement of a register that counts
 ///    down.
 ///
-/// # When it is not kept
+/// # When the contract is broken
 ///
-/// | what happened | the counter | readings until the next iteration | the next iteration |
+/// | event | the counter | readings until the next iteration | the next iteration |
 /// |---|---|---|---|
-/// | wraps were missed | is behind by whole wraps | never smaller than before, and late by these; right if the line's window has passed by the counter, too | counts [`Disruption`], steps forward |
-/// | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by that; right if that is past the line's window | counts [`Disruption`], slews at half the rate or more |
+/// | wraps were missed | is behind by whole wraps | in order, but late by these wraps; right if the counter, too, is past the line's window | counts [`Disruption`], steps forward |
+/// | the register was reset, or has lost less than a wrap | is ahead by less than a wrap | ahead by as much; right if the counter is then past the line's window | counts [`Disruption`], slews at half the rate or more |
 ///
-/// Readings stay in order in all cases. The bounds are void from the miss to the next iteration, as
-/// after any jump of a counter. The register does not show that a whole wrap is missing. The
-/// reference shows it, but only iterations read the reference. So after a sleep that may have been
-/// longer than a wrap, call [`maintain`](crate::control::Control::maintain) before the first
-/// reading. Repeat the call until it has published a line or the clock has none. No reading is
-/// wrong then. A jump of less than 0.1 % of the time since the last iteration looks like a change
-/// of rate, and counts only as [`BoundViolation`].
+/// Readings stay in order in all cases. The bounds are void until the next iteration, as after any
+/// jump of a counter. The register does not show that a whole wrap is missing. The reference shows
+/// it, but only iterations read the reference. So after a sleep that may have been longer than a
+/// wrap, call [`maintain`](crate::control::Control::maintain) before the first reading. Repeat the
+/// call until it has published a line, or the clock has no line. Then no reading is wrong. A jump
+/// of less than 0.1 % of the time since the last iteration looks like a change of rate, and counts
+/// only as [`BoundViolation`].
 ///
 /// [`BoundViolation`]: crate::shared::Event::BoundViolation
 /// [`Disruption`]: crate::shared::Event::Disruption
@@ -91,16 +91,16 @@ impl<const BITS: u32, R: Fn() -> u64> Counter for Extended<BITS, R> {
         ticks
     }
 
-    /// A thread sees its own accesses in order. No other thread uses the counter: it is not `Sync`,
-    /// so it is on one CPU.
+    /// Only the compiler must be kept from reordering: a thread sees its own accesses in order, and
+    /// no other thread uses the counter, which is not `Sync`.
     fn barrier(&self) {
-        // ORDERING: SeqCst, pairs with nothing on another CPU. It keeps the compiler from moving
-        // the register's read, or the use of its value, to the other side. A weaker ordering would
-        // allow the move. No test sees a weaker one: the compiler seldom moves the read.
+        // ORDERING: SeqCst, without a partner on another CPU. It keeps the compiler from moving the
+        // register's read, or the use of its value, across the fence. A weaker ordering would allow
+        // the move. No test sees a weaker one: the compiler seldom moves the read.
         compiler_fence(Ordering::SeqCst);
     }
 }
 
-// As in `control`: long, and only safe code.
+// These tests are long and have only safe code: Miri would take minutes and find nothing.
 #[cfg(all(test, not(miri)))]
 mod tests;

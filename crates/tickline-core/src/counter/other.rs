@@ -7,15 +7,15 @@ use crate::gate::Clocksource;
 /// up, for 4.5 years at 1 GHz before a pause of some 50 us.
 pub(crate) const SHIFT: u32 = 7;
 
-/// No counter: there is no value of this type.
+/// A counter that does not exist: there is no value of this type.
 #[derive(Debug, Clone, Copy)]
 pub enum HardwareCounter {}
 
 impl HardwareCounter {
-    /// The name of a plain read.
+    /// The instruction of a plain read, by name.
     pub const NAME: &'static str = "counter";
 
-    /// The name of an ordered read.
+    /// The instructions of an ordered read, by name.
     pub const NAME_ORDERED: &'static str = "counter, ordered";
 
     /// The clocksource of a kernel that keeps time with this counter.

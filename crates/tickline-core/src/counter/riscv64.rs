@@ -17,34 +17,34 @@ use crate::gate::Clocksource;
 /// up, for 4.5 years at 1 GHz before a pause of some 50 us.
 pub(crate) const SHIFT: u32 = 7;
 
-/// The wall-clock counter of Zicntr. Making one reads nothing; the value is the proof that the
+/// The wall-clock counter of Zicntr. Creating a value reads nothing; the value proves that the
 /// instruction is there.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// The name of a plain read.
+    /// The instruction of a plain read, by name.
     pub const NAME: &'static str = "rdtime";
 
-    /// The name of an ordered read.
+    /// The instructions of an ordered read, by name.
     pub const NAME_ORDERED: &'static str = "fence; rdtime";
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Riscv;
 
-    /// The counter, assumed readable (point 5 of the [contract](super)), where an operating system
-    /// vouches for it. Linux promises its programs version 2.2 of the user-level ISA
-    /// (`Documentation/arch/riscv/hwprobe.rst`), and `rdtime` belongs to the base of that version.
-    /// `None` on a bare machine, whose processor may lack Zicntr: see
-    /// [`assume_present`](Self::assume_present).
+    /// The counter, where an operating system vouches for the instruction. The caller knows that
+    /// the process may read it (point 5 of the [contract](super)). Linux promises its programs
+    /// version 2.2 of the user-level ISA (`Documentation/arch/riscv/hwprobe.rst`), and `rdtime`
+    /// belongs to the base of that version. `None` on a bare machine, whose processor may lack
+    /// Zicntr: see [`assume_present`](Self::assume_present).
     #[must_use]
     pub const fn if_present() -> Option<Self> {
-        // Without an operating system there is nothing to ask: no register that a program may
-        // read tells it.
+        // Without an operating system a program can't find out: no register that it may read shows
+        // the extension.
         if cfg!(target_os = "none") { None } else { Some(Self(())) }
     }
 
-    /// The counter of a machine whose builder knows that it is there.
+    /// The counter of a machine that is known to have it.
     ///
     /// # Safety
     ///
@@ -57,12 +57,13 @@ impl HardwareCounter {
 }
 
 impl Counter for HardwareCounter {
-    /// Later loads stay behind the read, the second load of the word among them.
+    /// Later loads stay behind the read, among them the second load of the state.
     #[inline(always)]
     fn now(&self) -> u64 {
         let ticks: u64;
-        // SAFETY: reads one register, which is there, as `self` proves; whether the process may
-        // is point 5 of the contract. Without `nomem` the block is a barrier to the compiler too.
+        // SAFETY: the block reads one register, which is there, as `self` proves. By point 5 of the
+        // contract the process may read it. Without `nomem` the block is a barrier to the compiler,
+        // too.
         unsafe {
             asm!(
                 "rdtime {ticks}",
@@ -76,8 +77,8 @@ impl Counter for HardwareCounter {
 
     #[inline(always)]
     fn barrier(&self) {
-        // Loads and counter reads before, loads and counter reads after.
-        // SAFETY: FENCE has no operands and changes nothing.
+        // Earlier loads and counter reads complete before later loads and counter reads. SAFETY:
+        // FENCE has no operands and changes nothing.
         unsafe { asm!("fence ir, ir", options(nostack, preserves_flags)) }
     }
 }

@@ -11,26 +11,27 @@ use super::{Counter, CpuCounter};
 use crate::gate::Clocksource;
 
 /// A line multiplies `ticks << SHIFT`: see [`state`](crate::state). 4 serves counters from 62.5 MHz
-/// up, for 7 years at 5 GHz before a pause of some 50 us. With 0 a reading would be one instruction
-/// shorter; but there are counters below 1 GHz (Intel N100: 806 MHz), and hypervisors scale them.
+/// up, for 7 years at 5 GHz before a pause of some 50 us. A shift of 0 would save an instruction,
+/// but excludes counters below 1 GHz (Intel N100: 806 MHz; counters that a hypervisor scales down).
 pub(crate) const SHIFT: u32 = 4;
 
-/// The time-stamp counter. Making a value reads nothing. A read may fault if the process has been
+/// The time-stamp counter. Creating a value reads nothing. A read faults if the process has been
 /// denied the counter.
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCounter(());
 
 impl HardwareCounter {
-    /// The name of a plain read.
+    /// The instruction of a plain read, by name.
     pub const NAME: &'static str = "rdtsc";
 
-    /// The name of an ordered read.
+    /// The instructions of an ordered read, by name.
     pub const NAME_ORDERED: &'static str = "lfence; rdtsc";
 
     /// The clocksource of a kernel that keeps time with this counter.
     pub const CLOCKSOURCE: Clocksource = Clocksource::Tsc;
 
-    /// The counter of this target, assumed readable (point 5 of the [contract](super)).
+    /// The counter of this target. The caller knows that the process may read it (point 5 of the
+    /// [contract](super)).
     #[must_use]
     pub const fn if_present() -> Option<Self> {
         Some(Self(()))
@@ -40,17 +41,16 @@ impl HardwareCounter {
 impl Counter for HardwareCounter {
     #[inline(always)]
     fn now(&self) -> u64 {
-        // SAFETY: every x86_64 processor has RDTSC; whether the process may execute it is point 5
-        // of the contract.
+        // SAFETY: every x86_64 processor has RDTSC. By point 5 of the contract the process may
+        // execute it.
         unsafe { _rdtsc() }
     }
 
     #[inline(always)]
     fn barrier(&self) {
-        // Not `_mm_lfence`: targets without SSE for the compiler (kernels) could not inline it.
-        // The processor has it.
-        // SAFETY: LFENCE has no operands; without `nomem` the block is a barrier to the compiler
-        // too.
+        // This is not `_mm_lfence`, because targets whose compiler may not use SSE (kernels) could
+        // not inline it. Every x86_64 processor has the instruction. SAFETY: LFENCE has no
+        // operands. Without `nomem` the block is a barrier to the compiler, too.
         unsafe { core::arch::asm!("lfence", options(nostack, preserves_flags)) }
     }
 }
@@ -67,9 +67,8 @@ impl Rdtscp {
         (known && cpuid(EXTENDED_FEATURES, 0).edx & (1 << 27) != 0).then_some(Self(()))
     }
 
-    /// The counter in ticks, read after every earlier load, and TSC_AUX (on Linux:
-    /// `node << 12 | cpu`). Whether the process may read the counter is point 5 of the
-    /// [contract](super).
+    /// The counter in ticks, read after every earlier load, and TSC_AUX (on Linux: `node << 12 |
+    /// cpu`). By point 5 of the [contract](super) the process may read the counter.
     #[inline(always)]
     pub(super) fn read(self) -> (u64, u32) {
         let mut aux = 0;
@@ -94,19 +93,19 @@ impl Rdpid {
     #[expect(clippy::cast_possible_truncation, reason = "TSC_AUX has 32 bits, zero-extended")]
     pub(super) fn read(self) -> u32 {
         let aux: u64;
-        // SAFETY: the instruction is there, as `self` proves; it writes one register and nothing
-        // else. Without `nomem` the compiler keeps it where it is among loads and reads of the
+        // SAFETY: the instruction is there, as `self` proves. It writes one register and nothing
+        // else. Without `nomem` the compiler does not move it across loads and reads of the
         // counter.
         unsafe { core::arch::asm!("rdpid {aux}", aux = out(reg) aux, options(nostack, preserves_flags)) }
         aux as u32
     }
 }
 
-/// The counter, and the id of the CPU on which it was read, by the instructions that the
-/// processor has.
+/// The counter with the id of the CPU on which it was read, by the instructions that the processor
+/// has.
 ///
-/// Only an operating system that fills TSC_AUX as Linux does (`node << 12 | cpu`: `setup_getcpu` in
-/// `arch/x86/kernel/cpu/common.c`) gives the id a meaning.
+/// The id has a meaning only under an operating system that fills TSC_AUX as Linux does (`node <<
+/// 12 | cpu`: `setup_getcpu` in `arch/x86/kernel/cpu/common.c`).
 #[derive(Debug, Clone, Copy)]
 pub struct HardwareCpuCounter {
     rdtscp: Rdtscp,
@@ -130,11 +129,11 @@ impl CpuCounter for HardwareCpuCounter {
     #[inline(always)]
     fn now(&self) -> Option<(u64, usize)> {
         let Some(rdpid) = self.rdpid else { return self.now_ordered() };
-        // An interrupt moves a thread, and it comes between two instructions: all earlier ones
-        // are done, and no later one. So whatever the CPU reorders, equal ids mean the same CPU,
-        // or a thread that was moved twice.
+        // Only an interrupt moves a thread, and it comes between two instructions: all earlier ones
+        // are complete, and no later one has begun. So even if the CPU reorders instructions, equal
+        // ids mean the same CPU, or a thread that was moved there and back.
         let before = rdpid.read();
-        // SAFETY: as in `HardwareCounter`.
+        // SAFETY: every x86_64 processor has RDTSC. By point 5 of the contract the process may execute it.
         let ticks = unsafe { _rdtsc() };
         let after = rdpid.read();
         (before == after).then_some((ticks, cpu_of(after)))
@@ -142,7 +141,7 @@ impl CpuCounter for HardwareCpuCounter {
 
     #[inline(always)]
     fn now_ordered(&self) -> Option<(u64, usize)> {
-        // One instruction reads both.
+        // One instruction reads counter and id.
         let (ticks, aux) = self.rdtscp.read();
         Some((ticks, cpu_of(aux)))
     }
@@ -153,7 +152,7 @@ impl CpuCounter for HardwareCpuCounter {
     }
 }
 
-/// What the processor says of itself.
+/// The processor's answer to CPUID.
 pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     if cfg!(miri) {
         return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 }; // Miri has no such instruction

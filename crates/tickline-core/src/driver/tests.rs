@@ -5,7 +5,7 @@ use crate::cell::StateCell as _;
 use crate::counter::Counter as _;
 use crate::testing::{CONFIG, HookedCell, Machine};
 
-/// A process with its clock, and what the facts say. One thread plays all parts.
+/// A process with its clock, and the verdict that its facts lead to. One thread plays all parts.
 struct Process {
     clock: DrivenClock<HookedCell>,
     token: Cell<u64>,
@@ -51,7 +51,7 @@ impl Closable for Process {
     }
 }
 
-// SAFETY: no guard is used any more when the token changes.
+// SAFETY: no guard is used after the token has changed.
 unsafe impl Platform for Process {
     fn lock_token(&self) -> u64 {
         self.token.get()
@@ -97,7 +97,7 @@ fn the_gates_are_judged_once_and_after_a_change_of_facts() {
     assert_eq!(process.judgements.get(), 3);
 }
 
-/// Its parent's thread has the lock for good.
+/// A thread of the parent never releases the lock.
 #[test]
 fn a_forked_child_takes_the_lock_over_and_judges_for_itself() {
     let process = Process::new();
@@ -119,7 +119,7 @@ fn a_gate_that_is_closed_late_is_judged_again() {
     assert_eq!(process.judgements.get(), 2);
 }
 
-/// The line of a recovery is short.
+/// A recovery's line is short, so an iteration must follow.
 #[test]
 fn a_recovery_is_followed_by_another_iteration_at_once() {
     let process = Process::new();
@@ -127,7 +127,7 @@ fn a_recovery_is_followed_by_another_iteration_at_once() {
     assert_eq!(first, Some(Some(Outcome::Published)));
 }
 
-/// It would be wrong on some CPUs.
+/// A common line would be wrong on some CPUs.
 #[test]
 fn no_common_line_comes_beside_those_of_the_cpus() {
     let process = Process::new();
@@ -140,7 +140,7 @@ fn no_common_line_comes_beside_those_of_the_cpus() {
     assert!(!process.clock.shared.cell.load().is_published());
 }
 
-/// The judge has begun the loop with others.
+/// The judge has begun the loop with another interval and driver.
 #[test]
 fn an_iteration_has_the_interval_and_the_driver_of_its_caller() {
     let process = Process::new();

@@ -5,7 +5,7 @@ use super::Reason;
 use crate::comparison::CounterComparison;
 use crate::sample::Resolutions;
 
-/// Whose verdict about the counter counts.
+/// The authority whose verdict on the counter counts.
 ///
 /// ```
 /// use tickline_core::gate::Trust;
@@ -16,20 +16,20 @@ use crate::sample::Resolutions;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Trust {
-    /// Only the kernel's: the counter is used where the kernel keeps time with it.
+    /// Only the kernel: the counter is used where the kernel keeps time with it.
     Kernel,
-    /// The kernel's verdict, where it speaks for or against the counter. Elsewhere (somebody chose
-    /// another clock, a hypervisor's clock is in use, or nobody can ask the kernel) a comparison of
-    /// the CPUs' counters decides.
+    /// The kernel, where its verdict is for or against the counter. Elsewhere a comparison of the
+    /// CPUs' counters decides: if the administrator chose another clock, a hypervisor's clock is in
+    /// use, or the kernel can't be asked.
     #[default]
     Auto,
-    /// The comparison's verdict, even against the kernel's. This is for machines whose kernel
+    /// The comparison, even against the kernel's verdict. This is for machines whose kernel
     /// rejected the counter for a reason that does not matter to the program. A comparison at one
     /// moment can't show drift, or an effect of power states, which the kernel may have seen.
     Measured,
 }
 
-/// What the kernel keeps time with.
+/// The kernel's clock: the counter or timer with which it keeps time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Clocksource {
@@ -114,10 +114,10 @@ impl Clocksource {
         Some(ahead.any(|name| name == self))
     }
 
-    /// The resolutions of a counter that moves by `counter_ticks`, and of a clock that the kernel
-    /// keeps with this clocksource. A kernel that keeps time with the same counter adds only a
-    /// nanosecond of rounding. Only on x86 does the kernel's read of the counter take as long as a
-    /// read here. Both execute the same instruction there, behind the same barrier
+    /// The resolutions of a counter that moves by `counter_ticks` at a time, and of the clock that
+    /// the kernel keeps with this clocksource. A kernel that keeps time with the same counter adds
+    /// only a nanosecond of rounding. Only on x86 does the kernel's read of the counter take as
+    /// long as a read here. Both execute the same instruction there, behind the same barrier
     /// (`rdtsc_ordered`). On Arm the kernel may have a quicker instruction (`CNTVCTSS_EL0`); on
     /// RISC-V it has no barrier.
     #[must_use]
@@ -147,7 +147,7 @@ impl Clocksource {
     }
 }
 
-/// The time of one call, picoseconds. All three are measured alike, in one run.
+/// The durations of three calls, picoseconds. All three are measured in the same way, in one run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// A reading by the counter.
@@ -159,8 +159,8 @@ pub struct Cost {
     pub os_unix_ps: u64,
 }
 
-/// What the gates judge. Begin with [`UNKNOWN`](Self::UNKNOWN), by which the counter may not be
-/// used, and set the fields whose facts are known. Later versions may add fields.
+/// The facts that the gates judge. Begin with [`UNKNOWN`](Self::UNKNOWN), with which the counter
+/// may not be used, and set the fields whose facts are known. Later versions may add fields.
 ///
 /// ```
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
@@ -173,10 +173,10 @@ pub struct Cost {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Facts {
-    /// Who has switched the counter off: [`Reason::DisabledByProgram`] or
-    /// [`Reason::DisabledByEnvironment`]; `None` if nobody has.
+    /// Why the counter is switched off: [`Reason::DisabledByProgram`] or
+    /// [`Reason::DisabledByEnvironment`]; `None` if it is on.
     pub switched_off_by: Option<Reason>,
-    /// Whose verdict about the counter counts.
+    /// The authority whose verdict on the counter counts.
     pub trust: Trust,
     /// Whether the program assumes that the counter is invariant, whatever the processor says.
     pub assume_invariant: bool,
@@ -191,21 +191,22 @@ pub struct Facts {
     pub is_invariant: Option<bool>,
     /// Whether a hypervisor runs the machine.
     pub is_virtual: bool,
-    /// What the kernel keeps time with.
+    /// The clocksource with which the kernel keeps time.
     pub clocksource: Clocksource,
     /// The clocksource that a kernel names if it keeps time with this target's counter.
     pub matching_clocksource: Clocksource,
     /// Whether the kernel would accept that clocksource; `None` if it does not say.
     pub kernel_accepts: Option<bool>,
-    /// What a comparison of the CPUs' counters found.
+    /// The result of a comparison of the CPUs' counters.
     pub comparison: CounterComparison,
     /// Whether each CPU has a line of its own.
     pub has_line_per_cpu: bool,
-    /// What readings cost; `None` if the counter may not be read, or the cost was not measured yet.
+    /// The cost of readings; `None` if the counter may not be read, or the cost was not measured
+    /// yet.
     pub cost: Option<Cost>,
     /// Whether the last judgement found the counter slower than the OS for monotonic time.
     pub was_slower_than_os: bool,
-    /// Whether it found the counter slower than the OS for Unix time.
+    /// Whether the last judgement found the counter slower than the OS for Unix time.
     pub unix_was_slower_than_os: bool,
     /// Resolution of the counter, ticks; 0 if it stood still, `None` if it may not be read.
     pub resolution_ticks: Option<u64>,

@@ -1,28 +1,24 @@
-//! Keeps a clock's gate:
+//! The keeper of a clock's gate. It stores the stage of the judgement, the program's switch, and
+//! whether the clock has one line for all CPUs or one for each.
 //!
-//! - the result of the last judgement,
-//! - the program's switch,
-//! - whether the clock has one line for all CPUs or one for each,
-//! - who judges next.
-//!
-//! The keeper decides nothing about the counter: [`judge`](super::judge) does. Several threads may
-//! at the same time switch the counter off and on, ask for a judgement, and judge. The keeper puts
-//! their actions in order. The holder of the clock's lock calls
-//! [`judge_if_due`](GateKeeper::judge_if_due) with a function that judges. The result of this
-//! function closes or opens the gate. One word holds the state:
+//! Decisions about the counter are made by [`judge`](super::judge), not by the keeper. Several
+//! threads may at the same time switch the counter off and on, ask for a judgement, and judge. The
+//! keeper puts their actions in order. The holder of the clock's lock calls
+//! [`judge_if_due`](GateKeeper::judge_if_due) with a function that judges, whose result closes or
+//! opens the gate. One word holds the state:
 //!
 //! ```text
 //! 63                 4         3             2         1   0
 //! [ count of changes | a line for each CPU | switched off | stage ]
 //! ```
 //!
-//! | [`Stage`] | the gate | who goes on from there |
+//! | [`Stage`] | the gate | the next action |
 //! |---|---|---|
-//! | `Unjudged` | nobody publishes, whether it is closed or not | the next holder of the clock's lock judges |
-//! | `Open` | open | the holder of the lock does iterations |
+//! | `Unjudged` | closed or open, but no thread publishes | the next holder of the clock's lock judges |
+//! | `Open` | open | the holder of the lock runs iterations |
 //! | `Waiting` | closed | the holder of the lock judges when that is due |
-//! | `Closed` | closed | a call that asks for another judgement |
-//! | `Disabled` | closed | a call that switches the counter on |
+//! | `Closed` | closed | a call asks for another judgement |
+//! | `Disabled` | closed | a call switches the counter on |
 //!
 //! Three rules:
 //!
@@ -31,36 +27,37 @@
 //!   is open, switching on only raises the count.
 //! - **K2. Only a judge opens the gate, under the clock's lock.** The judge opens the gate, then
 //!   exchanges the word with which the judgement began for `Open`. Only then may a line be
-//!   published. A change that comes before the exchange makes it fail: the judge closes the gate
-//!   again, and another judgement follows. The thread of a change that comes after the exchange
-//!   finds the gate open, and closes it (K1).
+//!   published. A change before the exchange makes the exchange fail: the judge closes the gate
+//!   again, and another judgement follows. A thread that makes a change after the exchange finds
+//!   the gate open, and closes it (K1).
 //! - **K3. A gate that is closed late is judged again.** A thread that is stopped between its
 //!   change and the closing of the gate may close a gate that has since been judged and opened. The
 //!   next iteration finds the gate closed, and has the gates judged again
-//!   ([`request_judgement_if_open`](GateKeeper::request_judgement_if_open)). A process that was
-//!   forked in between does the same.
+//!   ([`request_judgement_if_open`](GateKeeper::request_judgement_if_open)). So does an iteration
+//!   in a process that was forked in between.
 //!
 //! It follows that no reading that begins after [`disable`](GateKeeper::disable) has returned uses
-//! the counter, until somebody calls [`enable`](GateKeeper::enable). And once nobody makes changes,
-//! the next judgement brings the gate in line with the switch and the facts.
+//! the counter, until the program calls [`enable`](GateKeeper::enable). And once the changes have
+//! ended, the next judgement makes the gate agree with the switch and the facts.
 //!
 //! **A judge who judges again ([`rejudge`](GateKeeper::rejudge)), or judges for the CPUs' lines,
-//! closes the gate first.** That ends the line of the earlier judgement. If the word said `Open`
+//! closes the gate first.** This ends the line of the earlier judgement. If the word said `Open`
 //! and the judge finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not
 //! void the judgement: both want the gate open.
 //!
-//! **The CPUs' lines have no gate but the word.** Readers use them while the word says `Open` and a
-//! line for each CPU ([`lines`](GateKeeper::lines)). A call that changes the kind of lines
-//! ([`set_lines`](GateKeeper::set_lines)) asks for a judgement, because the gate that compares the
-//! counters depends on the kind. This call leaves a common line in use. The judge ends the common
-//! line before readers find the CPUs' lines. Nobody publishes another common line meanwhile,
-//! because an iteration needs the clock's lock, which the judge holds.
+//! **The word is the only gate of the CPUs' lines.** Readers use these lines while the word says
+//! `Open` and a line for each CPU ([`lines`](GateKeeper::lines)). A call that changes the kind of
+//! lines ([`set_lines`](GateKeeper::set_lines)) asks for a judgement, because the gate that
+//! compares the counters depends on the kind. This call leaves a common line in use. The judge ends
+//! the common line before readers find the CPUs' lines. No thread publishes another common line
+//! meanwhile, because an iteration needs the clock's lock, which the judge holds.
 //!
-//! Rejected: opening the gate in `enable`. A thread that is stopped inside `enable` could then open
-//! a gate that `disable` has closed meanwhile.
+//! # Rejected
 //!
-//! Rejected: a second word for the kind of lines. Between the changes of the two words a gate may
-//! close, or a reader may begin an iteration that was judged for the other kind.
+//! | option | price |
+//! |---|---|
+//! | Opening the gate in `enable` | a thread that is stopped inside `enable` could open a gate that `disable` has closed meanwhile |
+//! | A second word for the kind of lines | between the changes of the two words a gate may close, or a reader may begin an iteration that was judged for the other kind |
 
 use crate::control::INTERVAL_RANGE_NS;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
@@ -77,11 +74,11 @@ pub trait Closable {
     fn open(&self);
 }
 
-/// How far the judgement of a clock has come. The word keeps `Disabled` as a bit, and the others by
-/// their number.
+/// The stage of a clock's judgement. The word has a bit for `Disabled`, and a number for the other
+/// stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
-    /// The gates are to be judged before the next line.
+    /// The gates must be judged before the next line.
     Unjudged = 0,
     /// Every gate is open.
     Open = 1,
@@ -93,7 +90,7 @@ pub enum Stage {
     Disabled = 4,
 }
 
-/// Which lines a clock has.
+/// The kind of lines that a clock has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lines {
     /// One for all CPUs.
@@ -105,8 +102,8 @@ pub enum Lines {
 /// The result of a judgement that finds a gate closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Closed {
-    /// For a reason that passes by itself: when to judge again, ns. Otherwise something must ask
-    /// for another judgement.
+    /// When to judge again, ns, if the reason passes by itself. `None`: a call must ask for another
+    /// judgement.
     pub retry_at_ns: Option<i64>,
 }
 
@@ -115,8 +112,8 @@ const DISABLED_BIT: u64 = 1 << 2;
 const PER_CPU_BIT: u64 = 1 << 3;
 const CHANGE: u64 = 1 << 4;
 
-/// The word after somebody has asked for a judgement.
-const fn asked(word: u64) -> u64 {
+/// The word after a call has asked for a judgement.
+const fn with_request(word: u64) -> u64 {
     (word & !STAGE_MASK).wrapping_add(CHANGE)
 }
 
@@ -155,7 +152,8 @@ impl Default for GateKeeper {
 }
 
 impl GateKeeper {
-    /// Nothing is judged yet, one line for all CPUs, and nobody has called.
+    /// A keeper before the first judgement, with one line for all CPUs, and the counter switched
+    /// on.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -167,23 +165,23 @@ impl GateKeeper {
         }
     }
 
-    /// How many calls have changed the word. A judgement after a change needs facts from after that
+    /// The number of changes of the word. A judgement after a change needs facts from after that
     /// change.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.load_word() / CHANGE
     }
 
-    /// How far the judgement has come.
+    /// The stage of the judgement.
     #[must_use]
     pub fn stage(&self) -> Stage {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`: a thread that sees a judgement
-        // sees what the judge has stored before it.
+        // sees the judge's earlier stores.
         stage_of(self.word.load(Ordering::Acquire))
     }
 
     /// The lines that a reading may use now; `None` while the gates are not all open. A thread that
-    /// finds lines for the CPUs sees what was stored before [`set_lines`](Self::set_lines).
+    /// finds lines for the CPUs sees all stores before [`set_lines`](Self::set_lines).
     #[inline(always)]
     pub fn lines(&self) -> Option<Lines> {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`, whose judge has seen the
@@ -192,13 +190,12 @@ impl GateKeeper {
         (stage_of(word) == Stage::Open).then(|| lines_of(word))
     }
 
-    /// Whether the holder of the clock's lock would have something to do in this stage: another
-    /// iteration, or a judgement.
+    /// Whether an iteration or a judgement is due in this stage.
     fn is_due(&self, stage: Stage, now_ns: i64) -> bool {
         match stage {
             Stage::Unjudged => true,
-            // ORDERING: Relaxed, a hint; the thread that judges by it holds the lock, as did the
-            // one that stored it.
+            // ORDERING: Relaxed, a hint. A judge that relies on it holds the clock's lock, under
+            // which it was stored.
             Stage::Open | Stage::Waiting => {
                 let left_ns = self.due_ns.load(Ordering::Relaxed).saturating_sub(now_ns);
                 // Nothing is due later than the longest interval from now, unless a fork has moved
@@ -209,7 +206,8 @@ impl GateKeeper {
         }
     }
 
-    /// Says when the next iteration is due, ns. For the holder of the clock's lock.
+    /// Sets the time at which the next iteration is due, ns. Only the holder of the clock's lock
+    /// may call this.
     pub fn set_due(&self, due_ns: i64) {
         // ORDERING: Relaxed, pairs with the load in `is_due`.
         self.due_ns.store(due_ns, Ordering::Relaxed);
@@ -218,9 +216,9 @@ impl GateKeeper {
     /// Judges the gates if that is due, and returns the lines for which the caller may run an
     /// iteration. The caller holds the clock's lock. Call this when no judgement of this process
     /// has confirmed [`lines`](Self::lines): after start-up, a change, or a fork. A change during
-    /// `judge` voids its result. In a forked child the gates may be open already; its readers
-    /// keep their lines while `judge` runs. `judge` returns `None` if it has no facts yet; the next
-    /// caller then judges.
+    /// `judge` voids its result. In a forked child the gates may be open already; its readers keep
+    /// their lines while `judge` runs. `judge` returns `None` if it has no facts yet; the next
+    /// caller of this function then judges.
     pub fn judge_if_due(
         &self,
         now_ns: impl FnOnce() -> i64,
@@ -242,8 +240,9 @@ impl GateKeeper {
     }
 
     /// Judges the gates again, because facts have changed since the last judgement. The caller
-    /// holds the clock's lock. Returns whether that was done: not if `judge` has found nothing new,
-    /// if nobody has judged since the last change, or if the counter is switched off.
+    /// holds the clock's lock. Returns whether the gates were judged. They are not if `judge` finds
+    /// no change, if the first judgement since a change of the word is still to come, or if the
+    /// counter is switched off.
     pub fn rejudge(
         &self,
         gate: &impl Closable,
@@ -259,14 +258,14 @@ impl GateKeeper {
         true
     }
 
-    /// The word, with which a judgement begins.
+    /// Loads the word at the beginning of a judgement.
     fn load_word(&self) -> u64 {
         // ORDERING: Acquire, pairs with the exchange in `change_word`: the judge sees the settings
-        // for which it was asked.
+        // that were stored before the request.
         self.word.load(Ordering::Acquire)
     }
 
-    /// Closes or opens the gate as `judged`. Returns whether the holder of the lock may run an
+    /// Closes or opens the gate as `judged` says. Returns whether the holder of the lock may run an
     /// iteration.
     fn carry_out(&self, before: u64, judged: Result<(), Closed>, gate: &impl Closable) -> bool {
         let stage = match judged {
@@ -286,16 +285,16 @@ impl GateKeeper {
             gate.close();
         }
         if !stands {
-            // If somebody has switched on meanwhile, the word still says that the gate is open,
-            // although it was found closed.
+            // After a concurrent `enable` the word still says that the gate is open, although the
+            // judge has closed it.
             self.request_judgement_if_open();
         }
         admitted
     }
 
-    /// Exchanges the word with which a judgement began for its stage. Returns whether it was still
-    /// that word. If open gates are found open again, calls that switch on meanwhile do not count:
-    /// readers of the CPUs' lines keep them.
+    /// Sets the stage after a judgement, if the word is still `before`. Returns whether it is. If
+    /// the judge finds open gates open again, concurrent calls of `enable` do not count, so readers
+    /// keep the CPUs' lines.
     fn set_stage(&self, before: u64, stage: Stage) -> bool {
         let mut word = before;
         loop {
@@ -311,48 +310,49 @@ impl GateKeeper {
         }
     }
 
-    /// Has the gates judged again if the word says that they are open. For the holder of the
-    /// clock's lock, if its iteration has found the gate closed, or its judgement does not stand.
-    /// Returns whether there is something to judge.
+    /// Requests a judgement if the word says that the gates are open. The holder of the clock's
+    /// lock calls this if its iteration has found the gate closed, or its judgement is void.
+    /// Returns whether a judgement is due.
     pub fn request_judgement_if_open(&self) -> bool {
-        let before = self.change_word(|word| if stage_of(word) == Stage::Open { asked(word) } else { word });
+        let before =
+            self.change_word(|word| if stage_of(word) == Stage::Open { with_request(word) } else { word });
         matches!(stage_of(before), Stage::Unjudged | Stage::Open)
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
     pub fn request_judgement(&self, gate: &impl Closable) {
-        self.change_word(asked);
+        self.change_word(with_request);
         gate.close();
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
     pub fn disable(&self, gate: &impl Closable) {
-        self.change_word(|word| asked(word) | DISABLED_BIT);
+        self.change_word(|word| with_request(word) | DISABLED_BIT);
         gate.close();
     }
 
     /// Switches the counter on again, and has the gates judged before the next line. If every gate
-    /// is open, the gates stay open; another judgement follows only if somebody is reviewing them.
+    /// is open, the gates stay open; another judgement follows only if a thread is reviewing them.
     pub fn enable(&self) {
         self.change_word(|word| match stage_of(word) {
             Stage::Open => word.wrapping_add(CHANGE),
-            _ => asked(word) & !DISABLED_BIT,
+            _ => with_request(word) & !DISABLED_BIT,
         });
     }
 
     /// Sets the kind of lines, and has the gates judged for it before the first such line. Changes
-    /// nothing if the clock has this kind already. Once the common line is set, no reader finds the
-    /// CPUs' lines any more. If the CPUs' lines are set, the judge ends the common line before
-    /// readers find them.
+    /// nothing if the clock has this kind already. After a change to the common line, no reader
+    /// finds the CPUs' lines any more. After a change to the CPUs' lines, the judge ends the common
+    /// line before readers find them.
     pub fn set_lines(&self, lines: Lines) {
         self.change_word(|word| match lines {
             _ if lines_of(word) == lines => word,
-            Lines::Common => asked(word) & !PER_CPU_BIT,
-            Lines::PerCpu => asked(word) | PER_CPU_BIT,
+            Lines::Common => with_request(word) & !PER_CPU_BIT,
+            Lines::PerCpu => with_request(word) | PER_CPU_BIT,
         });
     }
 
-    /// Changes the word, and returns what it was.
+    /// Changes the word, and returns its former value.
     fn change_word(&self, change: impl Fn(u64) -> u64) -> u64 {
         // A guess: an exchange that fails returns the word. No load comes before the exchange. With
         // a load, loom would not see that this exchange and the load in `load_word` may come in

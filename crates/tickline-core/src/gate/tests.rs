@@ -1,4 +1,5 @@
-//! Judges the machines, single faults and costs of `situations.toml`, and missing lines.
+//! Tests of the verdicts on the machines, single faults and costs of `situations.toml`, and on
+//! missing lines.
 
 use super::*;
 use crate::cell::LineCell;
@@ -15,7 +16,7 @@ const WARPED: CounterComparison = CounterComparison::Unsynchronised {
     difference: Difference { least_ticks: 66_930, most_ticks: 67_400 },
 };
 
-/// What a row of the table says of a machine.
+/// The facts of a machine in the table.
 fn facts(machine: &Table, trust: Trust, comparison: CounterComparison) -> Facts {
     let text = |key, usual| machine.get(key).and_then(Value::as_str).unwrap_or(usual);
     let is = |key, usual| machine.get(key).and_then(Value::as_bool).unwrap_or(usual);
@@ -68,7 +69,7 @@ fn every_situation_leads_to_its_verdicts() {
             let code = |reason: Option<Reason>| reason.map_or("open", |reason| reason.code());
             let expected = machine.get(key).or(machine.get("all")).map(|words| words.as_array().unwrap());
             let expected = expected.map_or(["open", "open"], |words| {
-                [0, words.len() - 1].map(|place| words[place].as_str().unwrap())
+                [0, words.len() - 1].map(|index| words[index].as_str().unwrap())
             });
             codes.extend(expected);
             let after = match (machine.get("warped"), machine.get("comparable")) {
@@ -78,11 +79,11 @@ fn every_situation_leads_to_its_verdicts() {
             };
             let story = format!("{:?}, {trust:?}", machine["name"]);
             assert_eq!([CounterComparison::Pending, after].map(|at| code(reason(at))), expected, "{story}");
-            // A comparison that cannot be made opens nothing.
+            // A comparison that fails opens no gate.
             let (pending, impossible) =
                 (reason(CounterComparison::Pending), reason(CounterComparison::Impossible));
             assert_eq!(pending.is_some(), impossible.is_some(), "{story}");
-            // There is nothing from which a single CPU could differ.
+            // A single CPU counts as synchronised.
             assert_eq!(reason(CounterComparison::Single), reason(SYNCHRONISED), "{story}");
             let unix = machine.get("unix").map_or("open", |word| word.as_str().unwrap());
             let unix_by_os = verdicts(after).into_iter().find(|verdict| verdict.gate == Gate::UnixCost);
@@ -91,10 +92,10 @@ fn every_situation_leads_to_its_verdicts() {
             assert_eq!(warns, machine.contains_key("warns"), "{story}");
         }
     }
-    // The others are those of a line.
+    // The other reasons concern lines.
     let missing = Reason::ALL.iter().filter(|reason| !codes.contains(&reason.code()));
-    let of_a_line = [Reason::CounterTooSlow, Reason::SamplesTooOld, Reason::LineEnded];
-    assert!(missing.eq(&of_a_line), "each reason that a machine gives is in the table");
+    let reasons_of_lines = [Reason::CounterTooSlow, Reason::SamplesTooOld, Reason::LineEnded];
+    assert!(missing.eq(&reasons_of_lines), "a reason that machines cause is not in the table");
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
 }
 
 #[test]
-fn a_missing_line_is_judged_by_why_it_is_missing() {
+fn a_missing_line_is_judged_by_its_cause() {
     let hz = Some(1);
     for (counter_too_slow, samples_too_old, frequency_hz, closed, warning) in [
         (false, false, None, None, None), // a new clock
@@ -123,7 +124,7 @@ fn a_missing_line_is_judged_by_why_it_is_missing() {
     }
 }
 
-/// Whole names count: `hyperv_clocksource_tsc_page` is not `tsc`.
+/// Only whole names match: `hyperv_clocksource_tsc_page` is not `tsc`.
 #[test]
 fn names_are_exact() {
     for (name, expected) in Clocksource::NAMED {
@@ -142,9 +143,9 @@ fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
             let is_own =
                 clocksource == own || (clocksource, own) == (Clocksource::TscEarly, Clocksource::Tsc);
             assert_eq!(resolutions.counter_ticks, if is_own { 0 } else { 26 }, "{clocksource:?}, {own:?}");
-            // Only x86 has the kernel's own read of the counter take as long as one here.
-            let is_alike = is_own && clocksource == Clocksource::Tsc;
-            assert_eq!(resolutions.same_counter_ticks, if is_alike { 26 } else { 0 }, "{clocksource:?}");
+            // Only on x86 does the kernel's read of the counter take as long as a read here.
+            let takes_as_long = is_own && clocksource == Clocksource::Tsc;
+            assert_eq!(resolutions.same_counter_ticks, if takes_as_long { 26 } else { 0 }, "{clocksource:?}");
             assert!(!is_own || resolutions.reference_ns == 1, "{clocksource:?}");
         }
     }

@@ -1,6 +1,6 @@
-//! Each test moves the thread, or lets the CPU be calibrated, at an exact step.
+//! Tests of the CPUs' lines. Each test moves the thread, or calibrates the CPU, at an exact step.
 
-// As `control::tests`: hundreds of clocks that settle, and no unsafe code.
+// Hundreds of clocks settle here, and there is no unsafe code: Miri would take too long.
 #![cfg(not(miri))]
 
 use core::cell::Cell;
@@ -11,13 +11,13 @@ use crate::shared::Source;
 use crate::testing::{CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak};
 use crate::units::FixedNs;
 
-/// CPU 1 is ahead of CPU 0 by this many ticks (ns): less than a window, which would refuse more.
+/// CPU 1 is ahead of CPU 0 by this many ticks (ns). It is less than a window, because the window
+/// check alone would refuse a larger skew.
 const SKEW_TICKS: u64 = 100_000_000;
 
 type Clocks = [SharedClock<HookedCell>];
 
-/// Two CPUs whose counters have one rate and different origins, and a thread that is on one of
-/// them.
+/// Two CPUs whose counters have one rate and different origins, and a thread on one of them.
 struct Board {
     machine: &'static Machine,
     on: Cell<usize>,
@@ -43,7 +43,7 @@ impl CpuCounter for Board {
     fn barrier(&self) {}
 }
 
-/// An iteration of each CPU's loop in turn, until both are in their steady state.
+/// A board after iterations of both CPUs' loops, which are now in their steady state.
 fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl; 2]) {
     let machine = Machine::new();
     let board = leak(Board { machine, on: Cell::new(0), atomic });
@@ -63,7 +63,7 @@ fn settled_board(atomic: bool) -> (&'static Board, &'static Clocks, [CpuControl;
     panic!("the clocks did not settle");
 }
 
-/// An iteration on `cpu`. Returns when the next one is due, ns from now.
+/// Runs an iteration on `cpu`. Returns the time until the next one, ns.
 fn calibrate(board: &'static Board, clocks: &Clocks, calibrations: &mut [CpuControl; 2], cpu: usize) -> u64 {
     board.on.set(cpu);
     let iterate = |control: &mut Control| maintain(control, &clocks[cpu], cpu, board, board.machine);
@@ -72,8 +72,8 @@ fn calibrate(board: &'static Board, clocks: &Clocks, calibrations: &mut [CpuCont
 }
 
 /// The first lines are short, so the thread stays until there is one that lasts until it is back.
-/// If the kernel changes its clocksource, its clock counts as another clock. The facts about the
-/// old clock do not count any more. Symptom: the bounds went on as if the new clock had no steps.
+/// If the kernel changes its clocksource, the control loop begins anew, because the old samples say
+/// nothing about the new clock. Symptom: the bounds went on as if the new clock had no steps.
 #[test]
 fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     let (board, clocks, _) = settled_board(true);
@@ -94,7 +94,7 @@ fn a_pass_leaves_a_line_that_lasts_or_begins_anew() {
     assert!(!clocks[0].cell.load().is_published());
 }
 
-/// The readings of the fast path, as ns of the reference.
+/// The readings of the fast path. Each returns ns of the reference.
 const READINGS: [fn(&Clocks, &Board) -> Option<i64>; 4] = [
     |clocks, board| cpu_clock(clocks, board.now()).and_then(|(clock, read)| clock.read(&read)),
     |clocks, board| cpu_clock(clocks, board.now_ordered()).and_then(|(clock, read)| clock.read(&read)),
@@ -108,8 +108,8 @@ const READINGS: [fn(&Clocks, &Board) -> Option<i64>; 4] = [
     },
 ];
 
-/// Runs `work` once for each of its steps, and moves the thread before that step. Returns how many
-/// there are.
+/// Runs `work` once for each of its steps, and moves the thread before that step. Returns the
+/// number of steps.
 fn moved_at_each_step(board: &'static Board, mut work: impl FnMut()) -> u32 {
     for wanted in 0..10_000 {
         let step = leak(Cell::new(0));
@@ -157,8 +157,8 @@ fn a_migration_never_pairs_a_line_with_another_counter() {
     }
 }
 
-/// The same for the slow path, which also must not take the other CPU's counter for one that was
-/// reset, or ran past the window.
+/// The thread is moved before any step of a slow reading, which must not take the other CPU's
+/// counter for one that was reset, or ran past the window.
 #[test]
 fn a_migration_never_ends_a_cpus_line() {
     for atomic in [false, true] {
@@ -175,8 +175,8 @@ fn a_migration_never_ends_a_cpus_line() {
     }
 }
 
-/// Replaces a clock's line by one of `ns` per 10 ticks (the old one has 10), which meets the
-/// old one at the present tick.
+/// Replaces a clock's line by one of `ns` per 10 ticks, where the old line has 10 ns. The two meet
+/// at the present tick.
 fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let (old, ticks) = (clock.cell.snapshot(), board.machine.now());
     let replacing = old.state.replacing();
@@ -190,9 +190,9 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
 }
 
 /// The thread is stopped between the counter and the line, while the line is replaced by one that
-/// starts before the reading. The reading was made when the old line was current, and the new
-/// line counts only from later on. Or it is stopped before the second load, and the line's slot is
-/// perhaps filled again.
+/// starts before the reading. The reading was made when the old line was current, and the new line
+/// counts only from later on. In other cases the thread is stopped before the second load, when the
+/// line's slot may be filled again.
 #[test]
 fn a_line_that_is_younger_than_the_reading_is_not_used() {
     for (stop, reading) in
@@ -219,7 +219,7 @@ fn rule_1_a_cpus_line_is_current_when_the_counter_is_read() {
     let reads = leak(Cell::new(0));
     board.machine.hooks.set(move |step| {
         reads.set(reads.get() + u32::from(step == Step::Counter));
-        // The first load tells the CPU.
+        // The first read returns the CPU's id.
         if step == Step::Counter && reads.get() == 2 {
             bend(board, &clocks[0], 1);
             board.machine.pass(10_000);
@@ -280,7 +280,7 @@ fn a_pass_decides_who_drives_and_when_it_comes_back() {
     };
     assert!(calibration.run(&CONFIG, iterate, stop, || 1_000).is_some());
     assert_eq!(calibration.due_ns(), 51_000);
-    assert!(calibration.run(&CONFIG, |_| None, |_| panic!("nobody is there"), || 0).is_none());
+    assert!(calibration.run(&CONFIG, |_| None, |_| panic!("no thread is on the CPU"), || 0).is_none());
     let interval_ns = CONFIG.interval_ns.cast_signed();
     assert_eq!(calibration.due_ns(), interval_ns);
     assert!(calibration.is_ready(interval_ns - interval_ns / 4) && !calibration.is_ready(interval_ns / 2));

@@ -1,4 +1,4 @@
-//! A counter of 1 GHz in a register of 30 bits, which wraps after 1.07 s.
+//! Tests with a counter of 1 GHz in a register of 30 bits, which wraps after 1.07 s.
 
 use super::*;
 use crate::control::{Control, Outcome};
@@ -12,7 +12,7 @@ const INTERVAL_NS: u64 = 100_000_000;
 /// A machine with its clock.
 struct Rig<C> {
     machine: &'static Machine,
-    /// What the register has lost, ticks.
+    /// The ticks that the register has lost.
     lost_ticks: &'static Cell<u64>,
     counter: C,
     clock: &'static HookedClock,
@@ -32,8 +32,8 @@ fn settled() -> Rig<impl Counter> {
 }
 
 impl<C: Counter> Rig<C> {
-    /// Iterations when they are due and readings in between, for `ns`; each reading in order,
-    /// and, if `exact`, within its bounds.
+    /// Runs for `ns`, with iterations when they are due and readings in between. Each reading must
+    /// be in order, and, if `exact`, its bounds must hold.
     fn run(&mut self, ns: u64, exact: bool) {
         let end_ns = self.machine.truth_ns() + ns.cast_signed();
         while self.machine.truth_ns() < end_ns {
@@ -51,7 +51,7 @@ impl<C: Counter> Rig<C> {
         }
     }
 
-    /// A reading, in order: by how much it is ahead of the truth, ns.
+    /// The lead of a reading over the truth, ns. The reading must be in order.
     fn lead_ns(&mut self) -> i64 {
         let reading = self.clock.read_slow(&self.counter, self.machine);
         assert!(reading.ns >= self.last_ns, "{} after {}", reading.ns, self.last_ns);
@@ -59,7 +59,7 @@ impl<C: Counter> Rig<C> {
         reading.ns - self.machine.truth_ns()
     }
 
-    /// Whether there is a line; its bounds hold.
+    /// Whether there is a line. Its bounds must hold.
     fn is_published(&self) -> bool {
         bounds_hold(self.clock, &self.counter, self.machine)
     }
@@ -77,12 +77,12 @@ fn a_clock_runs_through_many_wraps() {
     }
 }
 
-/// A reading that comes first is late by the wrap, which it cannot detect. The next iteration is
-/// right, and says so.
+/// A reading before the next iteration is late by the wrap, which it cannot detect. The iteration
+/// corrects the line, and counts a disruption.
 #[test]
 fn a_missed_wrap_is_noticed_by_the_next_iteration() {
     let mut rig = settled();
-    rig.machine.pass(WRAP_NS + INTERVAL_NS); // by the counter, one interval
+    rig.machine.pass(WRAP_NS + INTERVAL_NS); // the counter shows only one interval
     let late_ns = -rig.lead_ns();
     assert!(u64::try_from(late_ns).unwrap().abs_diff(WRAP_NS) < 200_000, "late by {late_ns} ns");
     for wraps in 1..6 {
@@ -97,8 +97,8 @@ fn a_missed_wrap_is_noticed_by_the_next_iteration() {
     }
 }
 
-/// The counter seems to have run from its old value up to the wrap. So the clock is ahead, never
-/// goes back, and is slewed until it is right.
+/// After a reset the counter seems to have run from its old value up to the wrap. So the clock is
+/// ahead, never goes back, and is slewed until it is right.
 #[test]
 fn a_register_that_was_reset_is_noticed_by_the_next_iteration() {
     let mut rig = settled();
@@ -110,7 +110,7 @@ fn a_register_that_was_reset_is_noticed_by_the_next_iteration() {
     assert!((1_000_000..100_000_000).contains(&lead_ns), "ahead by {lead_ns} ns");
     rig.run(INTERVAL_NS / 16, false);
     assert_eq!(rig.clock.events(Event::Disruption), 1);
-    // At half the rate it takes twice as long as it is ahead.
+    // At half the rate a lead takes twice its length to disappear.
     rig.run(2 * lead_ns.unsigned_abs() + 2 * INTERVAL_NS, false);
     assert!(rig.is_published());
     rig.run(3 * WRAP_NS, true);

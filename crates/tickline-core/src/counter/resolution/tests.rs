@@ -1,27 +1,27 @@
-//! Simulated counters of every kind that is known, and of random kinds.
+//! Tests with simulated counters of all known kinds, and of random kinds.
 
 use core::cell::{Cell, RefCell};
 
 use fastrand::Rng;
 
 use super::*;
-use crate::testing::By;
+use crate::testing::FnClock;
 
-/// Parts of a raw tick: time passes in these.
+/// The number of parts in a raw tick. Time passes in parts.
 const PARTS: u64 = 256;
 
 /// A counter that moves in steps, that a hypervisor may scale, and that a program reads.
 #[derive(Debug, Clone)]
 struct Simulated {
-    /// How far the raw counter moves at once, raw ticks.
+    /// The step of the raw counter, raw ticks.
     step_ticks: u64,
     /// The hypervisor's factor for a raw tick.
     ratio: (u64, u64),
-    /// Raw ticks between two reads: at least, and how many more by chance, in parts.
+    /// The least time between two reads, and the largest random addition to it, parts.
     read_parts: u64,
     jitter_parts: u64,
-    /// For how long after a step the counter shows its first tick before it shows its last one,
-    /// parts. Zen 5 under KVM does that: it moves by 26, seldom by 1 and 25.
+    /// The time after a step for which the counter shows the step's first tick before it shows the
+    /// last one, parts. Zen 5 under KVM does so: it moves by 26, seldom by 1 and 25.
     first_tick_parts: u64,
     /// One read in this many is interrupted; 0 for none.
     interrupted_every: u64,
@@ -31,7 +31,7 @@ struct Simulated {
 }
 
 impl Simulated {
-    /// A counter with this step, read each `read_ticks` and up to `jitter_ticks` later.
+    /// A counter with this step, whose reads are `read_ticks` apart, and up to `jitter_ticks` more.
     fn new(step_ticks: u64, read_ticks: u64, jitter_ticks: u64) -> Self {
         Self {
             step_ticks,
@@ -71,8 +71,8 @@ impl Counter for Simulated {
 
 #[test]
 fn a_step_is_found_whatever_a_read_takes() {
-    // The step, as the hypervisor scales it; what reads take, and how much more by chance, ticks;
-    // what is found.
+    // A row has: the counter; its raw step; the hypervisor's factor; the least time of a read and
+    // its random addition, ticks, of several readers; the expected result.
     type Row<'a> = (&'a str, u64, (u64, u64), &'a [(u64, u64)], u64);
     let some = &[(23, 3), (23, 25), (38, 20), (9, 2)];
     let rows: [Row<'_>; 9] = [
@@ -86,13 +86,13 @@ fn a_step_is_found_whatever_a_read_takes() {
         ("scaled to 2.449 GHz: the larger", 26, (2_449, 2_600), some, 25),
         ("26 scaled to 39", 26, (3, 2), some, 39),
     ];
-    for (what, step_ticks, ratio, reads, expected) in rows {
+    for (counter, step_ticks, ratio, reads, expected) in rows {
         for &(read_ticks, jitter_ticks) in reads {
             let raw_ticks = |ticks: u64| ticks * ratio.1 * PARTS / ratio.0;
             let (read_parts, jitter_parts) = (raw_ticks(read_ticks), raw_ticks(jitter_ticks));
             let machine = Simulated { ratio, read_parts, jitter_parts, ..Simulated::new(step_ticks, 0, 0) };
-            assert_eq!(resolution_ticks(&machine), expected, "{what}: {machine:?}");
-            assert!(machine.reads.get() <= 1_100, "the first judgement waits for it: {machine:?}");
+            assert_eq!(resolution_ticks(&machine), expected, "{counter}: {machine:?}");
+            assert!(machine.reads.get() <= 1_100, "the first judgement waits for this: {machine:?}");
         }
     }
     // 24 MHz: reads are faster than a tick.
@@ -119,16 +119,16 @@ fn odd_moves_are_told_from_steps() {
     ];
     for (moves, expected, why) in cases {
         let at = Cell::new((0, 0));
-        let counter = By(|| {
-            let (place, ticks) = at.get();
-            at.set((place + 1, ticks + moves[place % moves.len()]));
+        let counter = FnClock(|| {
+            let (index, ticks) = at.get();
+            at.set((index + 1, ticks + moves[index % moves.len()]));
             at.get().1
         });
         assert_eq!(resolution_ticks(&counter), expected, "{moves:?}: {why}");
     }
 }
 
-/// Counters down to some 15 kHz have a line: they stand still for thousands of reads.
+/// Counters down to some 15 kHz are supported. They stand still for thousands of reads.
 #[test]
 fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
     let slow = Simulated { read_parts: 1, ..Simulated::new(10, 0, 0) };
@@ -138,17 +138,17 @@ fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
     assert!(stuck.reads.get() <= 20_001, "{} reads", stuck.reads.get());
 }
 
-/// Machines that are tried at random, the same ones each time.
+/// The number of random machines, which are the same each time.
 const MACHINES: u64 = 3_000;
 
-/// Bounds rest on this.
+/// An underestimated step would break bounds.
 #[test]
 fn a_coarse_step_is_never_taken_for_a_smaller_one() {
     for seed in 0..MACHINES {
         let mut rng = Rng::with_seed(seed);
         let mut up_to = |bound| rng.u64(..bound);
         let step_ticks = 8 + up_to(192);
-        // The first tick is shown by itself where nobody scales it.
+        // Only an unscaled counter shows its first tick by itself.
         let is_scaled = up_to(2) == 0;
         let ratio = if is_scaled { ((500 + up_to(1_500)).max(8_000 / step_ticks), 1_000) } else { (1, 1) };
         let first_tick_parts = if is_scaled { 0 } else { up_to(step_ticks * PARTS / 16) };
@@ -181,7 +181,7 @@ fn a_whole_step_is_found_where_reads_take_various_times() {
         let rng = RefCell::new(Rng::with_seed(up_to(u64::MAX)));
         let machine = Simulated { rng, ..Simulated::new(step_ticks, read_ticks, jitter_ticks) };
         let found = resolution_ticks(&machine);
-        // Five steps of 11, or more, look like six of 9.
+        // Five or more steps of 11 look like six of 9.
         let most = if read_ticks >= 5 * step_ticks { step_ticks + step_ticks / 4 + 1 } else { step_ticks };
         assert!((step_ticks..=most).contains(&found), "seed {seed}: {found} {machine:?}");
     }

@@ -1,5 +1,4 @@
-//! Whether a reader should run an iteration of the control loop, for clocks that their readers
-//! drive.
+//! The schedule of iterations for clocks that their readers drive: whether a reader should run one.
 //!
 //! An iteration costs some 2 us, which pays only if calls are frequent: 256 or more in an interval.
 //! The fast path stores nothing, so it counts no calls. A reader on the slow path has found no
@@ -20,13 +19,13 @@ use crate::shared::{SlowReading, Source};
 /// then saves some 10 ns in each of 256 calls.
 const CALLS_PER_INTERVAL: u64 = 256;
 
-/// The number of frequent readings in a row by the slow path. After them a reader starts the clock,
-/// or renews a line that nobody has read for a while.
+/// After this many frequent readings in a row by the slow path, a reader starts the clock, or
+/// renews a line that was not read for a while.
 const STREAK: u64 = 8;
 
-/// Iterations between two reviews of the facts, where no thread drives the clock: four seconds at
-/// the default interval. A review takes some 10 us, too long for each iteration of a reader. A
-/// thread reviews the facts at each interval.
+/// The number of iterations between two reviews of the facts where no thread drives the clock: four
+/// seconds at the default interval. A review takes some 10 us, too long for each iteration of a
+/// reader. A thread reviews the facts at each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
 
 impl GateKeeper {
@@ -34,7 +33,7 @@ impl GateKeeper {
     pub fn wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
         let frequent_ns = interval_ns / CALLS_PER_INTERVAL;
         match reading.source {
-            // A caller that comes straight after the end of the window calls often; others must
+            // A caller that comes right after the end of the window calls often; other callers must
             // prove that they do.
             Source::Line { overdue_ns } => {
                 overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
@@ -45,9 +44,9 @@ impl GateKeeper {
         }
     }
 
-    /// Counts a reading by the slow path; says whether enough came in a row.
+    /// Counts a reading by the slow path. Returns whether enough came in a row.
     fn are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
-        // ORDERING: Relaxed, a hint: a lost one costs a call or two.
+        // ORDERING: Relaxed, a hint: a lost update costs a call or two.
         let gap_ns = now_ns.wrapping_sub(self.last_slow_ns.swap(now_ns, Ordering::Relaxed));
         if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
             // ORDERING: Relaxed, a hint.
@@ -59,10 +58,10 @@ impl GateKeeper {
         }
     }
 
-    /// Counts an iteration that a reader or the program has run; says whether a review of the facts
-    /// is due.
+    /// Counts an iteration that a reader or the program has run. Returns whether a review of the
+    /// facts is due.
     pub fn count_iteration(&self) -> bool {
-        // ORDERING: Relaxed, a count of its own.
+        // ORDERING: Relaxed, a count that orders nothing.
         self.iterations.fetch_add(1, Ordering::Relaxed).checked_rem(ITERATIONS_PER_REVIEW) == Some(0)
     }
 }

@@ -1,5 +1,5 @@
-//! One thread plays all parts: something happens in the middle of a judgement, or before the gate
-//! is closed. `loom_tests` checks the orderings.
+//! Tests of the keeper. One thread plays all parts, and acts in the middle of a judgement, or
+//! before the gate is closed. `loom_tests` checks the orderings.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use super::*;
 
 type Act = Box<dyn Fn(&GateKeeper, &Gate)>;
 
-/// A gate, and what happens before it is next closed or opened.
+/// A gate, and the acts to perform before it is next closed or opened.
 #[derive(Default)]
 struct Gate {
     open: Cell<bool>,
@@ -36,8 +36,12 @@ impl Gate {
         let judged = || self.keeper.judge_if_due(|| now_ns, self, |_| Some(judge()));
         let lines = self.keeper.lines().or_else(judged);
         let admitted = lines.is_some();
-        assert_eq!(lines, self.keeper.lines(), "for the lines that readers then use");
-        assert_eq!(admitted, self.keeper.stage() == Stage::Open, "whoever is let in finds it said so");
+        assert_eq!(lines, self.keeper.lines(), "admitted for the lines that readers then use");
+        assert_eq!(
+            admitted,
+            self.keeper.stage() == Stage::Open,
+            "a caller is admitted only if the stage is open"
+        );
         assert_eq!(admitted, self.open.get(), "the gate is as the stage says, in the end");
         admitted
     }
@@ -46,7 +50,8 @@ impl Gate {
         self.keeper.is_due(self.keeper.stage(), now_ns)
     }
 
-    /// An open gate is judged again, and something happens meanwhile. Returns whether it is open then.
+    /// Judges an open gate again, and runs `act` meanwhile. Returns whether the gate is open after
+    /// that.
     fn rejudge(&self, act: Act, judged: Result<(), Closed>) -> bool {
         assert!(self.opens());
         assert!(self.keeper.rejudge(self, |_| {
@@ -56,7 +61,7 @@ impl Gate {
         self.keeper.stage() == Stage::Open
     }
 
-    /// The next judgement, without other threads, and with nothing against the counter.
+    /// Runs the next judgement without other threads, and with all facts for the counter.
     fn opens(&self) -> bool {
         self.judge_if_due(0, || Ok(()))
     }
@@ -138,11 +143,14 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     assert_eq!((gate.keeper.stage(), gate.is_due(i64::MAX)), (Stage::Closed, false));
     assert!(!gate.judge_if_due(i64::MAX, || panic!("nothing has changed")));
     gate.keeper.enable();
-    assert!(gate.is_due(99), "who drives the clock is to come at once");
+    assert!(gate.is_due(99), "the driver should judge at once");
     assert!(gate.opens());
     gate.keeper.set_due(500);
     assert_eq!((gate.is_due(499), gate.is_due(500)), (false, true));
-    assert!(gate.is_due(499 - 10_000_000_000), "by another clock, which is behind");
+    assert!(
+        gate.is_due(499 - 10_000_000_000),
+        "a clock that is behind, after a fork into another time namespace"
+    );
     gate.keeper.disable(&gate);
     assert!(!gate.is_due(i64::MAX));
 }
@@ -156,8 +164,8 @@ fn an_open_gate_is_judged_again_and_its_line_ends() {
     assert!(gate.opens());
     assert!(!review(None) && gate.open.get(), "nothing new");
     let is_closed = Rc::new(Cell::new(false));
-    let noted = Rc::clone(&is_closed);
-    *gate.before_close.borrow_mut() = Some(Box::new(move |_, gate| noted.set(gate.open.get())));
+    let seen_open = Rc::clone(&is_closed);
+    *gate.before_close.borrow_mut() = Some(Box::new(move |_, gate| seen_open.set(gate.open.get())));
     assert!(review(Some(Ok(()))) && gate.open.get());
     assert!(is_closed.get(), "the line by the earlier judgement goes on");
     assert!(review(Some(FOR_GOOD)) && !gate.open.get());
@@ -166,8 +174,8 @@ fn an_open_gate_is_judged_again_and_its_line_ends() {
     assert!(!review(Some(Ok(()))), "switched off");
 }
 
-/// A judgement is for one kind of lines, and does not open the gate for the other. Before readers
-/// find the CPUs' lines, the common one has ended.
+/// A judgement is for one kind of lines, and does not open the gate for the other. The common line
+/// ends before readers find the CPUs' lines.
 #[test]
 fn each_kind_of_lines_is_judged_for_itself() {
     let gate = Gate::default();
@@ -191,11 +199,11 @@ fn each_kind_of_lines_is_judged_for_itself() {
 }
 
 /// A change in the middle of a judgement counts, whatever the judgement's result. That judgement
-/// admits nobody, and another one follows unless the counter is switched off.
+/// admits no driver, and another one follows unless the counter is switched off.
 #[test]
 fn a_judgement_does_not_outlive_what_happened_during_it() {
-    type Place = fn(&Gate, Act) -> bool;
-    let places: [(&str, Place); 6] = [
+    type Moment = fn(&Gate, Act) -> bool;
+    let moments: [(&str, Moment); 6] = [
         ("while the facts are collected", |gate, act| {
             gate.judge_if_due(0, || {
                 act(&gate.keeper, gate);
@@ -225,37 +233,37 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         // program had called it while facts that had passed were about to close an open gate.
         ("while an open gate is about to be closed", |gate, act| gate.rejudge(act, FOR_GOOD)),
     ];
-    for (when, place) in places {
-        for (what, act) in ACTS {
+    for (when, moment) in moments {
+        for (name, act) in ACTS {
             let gate = Gate::default();
-            // To switch on what is on, and found to be open again, changes nothing.
-            let stands = (when, what) == ("while an open gate is judged again", "enable");
-            assert_eq!(place(&gate, Box::new(act)), stands, "{what} {when}");
-            let disabled = what.ends_with("disable");
-            assert_eq!(gate.keeper.stage() == Stage::Disabled, disabled, "{what} {when}");
-            assert_eq!(gate.opens(), !disabled, "{what} {when}");
+            // `enable` changes nothing if the gates are open, and found open again.
+            let stands = (when, name) == ("while an open gate is judged again", "enable");
+            assert_eq!(moment(&gate, Box::new(act)), stands, "{name} {when}");
+            let disabled = name.ends_with("disable");
+            assert_eq!(gate.keeper.stage() == Stage::Disabled, disabled, "{name} {when}");
+            assert_eq!(gate.opens(), !disabled, "{name} {when}");
         }
     }
 }
 
-/// A thread is stopped between its change and its closing, and meanwhile the gate is judged and
-/// opened.
+/// A thread is stopped between its change of the word and the closing of the gate. Meanwhile the
+/// gate is judged and opened.
 #[test]
 fn a_gate_that_is_closed_late_is_noticed() {
-    for (what, late) in ACTS.into_iter().filter(|(what, _)| !["enable", "set_lines"].contains(what)) {
+    for (name, act) in ACTS.into_iter().filter(|(name, _)| !["enable", "set_lines"].contains(name)) {
         let gate = Gate::default();
         assert!(gate.opens());
         *gate.before_close.borrow_mut() = Some(Box::new(|keeper, gate| {
             keeper.enable();
             assert!(gate.opens());
         }));
-        late(&gate.keeper, &gate);
+        act(&gate.keeper, &gate);
         let stage = gate.keeper.stage();
-        assert!(!gate.open.get(), "{what}");
-        assert_eq!(gate.keeper.request_judgement_if_open(), stage != Stage::Disabled, "{what}");
-        assert_eq!(gate.opens(), stage != Stage::Disabled, "{what}");
+        assert!(!gate.open.get(), "{name}");
+        assert_eq!(gate.keeper.request_judgement_if_open(), stage != Stage::Disabled, "{name}");
+        assert_eq!(gate.opens(), stage != Stage::Disabled, "{name}");
     }
     let gate = Gate::default();
     assert!(!gate.judge_if_due(0, || FOR_GOOD));
-    assert!(!gate.keeper.request_judgement_if_open(), "it is known to be closed");
+    assert!(!gate.keeper.request_judgement_if_open(), "the word already says that it is closed");
 }
