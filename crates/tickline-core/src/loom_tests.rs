@@ -1,44 +1,44 @@
-//! Models for loom: every interleaving of a few threads over the cell, and every value that the
-//! orderings let an atomic load return.
+//! Models for loom, which checks every interleaving of a few threads over the cell, and every value
+//! that the orderings let an atomic load return.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p tickline-core --lib --release --target-dir target/loom
 //! loom_tests`
 //!
 //! - `state`: the state of targets that have no atomic of 128 bits;
-//! - `cell`: the parts, without time: the cell, the lock;
+//! - `cell`: the cell and the lock, without time;
 //! - `order`: the rules of order of `DESIGN.md`, with the real readers and the real control loop;
-//! - `again`: states that come again, with the real readers;
+//! - `again`: states that recur, with the real readers;
 //! - `gate`: threads that switch the counter off and on, ask for a judgement, and judge;
 //! - `lines`: the lines of the CPUs.
 //!
 //! In all but `state` an exact model of a 128-bit atomic holds a clock's state
 //! (`state/modelled.rs`).
 //!
-//! Preemptions are bounded where a model would otherwise take minutes; [`check`] takes the number.
+//! The number of preemptions is bounded where a model would otherwise take minutes: see [`check`].
 //!
 //! # What loom can't see
 //!
 //! The models of leases, in `crates/tickline-page/src/lease/loom_tests.rs`, have the same limits:
 //!
-//! - a counter that the CPU reads early or late. A read of the modelled time sees everything that
-//!   was done before an earlier read returned, so fences, barriers,
+//! - a counter that the CPU reads early or late. A read of the modelled time sees all effects from
+//!   before an earlier read returned, so fences, barriers,
 //!   [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS) and plain `read` are not tested.
-//!   For the same reason an ordering that only the counter needs could be weakened unnoticed
-//!   (its comment says "No test sees");
-//! - the machine code of a clock's state. `state/modelled.rs` keeps the orderings that the
-//!   instructions are documented to have. Whether a processor ever splits a load is a test of
-//!   `state`, on hardware;
+//!   For the same reason an ordering that only the counter needs could be weakened unnoticed (its
+//!   comment says "No test sees");
+//! - the machine code of a clock's state. `state/modelled.rs` has the documented orderings of the
+//!   instructions. A test of `state` checks on hardware whether a processor splits a load;
 //! - most of the executions with more preemptions than a model's `check` allows, 3 to 5. The cell's
 //!   model of a high-water mark, the lock's, and that of a portable swap have no bound;
-//! - load buffering: relaxed loads that return later stores. Nor `SeqCst`, which loom treats as
-//!   `AcqRel` (its README, "Unsupported features"): no modelled access has it. Two fences of this
-//!   code and the leases have it. The one in `counter/extended.rs` binds only the compiler. The one
-//!   in `lease/cell.rs` is for reads of the counter and the OS clock, see above;
-//! - that no plain store comes between an exchange and the value that it has read: loom allows one;
-//! - every place at which a thread could be stopped between a load of an atomic and a swap of the
-//!   same atomic. loom 0.7 compares a step only with the last step on its object. Here the last
-//!   step is that load. So `gate::keeper` swaps without a load. `state/portable.rs` can't; there
-//!   loom finds the places between, by the pairs;
+//! - load buffering: relaxed loads that return later stores;
+//! - `SeqCst`, which loom treats as `AcqRel` (its README, "Unsupported features"). No modelled
+//!   access needs it. Two fences have it: the one in `counter/extended.rs` binds only the compiler,
+//!   the one in `lease/cell.rs` is for reads of the counter and the OS clock (see the first item);
+//! - the atomicity of an exchange: loom allows a plain store between an exchange and the store
+//!   whose value it has read;
+//! - every point at which a thread could be stopped between a load of an atomic and a swap of the
+//!   same atomic. loom 0.7 compares a step only with the last step on its object, which is that
+//!   load. So `gate::keeper` swaps without a load. `state/portable.rs` needs the load; there loom
+//!   finds these points by the accesses to the pairs;
 //! - more than three threads; stalls of seconds and resets of the counter (the simulated steps of
 //!   `testing.rs` have those); bursts of 32 brackets, which are 1 here; `fork`.
 
@@ -63,9 +63,9 @@ use harness::{Seen, Time, View, check, made, spawn};
 
 pub(crate) type Clock = SharedClock<LineCell>;
 
-/// How long a read of the writer takes, ticks. A reader's reads take longer than
-/// [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS), and longer than it waits for a
-/// replacement. So the next read distinguishes lines that differ, and nobody spins.
+/// The time of a writer's read of the counter, ticks. A reader's read takes longer than
+/// [`MEETING_MARGIN_NS`](crate::discipline::MEETING_MARGIN_NS), and longer than the reader waits
+/// for a replacement. So the next read distinguishes different lines, and no reader spins.
 const WRITER_TICKS: u64 = 100;
 const READER_TICKS: u64 = 9_000;
 
@@ -77,8 +77,8 @@ struct Scene {
 }
 
 impl Scene {
-    /// A clock after iterations, of which the last one ended with `wanted`; readings between them
-    /// do not decrease.
+    /// A clock after iterations, of which the last one has the outcome `wanted`. Readings in
+    /// between must not decrease.
     fn after(wanted: Outcome) -> (Self, Control) {
         let (clock, time) = (made(SharedClock::new(LineCell::new())), made(Time::new(1 << 40, 0)));
         let mut control = Control::new(Config { interval_ns: 1_000_000, ..CONFIG });
@@ -107,8 +107,8 @@ impl Scene {
         (scene, control)
     }
 
-    /// The same with a line that lasts for long. It is ahead by less than 1 % of its window, so the
-    /// reference still vouches for it past the window.
+    /// A clock with a long line that is ahead of the reference by less than 1 % of its window, so
+    /// that the reference still vouches for the line past the window.
     fn with_long_line() -> (Self, Control) {
         let (scene, mut control) = Self::after(Outcome::Published);
         for _ in 0..20 {
@@ -122,7 +122,7 @@ impl Scene {
         panic!("the lines do not grow");
     }
 
-    /// A clock without a line, with enough samples for one: a gate was closed and opened, and the
+    /// A clock without a line, with enough samples for one: its gate was closed and opened, and the
     /// high-water mark's margin has passed.
     fn without_line() -> (Self, Control) {
         let (scene, control) = Self::after(Outcome::Recovered);
@@ -132,7 +132,7 @@ impl Scene {
         (scene, control)
     }
 
-    /// An iteration of the writer.
+    /// Runs an iteration of the writer.
     fn maintain(&self, control: &mut Control) -> Iteration {
         let view = self.time.view(WRITER_TICKS);
         control.maintain(&self.clock, &view, &view)

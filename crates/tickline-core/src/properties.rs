@@ -1,5 +1,5 @@
-//! Properties of the arithmetic, against an oracle in integers without limits, as functions that
-//! panic where one does not hold. `random.rs` feeds them with random values.
+//! Properties of the arithmetic, compared with an oracle in integers of unlimited size. Each is a
+//! function that panics if the property does not hold. `random.rs` calls them with random values.
 
 mod discipline;
 mod estimate;

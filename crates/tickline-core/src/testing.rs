@@ -1,8 +1,9 @@
-//! A machine for tests: a counter, a reference and a cell whose every step can be interrupted.
+//! A machine for tests: a counter, a reference, and a cell. Tests can interrupt each of their
+//! steps.
 //!
-//! One thread plays all parts. Before each step a hook may run. It may do whatever another thread
-//! could have done at that moment, and it may let time pass: preemption at an exact place. Hooks
-//! refer to the machine that owns them, so machines and clocks of tests are leaked.
+//! One thread plays all parts. Before each step a hook may run. It may do anything that another
+//! thread could have done at that moment, and it may let time pass: preemption at an exact step.
+//! Hooks refer to the machine that owns them, so machines and clocks of tests are leaked.
 
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -27,7 +28,7 @@ pub(crate) enum Step {
     /// A change to a state that is not published.
     Swap(LineState),
     Publish(LineState),
-    /// After a try to publish.
+    /// The step after an attempt to publish.
     Published,
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn leak<T>(value: T) -> &'static T {
 
 type Hook = Box<dyn FnMut(Step)>;
 
-/// Runs before each step, but not before its own steps.
+/// A hook, which runs before each step, but not before its own steps.
 #[derive(Default)]
 pub(crate) struct Hooks(RefCell<Option<Hook>>);
 
@@ -55,9 +56,9 @@ impl Hooks {
         let hook = self.0.borrow_mut().take();
         if let Some(mut hook) = hook {
             hook(step);
-            let mut place = self.0.borrow_mut();
-            if place.is_none() {
-                *place = Some(hook);
+            let mut current = self.0.borrow_mut();
+            if current.is_none() {
+                *current = Some(hook);
             }
         }
     }
@@ -73,19 +74,20 @@ pub(crate) struct Machine {
     offset_ns: Cell<i64>,
     rate_ppb: Cell<i64>,
     since_ticks: Cell<u64>,
-    /// How long it has been suspended, and whether the reference says so.
+    /// The total time in suspends, and whether the reference states it.
     suspended_ns: Cell<i64>,
     pub(crate) tells_suspends: Cell<bool>,
-    /// How long it takes to say so.
+    /// The time that this statement takes.
     pub(crate) suspends_ticks: Cell<u64>,
-    /// The steering that the kernel admits to.
+    /// The steering that the kernel reports.
     pub(crate) steering_ppb: Cell<Option<i64>>,
-    /// How long a read of the reference takes before and after the moment whose time it returns.
+    /// The time that a read of the reference takes before and after the moment whose time it
+    /// returns.
     pub(crate) reference_ticks: Cell<(u64, u64)>,
     pub(crate) reference_step_ns: Cell<i64>,
 }
 
-/// How long a read of the counter takes.
+/// The time that a read of the counter takes.
 const COUNTER_TICKS: u64 = 10;
 
 impl Machine {
@@ -197,7 +199,7 @@ impl<F: Fn() -> i64> Reference for FnClock<F> {
     }
 }
 
-/// Room for lines of 10 ns a tick.
+/// This shift allows lines of 10 ns a tick.
 const SHIFT: u32 = 7;
 
 /// A cell that lets the machine's hooks run before each of its steps.
@@ -248,33 +250,33 @@ impl StateCell for HookedCell {
 pub(crate) type HookedClock = SharedClock<HookedCell>;
 
 /// The interval of the clocks in tests, ns. A clock reaches the default of half a second after some
-/// hundred iterations, each of which takes Miri a third of a second. It reaches 4 ms, the lateness
-/// that a thread may have (`control.rs`), after ten.
+/// hundred iterations, each of which takes Miri a third of a second. It reaches 4 ms, the allowed
+/// lateness of a thread (`control.rs`), after ten.
 pub(crate) const INTERVAL_NS: u64 = if cfg!(miri) { 4_000_000 } else { 500_000_000 };
 
-/// Iterations after which a clock has been in its steady state for long enough.
+/// The number of iterations in the steady state after which a clock counts as settled.
 const STEADY_ITERATIONS: u32 = if cfg!(miri) { 3 } else { 12 };
 
-/// A clock that knows nothing yet, and its control loop.
+/// A clock without samples, and its control loop.
 pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Control) {
     (leak(SharedClock::new(HookedCell::new(machine))), Control::new(CONFIG))
 }
 
-/// Driven by a timer; reads show every tick and nanosecond.
+/// A clock that a timer drives, whose reads show every tick and nanosecond.
 pub(crate) const CONFIG: Config = Config {
     interval_ns: INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
     driven_by: DrivenBy::Timer,
 };
 
-/// What tests do with a clock, by its own machine.
+/// Operations of tests on a clock, with the clock's own machine.
 impl HookedClock {
-    /// An iteration.
+    /// Runs an iteration.
     pub(crate) fn maintain(&self, control: &mut Control) -> Iteration {
         control.maintain(self, self.cell.machine, self.cell.machine)
     }
 
-    /// Iterations, each when it is due.
+    /// Runs iterations, each when it is due.
     pub(crate) fn iterations(&self, count: u32, control: &mut Control) {
         for _ in 0..count {
             let iteration = self.maintain(control);
@@ -282,7 +284,7 @@ impl HookedClock {
         }
     }
 
-    /// Iterations, each when it is due, until the clock has been in its steady state for some
+    /// Runs iterations, each when it is due, until the clock has been in its steady state for some
     /// intervals.
     pub(crate) fn settle(&self, control: &mut Control) {
         let mut steady = 0;
@@ -302,15 +304,16 @@ impl HookedClock {
         panic!("the clock did not settle");
     }
 
-    /// An iteration, and before its first step that `is_there`, `act`. Returns what both returned.
+    /// Runs an iteration, and runs `act` before the first step that `is_stop` accepts. Returns both
+    /// results.
     #[track_caller]
     pub(crate) fn interrupted<T: 'static>(
         &self,
         control: &mut Control,
-        is_there: impl Fn(Step) -> bool + 'static,
+        is_stop: impl Fn(Step) -> bool + 'static,
         act: impl FnOnce() -> T + 'static,
     ) -> (T, Iteration) {
-        interrupted(self.cell.machine, is_there, act, || self.maintain(control))
+        interrupted(self.cell.machine, is_stop, act, || self.maintain(control))
     }
 
     /// A reading by the slow path.
@@ -318,7 +321,7 @@ impl HookedClock {
         self.read_slow(self.cell.machine, self.cell.machine)
     }
 
-    /// How far a reading by the slow path is ahead of the truth, ns.
+    /// The lead of a reading by the slow path over the truth, ns.
     pub(crate) fn lead_ns(&self) -> i64 {
         self.slow().ns - self.cell.machine.truth_ns()
     }
@@ -328,7 +331,7 @@ impl HookedClock {
         self.read_ordered(self.cell.machine)
     }
 
-    /// Changes the state like another thread that never comes back.
+    /// Changes the state as another thread would that is then stopped for good.
     pub(crate) fn swap_to(&self, next: impl FnOnce(LineState) -> LineState) {
         let state = self.cell.load();
         assert!(self.cell.swap(state, next(state)));
@@ -342,7 +345,7 @@ impl HookedClock {
         self.open_gate(self.cell.machine, self.cell.machine)
     }
 
-    /// Retires the line without a break in the samples: closes and opens a gate, and lets the
+    /// Retires the line without a break in the samples: closes and opens the gate, and lets the
     /// high-water mark's margin pass.
     pub(crate) fn end_line(&self) {
         assert!(self.close() && self.open());
@@ -359,18 +362,18 @@ pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: 
     true
 }
 
-/// Runs `work`, and before its first step that `is_there`, `act`. Returns what both returned.
+/// Runs `work`, and runs `act` before the first step that `is_stop` accepts. Returns both results.
 #[track_caller]
 pub(crate) fn interrupted<T: 'static, W>(
     machine: &Machine,
-    is_there: impl Fn(Step) -> bool + 'static,
+    is_stop: impl Fn(Step) -> bool + 'static,
     act: impl FnOnce() -> T + 'static,
     work: impl FnOnce() -> W,
 ) -> (T, W) {
     let (done, mut act) = (Rc::new(Cell::new(None)), Some(act));
     let seen = Rc::clone(&done);
     machine.hooks.set(move |step| {
-        if is_there(step) {
+        if is_stop(step) {
             act.take().into_iter().for_each(|act| seen.set(Some(act())));
         }
     });
@@ -379,17 +382,17 @@ pub(crate) fn interrupted<T: 'static, W>(
     (done.take().expect("the hook did not run"), worked)
 }
 
-/// A try to publish.
+/// Whether a step is an attempt to publish.
 pub(crate) fn is_publish(step: Step) -> bool {
     matches!(step, Step::Publish(_))
 }
 
-/// The announcement of a replacement.
+/// Whether a step is the announcement of a replacement.
 pub(crate) fn is_replacing(step: Step) -> bool {
     matches!(step, Step::Swap(state) if state.phase() == Phase::Replacing)
 }
 
-/// The announcement of a first line.
+/// Whether a step is the announcement of a first line.
 pub(crate) fn is_first_publication(step: Step) -> bool {
     matches!(step, Step::Swap(state) if state.phase() == Phase::FirstPublication)
 }
@@ -402,9 +405,9 @@ pub(crate) fn settled_clock() -> (&'static Machine, &'static HookedClock, Contro
     (machine, clock, control)
 }
 
-/// Says that a test did not run: straight to stderr, because the test harness hides the output of
-/// tests that pass.
-pub(crate) fn skip(why: &str) {
+/// Reports that a test did not run. Writes directly to stderr, because the test harness hides the
+/// output of tests that pass.
+pub(crate) fn skip(reason: &str) {
     use std::io::Write;
-    writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
+    writeln!(std::io::stderr(), "SKIPPED: {reason}").ok();
 }

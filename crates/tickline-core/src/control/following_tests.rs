@@ -1,12 +1,12 @@
-//! How the control loop follows its reference where the steps must be exact, or the machine is one
-//! that the simulator has not. All else is in the simulator's scenarios and limits
+//! Tests of how the control loop follows its reference, where the steps must be exact, or the
+//! simulator has no such machine. The other cases are in the simulator's scenarios and limits
 //! (`crates/tickline-sim`).
 
 use super::*;
 use crate::counter::Counter;
 use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine, bounds_hold, new_clock, settled_clock};
 
-/// A suspend between the first samples, with the counter running on, would make a slope that is
+/// A suspend between the first samples, during which the counter runs, would make a slope that is
 /// far too small, and so a window of hours. A third sample contradicts it.
 #[test]
 fn a_suspend_while_calibrating_makes_no_line() {
@@ -29,11 +29,11 @@ fn a_suspend_while_calibrating_makes_no_line() {
     }
 }
 
-/// A reference that stands still, or runs backwards slowly, teaches nothing: its samples agree on a
-/// slope that saturates at 0. There is no line, and iterations become rare. An existing line stops
-/// with the reference. Once the reference goes on there is a line. The ticks of a fast counter are
-/// not taken for nanoseconds before the slope is known, so iterations an interval apart are no
-/// break.
+/// The loop learns nothing from a reference that stands still, or runs backwards slowly: the
+/// samples agree on a slope that saturates at 0. There is no line, and iterations become rare. An
+/// existing line stops with the reference. Once the reference goes on, the clock gets a line.
+/// Before the slope is known, the ticks of a fast counter do not count as nanoseconds, so
+/// iterations that are an interval apart are no break.
 #[test]
 fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
     for (rate_ppb, has_line, hz) in [
@@ -67,8 +67,8 @@ fn a_reference_that_stands_still_makes_no_line_and_costs_little() {
     }
 }
 
-/// The kernel says that it steers differently. The maximum drift contains the new rate at once, and
-/// the dither is unknown again. This holds for any change at any time.
+/// The kernel reports a change of its steering. The maximum drift contains the new rate at once,
+/// and the dither is unknown again, for small and large changes.
 #[test]
 fn a_change_of_steering_widens_the_bounds_in_time() {
     for change_ppb in [1_000, -100_000, 83_000_000] {
@@ -82,21 +82,22 @@ fn a_change_of_steering_widens_the_bounds_in_time() {
         }
         let allowance = |control: &Control| control.plan.allowance;
         assert!(allowance(&control).max_drift_ppb < 480 && allowance(&control).dither > FixedNs::ZERO);
-        // A microsecond before the iteration, so that its sample does not show the change.
+        // The rate changes a microsecond before the iteration, so that the sample does not show the
+        // change.
         machine.set_rate_ppb(change_ppb);
         machine.steering_ppb.set(Some(change_ppb));
         machine.pass(1_000);
         let iteration = clock.maintain(&mut control);
         assert!(iteration.next_in_ns <= INTERVAL_NS / 15, "{iteration:?}"); // a sixteenth, and rounding
-        assert_eq!(allowance(&control).dither, FixedNs::ZERO, "its rate counts now");
+        assert_eq!(allowance(&control).dither, FixedNs::ZERO, "the rate of the dither counts now");
         machine.pass(iteration.next_in_ns - 1_000);
         assert!(bounds_hold(clock, machine, machine), "no line at {change_ppb} ppb");
     }
 }
 
-/// There is a line even if the thread always comes 5 ms late and the line is off its target. With
-/// an interval of 10 ms such lines were cut to intervals of 625 us. They were valid for at most
-/// 3.75 ms, so each ended before the next.
+/// The clock keeps a line even if the thread always comes 5 ms late and the line is off its target.
+/// Symptom: with an interval of 10 ms such lines were cut to intervals of 625 us. They were valid
+/// for at most 3.75 ms, so each ended before the next.
 #[test]
 fn lines_that_are_off_last_until_a_late_thread_has_come() {
     let machine = Machine::new();
@@ -112,7 +113,7 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
     (0..200).for_each(|_| late_iteration());
     let before = clock.events(Event::Expiry);
     for iteration in 0..200 {
-        // Just after a change lines are short, because one sample says nothing about the rate. Such
+        // Just after a change lines are short, because one sample does not show the rate. Such
         // short lines may end too early.
         machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
         late_iteration();
@@ -139,10 +140,10 @@ fn a_recovery_waits_for_a_near_high_water_mark_only() {
     }
 }
 
-/// A control loop that starts anew finds a line that is removing an offset. It took that line's
-/// slope for the reference's, and published bounds that excluded the reference.
+/// A new control loop finds a line that is removing an offset. Symptom: the loop took that line's
+/// slope for the reference's rate, and published bounds that excluded the reference.
 #[test]
-fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
+fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
     let (machine, clock, mut control) = settled_clock();
     machine.suspend(100_000_000);
     _ = clock.maintain(&mut control);
@@ -159,9 +160,10 @@ fn a_loop_that_is_begun_anew_does_not_believe_the_line_that_it_finds() {
     assert!(clock.by_line() >= Some(before));
 }
 
-/// Where an iteration takes longer than half of the interval, its samples are too old for any
-/// line: the reference may have changed its rate since. Samples of 37 to 75 ms made lines at an
-/// interval of 1 ms, which a change by 1 % put off by hundreds of microseconds.
+/// If an iteration takes longer than half of the interval, its samples are too old for any line,
+/// because the reference may have changed its rate since. Symptom: at an interval of 1 ms, samples
+/// that took 37 to 75 ms made lines, and a change by 1 % put these lines off by hundreds of
+/// microseconds.
 #[test]
 fn a_machine_too_slow_for_its_interval_gets_no_line() {
     let machine = Machine::new();
@@ -171,15 +173,15 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     clock.iterations(200, &mut control);
     assert_eq!(clock.events(Event::Publication), 0);
     assert!(clock.figures().samples_too_old);
-    // The machine is quick again: the next iterations make a line, and nothing is stale.
+    // The machine is quick again: the next iterations make a line, and the figure is reset.
     machine.reference_ticks.set((10, 10));
     clock.iterations(80, &mut control);
     assert!(clock.read(machine).is_some() && !clock.figures().samples_too_old);
 }
 
-/// However long sampling takes, the first line's window is not much longer than the interval: a
-/// suspend may put readings ahead by as much. Here it takes 40 ms, most of it before the samples,
-/// which are young when they are used.
+/// Even if sampling takes long, the first line's window is not much longer than the interval,
+/// because a suspend may put readings ahead by as much as the window. Here sampling takes 40 ms,
+/// most of it before the brackets, so the samples are young when they are used.
 #[test]
 fn a_first_line_does_not_outlast_its_interval() {
     let machine = Machine::new();

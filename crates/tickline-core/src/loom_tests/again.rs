@@ -1,9 +1,8 @@
-//! States that come again: what `state.rs` says about a state that is its own proof. The
-//! readers are the real ones. Lines are made by hand, so that a state can come again after two of
-//! them, not after 1,024.
+//! Models of recurring states (`state.rs`, "A state is its own proof"). The readers are the real
+//! ones. The lines are made by hand, so that a state can recur after two lines, not after 1,024.
 //!
-//! That the count keeps lives apart for a thread that swaps (rule 10) is a test of `shared` and of
-//! `state`.
+//! Tests of `shared` and `state` check that the count distinguishes lives for a thread that swaps
+//! (rule 10).
 
 use core::cell::Cell;
 use std::sync::{Arc, Mutex};
@@ -30,13 +29,14 @@ struct Handmade {
     scene: Scene,
     by_reader: Arc<AtomicI64>,
     by_writer: Arc<AtomicI64>,
-    /// Counts what happened to the clock, so that a thread can tell between which events it was
-    /// stopped. The count is no step of the model, and orders nothing.
+    /// The number of changes so far, so that a thread knows between which changes it was stopped.
+    /// Access to it is no step of the model, and orders nothing.
     life: Arc<Mutex<u64>>,
 }
 
 impl Handmade {
-    /// The reference is behind the counter, so that it plays no part, unless it jumps.
+    /// A clock whose reference is behind the counter, so that the reference does not matter until
+    /// it jumps.
     fn new() -> Self {
         let (clock, time) = (made(SharedClock::new(LineCell::new())), made(Time::new(START_TICKS, -500_000)));
         let [by_reader, by_writer] = [(); 2].map(|()| made(AtomicI64::new(i64::MIN)));
@@ -51,7 +51,8 @@ impl Handmade {
         *self.life.lock().unwrap() += 1;
     }
 
-    /// A reading that is not below the other thread's last one, and is handed to it.
+    /// Makes a reading, checks that it is not below the other thread's last one, and stores it for
+    /// that thread.
     fn in_order(theirs: &AtomicI64, mine: &AtomicI64, read: impl FnOnce() -> i64) -> i64 {
         // ORDERING: Acquire, pairs with the other thread's Release store below.
         let last = theirs.load(Ordering::Acquire);
@@ -71,14 +72,14 @@ impl Handmade {
         Self::in_order(&self.by_writer, &self.by_reader, read)
     }
 
-    /// Swaps a state for the announcement of what follows, and reads the counter. `None` if
-    /// somebody else was first.
+    /// Swaps a state for an announcement, and reads the counter. `None` if another thread has
+    /// swapped first.
     fn announce(&self, from: LineState, to: LineState) -> Option<(LineState, u64)> {
         let swapped = self.scene.clock.cell.swap(from, to);
         swapped.then(|| (to, self.scene.time.view(WRITER_TICKS).now_ordered()))
     }
 
-    /// Publishes `state` at `ticks`. `None` if somebody has retired the line before it.
+    /// Publishes `state` at `at_ticks`. `None` if another thread has retired the line before it.
     fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedLine> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
         let line = WindowedLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
@@ -89,12 +90,12 @@ impl Handmade {
     }
 }
 
-/// A line is replaced by a flatter one, and comes again, to the last bit, as a step forward. A
-/// reader that was stopped meanwhile finds the state of its first look at its second one. Its
-/// reading is in order, with those that were handed over in between, too.
+/// A line is replaced by a flatter one, and recurs, bit for bit, as a step forward. A reader that
+/// was stopped meanwhile finds the same state at both of its loads. Its reading is in order, also
+/// with the readings that were handed over in between.
 #[test]
-fn a_line_that_comes_again_keeps_the_order() {
-    check(Some(3), &["it came again", "another line", "helped"], |seen| {
+fn a_recurring_line_keeps_the_order() {
+    check(Some(3), &["the state recurred", "another line", "helped"], |seen| {
         let clock = Handmade::new();
         let ghz = Slope::from_hz(1_000_000_000).unwrap();
         let first = LineState::default().next_line(ghz, SHIFT).unwrap();
@@ -111,9 +112,10 @@ fn a_line_that_comes_again_keeps_the_order() {
                 let Some(now) = clock.scene.clock.read_ordered(&counter) else {
                     return clock.scene.clock.read_slow(&counter, &view).ns;
                 };
-                // The first look was no later than the counter, the second one has just been.
+                // The first load was no later than the read of the counter. The second load was the
+                // last step.
                 match (read_in.get(), clock.life()) {
-                    (1, 3) => noted.note("it came again"),
+                    (1, 3) => noted.note("the state recurred"),
                     (2, 2) => noted.note("another line"),
                     _ => {}
                 }
@@ -122,7 +124,7 @@ fn a_line_that_comes_again_keeps_the_order() {
         });
         let published = (|| {
             let (replacing, at_ticks) = clock.announce(first.state, first.state.replacing())?;
-            // Half of its slope; they meet a margin from now.
+            // The next line has half the slope. The two lines meet a margin from now.
             let half = Slope { bits: first.slope().bits >> 1 };
             let next = replacing.next_line(half, SHIFT).unwrap();
             let next = next.with_b(next.b_not_below(replacing, SHIFT, at_ticks + MEETING_MARGIN_NS));
@@ -143,27 +145,27 @@ fn a_line_that_comes_again_keeps_the_order() {
     });
 }
 
-/// A high-water mark comes again after a line that was so flat that no reading of it exceeded the
-/// mark. Under that line the reference ran ahead. A reader that was stopped since before the line
-/// finds its state again, and returns the reference.
+/// A high-water mark recurs after a line that was so flat that no reading of it exceeded the mark.
+/// Under that line the reference ran ahead. A reader that was stopped before the line finds its
+/// state again, and returns the reference.
 #[test]
-fn a_high_water_mark_that_comes_again_keeps_the_order() {
+fn a_recurring_high_water_mark_keeps_the_order() {
     const MARK_NS: i64 = 1 << 42;
-    check(Some(3), &["it came again"], |seen| {
+    check(Some(3), &["the state recurred"], |seen| {
         let clock = Handmade::new();
         let before = LineState::default().with_b(MARK_NS);
         assert!(clock.scene.clock.cell.swap(LineState::default(), before));
         let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
             let (view, asked_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
-            // The reference reads this counter between the two looks.
+            // The reference reads this counter between the two loads.
             let reference = FnClock(|| {
                 asked_in.set(clock.life());
                 view.monotonic_ns()
             });
             let now = clock.reader_reads(|| clock.scene.clock.read_slow(&view, &reference).ns);
             if (asked_in.get(), clock.life()) == (1, 2) && now > MARK_NS {
-                noted.note("it came again");
+                noted.note("the state recurred");
             }
         });
         let retired = (|| {
@@ -180,7 +182,7 @@ fn a_high_water_mark_that_comes_again_keeps_the_order() {
             let mark = before.with_b(line.at(at_ticks));
             clock.scene.clock.cell.swap(replacing, mark).then(|| clock.next_life())
         })();
-        assert!(retired.is_some(), "a reader waits longer for the next line of one that is so flat");
+        assert!(retired.is_some(), "a reader helped, though so flat a line makes it wait long");
         clock.writer_reads();
         reader.join().unwrap();
         clock.writer_reads();

@@ -1,4 +1,4 @@
-//! The parts, without time: the cell, the lock.
+//! Models of the cell and the lock, without time.
 
 use loom::cell::UnsafeCell;
 
@@ -11,7 +11,7 @@ use crate::state::{LineState, Phase};
 use crate::testing::FnClock;
 use crate::try_lock::TryLock;
 
-/// Line `number`, which follows `from`. Each field tells the number.
+/// Line `number`, which follows `from`. Each field contains the number.
 pub(super) fn line(from: LineState, number: i64) -> WindowedLine {
     let (shift, start_ticks) = (<LineCell as StateCell>::SHIFT, u64::try_from(number).unwrap() << 20);
     let slope = Slope { bits: start_ticks << 20 };
@@ -19,12 +19,12 @@ pub(super) fn line(from: LineState, number: i64) -> WindowedLine {
     WindowedLine { state, start_ticks, window_ticks: start_ticks + 1, shift }
 }
 
-/// The number of a line, or of one that was retired.
+/// The number of a line, from its state or that of its high-water mark.
 fn number_of(state: LineState) -> i64 {
     state.b >> 32
 }
 
-/// Bounds that tell the line with which they were published.
+/// Bounds that identify the line with which they were published.
 fn bounds_of(line: &WindowedLine) -> Bounds {
     let lower = Line { start_ticks: line.start_ticks, base_ns: line.state.b, slope: line.slope() };
     Bounds {
@@ -38,7 +38,7 @@ fn bounds_of(line: &WindowedLine) -> Bounds {
 
 fn publish(cell: &LineCell, from: LineState, number: i64) -> LineState {
     let line = line(from, number);
-    assert!(cell.publish(from, &line, &bounds_of(&line), Some(number)), "nobody else swaps");
+    assert!(cell.publish(from, &line, &bounds_of(&line), Some(number)), "no other thread swaps");
     line.state
 }
 
@@ -46,11 +46,11 @@ fn accepted(state: LineState) -> String {
     format!("line {}", number_of(state))
 }
 
-/// Each of these must happen to a reader in some execution.
+/// The results of which a reader must have each in some execution.
 const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 
-/// A reader that accepts values after its second look has the values of one line. This holds even
-/// if the writer replaces that line twice, and so fills again the slot that the reader reads.
+/// A reader that accepts values after its second load has the values of one line. This holds even
+/// if the writer replaces that line twice, and so refills the slot that the reader reads.
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(Some(3), &ACCEPTED, |seen| {
@@ -78,12 +78,12 @@ fn a_reading_is_never_a_mixture() {
     });
 }
 
-/// The tick of every reading of a clock, whose counter stands still.
+/// The tick of every reading. The counter stands still.
 const NOW_TICKS: u64 = 100;
 
-/// A reader of a clock, while the line that it reads is replaced twice, so that its slot is filled
-/// again. `read` is the real reading; what it returns must be what `expected` computes from one of
-/// the lines. `window`: start and window of each line, ticks.
+/// A reader of a clock whose line is replaced twice meanwhile, so that its slot is refilled. `read`
+/// is a real reading, whose result must be the one that `expected` computes from one of the lines.
+/// `window` has start and window of each line, ticks.
 fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
     wanted: &[&str],
     window: fn(i64) -> (u64, u64),
@@ -145,7 +145,8 @@ fn unix_time_of_a_reading_is_never_a_mixture() {
     );
 }
 
-/// No real reading uses a line outside of its window, though the next line in its slot has another.
+/// No real reading uses a line outside of its window, although the next line in the slot has
+/// another window.
 fn a_window_is_never_a_mixture(read: fn(&Clock, &FnClock<fn() -> u64>) -> Option<i64>) {
     a_reader_of_a_clock(&["line 2", "line 3", "refused"], late, read, |line| {
         let is_inside = NOW_TICKS - line.start_ticks < line.window_ticks;
@@ -163,9 +164,9 @@ fn a_window_of_a_plain_reading_is_never_a_mixture() {
     a_window_is_never_a_mixture(|clock, counter| clock.read(counter));
 }
 
-/// A thread that retires a line computes its high-water mark from the slot. It has no second look
-/// but the swap. If the swap of the expected state succeeds, the values from the slot belong to
-/// that state's line.
+/// A thread that retires a line computes its high-water mark from the slot. The swap takes the
+/// place of a second load. If the swap of the expected state succeeds, the values from the slot
+/// belong to that state's line.
 #[test]
 fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2", "lost"], |seen| {
@@ -188,7 +189,7 @@ fn a_high_water_mark_is_never_a_mixture() {
                 noted.note("lost");
             }
         });
-        // The writer goes on as long as nobody retires a line, and fills the first slot again.
+        // The writer goes on until another thread retires a line, and so refills the first slot.
         let (mut replacing, mut lines) = (first.replacing(), 1);
         while lines < 3 {
             lines += 1;
@@ -197,14 +198,14 @@ fn a_high_water_mark_is_never_a_mixture() {
                 break;
             }
             replacing = next.state.replacing();
-            assert!(cell.swap(next.state, replacing), "nobody else ends a published line");
+            assert!(cell.swap(next.state, replacing), "no other thread ends a published line");
         }
         helper.join().unwrap();
     });
 }
 
-/// The lock has one holder at a time (loom's cell panics otherwise), which sees what the last one
-/// did.
+/// The lock has one holder at a time (loom's cell panics otherwise), which sees the last holder's
+/// changes.
 #[test]
 fn a_lock_excludes_and_hands_over() {
     check(None, &["1 got it", "2 got it", "3 got it"], |seen| {
@@ -212,7 +213,7 @@ fn a_lock_excludes_and_hands_over() {
         let add = |lock: &TryLock<UnsafeCell<u32>>| {
             // SAFETY: one process, one token.
             let Some(guard) = (unsafe { lock.try_lock(7, |_| panic!("left behind")) }) else { return 0 };
-            // SAFETY: the guard holds the lock; loom checks that nobody else is here.
+            // SAFETY: the guard holds the lock; loom checks that no other thread has access.
             guard.with_mut(|content| unsafe { *content += 1 });
             1
         };

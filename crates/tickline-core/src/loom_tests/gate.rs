@@ -1,7 +1,6 @@
-//! The gate: threads switch the counter off and on, and set a policy, while the holder of the
-//! clock's lock judges and runs iterations. The models assert what `gate::keeper` says follows
-//! from its rules. What else may happen in the middle of a judgement is a test of the keeper's, at
-//! each place.
+//! Models of the gate: threads switch the counter off and on, and set a policy, while the holder of
+//! the clock's lock judges and runs iterations. The models assert the conclusions from the rules of
+//! `gate::keeper`. The keeper's tests cover other changes at each moment of a judgement.
 
 use core::cell::Cell;
 use std::sync::Arc;
@@ -21,7 +20,7 @@ pub(super) struct Judged {
     pub(super) scene: Scene,
     pub(super) keeper: Arc<GateKeeper>,
     control: Arc<TryLock<Control>>,
-    /// The facts' verdict: 0 if nothing speaks against the counter.
+    /// The verdict of the facts: 0 if they are all for the counter.
     against: Arc<AtomicU64>,
 }
 
@@ -33,21 +32,21 @@ impl Judged {
         Self { scene, keeper: made(GateKeeper::new()), control, against }
     }
 
-    /// The same with a gate that is closed until then.
+    /// A clock as [`new`](Self::new) makes it, with its gate closed.
     fn closed() -> Self {
         let gated = Self::new();
         gated.keeper.request_judgement(&gated.scene);
         gated
     }
 
-    /// The holder of the clock's lock, if it is admitted, runs `action` for the lines.
+    /// Takes the clock's lock, and runs `action` for the lines if the keeper admits this thread.
     pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, Lines) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7, |_| ()) }?;
         let judged = Cell::new(None);
         let judge = |lines| {
             judged.set(Some(lines));
-            // ORDERING: Relaxed, a setting: the thread that asks for a judgement has set it before.
+            // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which orders it.
             let is_open = self.against.load(Ordering::Relaxed) == 0;
             Some(is_open.then_some(()).ok_or(Closed { retry_at_ns: None }))
         };
@@ -57,8 +56,7 @@ impl Judged {
         action(&mut control, lines)
     }
 
-    /// The thread that drives the clock: an iteration of the line for all CPUs, if there is to be
-    /// one.
+    /// Runs an iteration of the common line, if the keeper admits this thread.
     fn serve(&self) -> Option<Outcome> {
         self.admitted(|control, _| {
             let outcome = self.scene.maintain(control).outcome;
@@ -66,8 +64,8 @@ impl Judged {
         })
     }
 
-    /// Nobody makes changes any more: the result of the next two iterations, one of which may
-    /// find a gate that was closed late.
+    /// Checks the gate after the last change, by two iterations: the first may find a gate that was
+    /// closed late.
     fn settle(&self, seen: &Seen) {
         self.scene.time.pass(13_000);
         let first = self.serve();
@@ -83,7 +81,7 @@ impl Judged {
         }
     }
 
-    /// The counter is switched off: no reading uses it.
+    /// Checks that no reading uses the counter, which is switched off.
     fn is_not_read(&self, last_ns: i64) {
         let view = self.scene.time.view(WRITER_TICKS);
         assert_eq!(self.scene.clock.read_ordered(&view), None, "the counter is switched off");
@@ -93,8 +91,8 @@ impl Judged {
     }
 }
 
-/// When `disable()` has returned no reading uses the counter, though the gate was just being
-/// judged, and a line published.
+/// After `disable()` has returned, no reading uses the counter, although a judgement and a
+/// publication were under way.
 #[test]
 fn a_counter_is_switched_off_under_a_judge() {
     check(Some(3), &["admitted", "not admitted", "a line before"], |seen| {
@@ -117,7 +115,8 @@ fn a_counter_is_switched_off_under_a_judge() {
     });
 }
 
-/// Off and on again: wherever one of the two threads is stopped, the gate opens in the end.
+/// The counter is switched off and on again. Wherever one of the two threads is stopped, the gate
+/// opens in the end.
 #[test]
 fn a_counter_is_switched_off_and_on_under_a_judge() {
     check(Some(3), &["late"], |seen| {
@@ -143,8 +142,7 @@ fn a_counter_is_switched_off_and_on_under_a_judge() {
     });
 }
 
-/// A policy that closes a gate takes effect even if the gate was just being judged by the last
-/// policy.
+/// A policy that closes a gate takes effect even if a judgement by the last policy was under way.
 #[test]
 fn a_policy_is_set_under_a_judge() {
     check(Some(3), &["None"], |seen| {
@@ -162,26 +160,26 @@ fn a_policy_is_set_under_a_judge() {
     });
 }
 
-/// A thread that sees a conclusion sees what the judge has stored with it.
+/// A thread that sees a verdict sees the judge's earlier stores.
 #[test]
-fn a_conclusion_is_published_after_its_reasons() {
-    check(None, &["said", "not yet"], |seen| {
+fn a_verdict_is_published_after_its_reasons() {
+    check(None, &["judged", "not yet"], |seen| {
         let (keeper, noted) = (made(GateKeeper::new()), made(AtomicU64::new(0)));
         let scene = (keeper.clone(), noted.clone(), seen.clone());
         let asker = spawn(&scene, |(keeper, noted, seen)| {
             if keeper.stage() == Stage::Unjudged {
                 return seen.note("not yet");
             }
-            seen.note("said");
-            // ORDERING: Relaxed, ordered by the conclusion.
+            seen.note("judged");
+            // ORDERING: Relaxed, ordered by the verdict.
             assert_eq!(noted.load(Ordering::Relaxed), 1);
         });
         let judge = |_| {
-            // ORDERING: Relaxed, ordered by the conclusion.
+            // ORDERING: Relaxed, ordered by the verdict.
             noted.store(1, Ordering::Relaxed);
             Some(Ok(()))
         };
-        assert!(keeper.judge_if_due(|| 0, &NoLine, judge).is_some(), "nobody has judged");
+        assert!(keeper.judge_if_due(|| 0, &NoLine, judge).is_some(), "the gate was judged before");
         asker.join().unwrap();
     });
 }

@@ -1,5 +1,4 @@
-//! What the models run on. Those of leases run on it too, in
-//! `crates/tickline-page/src/lease/loom_tests.rs`.
+//! The harness of the models, here and in `crates/tickline-page/src/lease/loom_tests.rs`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -9,28 +8,28 @@ use loom::thread;
 use super::{Counter, Reference};
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-/// Counts of what happened in the executions of a model: a model in which something never happens
-/// does not check it.
+/// Counts of the events in the executions of a model. A model in which an event never happens does
+/// not check this event.
 #[derive(Clone, Default)]
 pub(super) struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl Seen {
-    pub(super) fn note(&self, what: impl Into<String>) {
-        *self.0.lock().unwrap().entry(what.into()).or_default() += 1;
+    pub(super) fn note(&self, event: impl Into<String>) {
+        *self.0.lock().unwrap().entry(event.into()).or_default() += 1;
     }
 }
 
 /// Runs a model with at most this many preemptions in an execution, or with all of them. Voluntary
-/// switches, and those at a thread's end, are free. `LOOM_MAX_PREEMPTIONS` overrides the limit.
-/// Each of `wanted` must have been seen.
+/// switches, and switches at a thread's end, do not count. `LOOM_MAX_PREEMPTIONS` overrides the
+/// limit. Each event in `wanted` must have happened.
 pub(super) fn check(
     preemptions: Option<usize>,
     wanted: &[&str],
     model: impl Fn(&Seen) + Sync + Send + 'static,
 ) {
     let mut builder = loom::model::Builder::new();
-    // Steps of one execution: the longest model has some hundred, most of them before its threads
-    // start.
+    // The limit of steps in one execution: the longest model has some hundred, most of them before
+    // its threads start.
     builder.max_branches = 20_000;
     builder.preemption_bound = builder.preemption_bound.or(preemptions);
     let seen = Seen::default();
@@ -46,8 +45,8 @@ pub(super) fn check(
     }
 }
 
-/// Makes all atomics in `value` (see `primitive.rs`) and shares it. To be called before any
-/// thread starts.
+/// Creates all atomics in `value` (see `primitive.rs`), and shares it. Call this before any thread
+/// starts.
 pub(super) fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
     drop(format!("{value:?}"));
     Arc::new(value)
@@ -64,16 +63,16 @@ pub(super) fn spawn<S: Clone + 'static, T: 'static>(
 
 /// Time: a counter of 1 GHz, and a reference that returns its ticks plus a lead.
 ///
-/// Each read takes time, and sees whatever was done before an earlier read returned: that is the
+/// Each read takes time, and sees all effects from before an earlier read returned: this is the
 /// meaning of "current when the counter was read". All reads in a model are in one modification
-/// order, so AcqRel says exactly that.
+/// order, so AcqRel expresses exactly this.
 #[derive(Debug)]
 pub(super) struct Time {
     pub(super) ticks: AtomicU64,
     lead_ns: AtomicI64,
 }
 
-/// One thread's view of the time: how many ticks a read takes.
+/// One thread's view of the time, in which each read takes the same number of ticks.
 pub(super) struct View<'a> {
     time: &'a Time,
     ticks: u64,
@@ -91,20 +90,20 @@ impl Time {
 
     /// Lets time pass.
     pub(super) fn pass(&self, ticks: u64) {
-        // ORDERING: AcqRel, a read.
+        // ORDERING: AcqRel, pairs with all reads.
         self.ticks.fetch_add(ticks, Ordering::AcqRel);
     }
 
     /// The reference jumps ahead. Only one thread changes the lead.
     pub(super) fn jump(&self, ns: i64) {
-        // ORDERING: Relaxed, the only writer's own value.
+        // ORDERING: Relaxed: only this thread changes the value.
         let lead_ns = self.lead_ns.load(Ordering::Relaxed);
         // ORDERING: Release, pairs with the Acquire load in `monotonic_ns`.
         self.lead_ns.store(lead_ns + ns, Ordering::Release);
     }
 
-    /// The counter runs on while the reference stands still: a line is ahead by as much then.
-    /// Only before threads start.
+    /// Lets the counter run on while the reference stands still, so that a line is then ahead. Call
+    /// this only before threads start.
     pub(super) fn suspend(&self, ticks: u64) {
         self.pass(ticks);
         self.jump(-i64::try_from(ticks).unwrap());

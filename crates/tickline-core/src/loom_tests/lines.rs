@@ -1,5 +1,5 @@
-//! The lines of the CPUs, which another thread than the one that made them may find, and which the
-//! program switches off.
+//! Models of the CPUs' lines: another thread than their maker may find them, and the program
+//! switches them off.
 
 use std::sync::Arc;
 
@@ -11,27 +11,29 @@ use crate::cell::StateCell;
 use crate::gate::keeper::{GateKeeper, Lines, Stage};
 use crate::shared::{AtomicFigures, Figures};
 
-/// Stands for the CPUs' lines; loom reports a thread that reads them without having seen them made.
+/// A keeper, and a cell in place of the CPUs' lines. Loom reports a thread that reads the cell
+/// without synchronisation with its writer.
 #[derive(Clone)]
 struct Table(Arc<(GateKeeper, UnsafeCell<u64>)>);
 
 const CONTENT: u64 = 7;
 
-/// A thread that finds lines for the CPUs finds them complete, even if another thread than the one
-/// that made them has judged the gates.
+/// A thread that finds lines for the CPUs finds them complete, even if another thread than their
+/// maker has judged the gates.
 #[test]
 fn the_lines_are_made_before_they_are_found() {
     check(None, &["none", "common", "for each CPU"], |seen| {
         let table = Table(Arc::new((GateKeeper::new(), UnsafeCell::new(0))));
         drop(format!("{:?}", table.0.0));
         let maker = spawn(&table, |Table(table)| {
-            // SAFETY: read by those who have seen the lines set; loom checks that.
+            // SAFETY: other threads read the cell only after they have seen the lines set; loom
+            // checks that.
             table.1.with_mut(|content| unsafe { *content = CONTENT });
             table.0.set_lines(Lines::PerCpu);
         });
         let noted = seen.clone();
         let reader = spawn(&table, move |Table(table)| match table.0.lines() {
-            // SAFETY: not written any more; loom checks that.
+            // SAFETY: no thread writes the cell any more; loom checks that.
             Some(Lines::PerCpu) => {
                 assert_eq!(table.1.with(|content| unsafe { *content }), CONTENT);
                 noted.note("for each CPU");
@@ -70,19 +72,19 @@ fn a_frequency_comes_with_the_other_figures() {
 }
 
 impl Judged {
-    /// The clock's thread: goes over to the CPUs' lines.
+    /// Changes to the CPUs' lines, as the clock's thread does.
     fn calibrate_cpus(&self) -> Option<()> {
         self.keeper.set_lines(Lines::PerCpu);
         self.admitted(|_, lines| {
-            assert_eq!(lines, Lines::PerCpu, "nobody else sets them");
-            // Nobody publishes a common line any more, and the last one has ended.
+            assert_eq!(lines, Lines::PerCpu, "no other thread sets them");
+            // No thread publishes a common line any more, and the last one has ended.
             let state = self.scene.clock.cell.load();
             assert!(!state.is_published(), "a common line beside those of the CPUs: {state:?}");
             Some(())
         })
     }
 
-    /// Which of the two would serve a reading: at most one.
+    /// Whether the common line and the CPUs' lines serve readings: at most one of the two may.
     fn serves(&self) -> (bool, bool) {
         let per_cpu = self.keeper.lines() == Some(Lines::PerCpu);
         let serves = (self.scene.clock.cell.load().is_published(), per_cpu);
@@ -91,10 +93,11 @@ impl Judged {
     }
 }
 
-/// When `disable()` has returned nobody uses the CPUs' lines, though they were just being taken up.
+/// After `disable()` has returned, no thread uses the CPUs' lines, although a change to them was
+/// under way.
 #[test]
-fn the_counter_is_switched_off_while_the_cpus_lines_are_taken_up() {
-    check(Some(4), &["taken up: true", "taken up: false", "in use before"], |seen| {
+fn the_counter_is_switched_off_during_a_change_to_the_cpus_lines() {
+    check(Some(4), &["admitted: true", "admitted: false", "in use before"], |seen| {
         let gated = Judged::new();
         let noted = seen.clone();
         let switch = spawn(&gated, move |gated| {
@@ -104,7 +107,7 @@ fn the_counter_is_switched_off_while_the_cpus_lines_are_taken_up() {
             gated.keeper.disable(&gated.scene);
             assert_eq!(gated.serves(), (false, false));
         });
-        seen.note(format!("taken up: {}", gated.calibrate_cpus().is_some()));
+        seen.note(format!("admitted: {}", gated.calibrate_cpus().is_some()));
         switch.join().unwrap();
         assert_eq!((gated.keeper.stage(), gated.serves()), (Stage::Disabled, (false, false)));
         assert_eq!(gated.calibrate_cpus(), None);

@@ -1,4 +1,4 @@
-//! The rules of order of `DESIGN.md`: the real readers against the real control loop.
+//! Models of the rules of order of `DESIGN.md`, with the real readers and the real control loop.
 //!
 //! Each model starts from a state that one thread has reached, then starts readers and the
 //! writer. It asserts the promise itself: a reading that was complete before another began is not
@@ -32,7 +32,7 @@ fn reader(scene: &Scene, read: Read) -> thread::JoinHandle<i64> {
     })
 }
 
-/// Records how the writer's iteration ended, and which events there were. Rule 3: a line that a
+/// Records the outcome of the writer's iteration, and the clock's events. Rule 3: a line that a
 /// reader has retired is not replaced.
 fn note(seen: &Seen, clock: &Clock, outcome: Outcome) {
     seen.note(format!("{outcome:?}"));
@@ -45,7 +45,7 @@ fn note(seen: &Seen, clock: &Clock, outcome: Outcome) {
     }
 }
 
-/// An iteration of a writer while a reader reads twice; a third reading is not below those.
+/// A writer runs an iteration while a reader reads twice. A third reading must not be below these.
 fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), read: Read) {
     check(Some(5), wanted, move |seen| {
         let (scene, mut control) = scene();
@@ -69,7 +69,7 @@ fn a_line_is_lowered_under_a_reader() {
     }
 }
 
-/// The same with two readers, one of which passes its reading to the other.
+/// A line is replaced by one of half its slope, while one reader passes its reading to another.
 #[test]
 fn a_line_is_lowered_between_two_readers() {
     check(Some(3), &["Published", "help"], |seen| {
@@ -94,8 +94,9 @@ fn a_line_is_lowered_between_two_readers() {
     });
 }
 
-/// Lets time pass until shortly before the `end_ticks` of a line. A reader's first load may be
-/// before that, and its second is not. The writer's loads are, as long as nobody reads.
+/// Lets time pass until shortly before the `end_ticks` of a line. A reader's first read of the
+/// counter may be before this end, its second is not. The writer's reads are before it, unless a
+/// reader's read comes first.
 fn shortly_before(
     (scene, control): (Scene, Control),
     end_ticks: fn(&WindowedLine) -> u64,
@@ -105,23 +106,24 @@ fn shortly_before(
     (scene, control)
 }
 
-/// Rules 5 and 12: the window of a line passes under the writer. The line is ahead of the
-/// reference by more than that vouches for, so it is over then.
+/// Rules 5 and 12: the window of a line passes under the writer. The line is ahead of the reference
+/// by more than the reference vouches for, so the line ends with its window.
 #[test]
 fn a_window_ends_under_a_writer() {
     let scene = || shortly_before(Scene::with_line(), |line| line.start_ticks + line.window_ticks);
     a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, reading);
 }
 
-/// Rules 2, 4 and 5: the window of a line that is ahead of the reference passes under the writer.
+/// Rules 2, 4 and 5: the validity of a line that is ahead of the reference ends under the writer.
 #[test]
-fn a_window_passes_under_a_writer() {
+fn a_validity_ends_under_a_writer() {
     let scene = || shortly_before(Scene::with_long_line(), WindowedLine::end_ticks);
     a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, slow_reading);
 }
 
-/// Rules 6 and 7: a reading without a line that spans a recovery. Right after the recovery the
-/// reference jumps ahead, so a reading that returns the reference then is above the new line.
+/// Rules 6 and 7: a recovery takes place during a reading without a line. Right after the recovery
+/// the reference jumps ahead, so a reading that then returned the reference would be above the new
+/// line.
 #[test]
 fn a_clock_recovers_under_a_reader_without_a_line() {
     check(Some(5), &["Recovered", "no line first"], |seen| {
@@ -146,8 +148,8 @@ fn a_clock_recovers_under_a_reader_without_a_line() {
     });
 }
 
-/// A thread closes the gate between two readings: when `close_gate` has returned, nobody uses the
-/// line.
+/// A thread closes the gate between two readings. After `close_gate` has returned, no thread uses
+/// the line.
 fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
     check(Some(4), wanted, move |seen| {
         let (scene, mut control) = scene();
@@ -168,13 +170,13 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
     });
 }
 
-/// Rule 8: a gate closes, and no writer that was about to replace a line opens it.
+/// Rule 8: a gate closes, and a writer that was about to replace a line does not open it.
 #[test]
 fn a_gate_closes_under_a_writer() {
     a_gate_closes_under(&["Published", "RetrySoon", "GateClosed"], Scene::with_line);
 }
 
-/// Rule 8: the same for a clock that is about to recover.
+/// Rule 8: a gate closes, and a writer that was about to publish a first line does not open it.
 #[test]
 fn a_gate_closes_under_a_recovery() {
     a_gate_closes_under(&["Recovered", "GateClosed"], Scene::without_line);

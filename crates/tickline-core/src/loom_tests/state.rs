@@ -1,11 +1,11 @@
-//! The state of targets that have no atomic of 128 bits: pairs under a word that counts.
+//! Models of the state of targets without an atomic of 128 bits: pairs under a word that counts.
 
 use super::{check, made, spawn};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::state::LineState;
 use crate::state::portable::AtomicState;
 
-/// State `number`, whose halves belong together. State 0 is that of a new clock.
+/// State `number`, whose two halves contain the number. State 0 is the state of a new clock.
 fn whole(number: u64) -> LineState {
     LineState { m: number, b: i64::try_from(number).unwrap() << 32 }
 }
@@ -20,9 +20,9 @@ fn swap(state: &AtomicState, from: u64, to: u64) -> bool {
     state.swap(whole(from), whole(to))
 }
 
-/// A reader is stopped for two swaps, so that the pair that it loads is filled again: no load sees
-/// halves of two states. Where each state is followed by a larger one, no look at the state finds
-/// an older one than the look before it.
+/// A reader is stopped for two swaps, so that the pair that it loads is refilled. No load may see
+/// halves of two states. As each state is followed by a larger one, no load may return an older
+/// state than the load before it.
 #[test]
 fn a_portable_state_is_never_an_older_one() {
     check(Some(3), &["0, still", "0, changed", "1, still", "1, changed", "2, still"], |seen| {
@@ -36,13 +36,13 @@ fn a_portable_state_is_never_an_older_one() {
             noted.note(format!("{first}, {}", if is_still { "still" } else { "changed" }));
         });
         for number in 0..2 {
-            assert!(swap(&state, number, number + 1), "nobody else swaps");
+            assert!(swap(&state, number, number + 1), "no other thread swaps");
         }
         reader.join().unwrap();
     });
 }
 
-/// Two swaps from one state: one wins. Both pairs are free again, so nobody runs out of them.
+/// Of two swaps from one state one wins. Both pairs are free again, so later swaps find free pairs.
 #[test]
 fn of_two_portable_swaps_from_one_state_one_wins() {
     check(None, &["mine", "theirs"], |seen| {
@@ -61,10 +61,10 @@ fn of_two_portable_swaps_from_one_state_one_wins() {
     });
 }
 
-/// One thread has left a pair. Another has taken it while its own swap was bound to fail. A reader
-/// of the pair's last state does not take that state for the next one.
+/// One thread has freed a pair, and another thread takes it for a swap that must fail. A reader of
+/// the pair's last state does not take that state for the next one.
 #[test]
-fn a_portable_pair_is_left_before_it_is_taken_again() {
+fn a_portable_pair_is_freed_before_it_is_taken_again() {
     check(Some(4), &["0", "1", "2", "both failed: false"], |seen| {
         let state = made(AtomicState::new());
         let noted = seen.clone();
@@ -78,10 +78,10 @@ fn a_portable_pair_is_left_before_it_is_taken_again() {
     });
 }
 
-/// A state comes again while a thread is stopped in a swap from it. Whether that swap succeeds or
-/// not, the state is the one that it says.
+/// A state recurs while a thread is stopped in a swap from it. The state afterwards agrees with the
+/// result of that swap.
 #[test]
-fn a_portable_state_may_come_again() {
+fn a_portable_state_may_recur() {
     check(Some(4), &["swapped", "not swapped"], |seen| {
         let state = made(AtomicState::new());
         let late = spawn(&state, |state| swap(state, 0, 9));
@@ -94,9 +94,9 @@ fn a_portable_state_may_come_again() {
     });
 }
 
-/// A value lies next to the state, as a slot does, and changes once the state that names it is
-/// gone. A reader that finds its state again has seen none of the change. A reader that sees a
-/// state sees the stores before its swap.
+/// A value next to the state, like a slot, changes once the state that names it is gone. A reader
+/// that finds its state unchanged has not seen the new value. A reader that sees a state sees the
+/// stores before the swap to it.
 #[test]
 fn a_slot_beside_a_portable_state_belongs_to_it() {
     check(Some(4), &["still", "changed"], |seen| {
@@ -104,7 +104,7 @@ fn a_slot_beside_a_portable_state_belongs_to_it() {
         let scene = (state.clone(), slot.clone(), seen.clone());
         let reader = spawn(&scene, |(state, slot, seen)| {
             let number = loaded(state);
-            // ORDERING: Relaxed, between the two looks at the state.
+            // ORDERING: Relaxed, between the two loads of the state.
             let beside = slot.load(Ordering::Relaxed);
             if state.is_still(whole(number)) {
                 // State 1 names nothing.
@@ -115,7 +115,7 @@ fn a_slot_beside_a_portable_state_belongs_to_it() {
             }
         });
         assert!(swap(&state, 0, 1));
-        // ORDERING: Release, pairs with the fence of the reader's second look.
+        // ORDERING: Release, pairs with the fence of the reader's second load.
         slot.store(2, Ordering::Release);
         assert!(swap(&state, 1, 2));
         reader.join().unwrap();

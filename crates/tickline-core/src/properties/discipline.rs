@@ -1,7 +1,7 @@
-//! Properties of `steer`, `join` and `recover`: the order that `discipline` promises.
+//! Properties of `steer`, `join` and `recover`, on which the order rests.
 //!
-//! Everything is compared in exact values where these fit; nothing is promised for a saturated
-//! `FixedNs` or `i64`.
+//! The functions compare exact values where these fit. Saturated values of `FixedNs` or `i64` have
+//! no promise.
 
 use crate::discipline::{STEP_PPB, Steering, join, recover, steer};
 use crate::estimate::Target;
@@ -54,8 +54,8 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ti
     steering
 }
 
-/// The least `b` of `next` that keeps it above all points (ticks, units of 2^-64 ns). `None` if the
-/// points need values so far apart that 64 bits can't tell which one is the larger.
+/// The least `b` with which `next` is not below any of the points (ticks, units of 2^-64 ns).
+/// `None` if the points need values so far apart that 64 bits don't show which one is larger.
 fn least_b(next: &Known, points: &[(u64, BigInt)]) -> Option<i64> {
     let needed = || points.iter().map(|(ticks, exact)| next.b_not_below_ns(exact.clone(), *ticks));
     let (least, most) = (needed().min()?, needed().max()?);
@@ -82,7 +82,7 @@ pub(crate) fn check_meeting(old: &Known, steering: &Steering, at_ticks: u64, mar
     if margin_ticks > Line::MAX_DELTA_TICKS || !is_in_one_turn(shift, early, late) {
         return;
     }
-    // As readers see it: in whole nanoseconds.
+    // Readers see whole nanoseconds.
     let between = early + probe % (late - early).max(1);
     for ticks in [early, at_ticks, between, late.saturating_sub(1).max(early), late] {
         let above_ns = joined.at(shift, ticks).wrapping_sub(old.line.at(ticks));
@@ -90,8 +90,8 @@ pub(crate) fn check_meeting(old: &Known, steering: &Steering, at_ticks: u64, mar
     }
 }
 
-/// Rule 7: a first line is not below `from` where that was taken, nowhere below the high-water
-/// mark, and no higher than necessary.
+/// Rule 7: a first line is not below `from` at `at_ticks`, nowhere below the high-water mark, and
+/// no higher than necessary.
 pub(crate) fn check_recover(
     next: &Known,
     from: FixedNs,

@@ -1,5 +1,5 @@
-//! Properties of brackets and histories at extreme values: nothing overflows, and what saturates
-//! stays on its side. The simulator checks at each reading that bounds contain the reference.
+//! Properties of brackets and histories at extreme values: no value overflows, and saturated values
+//! err on the safe side. The simulator checks at each reading that bounds contain the reference.
 
 use crate::estimate::{CAPACITY, History};
 use crate::line::Slope;
@@ -8,7 +8,7 @@ use crate::units::FixedNs;
 
 use super::wide::{clamped_i64, signed_ticks, wide};
 
-/// Any bracket is two points, or nothing if the counter ran backwards in it.
+/// A bracket makes two points, or none if the counter ran backwards in it.
 pub(crate) fn check_bracket(
     before_ticks: u64,
     reference_ns: i64,
@@ -26,15 +26,15 @@ pub(crate) fn check_bracket(
     assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + resolutions.counter_ticks) % around);
 }
 
-/// A sample anywhere; or after the one before: ticks and ns from there, and how far apart its
-/// points are, ns.
+/// A hostile sample: with any values, or with ticks and ns from the sample before, and the distance
+/// of its points, ns.
 #[derive(Debug, Clone)]
 pub(crate) enum Hostile {
     Anywhere([u64; 2], [i64; 2]),
     After(u32, i32, i16),
 }
 
-/// A history does not panic, whatever its samples are, and keeps its invariants.
+/// A history does not panic for any samples, and keeps its invariants.
 pub(crate) fn check_hostile(samples: &[Hostile], slope: Slope, max_drift_ppb: u32, interval_ticks: u64) {
     let mut history = History::new();
     for sample in samples {
@@ -60,7 +60,10 @@ pub(crate) fn check_hostile(samples: &[Hostile], slope: Slope, max_drift_ppb: u3
             assert!(target.is_none_or(|t| fit.slope_min <= t.slope && t.slope <= fit.slope_max));
         }
         history.thin(slope);
-        assert!((1..=CAPACITY.min(before)).contains(&history.samples().len()), "the newest went");
+        assert!(
+            (1..=CAPACITY.min(before)).contains(&history.samples().len()),
+            "the newest sample was dropped"
+        );
         assert!(history.bounds(slope, max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! What holds for `Line`, `Slope` and the units.
+//! Properties of `Line`, `Slope` and the units.
 
 use crate::line::{Line, Slope};
 use crate::units::{FixedNs, NS_PER_S};
@@ -8,7 +8,7 @@ use super::wide::{
     floor_ns, units, wide,
 };
 
-/// Ticks to nanoseconds: rounded down and exact, or saturating; by the fast path, wrapping.
+/// Ticks to nanoseconds: exact, or rounded down, or saturated. `at` wraps instead.
 pub(crate) fn check_conversion(line: &Line, ticks: u64) {
     let exact = exact_at(line, ticks);
     assert_eq!(line.fixed_at(ticks), clamped_fixed(exact.clone()), "{line:?} at {ticks}");

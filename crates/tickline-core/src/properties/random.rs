@@ -1,4 +1,4 @@
-//! The arithmetic against an oracle in integers without limits, with random values of every size.
+//! Tests of the arithmetic with random values of every size.
 //!
 //! A failure prints the smallest case found, and writes its seed to
 //! `random.proptest-regressions`, which is tried first from then on: commit it.
@@ -17,8 +17,8 @@ use super::estimate::Hostile;
 use super::state::Known;
 use super::{discipline, estimate, line, state};
 
-/// Proptest's own number of cases (256, or the environment's), times `diligence`; once where this
-/// may run in an emulator, because integers are the same everywhere.
+/// Proptest's number of cases (256, or that of the environment) times `diligence`. Targets whose
+/// tests may run in an emulator do not multiply it, because integers are the same everywhere.
 fn config(diligence: u32) -> ProptestConfig {
     let usual = ProptestConfig::default();
     let diligence = if cfg!(target_arch = "x86_64") { diligence } else { 1 };
@@ -29,7 +29,7 @@ fn config(diligence: u32) -> ProptestConfig {
     }
 }
 
-/// Numbers of every size, each as likely as the others, and their neighbours at powers of two.
+/// Numbers of all sizes, each equally likely, and numbers at powers of two.
 fn number() -> impl Strategy<Value = u64> {
     prop_oneof![
         8 => (any::<u64>(), 0..64_u32).prop_map(|(bits, shift)| bits >> shift),
@@ -81,7 +81,7 @@ fn any_line() -> impl Strategy<Value = Line> {
     })
 }
 
-/// A state without a line, and one with the next line, of a counter that is fast enough for the
+/// A state without a line, and a state with the next line, of a counter that is fast enough for the
 /// shift.
 fn beginning() -> impl Strategy<Value = (Known, Known)> {
     (any::<u8>(), 0..=MAX_SHIFT, any::<bool>()).prop_flat_map(|(tag, shift, serves)| {
@@ -98,7 +98,7 @@ fn known() -> impl Strategy<Value = (Known, u64)> {
         .prop_map(|((_, known), ticks, ns)| (known.with_b(ns.wrapping_sub(known.line.at(ticks))), ticks))
 }
 
-/// Slopes near `slope`, as the next line has them; and far away ones.
+/// Slopes near `slope`, as the next line has them, and distant slopes.
 fn next_slope(slope: Slope) -> impl Strategy<Value = Slope> {
     prop_oneof![
         (-1_000_000..1_000_000_i64).prop_map(move |ppb| slope.adjusted_ppb(ppb)),
@@ -131,7 +131,7 @@ fn hostile() -> impl Strategy<Value = Hostile> {
 }
 
 proptest! {
-    // Microseconds each, and an error may hide in one case of a thousand.
+    // A case takes microseconds, and an error may show in only one case of a thousand.
     #![proptest_config(config(16))]
 
     #[test]
@@ -178,7 +178,7 @@ proptest! {
         ((known, _), b, ticks, ns) in (known(), signed_number(), number(), fixed())
     ) {
         state::check_conversion(&known.with_b(b), !ticks, ns);
-        // The line itself must come out, and one a nanosecond above it for the smallest step.
+        // At the line itself `b` must be the line's, and for the smallest step above it one more.
         for ns in [ns, known.line.fixed_at(ticks), above(known.line.fixed_at(ticks), 1)] {
             state::check_conversion(&known, ticks, ns);
         }
@@ -209,8 +209,8 @@ proptest! {
     ) {
         let steering = discipline::check_steer(&old, at, &target, window);
         discipline::check_meeting(&old, &steering, at, margin, probe);
-        // Slopes that differ by next to nothing. And the old line itself must come out, also for a
-        // step to below it, and one a nanosecond above it for the smallest step.
+        // The slopes differ minimally or not at all. With the old slope the old line must result,
+        // also for a step to below it, and a line a nanosecond higher for the smallest step up.
         let step_by = |units| (old.slope(), Some(above(old.line.fixed_at(at), units)));
         for (slope, step_to) in [(target.slope, None), (old.slope(), None), step_by(-5_000 << 48), step_by(1)] {
             let steering = Steering { slope, step_to, offset: FixedNs::ZERO };
@@ -226,7 +226,7 @@ proptest! {
         let start = at.wrapping_sub(since_start & (Line::MAX_DELTA_TICKS >> 8));
         let Some(next) = known.next(target.slope, true) else { return Ok(()) };
         let near = known.line.at(at).saturating_add(high_water >> 32);
-        // A whole `b` meets this bound exactly, and the next one does not.
+        // A whole `b` meets this limit exactly, but not the next larger limit.
         let exact = next.line.fixed_at(at);
         for (from, high_water) in
             [(target.fixed_at(at), high_water), (target.fixed_at(at), near), (exact, i64::MIN), (above(exact, 1), i64::MIN)]
@@ -247,7 +247,7 @@ proptest! {
 }
 
 proptest! {
-    // Some milliseconds each.
+    // A case takes some milliseconds.
     #![proptest_config(config(1))]
 
     #[test]

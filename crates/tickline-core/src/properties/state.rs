@@ -88,14 +88,14 @@ pub(crate) fn check_not_below(new: &Known, old: &Known, ticks: u64) {
     assert_eq!(b, least, "{new:?} {old:?} at {ticks}");
 }
 
-/// What may be done to a line keeps the right parts of it.
+/// Every operation on a line keeps the right parts of its state.
 pub(crate) fn check_life(before: &Known, line: &Known, high_water_ns: i64) {
     let (line, unix) = (line.line.state, line.m & 2 != 0);
     let slot = 1 - before.line.state.slot();
     let fast = is_supported();
     assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");
     let (replacing, gated) = (line.replacing(), line.with_gate_closed());
-    assert_eq!(replacing.with_gate_closed(), gated, "whatever comes first");
+    assert_eq!(replacing.with_gate_closed(), gated, "in either order");
     for (state, phase) in [(line, Phase::Published), (replacing, Phase::Replacing), (gated, Phase::Replacing)]
     {
         let ended = state.without_line(high_water_ns);

@@ -1,5 +1,4 @@
-//! The oracle: what the arithmetic should give, in integers without limits. Slow, and obviously
-//! right.
+//! The oracle: the arithmetic in integers of unlimited size, slow and obviously right.
 
 use crate::line::{Line, Slope};
 use crate::units::FixedNs;
