@@ -135,9 +135,9 @@ impl Bounds {
         }
     }
 
-    /// Where both bounds are at `start_ticks`, ns, rounded outwards. If the newest sample is later
-    /// than that tick, the bounds widen towards the past by the difference of their rates. The
-    /// reference's rate was between these two rates.
+    /// Both bounds at `start_ticks`, ns, rounded outwards. If the newest sample is later than that
+    /// tick, the bounds widen towards the past by the difference of their rates. The reference's
+    /// rate was between these two rates.
     fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
         let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
         let spread = self.upper.slope.over(back_ticks).minus(self.lower.slope.over(back_ticks));
@@ -152,8 +152,8 @@ impl Bounds {
 pub(crate) struct Evidence {
     /// A lower bound of the reference's returned value at one tick, as the newest sample proves.
     pub(crate) proven: Point,
-    /// How long the machine had been suspended before the samples, ns; `None` where the reference
-    /// does not say.
+    /// The machine's total time in suspends before the samples, ns; `None` if the reference does
+    /// not state it.
     pub(crate) suspended_ns: Option<i64>,
 }
 

@@ -76,7 +76,7 @@ pub enum CounterComparison {
     Single,
     /// All counters are synchronised.
     Synchronised {
-        /// How many CPUs were compared.
+        /// The number of CPUs that were compared.
         cpus: u32,
     },
     /// The counters of at least these two CPUs are not synchronised.

@@ -80,7 +80,7 @@ pub struct DrivenClock<S = LineCell> {
     pub shared: SharedClock<S>,
     /// The control loop behind its lock, which [`lock`](Self::lock) takes.
     pub locked: TryLock<LockedState>,
-    /// How far the judgement of the gates has come, and the kind of lines.
+    /// The stage of the judgement, and the kind of lines.
     pub keeper: GateKeeper,
 }
 

@@ -63,8 +63,8 @@ impl Slope {
         Self::saturating_from(bits.saturating_add(change))
     }
 
-    /// How much faster this slope is than `other`, in ppb, rounded toward zero; saturating, also
-    /// if `other` is 0.
+    /// The excess of this slope over `other`, in ppb, rounded toward zero; saturating, also if
+    /// `other` is 0.
     #[must_use]
     pub fn ppb_above(self, other: Self) -> i64 {
         let difference = i128::from(self.bits).saturating_sub(i128::from(other.bits));

@@ -137,7 +137,7 @@ impl CpuControl {
         (self.due_ns, self.ready_ns) = (i64::MIN, i64::MIN);
     }
 
-    /// When the next iteration is due, ns.
+    /// The time at which the next iteration is due, ns.
     #[must_use]
     pub fn due_ns(&self) -> i64 {
         self.due_ns

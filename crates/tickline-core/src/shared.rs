@@ -48,7 +48,7 @@ impl<S> SharedClock<S> {
         self.figures.load()
     }
 
-    /// How often `event` has happened.
+    /// The number of times that `event` has happened.
     #[must_use]
     pub fn events(&self, event: Event) -> u64 {
         self.events.get(event)

@@ -332,10 +332,9 @@ impl StabilityMonitor {
             events.count(Event::RateChange);
             self.confirmations = u32::try_from(self.history.samples().len()).unwrap_or(u32::MAX);
             if let (Some(oldest), Some(newest)) = (self.history.samples().first(), self.history.newest()) {
-                let covered = ticks_between(oldest.lower.ticks, newest.lower.ticks);
+                let kept = ticks_between(oldest.lower.ticks, newest.lower.ticks);
                 let watched = ticks_between(self.since_ticks, newest.lower.ticks);
-                self.since_ticks =
-                    newest.lower.ticks.wrapping_sub(covered.min(watched).max(0).cast_unsigned());
+                self.since_ticks = newest.lower.ticks.wrapping_sub(kept.min(watched).max(0).cast_unsigned());
             }
         }
     }

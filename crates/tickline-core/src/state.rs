@@ -121,7 +121,7 @@ const TAG_BITS: u32 = 16;
 /// 4.5e-13 of the rate at 1 GHz, and less for slower counters.
 pub(crate) const MAX_SHIFT: u32 = 7;
 
-/// How much finer the low half of a product is than a slope.
+/// The number of additional binary places of a product's low half, compared with a slope.
 const UNUSED_BITS: u32 = 64 - FRACTION_BITS;
 
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
@@ -140,7 +140,7 @@ const COUNT_MASK: u64 = TAG_MASK & !(COUNT - 1);
 
 const _: () = assert!(SLOT == 8 && size_of::<u64>() == 8);
 
-/// What a [`LineState`] allows.
+/// The phase of a [`LineState`], which says what threads may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// No line: readers return the reference, never below the high-water mark.
@@ -220,7 +220,7 @@ impl LineState {
         Self { m: self.m & !(COUNT_MASK | GATE_CLOSED) | self.m.wrapping_add(COUNT) & COUNT_MASK, b: self.b }
     }
 
-    /// What this state allows.
+    /// The phase of this state.
     #[must_use]
     pub const fn phase(self) -> Phase {
         match (self.m > TAG_MASK, self.m & CHANGING != 0) {

@@ -32,7 +32,7 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    /// The place-holder before the first plan.
+    /// The placeholder before the first plan.
     pub(super) const EMPTY: Self = Self {
         target: Target { ticks: 0, ns: FixedNs::ZERO, slope: UNKNOWN_SLOPE },
         allowance: Allowance { max_drift_ppb: 0, dither: FixedNs::ZERO },

@@ -55,7 +55,7 @@ pub enum Clocksource {
     Jiffies,
     /// Any other name.
     Other,
-    /// Not readable.
+    /// The name could not be read.
     Unknown,
 }
 
@@ -213,7 +213,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Nothing is known, and there is no counter.
+    /// The facts before any is known: no counter, and no kernel.
     pub const UNKNOWN: Self = Self {
         switched_off_by: None,
         trust: Trust::Auto,

@@ -136,7 +136,7 @@ const fn lines_of(word: u64) -> Lines {
 #[derive(Debug)]
 pub struct GateKeeper {
     word: AtomicU64,
-    /// When the next iteration is due, or with a gate closed the next judgement, ns.
+    /// The time at which the next iteration is due, or with a closed gate the next judgement, ns.
     due_ns: AtomicI64,
     /// The last reading by the slow path, ns, and how many came in a row.
     last_slow_ns: AtomicI64,
@@ -198,8 +198,8 @@ impl GateKeeper {
             // which it was stored.
             Stage::Open | Stage::Waiting => {
                 let left_ns = self.due_ns.load(Ordering::Relaxed).saturating_sub(now_ns);
-                // Nothing is due later than the longest interval from now, unless a fork has moved
-                // the process into a time namespace whose clock is behind.
+                // No iteration is due later than the longest interval from now. A later time means
+                // that a fork has moved the process into a time namespace whose clock is behind.
                 left_ns <= 0 || left_ns.unsigned_abs() > *INTERVAL_RANGE_NS.end()
             }
             Stage::Closed | Stage::Disabled => false,

@@ -9,12 +9,12 @@ use crate::line::Line;
 use crate::units::{FixedNs, NS_PER_S};
 use num_bigint::BigInt;
 
-use super::state::{Known, is_in_one_turn};
+use super::state::{Oracle, is_in_one_turn};
 use super::wide::{bits, carried, floor_ns, is_moderate, units, wide, wrapped_i64};
 
 /// Rule 11: if the target is ahead by much, the line steps to it. Every other offset is slewed, and
 /// no rate is below half.
-pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
+pub(crate) fn check_steer(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
     let steering = steer(&old.line, at_ticks, target, window_ticks);
     let ours = old.exact_at(at_ticks) >> 16;
     let theirs = carried(target.ticks, &units(target.ns), target.slope, at_ticks);
@@ -41,7 +41,7 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ti
         assert_eq!(steering.slope, target.slope, "{}", story());
         return steering;
     }
-    // What is left of the offset after one window.
+    // The rest of the offset after one window.
     let left = &offset + (bits(steering.slope) - rate) * &window;
     let bent = steering.slope.bits;
     if bent == u64::MAX {
@@ -56,7 +56,7 @@ pub(crate) fn check_steer(old: &Known, at_ticks: u64, target: &Target, window_ti
 
 /// The least `b` with which `next` is not below any of the points (ticks, units of 2^-64 ns).
 /// `None` if the points need values so far apart that 64 bits don't show which one is larger.
-fn least_b(next: &Known, points: &[(u64, BigInt)]) -> Option<i64> {
+fn least_b(next: &Oracle, points: &[(u64, BigInt)]) -> Option<i64> {
     let needed = || points.iter().map(|(ticks, exact)| next.b_not_below_ns(exact.clone(), *ticks));
     let (least, most) = (needed().min()?, needed().max()?);
     (&most - least < wide(1_u64 << 62)).then(|| wrapped_i64(&most))
@@ -68,7 +68,7 @@ fn is_exact(ns: FixedNs) -> bool {
 
 /// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
 /// than necessary.
-pub(crate) fn check_meeting(old: &Known, steering: &Steering, at_ticks: u64, margin_ticks: u64, probe: u64) {
+pub(crate) fn check_meeting(old: &Oracle, steering: &Steering, at_ticks: u64, margin_ticks: u64, probe: u64) {
     let Some(next) = old.next(steering.slope, true) else { return };
     let shift = old.line.shift;
     let joined = join(&old.line, next.line.state, steering, at_ticks, margin_ticks);
@@ -93,7 +93,7 @@ pub(crate) fn check_meeting(old: &Known, steering: &Steering, at_ticks: u64, mar
 /// Rule 7: a first line is not below `from` at `at_ticks`, nowhere below the high-water mark, and
 /// no higher than necessary.
 pub(crate) fn check_recover(
-    next: &Known,
+    next: &Oracle,
     from: FixedNs,
     high_water_ns: i64,
     start_ticks: u64,

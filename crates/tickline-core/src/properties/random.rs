@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
 use super::estimate::Hostile;
-use super::state::Known;
+use super::state::Oracle;
 use super::{discipline, estimate, line, state};
 
 /// Proptest's number of cases (256, or that of the environment) times `diligence`. Targets whose
@@ -83,19 +83,19 @@ fn any_line() -> impl Strategy<Value = Line> {
 
 /// A state without a line, and a state with the next line, of a counter that is fast enough for the
 /// shift.
-fn beginning() -> impl Strategy<Value = (Known, Known)> {
+fn beginning() -> impl Strategy<Value = (Oracle, Oracle)> {
     (any::<u8>(), 0..=MAX_SHIFT, any::<bool>()).prop_flat_map(|(tag, shift, serves)| {
         let any = number().prop_map(move |bits| (bits % (1 << (FRACTION_BITS + shift))).max(1 << shift));
         let slope = prop_oneof![any.prop_map(|bits| Slope { bits }), usual_slope(30.0 - f64::from(shift))];
-        let before = Known::without_line(tag & 15, shift);
+        let before = Oracle::without_line(tag & 15, shift);
         slope.prop_map(move |slope| (before, before.next(slope, serves).expect("fast enough")))
     })
 }
 
 /// A line in use, some centuries around zero at a tick anywhere on the counter.
-fn known() -> impl Strategy<Value = (Known, u64)> {
+fn line_in_use() -> impl Strategy<Value = (Oracle, u64)> {
     (beginning(), number(), -(1_i64 << 61)..1 << 61)
-        .prop_map(|((_, known), ticks, ns)| (known.with_b(ns.wrapping_sub(known.line.at(ticks))), ticks))
+        .prop_map(|((_, oracle), ticks, ns)| (oracle.with_b(ns.wrapping_sub(oracle.line.at(ticks))), ticks))
 }
 
 /// Slopes near `slope`, as the next line has them, and distant slopes.
@@ -109,8 +109,8 @@ fn next_slope(slope: Slope) -> impl Strategy<Value = Slope> {
 }
 
 /// An old line, a tick on it, and a target around there.
-fn meeting() -> impl Strategy<Value = (Known, u64, Target)> {
-    known().prop_flat_map(|(old, at)| {
+fn meeting() -> impl Strategy<Value = (Oracle, u64, Target)> {
+    line_in_use().prop_flat_map(|(old, at)| {
         let target = (next_slope(old.slope()), signed_number(), 0..64_u32, 0..1_u64 << 34).prop_map(
             move |(slope, ahead, shift, age)| {
                 let ticks = at.wrapping_sub(age);
@@ -175,17 +175,17 @@ proptest! {
 
     #[test]
     fn a_line_is_exact_at_every_tick_in_every_phase(
-        ((known, _), b, ticks, ns) in (known(), signed_number(), number(), fixed())
+        ((oracle, _), b, ticks, ns) in (line_in_use(), signed_number(), number(), fixed())
     ) {
-        state::check_conversion(&known.with_b(b), !ticks, ns);
+        state::check_conversion(&oracle.with_b(b), !ticks, ns);
         // At the line itself `b` must be the line's, and for the smallest step above it one more.
-        for ns in [ns, known.line.fixed_at(ticks), above(known.line.fixed_at(ticks), 1)] {
-            state::check_conversion(&known, ticks, ns);
+        for ns in [ns, oracle.line.fixed_at(ticks), above(oracle.line.fixed_at(ticks), 1)] {
+            state::check_conversion(&oracle, ticks, ns);
         }
     }
 
     #[test]
-    fn rule_9_a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (known(), number(), any::<bool>(), number())) {
+    fn rule_9_a_line_is_put_above_any_other(((old, _), ticks, serves, raw) in (line_in_use(), number(), any::<bool>(), number())) {
         let near = Slope { bits: old.slope().bits ^ raw >> 32 };
         for slope in [Slope { bits: raw }, old.slope(), near] {
             if let Some(new) = old.next(slope, serves) {
@@ -220,12 +220,12 @@ proptest! {
 
     #[test]
     fn rule_7_a_first_line_is_above_reference_and_high_water_mark(
-        ((known, at, target), since_start, high_water, probe)
+        ((oracle, at, target), since_start, high_water, probe)
             in (meeting(), number(), signed_number(), any::<u64>())
     ) {
         let start = at.wrapping_sub(since_start & (Line::MAX_DELTA_TICKS >> 8));
-        let Some(next) = known.next(target.slope, true) else { return Ok(()) };
-        let near = known.line.at(at).saturating_add(high_water >> 32);
+        let Some(next) = oracle.next(target.slope, true) else { return Ok(()) };
+        let near = oracle.line.at(at).saturating_add(high_water >> 32);
         // A whole `b` meets this limit exactly, but not the next larger limit.
         let exact = next.line.fixed_at(at);
         for (from, high_water) in

@@ -1,4 +1,4 @@
-//! What holds for the state.
+//! Properties of the state.
 
 use crate::cell::WindowedLine;
 use crate::line::Slope;
@@ -10,12 +10,12 @@ use super::wide::{UNITS_PER_NS, floor_ns, units, wide, wrapped_i64};
 
 /// A state, and the `m` that its line has by the layout at the head of `state.rs`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
+pub(crate) struct Oracle {
     pub(crate) line: WindowedLine,
     m: u64,
 }
 
-impl Known {
+impl Oracle {
     /// A state without a line: `tag` has the slot, and how often the gate was opened.
     pub(crate) fn without_line(tag: u8, shift: u32) -> Self {
         let mut state = LineState::default();
@@ -64,32 +64,32 @@ impl Known {
 }
 
 /// Ticks to nanoseconds, in every phase, and back to `b` and slope.
-pub(crate) fn check_conversion(known: &Known, ticks: u64, ns: FixedNs) {
-    let WindowedLine { state, shift, .. } = known.line;
-    let fixed = known.exact_at(ticks) >> 16;
+pub(crate) fn check_conversion(oracle: &Oracle, ticks: u64, ns: FixedNs) {
+    let WindowedLine { state, shift, .. } = oracle.line;
+    let fixed = oracle.exact_at(ticks) >> 16;
     let (at, fraction) = (wrapped_i64(&floor_ns(&fixed)), &fixed - floor_ns(&fixed) * UNITS_PER_NS);
     for state in [state, state.replacing(), state.with_gate_closed(), state.replacing().with_gate_closed()] {
-        assert_eq!(state.at(shift, ticks), at, "{known:?} at {ticks}");
+        assert_eq!(state.at(shift, ticks), at, "{oracle:?} at {ticks}");
         let found = state.fixed_at(shift, ticks).parts();
-        assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{known:?} at {ticks}");
-        assert_eq!(state.slope(shift), known.slope(), "{known:?}");
+        assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{oracle:?} at {ticks}");
+        assert_eq!(state.slope(shift), oracle.slope(), "{oracle:?}");
     }
-    assert!(!state.allows_fast_path() || state.fast_at(shift, ticks) == at, "{known:?} at {ticks}");
+    assert!(!state.allows_fast_path() || state.fast_at(shift, ticks) == at, "{oracle:?} at {ticks}");
     if i64::try_from(floor_ns(&units(ns))).is_ok() {
-        let least = wrapped_i64(&known.b_not_below_ns(units(ns) << 16, ticks));
-        assert_eq!(state.b_not_below_ns(shift, ticks, ns), least, "{known:?} through {ns:?} at {ticks}");
+        let least = wrapped_i64(&oracle.b_not_below_ns(units(ns) << 16, ticks));
+        assert_eq!(state.b_not_below_ns(shift, ticks, ns), least, "{oracle:?} through {ns:?} at {ticks}");
     }
 }
 
 /// Rule 9: the least `b` with which a line is not below another, at any tick.
-pub(crate) fn check_not_below(new: &Known, old: &Known, ticks: u64) {
+pub(crate) fn check_not_below(new: &Oracle, old: &Oracle, ticks: u64) {
     let b = new.line.state.b_not_below(old.line.state, old.line.shift, ticks);
     let least = wrapped_i64(&new.b_not_below_ns(old.exact_at(ticks), ticks));
     assert_eq!(b, least, "{new:?} {old:?} at {ticks}");
 }
 
 /// Every operation on a line keeps the right parts of its state.
-pub(crate) fn check_life(before: &Known, line: &Known, high_water_ns: i64) {
+pub(crate) fn check_life(before: &Oracle, line: &Oracle, high_water_ns: i64) {
     let (line, unix) = (line.line.state, line.m & 2 != 0);
     let slot = 1 - before.line.state.slot();
     let fast = is_supported();

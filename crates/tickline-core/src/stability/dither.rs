@@ -181,15 +181,15 @@ impl Dither {
 mod tests {
     use super::*;
 
-    /// The number of samples, and their interval, ms. The distance of each, ns; its width, and the
-    /// range that the samples before it leave open, ns: it is clear if both are 20. Then the learnt
-    /// range, ns; `None` while it is unknown.
-    type Fed = (u32, u64, i64, (i64, i64), Option<i64>);
+    /// Equal samples: their number; their interval, ms; the distance of each, ns; its width, and
+    /// the range that the earlier samples leave open, ns (a sample is clear if both are 20); the
+    /// learnt range after them, ns, `None` while it is unknown.
+    type EqualSamples = (u32, u64, i64, (i64, i64), Option<i64>);
 
     const CLEAR: (i64, i64) = (20, 20);
     const WIDE: (i64, i64) = (40, 40);
 
-    const CASES: [(&str, &[Fed]); 8] = [
+    const CASES: [(&str, &[EqualSamples]); 8] = [
         ("unknown before 32 samples", &[(31, 100, 1, CLEAR, None), (1, 100, 1, CLEAR, Some(4))]),
         ("unknown before two seconds", &[(199, 10, 1, CLEAR, None), (2, 10, 1, CLEAR, Some(4))]),
         ("2 ns at the least", &[(32, 100, 0, CLEAR, Some(2))]),
@@ -199,7 +199,7 @@ mod tests {
         ),
         ("48 ns at the most", &[(31, 100, 0, CLEAR, None), (1, 100, 13, CLEAR, Some(48))]),
         (
-            "a larger distance counts at once, and until a whole block has not shown one like it",
+            "a larger distance counts at once, and until a whole block shows only smaller ones",
             &[
                 (32, 100, 1, CLEAR, Some(4)),
                 (1, 100, 6, CLEAR, Some(24)),
@@ -208,7 +208,7 @@ mod tests {
             ],
         ),
         (
-            "noise is taken off, and is no evidence: of 256 none was clear",
+            "noise is subtracted, and is no evidence: of 256 samples none was clear",
             &[
                 (32, 100, 1, CLEAR, Some(4)),
                 (60, 100, 10, (40, 20), Some(4)),
@@ -220,16 +220,16 @@ mod tests {
             ],
         ),
         (
-            "wide ones look clear until a narrow one comes",
+            "wide samples look clear until a narrow one comes",
             &[(32, 100, 10, WIDE, Some(40)), (31, 100, 1, CLEAR, None), (1, 100, 1, CLEAR, Some(4))],
         ),
     ];
 
     #[test]
     fn the_range_is_known_by_enough_clear_samples() {
-        for (what, steps) in CASES {
+        for (name, steps) in CASES {
             let (mut dither, mut ticks) = (Dither::new(), 1 << 40);
-            for (place, &(samples, gap_ms, distance_ns, (width_ns, uncertainty_ns), range_ns)) in
+            for (index, &(samples, gap_ms, distance_ns, (width_ns, uncertainty_ns), range_ns)) in
                 steps.iter().enumerate()
             {
                 let (width, uncertainty) = (FixedNs::from_ns(width_ns), FixedNs::from_ns(uncertainty_ns));
@@ -240,9 +240,9 @@ mod tests {
                         Departure { ticks, distance, width, uncertainty, narrowest_before: width };
                     dither.add(&departure, Slope::from_hz(1_000_000_000).unwrap());
                 }
-                assert_eq!(dither.is_known(), range_ns.is_some(), "{what}, step {place}");
+                assert_eq!(dither.is_known(), range_ns.is_some(), "{name}, step {index}");
                 let expected_ns = range_ns.unwrap_or(MAX_NS.cast_signed());
-                assert_eq!(dither.range().ceil_ns(), expected_ns, "{what}, step {place}");
+                assert_eq!(dither.range().ceil_ns(), expected_ns, "{name}, step {index}");
             }
             dither.forget();
             assert!(!dither.is_known());

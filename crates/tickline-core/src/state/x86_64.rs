@@ -103,11 +103,11 @@ impl AtomicState {
     /// must have the instruction.
     fn exchange(&self, from: LineState, to: LineState) -> LineState {
         let (mut m, mut b) = (from.m, from.b.cast_unsigned());
-        // Not `core::arch::x86_64::cmpxchg16b`: without optimisation that calls into libatomic.
-        // SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer is valid
-        // and aligned to 16. The compiler reserves RBX, so the block exchanges it with RSI and
-        // restores it. The pointer is in RDI, so it is not in RBX. ORDERING: acquire and release:
-        // the locked instruction is a full barrier. Pairs with `load`.
+        // This is not `core::arch::x86_64::cmpxchg16b`, which without optimisation calls into
+        // libatomic. SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer
+        // is valid and aligned to 16. The compiler reserves RBX, so the block exchanges it with RSI
+        // and restores it. The pointer is in RDI, so it is not in RBX. ORDERING: acquire and
+        // release: the locked instruction is a full barrier. Pairs with `load`.
         unsafe {
             core::arch::asm!(
                 "xchg rsi, rbx",

@@ -36,13 +36,9 @@ impl Gate {
         let judged = || self.keeper.judge_if_due(|| now_ns, self, |_| Some(judge()));
         let lines = self.keeper.lines().or_else(judged);
         let admitted = lines.is_some();
-        assert_eq!(lines, self.keeper.lines(), "admitted for the lines that readers then use");
-        assert_eq!(
-            admitted,
-            self.keeper.stage() == Stage::Open,
-            "a caller is admitted only if the stage is open"
-        );
-        assert_eq!(admitted, self.open.get(), "the gate is as the stage says, in the end");
+        assert_eq!(lines, self.keeper.lines(), "for the lines of readers");
+        assert_eq!(admitted, self.keeper.stage() == Stage::Open, "admitted only if the stage is open");
+        assert_eq!(admitted, self.open.get(), "the gate agrees with the stage");
         admitted
     }
 
@@ -119,7 +115,7 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
         gate.keeper.enable();
         assert_eq!(gate.keeper.lines(), Some(lines));
         assert!(gate.judge_if_due(0, || panic!("judged already")));
-        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| None), None, "the lock's next holder judges");
+        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| None), None, "the next holder judges");
         let judge = |_| {
             assert_eq!(gate.keeper.lines(), Some(lines));
             (0..2).for_each(|_| gate.keeper.enable());
@@ -147,10 +143,7 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     assert!(gate.opens());
     gate.keeper.set_due(500);
     assert_eq!((gate.is_due(499), gate.is_due(500)), (false, true));
-    assert!(
-        gate.is_due(499 - 10_000_000_000),
-        "a clock that is behind, after a fork into another time namespace"
-    );
+    assert!(gate.is_due(499 - 10_000_000_000), "in a time namespace that is behind");
     gate.keeper.disable(&gate);
     assert!(!gate.is_due(i64::MAX));
 }
@@ -265,5 +258,5 @@ fn a_gate_that_is_closed_late_is_noticed() {
     }
     let gate = Gate::default();
     assert!(!gate.judge_if_due(0, || FOR_GOOD));
-    assert!(!gate.keeper.request_judgement_if_open(), "the word already says that it is closed");
+    assert!(!gate.keeper.request_judgement_if_open(), "already known to be closed");
 }
