@@ -22,7 +22,7 @@ use crate::world::{Access, Actor, ClockRead, Step, SteppedCell, World};
 /// Readers begin to read this long before a stopped actor goes on, ps.
 const AIM_AHEAD_PS: u64 = 3_000_000;
 
-/// A reading that takes more steps than this waits for another thread. While a state announces a
+/// A reading with more steps than this is waiting for another thread. While a state announces a
 /// replacement, a reader loads it up to a thousand times, in two steps each. A few such states may
 /// follow each other.
 const READING_STEPS: u64 = 20_000;
@@ -34,11 +34,11 @@ enum ReadKind {
     Ordered,
     Bounds,
     Unix,
-    /// By the slow path at once.
+    /// A reading by the slow path at once.
     Slow,
 }
 
-/// Actors take each of these once in nine readings, and otherwise an ordered one.
+/// Actors choose each of these kinds once in nine readings, and otherwise an ordered reading.
 const RARE_KINDS: [ReadKind; 4] = [ReadKind::Plain, ReadKind::Bounds, ReadKind::Unix, ReadKind::Slow];
 
 /// The clock under attack.
@@ -59,7 +59,7 @@ pub(crate) struct Clock {
     pub(crate) commands: RefCell<VecDeque<Fault>>,
 }
 
-/// Everything that an actor reaches.
+/// The parts of the simulation that an actor uses.
 #[derive(Clone)]
 pub(crate) struct Context {
     pub(crate) world: Rc<World>,
@@ -103,7 +103,7 @@ impl Clock {
         &self.driven.shared
     }
 
-    /// How often `event` has happened.
+    /// The number of times that `event` has happened.
     pub(crate) fn events(&self, event: Event) -> u64 {
         self.cpu_clocks.iter().chain([self.shared()]).map(|clock| clock.events(event)).sum()
     }
@@ -149,7 +149,7 @@ impl Context {
         }
     }
 
-    /// As [`DrivenClock::maintain`].
+    /// Calls [`DrivenClock::maintain`], and checks the gate after it.
     fn maintain(&self, driven_by: DrivenBy) -> Option<Iteration> {
         let me = self.world.running.get();
         drop(self.clock.driven.lock(self)?);
@@ -164,7 +164,7 @@ impl Context {
         iteration
     }
 
-    /// As [`DrivenClock::review`].
+    /// Calls [`DrivenClock::review`].
     fn review(&self) -> bool {
         let me = self.world.running.get();
         self.world.actors[me].serving.set(true);
@@ -181,16 +181,16 @@ impl Context {
     /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
     pub(crate) fn iterate(&self, cell: usize, control: &mut Control) -> Option<Iteration> {
         let now_ps = self.world.now_ps.get();
-        let own_unit = &self.world.cells[cell];
-        let last_ps = own_unit.iteration_began_ps.replace(now_ps);
+        let record = &self.world.cells[cell];
+        let last_ps = record.iteration_began_ps.replace(now_ps);
         if now_ps - last_ps > 2 * self.clock.config.interval_ns * PS {
-            self.check.disturbed(now_ps); // there was no iteration for a while
+            self.check.disturbed(now_ps); // no iteration took place for a while
         }
         let valid_ns = valid_intervals(&self.world.scenario) * self.clock.config.interval_ns;
         if self.world.clocks.borrow().has_no_line(now_ps, valid_ns) {
             self.check.disturbed(now_ps);
         }
-        let last = own_unit.newest_start_ticks.get();
+        let last = record.newest_start_ticks.get();
         let access = self.access();
         let iteration = match self.clock.cpu_clocks.get(cell) {
             Some(shared) => per_cpu::maintain(control, shared, cell, &access, &access),
@@ -199,19 +199,19 @@ impl Context {
         let mut counts = self.world.counts.borrow_mut();
         counts.iterations += 1;
         // A thread that was moved away afterwards may have published a line, too.
-        if own_unit.newest_start_ticks.get() != last {
+        if record.newest_start_ticks.get() != last {
             counts.publications += 1;
             let oldest = control.oldest_sample_ticks().expect("a line has evidence");
-            let since_ps = own_unit.time_ps(&self.world.clocks.borrow(), oldest);
-            own_unit.evidence.borrow_mut().insert(own_unit.newest_start_ticks.get(), since_ps);
+            let since_ps = record.time_ps(&self.world.clocks.borrow(), oldest);
+            record.evidence.borrow_mut().insert(record.newest_start_ticks.get(), since_ps);
         } else if iteration.is_none() {
-            own_unit.iteration_began_ps.set(last_ps);
+            record.iteration_began_ps.set(last_ps);
         }
         iteration
     }
 
-    /// Like `tickline`'s engine: readers that call often renew a line past its window, and start a
-    /// line when an iteration is due.
+    /// Runs an iteration if the reader should, as `tickline`'s engine does: readers that call often
+    /// renew a line past its window, and start a line when an iteration is due.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { driven, config, .. } = &*self.clock;
         let wanted = !self.is_per_cpu() && driven.keeper.wants_iteration(reading, config.interval_ns);
@@ -245,9 +245,9 @@ impl Context {
         }
     }
 
-    /// How long to wait, and whether the wait aims at the replacement of a line. A wait without aim
-    /// has a random length. An aimed wait ends soon after the driver wakes up. Or it ends around
-    /// the time at which a stopped actor goes on in the middle of an iteration.
+    /// The time until the next reading, ps, and whether the wait aims at the replacement of a line.
+    /// A wait without aim has a random length. An aimed wait ends soon after the driver wakes up.
+    /// Or it ends around the time at which a stopped actor goes on in the middle of an iteration.
     fn think_ps(&self) -> (u64, bool) {
         let (world, max_ps) = (&self.world, self.world.scenario.think_ns * PS);
         let think_ps = self.random_ps(max_ps);
@@ -485,7 +485,7 @@ impl Closable for Context {
     }
 }
 
-// SAFETY: the token is the same for all actors of a process, and a forked one gets another.
+// SAFETY: all actors of a process have the same token, and a forked process gets another token.
 unsafe impl Platform for Context {
     fn lock_token(&self) -> u64 {
         self.clock.token.get()
@@ -525,10 +525,10 @@ unsafe impl Platform for Context {
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {
         let mut iteration = self.iterate(ONE_LINE, control)?;
-        // Where threads close and open the gate all the time, the driver must not touch first lines
-        // or the gate. So it hears of neither.
-        let hides = self.world.scenario.clock.gate_ns != 0;
-        if hides && matches!(iteration.outcome, Outcome::Recovered | Outcome::GateClosed) {
+        // Where threads close and open the gate all the time, the driver must not replace first
+        // lines or judge the gate. So this call hides both outcomes from it.
+        let hides_outcome = self.world.scenario.clock.gate_ns != 0;
+        if hides_outcome && matches!(iteration.outcome, Outcome::Recovered | Outcome::GateClosed) {
             iteration.outcome = Outcome::RetrySoon;
         }
         Some(iteration)

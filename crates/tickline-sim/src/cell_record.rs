@@ -12,28 +12,28 @@ use crate::machine::Clocks;
 /// The records of one cell and its lines.
 #[derive(Debug, Default)]
 pub(crate) struct CellRecord {
-    /// How far this CPU's counter is ahead of the machine's, ticks; 0 for the common cell.
+    /// The lead of this CPU's counter over the machine's, ticks; 0 for the common cell.
     skew_ticks: i64,
     /// The largest ordered reading that is complete, ns.
     pub(crate) returned_ns: Cell<i64>,
     /// The cell's state.
     pub(crate) state: Cell<LineState>,
-    /// How often the cell has held each state.
+    /// The number of lives of each state in this cell.
     lives: RefCell<HashMap<LineState, u64>>,
     /// The state when the counter last started again, and when that was, ps.
     pub(crate) reset: Cell<Option<(LineState, u64)>>,
-    /// When the iteration began that published the line, ps.
+    /// The beginning of the iteration that published the line, ps.
     pub(crate) born_ps: Cell<u64>,
-    /// When the iteration under way began, ps.
+    /// The beginning of the iteration under way, ps.
     pub(crate) iteration_began_ps: Cell<u64>,
     /// For each line, by its start: the time of the oldest sample that its bounds rest on, ps.
     pub(crate) evidence: RefCell<HashMap<u64, u64>>,
     /// The start of the line that was published last, ticks.
     pub(crate) newest_start_ticks: Cell<u64>,
-    /// How well that line claims to know Unix time, ns.
+    /// The bound that this line states for Unix time, ns.
     pub(crate) unix_bound_ns: Cell<u64>,
-    /// When the cell last began to replace its line or to publish a first one, ps. The next line
-    /// holds from then on.
+    /// The last announcement of a replacement or a first publication, ps. The next line holds from
+    /// then on.
     closed_ps: Cell<u64>,
     /// Each line by its state, and the time from which it holds, ps.
     pub(crate) by_state: RefCell<HashMap<LineState, (WindowedLine, u64)>>,
@@ -45,12 +45,12 @@ impl CellRecord {
         skew_ticks.iter().map(|&skew_ticks| Self { skew_ticks, ..Self::default() }).collect()
     }
 
-    /// How often the cell has been in this state.
+    /// The number of lives of this state so far.
     pub(crate) fn lives(&self, state: LineState) -> u64 {
         self.lives.borrow().get(&state).copied().unwrap_or(0)
     }
 
-    /// The cell's state became `to`.
+    /// Records a swap of the cell's state to `to`.
     pub(crate) fn swapped(&self, to: LineState, now_ps: u64, counts: &mut Counts) {
         self.state.set(to);
         let mut lives = self.lives.borrow_mut();
@@ -64,14 +64,14 @@ impl CellRecord {
         }
     }
 
-    /// A line was published.
+    /// Records the publication of a line.
     pub(crate) fn published(&self, line: &WindowedLine, unix_bound_ns: u64) {
         self.unix_bound_ns.set(unix_bound_ns);
         self.newest_start_ticks.set(line.start_ticks);
         self.by_state.borrow_mut().insert(line.state, (*line, self.closed_ps.get()));
     }
 
-    /// When this counter was at `ticks`, ps.
+    /// The time at which this CPU's counter was at `ticks`, ps.
     pub(crate) fn time_ps(&self, clocks: &Clocks, ticks: u64) -> u64 {
         clocks.counter.time_ps(ticks.wrapping_add_signed(-self.skew_ticks))
     }

@@ -67,7 +67,7 @@ counts! {
     iterations: u64, saturating_add;
     /// Published lines, first lines included.
     publications: u64, saturating_add;
-    /// States that came again after other states.
+    /// States that recurred after other states.
     again: u64, saturating_add;
     /// High-water marks below a returned time, left by a thread that had loaded the state in an
     /// earlier life of this state.
@@ -94,7 +94,7 @@ const MAX_BARRED: u64 = 3;
 /// The cell of a clock with one line.
 pub(crate) const ONE_LINE: usize = 0;
 
-/// Where a reading came from.
+/// The path and the clock of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPath {
     FastPath,
@@ -122,8 +122,8 @@ pub(crate) struct Check {
     world: Rc<World>,
     limits: Limits,
     own_last_ns: [[Cell<i64>; MAX_CPUS]; MAX_ACTORS],
-    /// Whether the counter is switched off: a `disable()` that no `enable()` overlapped has
-    /// returned, and no `enable()` has begun since.
+    /// Whether the counter must be off: a `disable()` that no `enable()` overlapped has returned,
+    /// and no `enable()` has begun since.
     is_off: Cell<bool>,
     /// The numbers of calls of `enable()` that have begun, and that have not returned.
     enables_begun: Cell<u64>,
@@ -133,9 +133,9 @@ pub(crate) struct Check {
     /// Iterations in a row that could not make a line because of a gate, though nothing speaks
     /// against a line.
     barred: Cell<u64>,
-    /// When the last fault was over, ps.
+    /// The end of the last fault, ps.
     pub(crate) disturbed_ps: Cell<u64>,
-    /// When the last step of Unix time was, ps.
+    /// The time of the last step of Unix time, ps.
     pub(crate) unix_step_ps: Cell<u64>,
     pending: RefCell<Vec<Pending>>,
     /// The points of a plot.
@@ -163,7 +163,7 @@ pub struct TrackPoint {
 
 impl Check {
     pub(crate) fn new(world: Rc<World>) -> Self {
-        let limits = Limits::of(&world.scenario);
+        let limits = Limits::new(&world.scenario);
         Self {
             world,
             limits,
@@ -180,7 +180,7 @@ impl Check {
         }
     }
 
-    /// A reading begins.
+    /// Records the facts at the beginning of a reading.
     pub(crate) fn begin(&self) -> Begin {
         Begin {
             high_water_ns: core::array::from_fn(|cell| {
@@ -200,10 +200,10 @@ impl Check {
         }
         let (me, last_read) = (world.running.get(), world.me().last_read.get());
         let loaded = world.me().loaded.get();
-        let met = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
-        if path != ReadPath::Reference && world.cells[cell].reset.get().is_some_and(met) {
-            // Nobody has read since the counter started again, and the counter is now back in the
-            // window of the old line. No reader can detect this reset.
+        let is_before_reset = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
+        if path != ReadPath::Reference && world.cells[cell].reset.get().is_some_and(is_before_reset) {
+            // No thread has read since the counter started again, and the counter is now back in
+            // the window of the old line. No reader can detect this reset.
             world.is_over.set(true);
             return;
         }
@@ -259,7 +259,7 @@ impl Check {
             let at_ps = last_read.at_ps;
             assert!(at_ps + moves_ps >= since_ps, "a line of {since_ps} ps, read at {at_ps} ps: {state:?}");
         } else {
-            // The state may have come again before the reading's second load.
+            // The state may have recurred before the reading's second load.
             let is_in_use = last_read.state == state || own.lives(state) != loaded.life;
             assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
         }
@@ -326,9 +326,9 @@ impl Check {
         let start_ps = self.world.cells[*cell].time_ps(&clocks, bounds.lower.start_ticks);
         let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
         let straight = clocks.was_straight(fitted_ps);
-        // Evidence from after the reading: the counter was reset before the iteration ended, and
-        // nobody knows any more when its ticks were. And with skew the clock promises only order
-        // (`Limits::of`).
+        // Evidence from after the reading means that the counter was reset before the iteration
+        // ended. The time of its ticks is then unknown. And with skew the clock promises only order
+        // (`Limits::new`).
         let may_hold = since_ps <= *from_ps && self.limits.step_back_ns == 0;
         let holds = may_hold && (straight || clocks.rate_was_within(since_ps, slowest, fastest));
         // A rate at the edge of its limits is beyond them while the kernel dithers.
@@ -371,7 +371,7 @@ impl Check {
         assert!(!stayed_off, "the counter was used behind a closed gate");
     }
 
-    /// The program calls `disable()`.
+    /// Runs the program's call of `disable()`.
     pub(crate) fn disables(&self, call: impl FnOnce()) {
         let begun = self.enables_begun.get();
         call();
@@ -379,7 +379,7 @@ impl Check {
         self.is_off.set(self.is_off.get() || !overlapped);
     }
 
-    /// The program calls `enable()`.
+    /// Runs the program's call of `enable()`.
     pub(crate) fn enables(&self, call: impl FnOnce()) {
         self.is_off.set(false);
         self.enables_begun.set(self.enables_begun.get() + 1);
@@ -388,7 +388,7 @@ impl Check {
         self.enables_under_way.set(self.enables_under_way.get() - 1);
     }
 
-    /// The program acts on the gate, or the facts change.
+    /// Runs an act on the gate, or a change of the facts.
     pub(crate) fn acts(&self, act: impl FnOnce()) {
         self.acts_under_way.set(self.acts_under_way.get() + 1);
         act();
@@ -396,14 +396,14 @@ impl Check {
         self.barred.set(0);
     }
 
-    /// The process forked. In the child, calls that were under way never return.
+    /// Records a fork. In the child, calls that were under way never return.
     pub(crate) fn forked(&self) {
         self.enables_under_way.set(0);
         self.acts_under_way.set(0);
     }
 
     /// Checks the gate after an iteration. `barred`: a gate kept the iteration from making a line.
-    /// `excused`: there is a reason against a line.
+    /// `excused`: the clock need not have a line.
     pub(crate) fn gate_after_iteration(&self, barred: bool, excused: bool) {
         if !barred || excused || self.acts_under_way.get() != 0 {
             return self.barred.set(0);
@@ -411,7 +411,7 @@ impl Check {
         self.barred.set(self.barred.get() + 1);
         assert!(
             self.barred.get() <= MAX_BARRED,
-            "a gate stays closed: {} iterations since anybody acted, and nothing speaks against the counter",
+            "a gate stays closed: {} iterations since the last act, and no fact is against the counter",
             self.barred.get()
         );
     }

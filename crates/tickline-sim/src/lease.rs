@@ -54,26 +54,26 @@ counts! {
     ended: u64, saturating_add;
     /// Writers that were killed.
     killed: u64, saturating_add;
-    /// How far a reading was above the OS clock when it was complete, ns; the maximum.
+    /// The largest lead of a reading over the OS clock when it was complete, ns.
     ahead_ns: i64, max;
-    /// How far a reading was below the OS clock when it was complete, ns; the maximum.
+    /// The largest lag of a reading behind the OS clock when it was complete, ns.
     behind_ns: i64, max;
     /// States of a search.
     states: u64, saturating_add;
 }
 
-/// Where a writer can be stopped.
+/// The steps at which a writer can be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Stops {
     /// Before each of its steps.
     #[default]
     Anywhere,
-    /// Not between its last read of the counter and its swap, as in a restartable sequence (rule
-    /// W2).
-    BeforeTheLook,
+    /// At every step but between its last read of the counter and its swap, as in a restartable
+    /// sequence (rule W2).
+    NotBeforeTheSwap,
 }
 
-/// The step that an actor makes when it goes on.
+/// The next step of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Pending {
     /// An access to memory, at which the time does not matter.
@@ -87,8 +87,8 @@ enum Pending {
     Os,
     /// The writer sleeps until this tick.
     Sleep(u64),
-    /// A reader in a first publication has found this word at this tick before. It would only find
-    /// them again.
+    /// A reader that waits in a first publication has loaded this word at this tick before, and
+    /// would only repeat that.
     Spin(u64, u64),
 }
 
@@ -111,13 +111,13 @@ struct World {
     width_ns: i64,
     /// The upper bound of an estimate above the middle, ns.
     bound_ns: i64,
-    /// How old a reading of the OS clock may be, ns.
+    /// The largest age of a reading of the OS clock, ns.
     stale_ns: Cell<i64>,
     rng: RefCell<fastrand::Rng>,
     /// The largest complete readings by a line and by the OS clock, ns.
     line_ns: Cell<i64>,
     os_ns: Cell<i64>,
-    /// What the writer's steps rest on instead of an estimate.
+    /// The basis of the writer's steps in place of an estimate.
     closing: Cell<Option<Basis>>,
     stops: Stops,
     pending: [Cell<Pending>; ACTORS],
@@ -133,8 +133,9 @@ struct Sample {
     /// [`World::base_ns`] and [`World::rate_ppb`] at the time of the sample.
     base_ns: i64,
     rate_ppb: i64,
-    /// How far the rate may differ from `rate_ppb`, ppb. As in `tickline-core`'s `stability.rs`,
-    /// this is the kernel's last change of the rate, and each later sample halves it.
+    /// The largest difference of the rate from `rate_ppb`, ppb. As in `tickline-core`'s
+    /// `stability.rs`, this is the kernel's last change of the rate, and each later sample halves
+    /// it.
     uncertainty_ppb: i64,
 }
 
@@ -155,7 +156,7 @@ impl World {
         for slot in 0..8 {
             self.memory.fill(SlotNumber::from_low_bits(slot), &[0; SLOT_WORDS]);
         }
-        assert!(self.memory.swap(self.memory.word(), LeaseWord::default()), "nobody else has it");
+        assert!(self.memory.swap(self.memory.word(), LeaseWord::default()), "no other thread has the memory");
         self.ticks.set(1 << 40);
         self.base_ns.set(-(1 << 40));
         self.off_ns.set(-self.width_ns);
@@ -202,8 +203,8 @@ impl World {
         }
     }
 
-    /// A hash of everything on which the future depends. `known` is the search's part of it.
-    fn hash(&self, known: impl Hash) -> u64 {
+    /// A hash of all state on which the future depends. `search_state` is the search's part of it.
+    fn hash(&self, search_state: impl Hash) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.memory.word().to_bits().hash(&mut hasher);
         for slot in 0..8 {
@@ -211,7 +212,8 @@ impl World {
                 self.memory.field(SlotNumber::from_low_bits(slot), field).hash(&mut hasher);
             }
         }
-        (self.ticks.get(), self.off_ns.get(), self.line_ns.get(), self.os_ns.get(), known).hash(&mut hasher);
+        (self.ticks.get(), self.off_ns.get(), self.line_ns.get(), self.os_ns.get(), search_state)
+            .hash(&mut hasher);
         self.observed.each_ref().map(Cell::get).hash(&mut hasher);
         hasher.finish()
     }
@@ -307,12 +309,12 @@ struct Access<'a> {
     /// The word and the tick at the last read of the counter.
     last: Cell<(u64, u64)>,
     /// Whether the writer is between its read of the counter and its swap (rule W2).
-    is_looking: Cell<bool>,
+    is_in_sequence: Cell<bool>,
 }
 
 impl<'a> Access<'a> {
     fn new(world: &'a World, yielder: &'a Yielder<(), ()>, actor: usize) -> Self {
-        Self { world, yielder, actor, last: Cell::default(), is_looking: Cell::default() }
+        Self { world, yielder, actor, last: Cell::default(), is_in_sequence: Cell::default() }
     }
 
     fn step(&self, pending: Pending) {
@@ -322,11 +324,11 @@ impl<'a> Access<'a> {
     }
 
     /// Records an observation of the actor. Its next steps depend only on its observations.
-    fn observe(&self, what: impl Hash) {
+    fn observe(&self, observation: impl Hash) {
         let observed = &self.world.observed[self.actor];
         let mut hasher = DefaultHasher::new();
         (observed.get(), self.actor).hash(&mut hasher);
-        what.hash(&mut hasher);
+        observation.hash(&mut hasher);
         observed.set(hasher.finish());
     }
 }
@@ -371,9 +373,9 @@ impl LeaseStore for Access<'_> {
         least_ticks: u64,
         limit_ticks: u64,
     ) -> SwapResult {
-        self.is_looking.set(true);
+        self.is_in_sequence.set(true);
         let swapped = self.world.memory.swap_between(from, to, counter, least_ticks, limit_ticks);
-        self.is_looking.set(false);
+        self.is_in_sequence.set(false);
         self.observe(swapped == SwapResult::Done);
         swapped
     }
@@ -393,7 +395,7 @@ impl Counter for Access<'_> {
         let ticks = world.ticks.get();
         self.last.set((world.memory.word().to_bits(), ticks));
         self.observe(ticks);
-        if self.is_looking.get() && world.stops == Stops::Anywhere {
+        if self.is_in_sequence.get() && world.stops == Stops::Anywhere {
             self.step(Pending::Swap);
         }
         ticks
@@ -451,7 +453,7 @@ impl Drop for Script {
     fn drop(&mut self) {
         let Some(mut script) = self.0.take() else { return };
         if !script.done() {
-            // SAFETY: nothing on the coroutine's stack has a destructor, and nobody refers to it.
+            // SAFETY: no value on the coroutine's stack has a destructor, and no reference to the stack is left.
             unsafe { script.force_reset() };
         }
         STACKS.with_borrow_mut(|stacks| stacks.push(script.into_stack()));

@@ -8,7 +8,7 @@ use crate::scenario::{CounterInSuspend, Driver, Fault, Scenario, TimedFault};
 /// The limits that every reading of a run must keep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// How far an ordered reading may step back, ns: as far as the counters differ.
+    /// The largest step back of an ordered reading, ns: the difference of the counters.
     pub(crate) step_back_ns: i64,
     /// The largest offset at any time, ns.
     pub(crate) offset_ns: u64,
@@ -19,19 +19,19 @@ pub(crate) struct Limits {
     pub(crate) recovery_ns: u64,
     /// The error that a read of Unix time adds, ns.
     pub(crate) unix_ns: u64,
-    /// How far dithering moves the reference away from a straight line, ns.
+    /// The distance by which dithering moves the reference off a straight line, ns.
     pub(crate) dither_ns: u64,
 }
 
-/// How long a line is valid, in intervals. This is twice the window, which is two intervals, or
-/// four if a thread calibrates each CPU.
+/// The validity of a line, in intervals: twice the window, which is two intervals, or four if a
+/// thread calibrates each CPU.
 pub(crate) fn valid_intervals(scenario: &Scenario) -> u64 {
     if scenario.clock.per_cpu { 8 } else { 4 }
 }
 
-/// How far the high-water mark may be ahead of the reference after the writer was moved to
-/// another CPU in the middle of an iteration, ns. The mark assumes that the reference has been
-/// 36.9 % slower since the iteration's sample (rule 5), so it leads by 0.6 of that time.
+/// The largest lead of the high-water mark over the reference after the writer was moved to another
+/// CPU in the middle of an iteration, ns. The mark assumes that the reference has been 36.9 %
+/// slower since the iteration's sample (rule 5), so it leads by 0.6 of that time.
 ///
 /// The writer accepts a sample only if its age is at most half of the interval. The age must also
 /// be at most twice the time that sampling took, with its 32 reads of the reference. The writer is
@@ -73,17 +73,17 @@ fn share_ns(time_ns: u64, ppb: u64) -> u64 {
     u64::try_from(u128::from(time_ns) * u128::from(ppb) / 1_000_000_000).unwrap_or(u64::MAX)
 }
 
-/// What the faults of a scenario may do to readings.
+/// The effects of a scenario's faults on readings.
 struct Disturbances {
-    /// The sum of what readings, or a high-water mark, may be ahead or behind, ns.
+    /// The sum of all possible leads and lags of readings or high-water marks, ns.
     jumps_ns: u64,
     /// The sum of all changes of rate, ppb.
     rates_ppb: u64,
 }
 
 impl Disturbances {
-    /// `window_ns`: the longest window of a line, ns.
-    fn of(scenario: &Scenario, window_ns: u64) -> Self {
+    /// The disturbances of `scenario`, whose lines have windows of up to `window_ns`.
+    fn new(scenario: &Scenario, window_ns: u64) -> Self {
         let machine = &scenario.machine;
         let (mut jumps_ns, mut slowest, mut fastest) = (0_u64, machine.rate_ppb, machine.rate_ppb);
         let (mut asleep_ns, mut counter_ppb) = (0_u64, 0_u64);
@@ -122,7 +122,7 @@ impl Disturbances {
 }
 
 impl Limits {
-    pub(crate) fn of(scenario: &Scenario) -> Self {
+    pub(crate) fn new(scenario: &Scenario) -> Self {
         let machine = &scenario.machine;
         let interval_ns = scenario.clock.interval_ns;
         let valid_ns = interval_ns * valid_intervals(scenario);
@@ -146,7 +146,7 @@ impl Limits {
         // A high-water mark is the old line's time 5 us later. The next line starts there, 5 us
         // before its publication.
         let high_water_ns = 2 * MEETING_MARGIN_NS;
-        let Disturbances { jumps_ns, rates_ppb } = Disturbances::of(scenario, window_ns);
+        let Disturbances { jumps_ns, rates_ppb } = Disturbances::new(scenario, window_ns);
         let dither_ns = share_ns(MAX_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
         // Brackets that begin on one CPU and end on another may make any slope. With skew the clock
         // therefore promises only order, and that only up to the skew.

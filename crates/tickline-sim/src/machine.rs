@@ -32,7 +32,7 @@ pub(crate) const MAX_TICK_PS: u64 = 100_000_000_000;
 /// The counter of every CPU, without its skew.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
-    /// When this counter's line began, ps. Before, its value or rate was another one.
+    /// The time of the last change of the counter's value or rate, ps.
     pub(crate) since_ps: u64,
     base_ticks: u64,
     rate: u128,
@@ -61,7 +61,8 @@ impl Counter {
         ticks - ticks % self.step_ticks
     }
 
-    /// When the counter was at `ticks`, ps; the time of the last change for earlier ticks.
+    /// The time at which the counter was at `ticks`, ps; for earlier ticks, the time of the last
+    /// change.
     pub(crate) fn time_ps(&self, ticks: u64) -> u64 {
         let delta = ticks.wrapping_sub(self.base_ticks);
         if delta > u64::MAX / 2 {
@@ -88,7 +89,7 @@ pub(crate) struct Reference {
     rng: fastrand::Rng,
 }
 
-/// The CPUs' counters and the reference, and what has happened to them.
+/// The CPUs' counters and the reference, with the record of their changes.
 #[derive(Debug)]
 pub(crate) struct Clocks {
     machine: Machine,
@@ -97,9 +98,9 @@ pub(crate) struct Clocks {
     /// The reference's rates without dither, each with the time from which it held: ps, and ns per
     /// tick in units of 2^-48.
     rates: Vec<(u64, u128)>,
-    /// When reference or counter last jumped, ps.
+    /// The time of the last jump of the reference or the counter, ps.
     pub(crate) jumped_ps: u64,
-    /// How long the reference stood still in suspends, ns.
+    /// The total time for which the reference stood still in suspends, ns.
     pub(crate) suspended_ns: i64,
     /// Unix time minus the reference, ns.
     pub(crate) unix_offset_ns: i64,
@@ -146,7 +147,7 @@ impl Clocks {
         self.returned(self.true_ns(at_ps))
     }
 
-    /// What a call returns when the reference is at `ns`.
+    /// The value that a call returns when the reference is at `ns`.
     pub(crate) fn returned(&self, ns: i64) -> i64 {
         ns - ns.rem_euclid(i64::try_from(self.machine.resolution_ns).expect("in its range"))
     }
@@ -178,8 +179,8 @@ impl Clocks {
             && self.rates.last().is_none_or(|(since_ps, _)| *since_ps == 0 || *since_ps < from_ps)
     }
 
-    /// Whether no line may serve now. The counter is slower than 128 ns a tick (less 2 % for the
-    /// error of a first fit), or wraps within `valid_ns`.
+    /// Whether the clock can't have a line now, because the counter is slower than 128 ns a tick
+    /// (less 2 % for the error of a first fit), or wraps within `valid_ns`.
     pub(crate) fn has_no_line(&self, now_ps: u64, valid_ns: u64) -> bool {
         let too_slow = (1_u128 << (SLOPE_BITS + SHIFT)) * 49 / 50;
         let reach_ps = u128::from(valid_ns + 10_000) * u128::from(PS);
@@ -190,9 +191,9 @@ impl Clocks {
             || (now.wrapping_sub(reach / 4) ^ now.wrapping_add(reach)) & !(u64::MAX >> SHIFT) != 0
     }
 
-    /// The kernel's ticks, and the wander of each second, up to `at_ps`.
+    /// Carries out the kernel's ticks, and the wander of each second, up to `at_ps`.
     fn advance(&mut self, at_ps: u64) {
-        // If nobody has read for a long time, the kernel's ticks in between do not matter.
+        // If no thread has read for a long time, the kernel's ticks in between do not matter.
         if self.reference.next_tick_ps + 20 * PS_PER_S < at_ps {
             self.reference.next_tick_ps = at_ps;
         }

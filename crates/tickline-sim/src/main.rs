@@ -1,6 +1,7 @@
 //! `tickline-sim`: runs random scenarios, replays one, or tracks the named ones.
 //!
-//! Exit codes: 0 without a violation, 1 with one or without the file, 2 for bad arguments.
+//! Exit codes: 0 without a violation, 1 with a violation or if the file can't be read, 2 for bad
+//! arguments.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a program for developers")]
 
 use std::path::{Path, PathBuf};
@@ -46,8 +47,8 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("tickline-sim: {why}");
+        Err(error) => {
+            eprintln!("tickline-sim: {error}");
             ExitCode::FAILURE
         }
     }
@@ -77,9 +78,9 @@ fn track() -> Result<(), String> {
 }
 
 fn replay(file: &Path) -> Result<(), String> {
-    let bad = |why: &dyn core::fmt::Display| format!("{}: {why}", file.display());
-    let text = std::fs::read_to_string(file).map_err(|why| bad(&why))?;
-    let outcome = run(&serde_json::from_str(&text).map_err(|why| bad(&why))?)?;
+    let with_file = |error: &dyn core::fmt::Display| format!("{}: {error}", file.display());
+    let text = std::fs::read_to_string(file).map_err(|error| with_file(&error))?;
+    let outcome = run(&serde_json::from_str(&text).map_err(|error| with_file(&error))?)?;
     print_counts(&outcome.counts);
     outcome.events.iter().for_each(|(event, count)| println!("{event:>24}  {count}"));
     Ok(())

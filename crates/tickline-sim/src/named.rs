@@ -14,7 +14,7 @@ use crate::scenario::Scenario;
 pub struct Named {
     /// Its name.
     pub name: String,
-    /// What happens, and what is expected.
+    /// The events, and the expected result.
     pub what: String,
     /// Its title in the documentation's plot, if the plot shows it.
     pub plot: Option<String>,
@@ -33,9 +33,9 @@ pub struct Named {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limit {
-    /// Where the part begins, ms of simulated time.
+    /// The beginning of the part, ms of simulated time.
     pub from_ms: u64,
-    /// Where the part ends, ms; `None`: at the end of the run.
+    /// The end of the part, ms; `None` for the end of the run.
     pub to_ms: Option<u64>,
     /// The upper limit of the largest error, ns.
     pub error_ns: Option<i64>,
@@ -47,7 +47,7 @@ pub struct Limit {
     pub unix_error_ns: Option<i64>,
     /// The largest half-width of a bound, ns.
     pub bound_ns: Option<i64>,
-    /// How far the reference may be outside the bounds, ns; 0 if all bounds must hold.
+    /// The largest distance of the reference outside the bounds, ns; 0 if all bounds must hold.
     pub outside_ns: Option<i64>,
     /// The largest share of bounds that are wrong, permille.
     pub wrong_permille: Option<i64>,
@@ -59,7 +59,7 @@ pub struct Limit {
 ///
 /// # Panics
 ///
-/// If the file has a mistake.
+/// If the file is not valid.
 #[must_use]
 pub fn all() -> Vec<Named> {
     serde_json::from_str(include_str!("../scenarios.json")).expect("the list of scenarios")
@@ -69,13 +69,13 @@ pub fn all() -> Vec<Named> {
 ///
 /// # Panics
 ///
-/// If no scenario has this name, or the file has a mistake.
+/// If no scenario has this name, or the file is not valid.
 #[must_use]
 pub fn named(name: &str, seed: u64) -> Scenario {
     let mut all = all();
-    let place = all.iter().position(|named| named.name == name).expect("a name of the list");
-    let change = all[place].scenario.take();
-    let mut scenario = all[0].scenario.take(); // null if it is the one above
+    let index = all.iter().position(|named| named.name == name).expect("a name of the list");
+    let change = all[index].scenario.take();
+    let mut scenario = all[0].scenario.take(); // null if `index` is 0
     change_to(&mut scenario, change);
     Scenario { seed, ..serde_json::from_value(scenario).expect("a scenario") }
 }

@@ -27,7 +27,7 @@ impl World {
         if self.scenario.clock.per_cpu { actor.cpu.get() as usize } else { 0 }
     }
 
-    pub(crate) fn some_cpu(&self) -> u32 {
+    pub(crate) fn random_cpu(&self) -> u32 {
         let online = self.online.borrow();
         let cpus: Vec<u32> = (0..).zip(online.iter()).filter(|(_, on)| **on).map(|(cpu, _)| cpu).collect();
         cpus[self.rng.borrow_mut().usize(..cpus.len())]
@@ -41,10 +41,10 @@ impl World {
         }
     }
 
-    /// An actor that was stopped goes on, on any CPU that is online.
+    /// Moves a stopped actor to any CPU that is online.
     pub(crate) fn move_elsewhere(&self, actor: &Actor) {
         if !actor.bound.get() || self.rng.borrow_mut().u32(..UNBOUND_ONE_IN) == 0 {
-            actor.cpu.set(self.some_cpu());
+            actor.cpu.set(self.random_cpu());
         }
     }
 }
@@ -136,7 +136,7 @@ impl Context {
     /// Moves the thread to another CPU between two readings.
     pub(crate) fn go_elsewhere(&self) {
         let actor = self.world.me();
-        actor.cpu.set(self.world.some_cpu());
+        actor.cpu.set(self.world.random_cpu());
         actor.fence_ps.set(self.world.now_ps.get());
     }
 }

@@ -35,11 +35,12 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, String> {
     run_tracked(scenario, 0)
 }
 
-/// As [`run`], with a reader that records the offset every `every_ns`; 0 for none.
+/// Runs a scenario as [`run`] does, with a reader that records the offset every `every_ns`; 0 means
+/// without.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// Returns the errors of [`run`].
 pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String> {
     let mut scheduler = Scheduler::new(scenario, every_ns);
     let end = catch_unwind(AssertUnwindSafe(|| scheduler.play()));
@@ -47,7 +48,7 @@ pub fn run_tracked(scenario: &Scenario, every_ns: u64) -> Result<Outcome, String
         let text =
             panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
         let at_ns = scheduler.context.world.now_ps.get() / PS;
-        format!("step {}, {at_ns} ns: {}", scheduler.steps, text.unwrap_or("a panic without words"))
+        format!("step {}, {at_ns} ns: {}", scheduler.steps, text.unwrap_or("a panic without a text"))
     })
 }
 
@@ -65,7 +66,7 @@ struct Scheduler {
     /// The scripts of actors that a forked child does not have.
     left_behind: Vec<Script>,
     gatekeepers: Vec<usize>,
-    /// When the machine last woke up, or will wake up, ps.
+    /// The time of the machine's last wake-up, or of the next one while it sleeps, ps.
     awake_ps: u64,
     steps: u64,
 }
@@ -90,8 +91,8 @@ impl Scheduler {
             scheduler.add_actor(Context::read);
         }
         for _ in 0..if scenario.clock.gate_ns == 0 { 0 } else { MAX_GATEKEEPERS } {
-            let place = scheduler.add_actor(Context::toggle_gate);
-            scheduler.gatekeepers.push(place);
+            let index = scheduler.add_actor(Context::toggle_gate);
+            scheduler.gatekeepers.push(index);
         }
         if every_ns != 0 {
             scheduler.add_actor(move |context| context.record(every_ns * PS));
@@ -99,16 +100,16 @@ impl Scheduler {
         scheduler
     }
 
-    /// Adds an actor. Returns its place.
+    /// Adds an actor. Returns its index.
     fn add_actor(&mut self, script: impl FnOnce(&Context) + 'static) -> usize {
-        let place = self.scripts.iter().position(Option::is_none).expect("a place is free");
+        let index = self.scripts.iter().position(Option::is_none).expect("a free slot");
         let context = self.context.clone();
-        self.scripts[place] = Some(Coroutine::new(move |yielder: &StepYielder, ()| {
+        self.scripts[index] = Some(Coroutine::new(move |yielder: &StepYielder, ()| {
             context.world.yielder.set(yielder);
             script(&context);
         }));
-        let cpu = self.context.world.some_cpu();
-        let actor = &self.context.world.actors[place];
+        let cpu = self.context.world.random_cpu();
+        let actor = &self.context.world.actors[index];
         actor.alive.set(true);
         actor.serving.set(false);
         actor.cpu.set(cpu);
@@ -118,7 +119,7 @@ impl Scheduler {
         let now_ps = self.context.world.now_ps.get();
         actor.ready_ps.set(now_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
         actor.fence_ps.set(now_ps);
-        place
+        index
     }
 
     fn start_driver(&mut self) {
@@ -132,8 +133,8 @@ impl Scheduler {
         let (max_steps, end_ps) = (world.scenario.max_steps, world.scenario.duration_ns * PS);
         while self.steps < max_steps && !world.is_over.get() {
             let next = (0..MAX_ACTORS)
-                .filter(|&place| world.actors[place].alive.get())
-                .min_by_key(|&place| world.actors[place].ready_ps.get());
+                .filter(|&index| world.actors[index].alive.get())
+                .min_by_key(|&index| world.actors[index].ready_ps.get());
             let Some(next) = next else { return };
             let ready_ps = world.actors[next].ready_ps.get();
             let due_ps = ready_ps.min(end_ps);
@@ -157,9 +158,9 @@ impl Scheduler {
     }
 
     /// Decides when the step takes place.
-    fn schedule(&self, place: usize, step: Step) {
+    fn schedule(&self, index: usize, step: Step) {
         let world = &self.context.world;
-        let actor = &world.actors[place];
+        let actor = &world.actors[index];
         let now_ps = world.now_ps.get();
         actor.asleep.set(matches!(step, Step::Sleep(_)));
         let mut rng = world.rng.borrow_mut();
@@ -169,12 +170,12 @@ impl Scheduler {
             actor.ready_ps.set(rng.u64(now_ps..=actor.late_ps.get()));
             return;
         }
-        let missed = |rng: &mut fastrand::Rng, one_in| rng.u64(..one_in) == 0;
+        let misses_cache = |rng: &mut fastrand::Rng, one_in| rng.u64(..one_in) == 0;
         let bracket_ps = world.bracket_ns.get() * PS;
         let takes_ps = match step {
-            Step::Load if missed(&mut rng, 64) => rng.u64(60_000..150_000),
+            Step::Load if misses_cache(&mut rng, 64) => rng.u64(60_000..150_000),
             Step::Load => rng.u64(200..3_000),
-            Step::Swap if missed(&mut rng, 16) => rng.u64(60_000..200_000),
+            Step::Swap if misses_cache(&mut rng, 16) => rng.u64(60_000..200_000),
             Step::Swap => rng.u64(5_000..20_000),
             // Half of the bracket lies before the moment of the reference's value, and half between
             // this moment and the next read of the counter.
@@ -191,7 +192,7 @@ impl Scheduler {
             Step::Reference if phase == Phase::NoLine => true,
             _ => actor.serving.get() && phase == Phase::Replacing,
         };
-        // If states come again, a thread that holds an old state must be stopped for a long time.
+        // For states to recur, a thread that holds an old state must be stopped for a long time.
         let holds_old = step == Step::Swap && !actor.serving.get() && world.scenario.clock.gate_ns != 0;
         let often = match (holds_old, critical) {
             (true, _) => 256,
@@ -213,7 +214,7 @@ impl Scheduler {
         drop(rng);
         if stopped_ps != 0 {
             world.move_elsewhere(actor);
-            self.interrupted(place, ready_ps);
+            self.interrupted(index, ready_ps);
             if critical && actor.serving.get() {
                 self.wake_readers(now_ps, ready_ps);
             }
@@ -225,9 +226,9 @@ impl Scheduler {
     fn wake_readers(&self, from_ps: u64, until_ps: u64) {
         let world = &self.context.world;
         let mut rng = world.rng.borrow_mut();
-        for (place, actor) in world.actors.iter().enumerate() {
+        for (index, actor) in world.actors.iter().enumerate() {
             let sleeps = actor.alive.get() && actor.asleep.get() && actor.ready_ps.get() > until_ps;
-            if sleeps && world.driver.get() != Some(place) && !self.gatekeepers.contains(&place) && rng.bool()
+            if sleeps && world.driver.get() != Some(index) && !self.gatekeepers.contains(&index) && rng.bool()
             {
                 let to_ps =
                     if rng.bool() { from_ps } else { until_ps.saturating_sub(2_000_000).max(from_ps) };
@@ -237,11 +238,11 @@ impl Scheduler {
     }
 
     /// Records that an actor is stopped until `until_ps`.
-    fn interrupted(&self, place: usize, until_ps: u64) {
+    fn interrupted(&self, index: usize, until_ps: u64) {
         let world = &self.context.world;
-        let actor = &world.actors[place];
+        let actor = &world.actors[index];
         actor.fence_ps.set(until_ps);
-        if actor.serving.get() || world.driver.get() == Some(place) {
+        if actor.serving.get() || world.driver.get() == Some(index) {
             self.context.check.disturbed(until_ps);
         }
     }
@@ -249,16 +250,16 @@ impl Scheduler {
     // ---- faults -------------------------------------------------------------------------------
 
     /// Stops an actor until `until_ps`.
-    fn stop(&self, place: usize, until_ps: u64) {
-        let actor = &self.context.world.actors[place];
+    fn stop(&self, index: usize, until_ps: u64) {
+        let actor = &self.context.world.actors[index];
         if actor.alive.get() && actor.ready_ps.get() < until_ps {
             actor.ready_ps.set(until_ps + self.context.world.rng.borrow_mut().u64(..1_000_000));
-            self.interrupted(place, actor.ready_ps.get());
+            self.interrupted(index, actor.ready_ps.get());
         }
     }
 
-    fn stop_those(&self, until_ps: u64, who: impl Fn(usize) -> bool) {
-        (0..MAX_ACTORS).filter(|place| who(*place)).for_each(|place| self.stop(place, until_ps));
+    fn stop_all(&self, until_ps: u64, is_stopped: impl Fn(usize) -> bool) {
+        (0..MAX_ACTORS).filter(|index| is_stopped(*index)).for_each(|index| self.stop(index, until_ps));
     }
 
     fn inject(&mut self, fault: Fault) {
@@ -273,7 +274,7 @@ impl Scheduler {
                 self.context.check.unix_step_ps.set(now_ps);
                 // The kernel wakes the thread.
                 self.context.clock.forced.set(true);
-                let driver = world.driver.get().map(|place| &world.actors[place]);
+                let driver = world.driver.get().map(|index| &world.actors[index]);
                 if let Some(driver) = driver.filter(|driver| driver.asleep.get()) {
                     driver.ready_ps.set(now_ps + 50_000 * PS);
                 }
@@ -286,21 +287,21 @@ impl Scheduler {
             }
             Fault::Pause { cpu, for_ns } => {
                 world.paused_ps[cpu as usize].set(now_ps + for_ns * PS);
-                self.stop_those(now_ps + for_ns * PS, |place| world.actors[place].cpu.get() == cpu);
+                self.stop_all(now_ps + for_ns * PS, |index| world.actors[index].cpu.get() == cpu);
             }
-            Fault::Smi { for_ns } => self.stop_those(now_ps + for_ns * PS, |_| true),
+            Fault::Smi { for_ns } => self.stop_all(now_ps + for_ns * PS, |_| true),
             Fault::Offline { cpu } => {
                 world.set_offline(cpu);
-                for place in (0..MAX_ACTORS).filter(|&place| world.actors[place].cpu.get() == cpu) {
-                    world.actors[place].cpu.set(world.some_cpu());
-                    self.stop(place, now_ps + 1_000_000);
+                for index in (0..MAX_ACTORS).filter(|&index| world.actors[index].cpu.get() == cpu) {
+                    world.actors[index].cpu.set(world.random_cpu());
+                    self.stop(index, now_ps + 1_000_000);
                 }
             }
             Fault::Online { cpu } => world.online.borrow_mut()[cpu as usize] = true,
             Fault::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
-                let drives = |place| world.driver.get() == Some(place) || world.actors[place].serving.get();
-                self.stop_those(over_ps, drives);
+                let drives = |index| world.driver.get() == Some(index) || world.actors[index].serving.get();
+                self.stop_all(over_ps, drives);
             }
             Fault::DriverDies => {
                 if let Some(driver) = world.driver.take() {
@@ -332,7 +333,7 @@ impl Scheduler {
         }
     }
 
-    /// Everything stops. Returns when the machine runs again.
+    /// Suspends the machine. Returns the time at which it runs again, ps.
     fn suspend(&mut self, for_ns: u64, counter: CounterInSuspend, reference_runs: bool) -> u64 {
         let world = Rc::clone(&self.context.world);
         let now_ps = world.now_ps.get();
@@ -345,23 +346,23 @@ impl Scheduler {
             world.cells.iter().for_each(|cell| cell.reset.set(Some((cell.state.get(), over_ps))));
         }
         drop(clocks);
-        let driver = world.driver.get().filter(|&place| world.actors[place].asleep.get());
-        for place in 0..MAX_ACTORS {
-            let actor = &world.actors[place];
+        let driver = world.driver.get().filter(|&index| world.actors[index].asleep.get());
+        for index in 0..MAX_ACTORS {
+            let actor = &world.actors[index];
             if !reference_runs && actor.ready_ps.get() < FOREVER_PS {
                 // Timers run by the reference.
                 actor.ready_ps.set(actor.ready_ps.get() + for_ns * PS);
-                self.interrupted(place, actor.ready_ps.get());
+                self.interrupted(index, actor.ready_ps.get());
             }
-            self.stop(place, over_ps);
+            self.stop(index, over_ps);
             actor.fence_ps.set(over_ps);
         }
         // After a suspend that it knows of, the kernel wakes the thread (Linux
         // `timerfd_resume`).
         let is_woken = !reference_runs && for_ns > 0 && !world.scenario.machine.hides_suspends;
-        if let Some(place) = driver.filter(|_| is_woken) {
+        if let Some(index) = driver.filter(|_| is_woken) {
             let within_ps = world.rng.borrow_mut().u64(..100_000 * PS);
-            world.actors[place].ready_ps.set(over_ps + within_ps);
+            world.actors[index].ready_ps.set(over_ps + within_ps);
             self.context.clock.forced.set(true);
         }
         over_ps
@@ -375,13 +376,13 @@ impl Scheduler {
             return; // a table has no gate of its own
         }
         self.context.clock.commands.borrow_mut().push_back(command);
-        let idle = |place: &usize| world.actors[*place].ready_ps.get() >= FOREVER_PS;
-        if let Some(place) = self.gatekeepers.iter().copied().find(idle) {
-            world.actors[place].ready_ps.set(world.now_ps.get());
-            world.actors[place].fence_ps.set(world.now_ps.get());
+        let idle = |index: &usize| world.actors[*index].ready_ps.get() >= FOREVER_PS;
+        if let Some(index) = self.gatekeepers.iter().copied().find(idle) {
+            world.actors[index].ready_ps.set(world.now_ps.get());
+            world.actors[index].fence_ps.set(world.now_ps.get());
         } else if self.gatekeepers.len() < MAX_GATEKEEPERS {
-            let place = self.add_actor(Context::carry_out_commands);
-            self.gatekeepers.push(place);
+            let index = self.add_actor(Context::carry_out_commands);
+            self.gatekeepers.push(index);
         }
     }
 
@@ -389,17 +390,17 @@ impl Scheduler {
     /// iterations of other actors stay unfinished.
     fn fork(&mut self) {
         let world = Rc::clone(&self.context.world);
-        let survivor = (0..MAX_ACTORS).find(|&place| {
-            world.actors[place].alive.get()
-                && !world.actors[place].serving.get()
-                && !self.gatekeepers.contains(&place)
-                && world.driver.get() != Some(place)
+        let survivor = (0..MAX_ACTORS).find(|&index| {
+            world.actors[index].alive.get()
+                && !world.actors[index].serving.get()
+                && !self.gatekeepers.contains(&index)
+                && world.driver.get() != Some(index)
         });
         let Some(survivor) = survivor else { return };
-        for place in (0..MAX_ACTORS).filter(|&place| place != survivor) {
+        for index in (0..MAX_ACTORS).filter(|&index| index != survivor) {
             // The script is kept until the run ends, because unwinding it would release locks.
-            self.left_behind.extend(self.scripts[place].take());
-            self.context.world.actors[place].alive.set(false);
+            self.left_behind.extend(self.scripts[index].take());
+            self.context.world.actors[index].alive.set(false);
         }
         world.driver.set(None);
         self.context.clock.token.set(self.context.clock.token.get() + 1);

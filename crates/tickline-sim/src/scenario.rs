@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Decides everything that happens by chance.
+    /// The seed of all random choices.
     pub seed: u64,
     /// The run ends after this many steps, or after `duration_ns`.
     pub max_steps: u64,
@@ -40,7 +40,7 @@ pub struct Machine {
     pub cpus: u32,
     /// Ticks per second: 1 MHz to 10 GHz. The clock has a line only from 7.9 MHz up.
     pub counter_hz: u64,
-    /// How many ticks the counter moves by at a time: 1 to 1,000.
+    /// The number of ticks by which the counter moves at a time: 1 to 1,000.
     pub counter_resolution_ticks: u64,
     /// The counter at time 0.
     pub counter_origin: u64,
@@ -51,7 +51,7 @@ pub struct Machine {
     pub same_counter: bool,
     /// The resolution of the reference, ns: 1 to 4,000,000, that of jiffies at 250 Hz.
     pub resolution_ns: u64,
-    /// Some callers of the reference get a value that is up to this old, ns: 0 to 10,000. As with
+    /// The largest age of a value that some callers of the reference get, ns: 0 to 10,000. As with
     /// Linux' `read_hpet`, values never decrease. Not with the same counter.
     pub stale_ns: u64,
     /// The reference at time 0, ns.
@@ -70,20 +70,20 @@ pub struct Machine {
     pub bracket_ns: u64,
 }
 
-/// How the clock is set up.
+/// The settings of the clock.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clock {
     /// The interval, ns: 50 us to 10 s.
     pub interval_ns: u64,
-    /// Who runs the iterations.
+    /// The driver, which runs the iterations.
     pub driver: Driver,
     /// Whether each CPU has a line of its own, by its own counter. Only with [`Driver::Thread`].
     /// Faults of the gate then do nothing.
     pub per_cpu: bool,
     /// A thread closes and opens the gate of the cell again and again, after pauses of up to this
     /// length, ns. The length is at most 10 ms; 0 means never. The driver then leaves first lines
-    /// in use. On a machine whose clocks agree, the same states come again and again. Not with
+    /// in use. On a machine whose clocks agree, the same states recur again and again. Not with
     /// `per_cpu`.
     pub gate_ns: u64,
 }
@@ -92,7 +92,7 @@ pub struct Clock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Driver {
-    /// A thread of its own.
+    /// A thread of the clock.
     Thread,
     /// Any reader that finds an iteration due.
     Readers,
@@ -110,8 +110,8 @@ pub struct Chance {
     pub stall_one_in: u64,
     /// The longest such stop, ns: at most 60 s.
     pub stall_ns: u64,
-    /// How far from its place in the program the CPU may execute a read of the counter, ns. At most
-    /// 4,000: the margin of the meeting point allows for that.
+    /// The largest distance between a read of the counter in program order and its execution, ns.
+    /// At most 4,000, for which the margin of the meeting point allows.
     pub out_of_order_ns: u64,
 }
 
@@ -119,7 +119,7 @@ pub struct Chance {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimedFault {
-    /// When, ns of true time.
+    /// The time of the fault, ns of true time.
     pub at_ns: u64,
     /// The fault.
     pub fault: Fault,
@@ -150,9 +150,9 @@ pub enum Fault {
     },
     /// No thread runs for a while, of at most 1 day.
     Suspend {
-        /// How long, ns.
+        /// The duration, ns.
         for_ns: u64,
-        /// What the counter does.
+        /// The behaviour of the counter.
         counter: CounterInSuspend,
         /// Whether the reference goes on.
         reference_runs: bool,
@@ -173,12 +173,12 @@ pub enum Fault {
     Pause {
         /// The CPU.
         cpu: u32,
-        /// How long, ns.
+        /// The duration, ns.
         for_ns: u64,
     },
     /// All CPUs stop for a system management interrupt. At most 1 s.
     Smi {
-        /// How long, ns.
+        /// The duration, ns.
         for_ns: u64,
     },
     /// A CPU goes offline, and its threads move to others. The last CPU stays online.
@@ -194,7 +194,7 @@ pub enum Fault {
     /// The thread that drives the clock does not run. Readers that drive it do not run either. At
     /// most 1 hour.
     Starve {
-        /// How long, ns.
+        /// The duration, ns.
         for_ns: u64,
     },
     /// The thread that drives the clock ends, at any of its steps.
@@ -206,7 +206,7 @@ pub enum Fault {
     /// The program switches the counter off. If the program's actions are close to each other,
     /// several threads carry them out.
     GateCloses,
-    /// The program switches it on again.
+    /// The program switches the counter on again.
     GateOpens,
     /// The program sets another policy. The line ends, and the driver judges the gates again.
     JudgeAgain,
@@ -231,7 +231,7 @@ pub enum Judgement {
     Closed,
 }
 
-/// What the counter does in a suspend.
+/// The behaviour of the counter in a suspend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CounterInSuspend {
@@ -247,7 +247,7 @@ pub enum CounterInSuspend {
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What the program may do to the gate. It opens the gate twice as often.
+/// The program's acts on the gate. It opens the gate twice as often.
 const GATE_FAULTS: [Fault; 4] = [Fault::GateCloses, Fault::GateOpens, Fault::GateOpens, Fault::JudgeAgain];
 
 /// The limit of [`Machine::cpus`].
@@ -342,10 +342,10 @@ impl Scenario {
         self.faults.push(TimedFault { at_ns, fault });
     }
 
-    /// Makes the same states come again and again. Counter and reference agree exactly, and have a
+    /// Makes the same states recur again and again. Counter and reference agree exactly, and have a
     /// resolution of a microsecond. Threads close and open the gate all the time, so one first line
     /// follows another, mostly with the same slope and the same `b`. Threads are stopped for longer
-    /// than the count needs to wrap around.
+    /// than the count takes to wrap around.
     pub fn repeat(&mut self) {
         let machine = &mut self.machine;
         (machine.counter_hz, machine.counter_resolution_ticks, machine.rate_ppb) = (SECOND, 1_000, 0);

@@ -1,4 +1,4 @@
-//! The world that all actors share: true time, the clocks, and what each actor is doing.
+//! The world that all actors share: true time, the clocks, and the state of each actor.
 //!
 //! An actor is a coroutine that runs the code of `tickline-core` over [`Access`]. The coroutine
 //! yields before each of its steps. The scheduler (`run`) then lets true time pass, lets others
@@ -55,7 +55,7 @@ pub(crate) enum Step {
     Reference,
     /// The end of a reading: every instruction of it is complete.
     End,
-    /// Nothing, for this many ps.
+    /// A sleep of this many ps.
     Sleep(u64),
 }
 
@@ -68,13 +68,13 @@ pub(crate) struct ClockRead {
     pub(crate) ticks: u64,
     /// The time that the reference would have returned at this moment, ns.
     pub(crate) returned_ns: i64,
-    /// The same before it is rounded down to the reference's resolution, ns.
+    /// That time before it is rounded down to the reference's resolution, ns.
     pub(crate) true_ns: i64,
-    /// When the actor read the clock, ps.
+    /// The time of the read, ps.
     pub(crate) at_ps: u64,
     /// The cell's state at this moment.
     pub(crate) state: LineState,
-    /// When the iteration began that published the cell's line, ps.
+    /// The beginning of the iteration that published the cell's line, ps.
     pub(crate) born_ps: u64,
     /// The number of the cell.
     pub(crate) cell: usize,
@@ -84,7 +84,7 @@ pub(crate) struct ClockRead {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Loaded {
     pub(crate) state: LineState,
-    /// How often the cell had been in this state by then.
+    /// The number of lives of this state by then.
     pub(crate) life: u64,
     /// Whether the actor has swapped a later life of this state.
     pub(crate) is_old: bool,
@@ -103,7 +103,7 @@ pub(crate) struct Actor {
     pub(crate) asleep: Cell<bool>,
     /// The CPU executes no read of the counter before this time, ps.
     pub(crate) fence_ps: Cell<u64>,
-    /// When the CPU executes the last read of the counter, ps, if it has not done so yet.
+    /// The time at which the CPU executes the last read of the counter, if it is still to come, ps.
     pub(crate) late_ps: Cell<u64>,
     /// The line that the actor loaded last, for a reading or to act on it.
     pub(crate) loaded: Cell<Loaded>,
@@ -112,7 +112,7 @@ pub(crate) struct Actor {
     pub(crate) counter_read: Cell<ClockRead>,
     /// Whether the actor holds the clock's lock.
     pub(crate) serving: Cell<bool>,
-    /// The number of steps that its reading may still take, because no reading may wait for others.
+    /// The number of steps that its reading may still take: no reading may wait for another thread.
     pub(crate) steps_left: Cell<u64>,
 }
 
@@ -183,7 +183,7 @@ impl World {
     /// Yields to the scheduler until `step` takes place.
     pub(crate) fn step(&self, step: Step) {
         let steps_left = &self.me().steps_left;
-        assert!(steps_left.get() != 1, "a reading waits for somebody");
+        assert!(steps_left.get() != 1, "a reading waits for another thread");
         steps_left.set(steps_left.get().saturating_sub(1));
         let yielder = self.yielder.get();
         assert!(!yielder.is_null(), "a step outside of every actor");
@@ -306,15 +306,15 @@ impl Reference for Access {
     }
 }
 
-/// The number of low bits of a slope that are cleared where states are to come again. Slopes are
-/// then multiples of 2^-16 ns a tick, 15 ppm at 1 GHz.
+/// The number of low bits of a slope that are cleared where states are to recur. Slopes are then
+/// multiples of 2^-16 ns a tick, 15 ppm at 1 GHz.
 const COARSE_BITS: u32 = SLOPE_BITS - 16;
 
 /// The real cell, with a step before each access.
 pub(crate) struct SteppedCell {
     inner: LineCell<SHIFT>,
     world: Rc<World>,
-    /// The cell's place among the world's cells.
+    /// The cell's index in the world's cells.
     cell: usize,
 }
 
@@ -346,11 +346,11 @@ impl SteppedCell {
         if order == 0 { LineState { m: first.m, b: second.b } } else { LineState { m: second.m, b: first.b } }
     }
 
-    /// If states are to come again: a line near `line` with one of few slopes, and nowhere below
-    /// `line`. Else `line` itself.
+    /// If states are to recur, a line near `line` with one of few slopes, and nowhere below `line`;
+    /// else `line` itself.
     fn coarse(&self, from: LineState, line: &WindowedLine) -> WindowedLine {
-        let cell = 1_u64 << COARSE_BITS;
-        let slope = (line.slope().bits + cell / 2) & !(cell - 1);
+        let unit = 1_u64 << COARSE_BITS;
+        let slope = (line.slope().bits + unit / 2) & !(unit - 1);
         let next = from.next_line(Slope { bits: slope }, SHIFT);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.

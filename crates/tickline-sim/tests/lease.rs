@@ -35,9 +35,9 @@ const KILLED: SmallMachine = SmallMachine { kills: 1, writer_steps: 3, ..END };
 /// Bounds that are too low. The OS clock can be above them by 1 ns, or by the width of the lines.
 const ABOVE: [i64; 2] = [0, -1];
 
-fn searched(what: &str, small: &SmallMachine) -> SearchReport {
+fn print_search(name: &str, small: &SmallMachine) -> SearchReport {
     let found = search(small);
-    println!("{what}, bound {}, {:?}: {:?}", small.bound_ns, small.stops, found.counts);
+    println!("{name}, bound {}, {:?}: {:?}", small.bound_ns, small.stops, found.counts);
     found.violation.iter().for_each(|violation| println!("    {violation}"));
     found
 }
@@ -45,10 +45,10 @@ fn searched(what: &str, small: &SmallMachine) -> SearchReport {
 /// Searches all machines completely, and finds no step back.
 fn all_keep_the_order(bound_ns: i64, stops: Stops, more_preemptions: usize) {
     let mut seen = LeaseCounts::default();
-    for (what, small) in [("first line", FIRST), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
+    for (name, small) in [("first line", FIRST), ("successor", SUCCESSOR), ("end", END), ("killed", KILLED)] {
         let max_preemptions = small.max_preemptions + more_preemptions;
-        let found = searched(what, &SmallMachine { bound_ns, stops, max_preemptions, ..small });
-        assert_eq!(found.violation, None, "{what}");
+        let found = print_search(name, &SmallMachine { bound_ns, stops, max_preemptions, ..small });
+        assert_eq!(found.violation, None, "{name}");
         seen.add(&found.counts);
     }
     let least =
@@ -67,23 +67,23 @@ fn lines_at_the_upper_bound_keep_the_order_under_any_delay() {
 fn one_more_preemption_keeps_the_order() {
     all_keep_the_order(1, Stops::Anywhere, 1);
     for bound_ns in ABOVE {
-        all_keep_the_order(bound_ns, Stops::BeforeTheLook, 1);
+        all_keep_the_order(bound_ns, Stops::NotBeforeTheSwap, 1);
     }
 }
 
 #[test]
 fn a_writer_in_time_keeps_the_order_wherever_the_os_clock_is() {
-    all_keep_the_order(-1, Stops::BeforeTheLook, 0);
+    all_keep_the_order(-1, Stops::NotBeforeTheSwap, 0);
 }
 
 /// The writer is stopped between its read of the counter and its swap. Meanwhile the old line ends,
 /// and a reader gets the OS clock. After the swap another reader gets the successor, which is
-/// lower. The same happens in a first publication.
+/// lower. A first publication has the same fault.
 #[test]
 fn a_line_below_the_os_clock_that_comes_too_late_is_found() {
-    for (what, small, second) in [("successor", SUCCESSOR, "Some("), ("first line", FIRST, "None")] {
+    for (name, small, second) in [("successor", SUCCESSOR, "Some("), ("first line", FIRST, "None")] {
         for bound_ns in ABOVE {
-            let found = searched(what, &SmallMachine { bound_ns, ..small });
+            let found = print_search(name, &SmallMachine { bound_ns, ..small });
             let violation = found.violation.expect("a step back");
             let published = format!("Published {second}");
             assert!(violation.contains("by Line after") && violation.contains(&published), "{violation}");
@@ -119,13 +119,13 @@ fn attacked_writers_keep_the_order() {
     attacks_keep_the_order(WIDTH_NS, Stops::Anywhere, &faults);
 }
 
-/// `Faults::Stale` is left out: with an unordered OS clock, the first publication's own reading of
-/// the OS clock is too low.
+/// The test leaves out `Faults::Stale`: with an unordered OS clock, the first publication's own
+/// reading of the OS clock is too low.
 #[test]
 fn attacked_writers_in_time_keep_the_order_wherever_the_os_clock_is() {
     let faults = [Faults::Stalls, Faults::Suspends, Faults::Resets];
-    attacks_keep_the_order(BELOW_NS, Stops::BeforeTheLook, &faults);
-    attacks_keep_the_order(WIDTH_NS, Stops::BeforeTheLook, &[Faults::Pauses, Faults::Slews]);
+    attacks_keep_the_order(BELOW_NS, Stops::NotBeforeTheSwap, &faults);
+    attacks_keep_the_order(WIDTH_NS, Stops::NotBeforeTheSwap, &[Faults::Pauses, Faults::Slews]);
 }
 
 /// A slew with a rate in ppm, which lasts for a number of leases.

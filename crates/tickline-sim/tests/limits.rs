@@ -42,39 +42,40 @@ fn figures(limit: &Limit, part: &[&TrackPoint]) -> [(&'static str, Option<i64>, 
 /// Checks the limits that `scenarios.json` states.
 #[test]
 fn named_scenarios_keep_their_limits() {
-    for it in all().into_iter().filter(|it| !it.limits.is_empty() || !it.counts.is_empty()) {
+    for case in all().into_iter().filter(|case| !case.limits.is_empty() || !case.counts.is_empty()) {
         for seed in 0..SEEDS {
-            let scenario = named(&it.name, seed);
+            let scenario = named(&case.name, seed);
             let outcome = run_tracked(&scenario, 5 * MS)
-                .unwrap_or_else(|violation| panic!("{}, seed {seed}: {violation}", it.name));
+                .unwrap_or_else(|violation| panic!("{}, seed {seed}: {violation}", case.name));
             let cpus = if scenario.clock.per_cpu { scenario.machine.cpus as usize } else { 1 };
-            for (limit, cpu) in it.limits.iter().flat_map(|limit| (0..cpus).map(move |cpu| (limit, cpu))) {
+            for (limit, cpu) in case.limits.iter().flat_map(|limit| (0..cpus).map(move |cpu| (limit, cpu))) {
                 let times_ns = limit.from_ms * MS..limit.to_ms.map_or(u64::MAX, |to_ms| to_ms * MS);
                 let is_part = |point: &&TrackPoint| point.cpu == cpu && times_ns.contains(&point.at_ns);
                 let part: Vec<&TrackPoint> = outcome.track.iter().filter(is_part).collect();
-                for (what, least, found, most) in figures(limit, &part) {
+                for (figure, least, found, most) in figures(limit, &part) {
                     let holds =
                         least.is_none_or(|least| found >= least) && most.is_none_or(|most| found <= most);
-                    assert!(holds, "{}, seed {seed}, CPU {cpu}: {what} is {found}, {limit:?}", it.name);
+                    assert!(holds, "{}, seed {seed}, CPU {cpu}: {figure} is {found}, {limit:?}", case.name);
                 }
             }
             let events = outcome.events.iter().map(|&(name, count)| (name, count.into()));
             let counts: Vec<(&str, i128)> = outcome.counts.list().into_iter().chain(events).collect();
-            for (name, [least, most]) in &it.counts {
+            for (name, [least, most]) in &case.counts {
                 let (_, count) =
                     counts.iter().find(|(found, _)| found == name).expect("a count of this name");
-                assert!((least..=most).contains(&count), "{}, seed {seed}: {name}: {count}", it.name);
+                assert!((least..=most).contains(&count), "{}, seed {seed}: {name}: {count}", case.name);
             }
         }
     }
 }
 
-/// No reading steps back while the same 128 bits come again and again, with other lines in between,
-/// and threads are stopped. If a thread retired a line with a tick from an earlier life of this
-/// line, it would leave a high-water mark below a returned time. The count in the tag distinguishes
-/// the lives: in 1,000 seeds such a mark happened 5 times with a count of 8, and 27 times without.
+/// No reading steps back while the same 128 bits recur again and again, with other lines in
+/// between, and threads are stopped. If a thread retired a line with a tick from an earlier life of
+/// this line, it would leave a high-water mark below a returned time. The count in the tag
+/// distinguishes the lives: in 1,000 seeds such a mark happened 5 times with a count of 8, and 27
+/// times without.
 #[test]
-fn states_that_come_again_keep_the_order() {
+fn recurring_states_keep_the_order() {
     let mut counts = Counts::default();
     for seed in 0..3 * SEEDS {
         let mut scenario = named("steady", seed);
@@ -84,6 +85,6 @@ fn states_that_come_again_keep_the_order() {
     }
     println!("{counts:?}");
     assert!(counts.again > 0 && counts.low_marks == 0, "{counts:?}");
-    // Without a count the states come again more than 500 times in three seeds.
+    // Without a count the states recur more than 500 times in three seeds.
     assert!(counts.again < 100 * SEEDS, "the count is of use: {counts:?}");
 }

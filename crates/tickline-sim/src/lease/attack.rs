@@ -1,4 +1,4 @@
-//! Runs with leases of the real length. In an attack, chance delays the actors. In the other runs
+//! Runs with leases of the real length. In an attack, actors have random delays. In the other runs
 //! the kernel slews its clock, and no actor is late.
 
 use tickline_page::protocol::{Basis, ProcessHighWater, WriterConfig};
@@ -17,7 +17,7 @@ pub struct Attack {
     /// The lines' upper bound above the middle of an estimate, ns. The OS clock is within 50 ns of
     /// the middle.
     pub bound_ns: i64,
-    /// Where the writer can be stopped.
+    /// The steps at which the writer can be stopped.
     pub stops: Stops,
 }
 
@@ -51,7 +51,7 @@ pub struct Slew {
 /// If a reader's delay is longer than this, ns, it may instead last until the writer goes on.
 const LONG_NS: u64 = 10_000;
 
-/// How often the clock of `tickline serve` takes a sample, ns.
+/// The interval between samples of the clock of `tickline serve`, ns.
 const SAMPLE_EVERY_NS: u64 = 500_000_000;
 
 /// Half the width of an estimate, ns.
@@ -187,7 +187,7 @@ fn delay(rng: &mut fastrand::Rng, is_writer: bool, is_swap: bool) -> u64 {
 ///
 /// Without memory for a stack.
 pub fn slewed(slews: &[Slew]) -> Result<LeaseCounts, String> {
-    let world = World::new(WIDTH_NS, WIDTH_NS, Stops::BeforeTheLook, 0);
+    let world = World::new(WIDTH_NS, WIDTH_NS, Stops::NotBeforeTheSwap, 0);
     world.sample_every_ns.set(SAMPLE_EVERY_NS);
     let mut run = Run::new(world, 2);
     let before = [Slew { rate_ppb: 0, for_ns: 5 * WriterConfig::DEFAULT.lease_ns + LATE_NS }];

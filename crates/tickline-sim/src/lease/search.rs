@@ -35,12 +35,12 @@ pub struct SmallMachine {
     pub horizon_ticks: u64,
     /// The number of steps of a writer.
     pub writer_steps: u32,
-    /// How often the writer may be killed and started again.
+    /// The number of times that the writer may be killed and started again.
     pub kills: u64,
     /// The lines' upper bound above the middle of the estimate, ns. A writer that keeps the rules
     /// uses 1, the estimate's half-width.
     pub bound_ns: i64,
-    /// Where the writer can be stopped.
+    /// The steps at which the writer can be stopped.
     pub stops: Stops,
     /// The limit of preemptions in a schedule.
     pub max_preemptions: usize,
@@ -186,7 +186,7 @@ pub fn search(small: &SmallMachine) -> SearchReport {
     let world = World::new(WIDTH_NS, small.bound_ns, small.stops, 0);
     let mut visited = HashSet::new();
     let mut total = LeaseCounts::default();
-    // For each number of preemptions: the paths that the search has still to follow.
+    // The paths still to follow, for each number of preemptions.
     let mut open: Vec<Vec<Vec<u8>>> = vec![Vec::new(); small.max_preemptions + 1];
     open[0].push(Vec::new());
     for preemptions in 0..=small.max_preemptions {
