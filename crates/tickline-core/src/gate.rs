@@ -324,10 +324,8 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         },
         Gate::Readable if facts.may_read_counter => None,
         Gate::Readable => Some(Reason::Denied),
-        Gate::Invariant => match facts.is_invariant {
-            Some(false) if !facts.assume_invariant => Some(Reason::NotInvariant),
-            _ => None,
-        },
+        Gate::Invariant if facts.is_invariant || facts.assume_invariant => None,
+        Gate::Invariant => Some(Reason::NotInvariant),
         Gate::Kernel => judge_kernel(facts),
         Gate::Synchronised => judge_synchronised(facts),
         Gate::Cost => return judge_cost(facts),

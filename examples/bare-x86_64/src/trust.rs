@@ -27,7 +27,7 @@ pub fn judge(counter_ticks: u64) -> Option<Reason> {
     // QEMU's emulation does not call its counter invariant, although its rate does not change. On a
     // real machine this should be `false`.
     facts.assume_invariant = true;
-    facts.is_invariant = Some(is_invariant());
+    facts.is_invariant = is_invariant();
     // Other CPUs were never started.
     facts.comparison = CounterComparison::Single;
     facts.resolution_ticks = Some(counter_ticks);

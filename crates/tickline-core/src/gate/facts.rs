@@ -187,8 +187,8 @@ pub struct Facts {
     pub has_atomics: bool,
     /// Whether the process may read the counter.
     pub may_read_counter: bool,
-    /// Whether the counter is invariant; `None` where the architecture demands it (ARM, RISC-V).
-    pub is_invariant: Option<bool>,
+    /// Whether the counter is invariant. On ARM and RISC-V it always is: the architecture demands it.
+    pub is_invariant: bool,
     /// Whether a hypervisor runs the machine.
     pub is_virtual: bool,
     /// The clocksource with which the kernel keeps time.
@@ -221,7 +221,7 @@ impl Facts {
         has_counter: false,
         has_atomics: false,
         may_read_counter: false,
-        is_invariant: Some(false),
+        is_invariant: false,
         is_virtual: true,
         clocksource: Clocksource::Unknown,
         matching_clocksource: Clocksource::Unknown,

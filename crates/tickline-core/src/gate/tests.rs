@@ -37,8 +37,7 @@ fn facts(machine: &Table, trust: Trust, comparison: CounterComparison) -> Facts 
         has_counter: is("present", true),
         has_atomics: is("atomics", true),
         may_read_counter: is("readable", true),
-        // Other architectures than x86 demand it, so the collector does not ask there.
-        is_invariant: (counter == Clocksource::Tsc).then(|| is("invariant", true)),
+        is_invariant: is("invariant", true),
         clocksource: Clocksource::from_name(format!("{}\n", text("current", "tsc")).as_bytes()),
         matching_clocksource: counter,
         kernel_accepts: counter

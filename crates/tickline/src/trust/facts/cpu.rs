@@ -36,15 +36,15 @@ fn cached(answer: &AtomicU64, ask: impl FnOnce() -> u64) -> u64 {
 const EXTENDED: u32 = 0x8000_0000;
 const ADVANCED_POWER: u32 = 0x8000_0007;
 
-/// The invariant TSC: CPUID 8000_0007h, EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM vol. 3,
-/// appendix E.4.6).
-pub(crate) fn invariant() -> Option<bool> {
+/// Whether the TSC is invariant: CPUID 8000_0007h, EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM
+/// vol. 3, appendix E.4.6).
+pub(crate) fn invariant() -> bool {
     static INVARIANT: AtomicU64 = AtomicU64::new(UNKNOWN);
     let is_invariant = cached(&INVARIANT, || {
         let known = cpuid(EXTENDED).eax >= ADVANCED_POWER;
         u64::from(known && cpuid(ADVANCED_POWER).edx & (1 << 8) != 0)
     });
-    Some(is_invariant != 0)
+    is_invariant != 0
 }
 
 /// The first leaf that hypervisors answer (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor
