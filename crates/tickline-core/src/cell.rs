@@ -36,6 +36,8 @@ use crate::units::ticks_between;
 
 pub use crate::line::{Line, Slope};
 pub use crate::state::is_supported;
+// Hidden, as the functions that return it: only tickline's own crates compute with fractions.
+#[doc(hidden)]
 pub use crate::units::FixedNs;
 
 /// A state, and the ticks for which its line may be used, as loaded from a cell or to be published.

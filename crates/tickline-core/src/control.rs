@@ -32,12 +32,15 @@ use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 mod publish;
 mod schedule;
 
+// Hidden, as MIN_INTERVAL_NS below: limits that only tickline's own crates need.
+#[doc(hidden)]
 pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
 use publish::Plan;
 use schedule::RecentTimes;
 
 /// The shortest interval, ns. Two brackets of 30 ns that are 50 us apart leave the rate uncertain
 /// by 600 ppm, which suffices for another 50 us.
+#[doc(hidden)]
 pub const MIN_INTERVAL_NS: u64 = 50_000;
 
 /// The smallest and the largest interval that may be configured, ns.

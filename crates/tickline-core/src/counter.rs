@@ -4,11 +4,11 @@
 //!
 //! A [`Counter`] MUST
 //!
-//! 1. count at one rate, unless the gates `invariant` and `kernel` are to close the clock;
+//! 1. count at one rate; otherwise the gate `invariant` or `kernel` must close the clock;
 //! 2. on one thread never decrease between two reads of one kind;
 //! 3. in [`now_ordered`](Counter::now_ordered), be read after every earlier load of the thread has
 //!    its value, and before any later load takes its value, to within the out-of-order window of
-//!    the CPU (see [`MEETING_MARGIN_NS`]);
+//!    the CPU (at most `MEETING_MARGIN_NS`, 5 us);
 //! 4. in [`barrier`](Counter::barrier), let no later load take its value before every earlier
 //!    instruction is complete;
 //! 5. not fault: before the program creates a counter, it checks that the process may read the
@@ -29,8 +29,6 @@
 //! `unsafe`.
 //!
 //! [`Extended`] makes a counter from a register of fewer than 64 bits.
-//!
-//! [`MEETING_MARGIN_NS`]: crate::discipline::MEETING_MARGIN_NS
 
 #[cfg_attr(target_arch = "aarch64", path = "counter/aarch64.rs")]
 #[cfg_attr(target_arch = "riscv64", path = "counter/riscv64.rs")]
@@ -55,8 +53,9 @@ pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;
 pub use resolution::{resolution_ticks, resolution_ticks_in};
 
-/// The number of CPU ids: Linux has 12 bits for them (`VDSO_CPUNODE_BITS`,
-/// `arch/x86/include/asm/segment.h`).
+/// The number of CPU ids, which only tickline's own crates need: Linux has 12 bits for them
+/// (`VDSO_CPUNODE_BITS`, `arch/x86/include/asm/segment.h`).
+#[doc(hidden)]
 pub const CPU_IDS: usize = 1 << 12;
 
 /// A counter that fulfils the [contract](self) of this module.
@@ -78,8 +77,7 @@ pub trait Counter {
 /// A counter together with the id of the CPU that was read. It MUST fulfil points 1 to 5 of the
 /// [contract](self) on each CPU by itself, and
 ///
-/// 6. give the id by which the operating system knows the CPU, and below
-///    [`CPU_IDS`];
+/// 6. give the operating system's id of the CPU, which is below 4,096 (`CPU_IDS`);
 /// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter was
 ///    read, even if the thread is moved meanwhile. [`now`](CpuCounter::now) may give the wrong id
 ///    if the thread was moved away and back between two instructions.

@@ -74,7 +74,7 @@ pub trait Reference {
 
     /// The total time for which the machine has been suspended while the monotonic clock stood
     /// still, ns; `None` if it is unknown. The answer is right for some moment during the call, to
-    /// within [`SUSPENDED_BOUND_NS`]. Only differences count.
+    /// within 100 us. Only differences count.
     fn suspended_ns(&self) -> Option<i64> {
         None
     }
@@ -100,8 +100,9 @@ impl Timescale {
     }
 }
 
-/// The largest error of [`Reference::suspended_ns`], ns. A real suspend takes at least
-/// milliseconds, because every thread is stopped and started.
+/// The largest error of [`Reference::suspended_ns`], ns, which only tickline's own crates need. A
+/// real suspend takes at least milliseconds, because every thread is stopped and started.
+#[doc(hidden)]
 pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 
 /// The fastest slew of a kernel's clock, up or down, ppb of the nominal rate. On Linux it is the
