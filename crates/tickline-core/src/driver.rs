@@ -14,6 +14,10 @@ use crate::sample::Resolutions;
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
 
+mod callers;
+
+pub use callers::CallerSchedule;
+
 /// The state that the clock's lock protects.
 #[derive(Debug)]
 pub struct LockedState {
@@ -82,12 +86,19 @@ pub struct DrivenClock<S = LineCell> {
     pub locked: TryLock<LockedState>,
     /// The stage of the judgement, and the kind of lines.
     pub keeper: GateKeeper,
+    /// Whether a reader should run an iteration, and whether a review of the facts is due.
+    pub callers: CallerSchedule,
 }
 
 impl<S> DrivenClock<S> {
     /// A clock whose gates are not judged yet.
     pub const fn new(shared: SharedClock<S>) -> Self {
-        Self { shared, locked: TryLock::new(LockedState::new()), keeper: GateKeeper::new() }
+        Self {
+            shared,
+            locked: TryLock::new(LockedState::new()),
+            keeper: GateKeeper::new(),
+            callers: CallerSchedule::new(),
+        }
     }
 
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from

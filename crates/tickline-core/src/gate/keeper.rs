@@ -62,8 +62,6 @@
 use crate::control::INTERVAL_RANGE_NS;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-mod callers;
-
 /// A gate that a judgement closes and opens. Closed, it stops the common line.
 pub trait Closable {
     /// Closes the gate. When this returns, no reading that begins later uses the counter, until
@@ -131,18 +129,13 @@ const fn lines_of(word: u64) -> Lines {
     if word & PER_CPU_BIT == 0 { Lines::Common } else { Lines::PerCpu }
 }
 
-/// The gate of one clock: the stage of its judgement, the program's switch and the kind of lines,
-/// in one word. The other fields decide when a reader runs an iteration.
+/// The gate of one clock.
 #[derive(Debug)]
 pub struct GateKeeper {
+    /// The stage of the judgement, the program's switch, the kind of lines, and a count of changes.
     word: AtomicU64,
     /// The time at which the next iteration is due, or with a closed gate the next judgement, ns.
     due_ns: AtomicI64,
-    /// The last reading by the slow path, ns, and how many came in a row.
-    last_slow_ns: AtomicI64,
-    streak: AtomicU64,
-    /// Iterations that readers or the program have run.
-    iterations: AtomicU64,
 }
 
 impl Default for GateKeeper {
@@ -156,13 +149,7 @@ impl GateKeeper {
     /// on.
     #[must_use]
     pub const fn new() -> Self {
-        Self {
-            word: AtomicU64::new(Stage::Unjudged as u64),
-            due_ns: AtomicI64::new(i64::MIN),
-            last_slow_ns: AtomicI64::new(i64::MIN),
-            streak: AtomicU64::new(0),
-            iterations: AtomicU64::new(1),
-        }
+        Self { word: AtomicU64::new(Stage::Unjudged as u64), due_ns: AtomicI64::new(i64::MIN) }
     }
 
     /// The number of changes of the word. A judgement after a change needs facts from after that
@@ -191,7 +178,7 @@ impl GateKeeper {
     }
 
     /// Whether an iteration or a judgement is due in this stage.
-    fn is_due(&self, stage: Stage, now_ns: i64) -> bool {
+    pub(crate) fn is_due(&self, stage: Stage, now_ns: i64) -> bool {
         match stage {
             Stage::Unjudged => true,
             // ORDERING: Relaxed, a hint. A judge that relies on it holds the clock's lock, under

@@ -11,8 +11,8 @@
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 
-use super::GateKeeper;
-use crate::primitive::Ordering;
+use crate::gate::keeper::GateKeeper;
+use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::shared::{SlowReading, Source};
 
 /// Readers renew a line only if at least this many calls come in an interval. An iteration of 2 us
@@ -28,9 +28,29 @@ const STREAK: u64 = 8;
 /// reader. A thread reviews the facts at each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
 
-impl GateKeeper {
+/// The schedule of a clock whose callers run the iterations.
+#[derive(Debug)]
+pub struct CallerSchedule {
+    /// The last reading by the slow path, ns.
+    last_slow_ns: AtomicI64,
+    /// The number of frequent readings in a row by the slow path.
+    streak: AtomicU64,
+    /// The number of iterations that readers or the program have run.
+    iterations: AtomicU64,
+}
+
+impl CallerSchedule {
+    pub(super) const fn new() -> Self {
+        Self {
+            last_slow_ns: AtomicI64::new(i64::MIN),
+            streak: AtomicU64::new(0),
+            iterations: AtomicU64::new(1),
+        }
+    }
+
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
-    pub fn wants_iteration(&self, reading: &SlowReading, interval_ns: u64) -> bool {
+    /// `keeper` knows whether one is due.
+    pub fn wants_iteration(&self, keeper: &GateKeeper, reading: &SlowReading, interval_ns: u64) -> bool {
         let frequent_ns = interval_ns / CALLS_PER_INTERVAL;
         match reading.source {
             // A caller that comes right after the end of the window calls often; other callers must
@@ -39,7 +59,7 @@ impl GateKeeper {
                 overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
             }
             Source::Reference { reference_ns } => {
-                self.is_due(self.stage(), reference_ns) && self.are_frequent(reference_ns, frequent_ns)
+                keeper.is_due(keeper.stage(), reference_ns) && self.are_frequent(reference_ns, frequent_ns)
             }
         }
     }
@@ -73,46 +93,46 @@ mod tests {
     const INTERVAL_NS: u64 = 256_000;
     const FREQUENT_NS: i64 = 1_000;
 
-    fn by_reference(keeper: &GateKeeper, ns: i64) -> bool {
+    fn by_reference(callers: &CallerSchedule, ns: i64) -> bool {
         let reading = SlowReading { ns: ns + 50, source: Source::Reference { reference_ns: ns } };
-        keeper.wants_iteration(&reading, INTERVAL_NS)
+        callers.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS) // a judgement is due
     }
 
-    fn by_line(keeper: &GateKeeper, ns: i64, overdue_ns: u64) -> bool {
+    fn by_line(callers: &CallerSchedule, ns: i64, overdue_ns: u64) -> bool {
         let reading = SlowReading { ns, source: Source::Line { overdue_ns } };
-        keeper.wants_iteration(&reading, INTERVAL_NS)
+        callers.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS)
     }
 
     #[test]
     fn readers_start_a_clock_after_a_streak_of_frequent_calls() {
-        let keeper = GateKeeper::new(); // a gate that is yet to be judged: that is due
+        let callers = CallerSchedule::new();
         let mut ns = 0;
         for call in 0..20 {
-            assert_eq!(by_reference(&keeper, ns), call >= 8, "call {call}");
+            assert_eq!(by_reference(&callers, ns), call >= 8, "call {call}");
             ns += FREQUENT_NS;
         }
         ns += 1;
-        assert!(!by_reference(&keeper, ns), "a pause that is too long begins a new streak");
+        assert!(!by_reference(&callers, ns), "a pause that is too long begins a new streak");
         for _ in 0..7 {
             ns += 1;
-            assert!(!by_reference(&keeper, ns));
+            assert!(!by_reference(&callers, ns));
         }
-        assert!(by_reference(&keeper, ns + 1));
-        assert!(!by_reference(&keeper, ns - 5), "a time before the last one proves nothing");
+        assert!(by_reference(&callers, ns + 1));
+        assert!(!by_reference(&callers, ns - 5), "a time before the last one proves nothing");
         for _ in 0..100 {
             ns += FREQUENT_NS + 1;
-            assert!(!by_reference(&keeper, ns), "calls that are too rare never pay");
+            assert!(!by_reference(&callers, ns), "calls that are too rare never pay");
         }
     }
 
     #[test]
     fn a_line_is_renewed_at_once_by_a_frequent_caller_and_by_others_after_a_streak() {
-        let keeper = GateKeeper::new();
-        assert!(!by_line(&keeper, 0, 0), "inside its window");
-        assert!(by_line(&keeper, 1, 1) && by_line(&keeper, 2, FREQUENT_NS.unsigned_abs()));
+        let callers = CallerSchedule::new();
+        assert!(!by_line(&callers, 0, 0), "inside its window");
+        assert!(by_line(&callers, 1, 1) && by_line(&callers, 2, FREQUENT_NS.unsigned_abs()));
         let late_ns = FREQUENT_NS.unsigned_abs() + 1;
         for call in 0..9 {
-            assert_eq!(by_line(&keeper, 10 + call, late_ns), call >= 8, "call {call}");
+            assert_eq!(by_line(&callers, 10 + call, late_ns), call >= 8, "call {call}");
         }
     }
 }
