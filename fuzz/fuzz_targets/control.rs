@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use tickline_core::cell::{LineCell, Slope, StateCell};
 use tickline_core::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
-use tickline_core::sample::{Reference, Resolutions};
+use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 use tickline_core::shared::SharedClock;
 
 /// The limit of reads of the machine's clocks in one call, including the calls that interrupt it.
@@ -177,7 +177,11 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         resolutions: Resolutions {
             counter_ticks: if extreme { input.number() } else { input.byte().into() },
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
-            same_counter_ticks: if extreme { 0 } else { u64::from(kind >> 7) },
+            reference: if extreme || kind >> 7 == 0 {
+                ReferenceClock::Own
+            } else {
+                ReferenceClock::SameRead
+            },
         },
         driven_by: if kind & 2 != 0 { DrivenBy::Timer } else { DrivenBy::Readers },
     });

@@ -10,7 +10,7 @@ use crate::cell::LineCell;
 use crate::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::gate::Facts;
 use crate::gate::keeper::{Closable, Closed, GateKeeper, Lines};
-use crate::sample::Resolutions;
+use crate::sample::{ReferenceClock, Resolutions};
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
 
@@ -35,7 +35,7 @@ impl LockedState {
         // A placeholder: a judgement sets the resolutions, and each iteration sets the rest.
         let config = Config {
             interval_ns: *INTERVAL_RANGE_NS.start(),
-            resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, same_counter_ticks: 0 },
+            resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, reference: ReferenceClock::Own },
             driven_by: DrivenBy::Readers,
         };
         Self { control: Control::new(config), facts: Facts::UNKNOWN, is_judged_here: false }
@@ -93,12 +93,10 @@ pub struct DrivenClock<S = LineCell> {
 impl<S> DrivenClock<S> {
     /// A clock whose gates are not judged yet.
     pub const fn new(shared: SharedClock<S>) -> Self {
-        Self {
-            shared,
-            locked: TryLock::new(LockedState::new()),
-            keeper: GateKeeper::new(),
-            callers: CallerSchedule::new(),
-        }
+        let locked = TryLock::new(LockedState::new());
+        let keeper = GateKeeper::new();
+        let callers = CallerSchedule::new();
+        Self { shared, locked, keeper, callers }
     }
 
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from

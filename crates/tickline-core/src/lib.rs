@@ -23,7 +23,7 @@
 //! use tickline_core::cell::LineCell;
 //! use tickline_core::control::{Config, Control, Outcome, DrivenBy};
 //! use tickline_core::counter::Counter;
-//! use tickline_core::sample::{Reference, Resolutions};
+//! use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 //! use tickline_core::shared::SharedClock;
 //!
 //! /// 1 GHz, and each read takes 10 ns.
@@ -41,7 +41,7 @@
 //! let clock = SharedClock::new(LineCell::new());
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
-//!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
+//!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, reference: ReferenceClock::Own },
 //!     driven_by: DrivenBy::Readers,
 //! });
 //! assert_eq!(clock.read(&machine), None, "there is no line yet");

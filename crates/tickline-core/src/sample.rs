@@ -120,20 +120,35 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// with `CONFIG_NTP_PPS` (which excludes tickless kernels) removes 0.5 s in one second.
 pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
-/// The resolutions of counter and reference, by which brackets are widened. Most references have a
-/// clock of their own. If the kernel computes the reference from the same counter, its read of the
-/// counter lies between the two reads of a bracket, and the bracket proves more.
+/// The clock from which the reference is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReferenceClock {
+    /// A clock of its own. It may be ahead of a read of the counter by the counter's resolution.
+    Own,
+    /// The same counter. The reference's read of it lies between the two reads of a bracket, so the
+    /// counter's resolution does not widen the bracket.
+    SameCounter,
+    /// The same counter, by an ordered read that takes as long as
+    /// [`now_ordered`](Counter::now_ordered). The time of a read narrows the brackets.
+    SameRead,
+}
+
+/// The resolutions of counter and reference, which say how far a bracket must be widened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolutions {
-    /// For a reference with a clock of its own: the counter's resolution, ticks. The reference may
-    /// be ahead of what the counter shows by as much. Otherwise 0.
+    /// The counter's resolution, ticks.
     pub counter_ticks: u64,
     /// The reference's resolution, ns.
     pub reference_ns: i64,
-    /// For a reference that is computed from the same counter, by an ordered read that takes as
-    /// long as [`now_ordered`](Counter::now_ordered): the counter's resolution, ticks. The time of
-    /// a read then narrows the brackets. Otherwise 0.
-    pub same_counter_ticks: u64,
+    /// The clock from which the reference is computed.
+    pub reference: ReferenceClock,
+}
+
+impl Resolutions {
+    /// The largest lead of the reference over a read of the counter, ticks.
+    pub(crate) const fn lead_ticks(&self) -> u64 {
+        if matches!(self.reference, ReferenceClock::Own) { self.counter_ticks } else { 0 }
+    }
 }
 
 /// A tick, and the time at this tick.
@@ -171,7 +186,7 @@ impl Sample {
         resolutions: Resolutions,
     ) -> Option<Self> {
         let upper = Point { ticks: before_ticks, ns: reference_ns.saturating_add(resolutions.reference_ns) };
-        let lower = Point { ticks: after_ticks.wrapping_add(resolutions.counter_ticks), ns: reference_ns };
+        let lower = Point { ticks: after_ticks.wrapping_add(resolutions.lead_ticks()), ns: reference_ns };
         (ticks_between(before_ticks, after_ticks) >= 0).then_some(Self { upper, lower })
     }
 
@@ -223,15 +238,14 @@ pub(crate) fn burst(
     slope: Option<Slope>,
 ) -> Option<Sample> {
     let (mut best, mut start_ticks, mut left) = (None, None, size.min_brackets);
-    let (mut read, again) = (ReadTime::new(resolutions.same_counter_ticks), size.min_brackets.div_ceil(4));
+    let (mut read, again) = (ReadTime::new(resolutions), size.min_brackets.div_ceil(4));
     for bracket in 1..=size.max_brackets.saturating_add(again) {
         let before_ticks = read.ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
         let start_ticks = *start_ticks.get_or_insert(before_ticks);
-        let Some(sample) = Sample::from_bracket(before_ticks, reference_ns, after_ticks, resolutions) else {
-            continue;
-        };
+        let sample = Sample::from_bracket(before_ticks, reference_ns, after_ticks, resolutions);
+        let Some(sample) = sample else { continue };
         let best = best.get_or_insert(sample);
         left = if tighten(best, &sample, slope) { left.saturating_sub(1) } else { left.max(again) };
         let is_long = bracket >= size.max_brackets || after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
@@ -263,9 +277,11 @@ struct ReadTime {
 }
 
 impl ReadTime {
-    const fn new(same_counter_ticks: u64) -> Self {
-        let hidden_ticks =
-            if same_counter_ticks == 0 { u64::MAX } else { same_counter_ticks.saturating_mul(2) };
+    const fn new(resolutions: Resolutions) -> Self {
+        let hidden_ticks = match resolutions.reference {
+            ReferenceClock::SameRead => resolutions.counter_ticks.saturating_mul(2),
+            ReferenceClock::Own | ReferenceClock::SameCounter => u64::MAX,
+        };
         Self { min_ticks: u64::MAX, hidden_ticks }
     }
 
@@ -389,11 +405,10 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
-    use crate::testing::FnClock;
+    use crate::testing::{CONFIG, FnClock};
     use crate::units::FixedNs;
 
-    const RESOLUTIONS: Resolutions =
-        Resolutions { counter_ticks: 26, reference_ns: 1, same_counter_ticks: 0 };
+    const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, ..CONFIG.resolutions };
 
     #[test]
     fn a_burst_keeps_the_best_of_each_side() {
@@ -433,9 +448,8 @@ mod tests {
         }
 
         /// A burst's sample, at the true slope of 1 GHz.
-        fn sample(&self, resolution_ticks: u64, size: BurstSize) -> Sample {
-            let resolutions =
-                Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: resolution_ticks };
+        fn sample(&self, reference: ReferenceClock, size: BurstSize) -> Sample {
+            let resolutions = Resolutions { counter_ticks: 2, reference_ns: 1, reference };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
             let counter = FnClock(|| {
                 self.reads.set(self.reads.get() + 1);
@@ -454,8 +468,8 @@ mod tests {
     #[test]
     fn half_a_read_is_subtracted_where_the_reference_reads_the_same_counter() {
         let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
-        for resolution_ticks in [0, 2] {
-            let sample = kernel.sample(resolution_ticks, BurstSize::fixed(8));
+        for reference in [ReferenceClock::SameCounter, ReferenceClock::SameRead] {
+            let sample = kernel.sample(reference, BurstSize::fixed(8));
             assert!(is_around_the_truth(&sample), "{sample:?}");
             widths.push(sample.width(Slope::from_hz(1_000_000_000).unwrap()).round_ns());
         }
@@ -476,7 +490,7 @@ mod tests {
         };
         let brackets = |wanted_ns, max_ticks| {
             let kernel = Kernel::new(26, [50, 51]);
-            kernel.sample(0, size(wanted_ns, max_ticks));
+            kernel.sample(ReferenceClock::SameCounter, size(wanted_ns, max_ticks));
             kernel.reads.get() / 2
         };
         let (wide, narrow, never) = (brackets(200, 100_000), brackets(53, 100_000), brackets(0, 100_000));

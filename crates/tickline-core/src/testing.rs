@@ -11,7 +11,7 @@ use std::rc::Rc;
 use crate::cell::{Bounds, LineCell, SlotView, StateCell, WindowedLine};
 use crate::control::{Config, Control, DrivenBy, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::sample::{Reference, Resolutions};
+use crate::sample::{Reference, ReferenceClock, Resolutions};
 use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
 
@@ -265,7 +265,7 @@ pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Con
 /// A clock that a timer drives, whose reads show every tick and nanosecond.
 pub(crate) const CONFIG: Config = Config {
     interval_ns: INTERVAL_NS,
-    resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 },
+    resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, reference: ReferenceClock::Own },
     driven_by: DrivenBy::Timer,
 };
 

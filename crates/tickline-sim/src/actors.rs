@@ -10,7 +10,7 @@ use tickline_core::counter::CpuCounter;
 use tickline_core::driver::{DrivenClock, LockedState, Platform};
 use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
 use tickline_core::per_cpu;
-use tickline_core::sample::{Reference, Resolutions};
+use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 use tickline_core::shared::{BoundedReading, Event, SharedClock, SlowReading, Source};
 
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
@@ -71,15 +71,12 @@ impl Clock {
     fn new(world: &Rc<World>) -> Self {
         let scenario = &world.scenario;
         let (machine, setup) = (&scenario.machine, &scenario.clock);
-        // The result of `resolution_ticks`, or 0 where brackets need none.
-        let step = machine.counter_resolution_ticks;
-        let [counter_ticks, same_counter_ticks] = if machine.same_counter { [0, step] } else { [step, 0] };
         let config = Config {
             interval_ns: setup.interval_ns,
             resolutions: Resolutions {
-                counter_ticks,
+                counter_ticks: machine.counter_resolution_ticks,
                 reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
-                same_counter_ticks,
+                reference: if machine.same_counter { ReferenceClock::SameRead } else { ReferenceClock::Own },
             },
             driven_by: if setup.per_cpu { DrivenBy::PinnedThread } else { DrivenBy::Timer },
         };

@@ -32,7 +32,7 @@ use port::End;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Config, Control, DrivenBy, Outcome};
 use tickline_core::counter::resolution_ticks;
-use tickline_core::sample::{Reference, Resolutions};
+use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 use tickline_core::shared::SharedClock;
 
 /// The clock. Any code may read it, including interrupt handlers and other CPUs.
@@ -127,7 +127,7 @@ extern "C" fn main() -> ! {
     let closed = trust::judge(counter_ticks);
     assert!(closed.is_none(), "the counter is not used: {closed:?}");
     let resolutions =
-        Resolutions { counter_ticks, reference_ns: hpet.resolution_ns(), same_counter_ticks: 0 };
+        Resolutions { counter_ticks, reference_ns: hpet.resolution_ns(), reference: ReferenceClock::Own };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
 
     let config = Config { interval_ns: INTERVAL_NS, resolutions, driven_by: DrivenBy::Timer };

@@ -32,7 +32,7 @@ const ITERATIONS_PER_REVIEW: u64 = 8;
 #[derive(Debug)]
 pub struct CallerSchedule {
     /// The last reading by the slow path, ns.
-    last_slow_ns: AtomicI64,
+    last_ns: AtomicI64,
     /// The number of frequent readings in a row by the slow path.
     streak: AtomicU64,
     /// The number of iterations that readers or the program have run.
@@ -41,11 +41,7 @@ pub struct CallerSchedule {
 
 impl CallerSchedule {
     pub(super) const fn new() -> Self {
-        Self {
-            last_slow_ns: AtomicI64::new(i64::MIN),
-            streak: AtomicU64::new(0),
-            iterations: AtomicU64::new(1),
-        }
+        Self { last_ns: AtomicI64::new(i64::MIN), streak: AtomicU64::new(0), iterations: AtomicU64::new(1) }
     }
 
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
@@ -67,7 +63,7 @@ impl CallerSchedule {
     /// Counts a reading by the slow path. Returns whether enough came in a row.
     fn are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
         // ORDERING: Relaxed, a hint: a lost update costs a call or two.
-        let gap_ns = now_ns.wrapping_sub(self.last_slow_ns.swap(now_ns, Ordering::Relaxed));
+        let gap_ns = now_ns.wrapping_sub(self.last_ns.swap(now_ns, Ordering::Relaxed));
         if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
             // ORDERING: Relaxed, a hint.
             self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK

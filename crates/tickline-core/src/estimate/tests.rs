@@ -2,10 +2,8 @@
 //! contain the reference.
 
 use super::*;
-use crate::sample::Resolutions;
+use crate::testing::CONFIG;
 use crate::units::FixedNs;
-
-const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 1, reference_ns: 1, same_counter_ticks: 0 };
 
 fn ghz() -> Slope {
     Slope::from_hz(1_000_000_000).unwrap()
@@ -24,7 +22,7 @@ fn agreeing(seconds: u64) -> History {
 /// Adds a bracket of 30 ns like the control loop, which compares it with all others before it thins
 /// these out.
 fn add(history: &mut History, ticks: u64, ns: i64) -> usize {
-    history.push(Sample::from_bracket(ticks - 15, ns, ticks + 15, RESOLUTIONS).unwrap());
+    history.push(Sample::from_bracket(ticks - 15, ns, ticks + 15, CONFIG.resolutions).unwrap());
     let (_, dropped) = history.fit();
     history.thin(ghz());
     dropped

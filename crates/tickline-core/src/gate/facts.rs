@@ -3,7 +3,7 @@
 
 use super::Reason;
 use crate::comparison::CounterComparison;
-use crate::sample::Resolutions;
+use crate::sample::{ReferenceClock, Resolutions};
 
 /// The authority whose verdict on the counter counts.
 ///
@@ -122,28 +122,26 @@ impl Clocksource {
     /// RISC-V it has no barrier.
     #[must_use]
     pub const fn resolutions(self, matching_clocksource: Self, counter_ticks: u64) -> Resolutions {
-        let reference_ns = match (self, matching_clocksource) {
-            (Self::Tsc | Self::TscEarly, Self::Tsc)
+        let (reference_ns, reference) = match (self, matching_clocksource) {
+            (Self::Tsc, Self::Tsc) => (1, ReferenceClock::SameRead),
+            (Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
-            | (Self::Riscv, Self::Riscv) => {
-                let same_counter_ticks = if matches!(self, Self::Tsc) { counter_ticks } else { 0 };
-                return Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks };
-            }
+            | (Self::Riscv, Self::Riscv) => (1, ReferenceClock::SameCounter),
             (
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
                 _,
-            ) => 1,
+            ) => (1, ReferenceClock::Own),
             // Units of 100 ns (Hypervisor Top Level Functional Specification, "Reference
             // Counter"); the HPET's period is at most 100 ns (IA-PC HPET specification 1.0a,
             // 2.3.4).
-            (Self::HypervPage | Self::Hpet, _) => 100,
+            (Self::HypervPage | Self::Hpet, _) => (100, ReferenceClock::Own),
             // 100 Hz is the slowest tick that Linux can be built with.
-            (Self::Jiffies, _) => 10_000_000,
+            (Self::Jiffies, _) => (10_000_000, ReferenceClock::Own),
             // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1). Any other clock may be as coarse as
             // this coarsest timer that a PC has.
-            (Self::AcpiPm | Self::Other | Self::Unknown, _) => 280,
+            (Self::AcpiPm | Self::Other | Self::Unknown, _) => (280, ReferenceClock::Own),
         };
-        Resolutions { counter_ticks, reference_ns, same_counter_ticks: 0 }
+        Resolutions { counter_ticks, reference_ns, reference }
     }
 }
 

@@ -110,8 +110,8 @@ const DISABLED_BIT: u64 = 1 << 2;
 const PER_CPU_BIT: u64 = 1 << 3;
 const CHANGE: u64 = 1 << 4;
 
-/// The word after a call has asked for a judgement.
-const fn with_request(word: u64) -> u64 {
+/// The word with a request for a judgement.
+const fn request(word: u64) -> u64 {
     (word & !STAGE_MASK).wrapping_add(CHANGE)
 }
 
@@ -302,19 +302,19 @@ impl GateKeeper {
     /// Returns whether a judgement is due.
     pub fn request_judgement_if_open(&self) -> bool {
         let before =
-            self.change_word(|word| if stage_of(word) == Stage::Open { with_request(word) } else { word });
+            self.change_word(|word| if stage_of(word) == Stage::Open { request(word) } else { word });
         matches!(stage_of(before), Stage::Unjudged | Stage::Open)
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
     pub fn request_judgement(&self, gate: &impl Closable) {
-        self.change_word(with_request);
+        self.change_word(request);
         gate.close();
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
     pub fn disable(&self, gate: &impl Closable) {
-        self.change_word(|word| with_request(word) | DISABLED_BIT);
+        self.change_word(|word| request(word) | DISABLED_BIT);
         gate.close();
     }
 
@@ -323,7 +323,7 @@ impl GateKeeper {
     pub fn enable(&self) {
         self.change_word(|word| match stage_of(word) {
             Stage::Open => word.wrapping_add(CHANGE),
-            _ => with_request(word) & !DISABLED_BIT,
+            _ => request(word) & !DISABLED_BIT,
         });
     }
 
@@ -334,8 +334,8 @@ impl GateKeeper {
     pub fn set_lines(&self, lines: Lines) {
         self.change_word(|word| match lines {
             _ if lines_of(word) == lines => word,
-            Lines::Common => with_request(word) & !PER_CPU_BIT,
-            Lines::PerCpu => with_request(word) | PER_CPU_BIT,
+            Lines::Common => request(word) & !PER_CPU_BIT,
+            Lines::PerCpu => request(word) | PER_CPU_BIT,
         });
     }
 

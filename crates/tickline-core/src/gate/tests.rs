@@ -4,6 +4,7 @@
 use super::*;
 use crate::cell::LineCell;
 use crate::comparison::Difference;
+use crate::sample::ReferenceClock;
 use crate::shared::SharedClock;
 use toml::{Table, Value};
 
@@ -139,13 +140,15 @@ fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
     for (_, clocksource) in Clocksource::NAMED {
         for own in [Clocksource::Tsc, Clocksource::ArchSysCounter, Clocksource::Riscv] {
             let resolutions = clocksource.resolutions(own, 26);
-            let is_own =
-                clocksource == own || (clocksource, own) == (Clocksource::TscEarly, Clocksource::Tsc);
-            assert_eq!(resolutions.counter_ticks, if is_own { 0 } else { 26 }, "{clocksource:?}, {own:?}");
+            let same = clocksource == own || (clocksource, own) == (Clocksource::TscEarly, Clocksource::Tsc);
             // Only on x86 does the kernel's read of the counter take as long as a read here.
-            let takes_as_long = is_own && clocksource == Clocksource::Tsc;
-            assert_eq!(resolutions.same_counter_ticks, if takes_as_long { 26 } else { 0 }, "{clocksource:?}");
-            assert!(!is_own || resolutions.reference_ns == 1, "{clocksource:?}");
+            let expected = match (same, clocksource) {
+                (true, Clocksource::Tsc) => ReferenceClock::SameRead,
+                (true, _) => ReferenceClock::SameCounter,
+                (false, _) => ReferenceClock::Own,
+            };
+            assert_eq!(resolutions.reference, expected, "{clocksource:?}, {own:?}");
+            assert!(!same || resolutions.reference_ns == 1, "{clocksource:?}");
         }
     }
     let of = |clocksource: Clocksource| clocksource.resolutions(Clocksource::Tsc, 26).reference_ns;

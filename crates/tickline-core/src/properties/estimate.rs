@@ -23,7 +23,7 @@ pub(crate) fn check_bracket(
     assert_eq!((sample.upper.ticks, sample.lower.ns), (before_ticks, reference_ns));
     assert_eq!(sample.upper.ns, clamped_i64(wide(reference_ns) + resolutions.reference_ns));
     let around = wide(1_u128 << 64);
-    assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + resolutions.counter_ticks) % around);
+    assert_eq!(wide(sample.lower.ticks), (wide(after_ticks) + resolutions.lead_ticks()) % around);
 }
 
 /// A hostile sample: with any values, or with ticks and ns from the sample before, and the distance

@@ -7,7 +7,7 @@
 use crate::discipline::Steering;
 use crate::estimate::Target;
 use crate::line::{Line, Slope};
-use crate::sample::Resolutions;
+use crate::sample::{ReferenceClock, Resolutions};
 use crate::state::MAX_SHIFT;
 use crate::units::{FRACTION_BITS, FixedNs};
 use proptest::prelude::*;
@@ -240,7 +240,7 @@ proptest! {
         (before, after, reference, counter_step, reference_step)
             in (number(), number(), signed_number(), number(), signed_number())
     ) {
-        let resolutions = Resolutions { counter_ticks: counter_step, reference_ns: reference_step, same_counter_ticks: 0 };
+        let resolutions = Resolutions { counter_ticks: counter_step, reference_ns: reference_step, reference: ReferenceClock::Own };
         estimate::check_bracket(before, reference, after, resolutions);
         estimate::check_bracket(before, reference, before.wrapping_add(after >> 20), resolutions);
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickline_core::control::{Config, DrivenBy, MIN_INTERVAL_NS};
-use tickline_core::sample::Resolutions;
+use tickline_core::sample::{ReferenceClock, Resolutions};
 use tickline_core::state::LineState;
 
 use super::calibrations::CpuCalibrations;
@@ -34,7 +34,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     table.records[absent].report_miss();
     let config = Config {
         interval_ns: 1_000_000,
-        resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, same_counter_ticks: 0 },
+        resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, reference: ReferenceClock::Own },
         driven_by: DrivenBy::PinnedThread,
     };
     let mut pass = CpuCalibrations::default();
