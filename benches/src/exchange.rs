@@ -26,7 +26,7 @@ use fastrand::Rng;
 use serde::Serialize;
 use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
-use tickline_core::control::{Config, Control, DrivenBy, Outcome};
+use tickline_core::control::{Cadence, Config, Control, Outcome};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
@@ -191,7 +191,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
             reference_ns: 2,
             reference: ReferenceClock::Own,
         },
-        driven_by: DrivenBy::Timer,
+        cadence: Cadence::Scheduled,
     });
     let mut random = Rng::with_seed(u64::MAX);
     // ORDERING: Relaxed: the flag orders no memory.

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 
 use libfuzzer_sys::fuzz_target;
 use tickline_core::cell::{LineCell, Slope, StateCell};
-use tickline_core::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS};
+use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 use tickline_core::shared::SharedClock;
@@ -177,13 +177,9 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         resolutions: Resolutions {
             counter_ticks: if extreme { input.number() } else { input.byte().into() },
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
-            reference: if extreme || kind >> 7 == 0 {
-                ReferenceClock::Own
-            } else {
-                ReferenceClock::SameRead
-            },
+            reference: if extreme || kind >> 7 == 0 { ReferenceClock::Own } else { ReferenceClock::SameRead },
         },
-        driven_by: if kind & 2 != 0 { DrivenBy::Timer } else { DrivenBy::Readers },
+        cadence: if kind & 2 != 0 { Cadence::Scheduled } else { Cadence::OnDemand },
     });
     let machine = Machine {
         shared: &shared,
@@ -212,8 +208,8 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
             }
             150..=199 => machine.disturb(),
             200..=203 => {
-                control.config.driven_by =
-                    if input.byte() & 1 != 0 { DrivenBy::Timer } else { DrivenBy::Readers };
+                control.config.cadence =
+                    if input.byte() & 1 != 0 { Cadence::Scheduled } else { Cadence::OnDemand };
             }
             _ => machine.call(),
         }

@@ -107,22 +107,22 @@ const MAX_WINDOW_TICKS: u64 = 1 << 46;
 
 const _: () = assert!(2 * MAX_WINDOW_TICKS < crate::line::Line::MAX_DELTA_TICKS);
 
-/// Who runs the iterations of a control loop. The lines differ in three ways:
+/// When the driver of a control loop comes. The lines differ in three ways:
 ///
 /// | | window, intervals | starts | may be short to keep the bound narrow |
 /// |---|---|---|---|
-/// | `Timer` | 2 | 5 us before its publication | yes |
-/// | `PinnedThread` | 4 | with its publication | yes |
-/// | `Readers` | 1 | 5 us before its publication | until the range of the kernel's dither is known |
+/// | `Scheduled` | 2 | 5 us before its publication | yes |
+/// | `Pinned` | 4 | with its publication | yes |
+/// | `OnDemand` | 1 | 5 us before its publication | until the range of the kernel's dither is known |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DrivenBy {
-    /// A thread, a timer or the program, which comes by itself before the window ends.
-    Timer,
-    /// A thread that must first get onto a certain CPU, which may be busy. That CPU has a line of
-    /// its own.
-    PinnedThread,
-    /// A reader that finds the window passed.
-    Readers,
+pub enum Cadence {
+    /// A thread, a timer or the program comes when the next iteration is due.
+    Scheduled,
+    /// A thread comes when the next iteration is due, but must first get onto the CPU of the line,
+    /// which may be busy.
+    Pinned,
+    /// A reader comes when it finds that the window has passed.
+    OnDemand,
 }
 
 /// The settings of a control loop.
@@ -132,8 +132,8 @@ pub struct Config {
     pub interval_ns: u64,
     /// Resolutions of counter and reference.
     pub resolutions: Resolutions,
-    /// Who runs the iterations.
-    pub driven_by: DrivenBy,
+    /// When the driver comes.
+    pub cadence: Cadence,
 }
 
 /// The result of an iteration.
@@ -170,7 +170,7 @@ pub struct Iteration {
 /// The writer's memory. Only the holder of the clock's lock reaches it.
 #[derive(Debug)]
 pub struct Control {
-    /// The settings of the next iteration. A driver may change interval and driver between two
+    /// The settings of the next iteration. A driver may change interval and cadence between two
     /// iterations.
     pub config: Config,
     /// Whether the lines serve Unix time, as they do after [`begin_anew`](Self::begin_anew), or

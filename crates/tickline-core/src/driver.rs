@@ -7,7 +7,7 @@
 //! system and the program: `tickline`'s engine is one, the simulator has another.
 
 use crate::cell::LineCell;
-use crate::control::{Config, Control, DrivenBy, INTERVAL_RANGE_NS, Iteration, Outcome};
+use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::gate::Facts;
 use crate::gate::keeper::{Closable, Closed, GateKeeper, Lines};
 use crate::sample::{ReferenceClock, Resolutions};
@@ -36,7 +36,7 @@ impl LockedState {
         let config = Config {
             interval_ns: *INTERVAL_RANGE_NS.start(),
             resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, reference: ReferenceClock::Own },
-            driven_by: DrivenBy::Readers,
+            cadence: Cadence::OnDemand,
         };
         Self { control: Control::new(config), facts: Facts::UNKNOWN, is_judged_here: false }
     }
@@ -128,11 +128,11 @@ impl<S> DrivenClock<S> {
     /// `None` if another thread has the lock, or if a gate is closed or must be judged first. Also
     /// `None` if each CPU has a line, because a common line would be wrong on some CPUs. Waits for
     /// no thread.
-    pub fn maintain(&self, platform: &impl Platform, driven_by: DrivenBy) -> Option<Iteration> {
+    pub fn maintain(&self, platform: &impl Platform, cadence: Cadence) -> Option<Iteration> {
         let (mut locked, lines) = self.lock_judged(platform)?;
         match lines {
             Lines::PerCpu => None,
-            Lines::Common => self.iterate(&mut locked.control, platform, driven_by),
+            Lines::Common => self.iterate(&mut locked.control, platform, cadence),
         }
     }
 
@@ -141,9 +141,9 @@ impl<S> DrivenClock<S> {
         &self,
         control: &mut Control,
         platform: &impl Platform,
-        driven_by: DrivenBy,
+        cadence: Cadence,
     ) -> Option<Iteration> {
-        (control.config.driven_by, control.config.interval_ns) = (driven_by, platform.interval_ns());
+        (control.config.cadence, control.config.interval_ns) = (cadence, platform.interval_ns());
         let mut iteration = platform.iterate(control)?;
         if iteration.outcome == Outcome::Recovered {
             iteration = platform.iterate(control)?;

@@ -21,7 +21,7 @@
 //! ```
 //! use core::cell::Cell;
 //! use tickline_core::cell::LineCell;
-//! use tickline_core::control::{Config, Control, Outcome, DrivenBy};
+//! use tickline_core::control::{Cadence, Config, Control, Outcome};
 //! use tickline_core::counter::Counter;
 //! use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 //! use tickline_core::shared::SharedClock;
@@ -42,7 +42,7 @@
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
 //!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, reference: ReferenceClock::Own },
-//!     driven_by: DrivenBy::Readers,
+//!     cadence: Cadence::OnDemand,
 //! });
 //! assert_eq!(clock.read(&machine), None, "there is no line yet");
 //! while control.maintain(&clock, &machine, &machine).outcome != Outcome::Published {

@@ -33,7 +33,7 @@
 use core::cell::Cell;
 
 use crate::cell::{LineCell, StateCell, WindowedLine};
-use crate::control::{Config, Control, DrivenBy, Iteration, Outcome};
+use crate::control::{Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::{Counter, CpuCounter};
 use crate::sample::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
@@ -155,7 +155,7 @@ impl CpuControl {
     /// the last iteration; `None` if the thread was not on the CPU.
     ///
     /// `iterate` puts the thread on the CPU, and calls [`maintain`]. `wait` waits there for a time,
-    /// ns, and returns `false` if the thread must leave the CPU. The driver in `config` does not
+    /// ns, and returns `false` if the thread must leave the CPU. The cadence in `config` does not
     /// matter.
     pub fn run(
         &mut self,
@@ -168,7 +168,7 @@ impl CpuControl {
         if control.config.resolutions != config.resolutions {
             control.begin_anew(*config); // the kernel keeps time with something else now
         }
-        control.config = Config { driven_by: DrivenBy::PinnedThread, ..*config };
+        control.config = Config { cadence: Cadence::Pinned, ..*config };
         let mut iteration = None;
         for _ in 0..STAY_ITERATIONS {
             iteration = iterate(control);

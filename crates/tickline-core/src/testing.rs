@@ -9,7 +9,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use crate::cell::{Bounds, LineCell, SlotView, StateCell, WindowedLine};
-use crate::control::{Config, Control, DrivenBy, Iteration, Outcome};
+use crate::control::{Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::sample::{Reference, ReferenceClock, Resolutions};
 use crate::shared::{SharedClock, SlowReading};
@@ -262,11 +262,11 @@ pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Con
     (leak(SharedClock::new(HookedCell::new(machine))), Control::new(CONFIG))
 }
 
-/// A clock that a timer drives, whose reads show every tick and nanosecond.
+/// A clock with a punctual driver, whose reads show every tick and nanosecond.
 pub(crate) const CONFIG: Config = Config {
     interval_ns: INTERVAL_NS,
     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, reference: ReferenceClock::Own },
-    driven_by: DrivenBy::Timer,
+    cadence: Cadence::Scheduled,
 };
 
 /// Operations of tests on a clock, with the clock's own machine.

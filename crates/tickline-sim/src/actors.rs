@@ -5,7 +5,7 @@ use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tickline_core::control::{Config, Control, DrivenBy, Iteration, MIN_INTERVAL_NS, Outcome};
+use tickline_core::control::{Cadence, Config, Control, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::CpuCounter;
 use tickline_core::driver::{DrivenClock, LockedState, Platform};
 use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
@@ -78,7 +78,7 @@ impl Clock {
                 reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
                 reference: if machine.same_counter { ReferenceClock::SameRead } else { ReferenceClock::Own },
             },
-            driven_by: if setup.per_cpu { DrivenBy::PinnedThread } else { DrivenBy::Timer },
+            cadence: if setup.per_cpu { Cadence::Pinned } else { Cadence::Scheduled },
         };
         let shared = |cell| SharedClock::new(SteppedCell::new(Rc::clone(world), cell));
         let cpus = if setup.per_cpu { world.cells.len() } else { 0 };
@@ -132,7 +132,7 @@ impl Context {
     /// The thread that drives the clock.
     pub(crate) fn drive(&self) {
         loop {
-            let iteration = self.maintain(DrivenBy::Timer);
+            let iteration = self.maintain(Cadence::Scheduled);
             let closed = !matches!(self.clock.driven.keeper.stage(), Stage::Unjudged | Stage::Open);
             self.check.after_iteration(self.clock.shared().cell.peek(), self.may_lack_line());
             let wait_ns = match iteration {
@@ -147,12 +147,12 @@ impl Context {
     }
 
     /// Calls [`DrivenClock::maintain`], and checks the gate after it.
-    fn maintain(&self, driven_by: DrivenBy) -> Option<Iteration> {
+    fn maintain(&self, cadence: Cadence) -> Option<Iteration> {
         let me = self.world.running.get();
         drop(self.clock.driven.lock(self)?);
         self.world.actors[me].serving.set(true);
         self.world.actors[me].steps_left.set(u64::MAX);
-        let iteration = self.clock.driven.maintain(self, driven_by);
+        let iteration = self.clock.driven.maintain(self, cadence);
         self.world.actors[me].serving.set(false);
         let barred = iteration.is_none_or(|iteration| iteration.outcome == Outcome::GateClosed);
         // If readers drive, a verdict against the counter may stay, because they collect the facts
@@ -213,7 +213,7 @@ impl Context {
         let Clock { driven, config, .. } = &*self.clock;
         let wanted =
             !self.is_per_cpu() && driven.callers.wants_iteration(&driven.keeper, reading, config.interval_ns);
-        let served = wanted && self.clock.readers_drive.get() && self.maintain(DrivenBy::Readers).is_some();
+        let served = wanted && self.clock.readers_drive.get() && self.maintain(Cadence::OnDemand).is_some();
         if served && driven.callers.count_iteration() {
             self.review();
         }

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use tickline_core::cell::LineCell;
-use tickline_core::control::{DrivenBy, Iteration};
+use tickline_core::control::{Cadence, Iteration};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::DrivenClock;
 use tickline_core::gate::{Gate, Trust};
@@ -253,7 +253,7 @@ impl Engine {
         let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
         let iterated = self.driver() == Driver::Reader
             && self.is_prepared()
-            && self.clock.maintain(self, DrivenBy::Readers).is_some();
+            && self.clock.maintain(self, Cadence::OnDemand).is_some();
         if iterated && self.clock.callers.count_iteration() {
             self.review();
         }
@@ -263,18 +263,18 @@ impl Engine {
     /// Runs an iteration for the program. If the program drives the clock, every eighth iteration
     /// collects the facts again.
     pub(crate) fn maintain_by_hand(&self) -> Option<Iteration> {
-        let iteration = self.maintain(DrivenBy::Timer);
+        let iteration = self.maintain(Cadence::Scheduled);
         let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
         if is_driver && self.clock.callers.count_iteration() && self.review() {
-            return self.maintain(DrivenBy::Timer);
+            return self.maintain(Cadence::Scheduled);
         }
         iteration
     }
 
     /// Calls [`DrivenClock::maintain`], and preserves `errno`.
-    pub(crate) fn maintain(&self, driven_by: DrivenBy) -> Option<Iteration> {
+    pub(crate) fn maintain(&self, cadence: Cadence) -> Option<Iteration> {
         let _errno = sys::PreserveErrno::new();
-        self.clock.maintain(self, driven_by)
+        self.clock.maintain(self, cadence)
     }
 
     /// The lock on the collected facts; `None` while another thread has it.

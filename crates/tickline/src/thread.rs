@@ -45,7 +45,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, ThreadId};
 
-use tickline_core::control::{DrivenBy, MIN_INTERVAL_NS};
+use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::gate::CounterComparison;
 use tickline_core::sample::Reference;
 
@@ -147,7 +147,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
             engine.calibrate_cpus(&mut calibrations, notifier)
         } else {
             engine.leave_per_cpu();
-            engine.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns)
+            engine.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns)
         };
         #[cfg(feature = "utc")]
         utc.poll(engine);

@@ -30,7 +30,7 @@ use core::panic::PanicInfo;
 use clocks::{Hpet, TSC};
 use port::End;
 use tickline_core::cell::LineCell;
-use tickline_core::control::{Config, Control, DrivenBy, Outcome};
+use tickline_core::control::{Cadence, Config, Control, Outcome};
 use tickline_core::counter::resolution_ticks;
 use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 use tickline_core::shared::SharedClock;
@@ -130,7 +130,7 @@ extern "C" fn main() -> ! {
         Resolutions { counter_ticks, reference_ns: hpet.resolution_ns(), reference: ReferenceClock::Own };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
 
-    let config = Config { interval_ns: INTERVAL_NS, resolutions, driven_by: DrivenBy::Timer };
+    let config = Config { interval_ns: INTERVAL_NS, resolutions, cadence: Cadence::Scheduled };
     let mut driver = Driver { control: Control::new(config), due_ns: 0 };
     let mut counts = Counts::default();
 

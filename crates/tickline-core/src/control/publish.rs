@@ -6,8 +6,8 @@
 //! `Option<()>`: `None` without a sample.
 
 use super::{
-    Control, DrivenBy, Io, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome,
-    UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
+    Cadence, Control, Io, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE,
+    WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{Bounds, StateCell, WindowedLine};
 use crate::counter::Counter;
@@ -94,7 +94,7 @@ impl Control {
     /// has a line of its own, a line starts with its publication, because its readers read the
     /// counter before the state.
     fn lead_in_ticks(&self, slope: Slope) -> u64 {
-        if self.config.driven_by == DrivenBy::PinnedThread { 0 } else { slope.ticks_in(MEETING_MARGIN_NS) }
+        if self.config.cadence == Cadence::Pinned { 0 } else { slope.ticks_in(MEETING_MARGIN_NS) }
     }
 
     /// The line that follows `before`, with `b` = 0, and with start and window.

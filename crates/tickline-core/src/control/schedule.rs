@@ -41,7 +41,7 @@
 //! | A sample's age judged by the quickest iteration ever | on a loaded machine whose clock is a device: no line, and so more readers of the device |
 
 use super::{
-    Control, DrivenBy, MAX_LATENESS_NS, MAX_SAMPLE_AGE_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, QUICK_RETRIES,
+    Cadence, Control, MAX_LATENESS_NS, MAX_SAMPLE_AGE_NS, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, QUICK_RETRIES,
     USUAL_OFFSET_NS,
 };
 use crate::estimate::Fit;
@@ -84,9 +84,9 @@ impl Control {
         let good_ns = fit.map_or(0, |fit| {
             // A punctual driver can come more often to keep the bound narrow. Readers shorten the
             // interval only while the range of the dither is unknown.
-            let may_shorten = match self.config.driven_by {
-                DrivenBy::Timer | DrivenBy::PinnedThread => true,
-                DrivenBy::Readers => !self.stability.dither_is_known(),
+            let may_shorten = match self.config.cadence {
+                Cadence::Scheduled | Cadence::Pinned => true,
+                Cadence::OnDemand => !self.stability.dither_is_known(),
             };
             let short_ns = self.short_interval_ns();
             let narrow_ns = self.stability.narrow_for_ns(fit, self.config.interval_ns);
@@ -145,10 +145,10 @@ impl Control {
 
     /// The window of a line that starts `margin_ticks` before it is published, ticks.
     pub(super) fn window_ticks(&self, interval_ticks: u64, margin_ticks: u64) -> u64 {
-        let intervals = match self.config.driven_by {
-            DrivenBy::Timer => 2,
-            DrivenBy::PinnedThread => 4,
-            DrivenBy::Readers => 1,
+        let intervals = match self.config.cadence {
+            Cadence::Scheduled => 2,
+            Cadence::Pinned => 4,
+            Cadence::OnDemand => 1,
         };
         interval_ticks.saturating_mul(intervals).saturating_add(margin_ticks).min(MAX_WINDOW_TICKS)
     }

@@ -31,7 +31,7 @@ impl Process {
 
     /// An iteration when it is due.
     fn maintain(&self) -> Option<Outcome> {
-        let iteration = self.clock.maintain(self, DrivenBy::Timer)?;
+        let iteration = self.clock.maintain(self, Cadence::Scheduled)?;
         self.machine().pass(iteration.next_in_ns);
         Some(iteration.outcome)
     }
@@ -140,11 +140,11 @@ fn no_common_line_comes_beside_those_of_the_cpus() {
     assert!(!process.clock.shared.cell.load().is_published());
 }
 
-/// The judge has begun the loop with another interval and driver.
+/// The judge has begun the loop with another interval and cadence.
 #[test]
-fn an_iteration_has_the_interval_and_the_driver_of_its_caller() {
+fn an_iteration_has_the_interval_and_the_cadence_of_its_caller() {
     let process = Process::new();
-    let _ = process.clock.maintain(&process, DrivenBy::Readers);
+    let _ = process.clock.maintain(&process, Cadence::OnDemand);
     let config = process.clock.lock(&process).unwrap().control.config;
-    assert_eq!((config.interval_ns, config.driven_by), (2 * CONFIG.interval_ns, DrivenBy::Readers));
+    assert_eq!((config.interval_ns, config.cadence), (2 * CONFIG.interval_ns, Cadence::OnDemand));
 }

@@ -265,11 +265,11 @@ fn an_id_outside_of_the_table_reads_nothing() {
 /// The short line of a recovery is replaced before anything is waited for. A CPU that the thread
 /// can't reach is tried again after an interval, or a quarter earlier.
 #[test]
-fn a_pass_decides_who_drives_and_when_it_comes_back() {
+fn a_pass_sets_the_cadence_and_when_it_comes_back() {
     let outcomes = Cell::new(0);
     let mut calibration = CpuControl::new(CONFIG);
     let iterate = |control: &mut Control| {
-        assert_eq!(control.config.driven_by, DrivenBy::PinnedThread);
+        assert_eq!(control.config.cadence, Cadence::Pinned);
         outcomes.set(outcomes.get() + 1);
         let outcome = if outcomes.get() == 1 { Outcome::Recovered } else { Outcome::Published };
         Some(Iteration { outcome, next_in_ns: 50_000 })

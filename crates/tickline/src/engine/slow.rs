@@ -4,7 +4,7 @@
 //! iteration of the control loop, the reading runs an iteration, and reads again. This file also
 //! has the thread's iterations for the CPUs' lines.
 
-use tickline_core::control::{Config, DrivenBy};
+use tickline_core::control::{Cadence, Config};
 use tickline_core::gate::keeper::{Lines, Stage};
 use tickline_core::sample::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, Source};
@@ -142,7 +142,7 @@ impl Engine {
         let Some(counter) = COUNTER else {
             // There is nothing to calibrate, but a judgement gives the status its reason.
             if !self.is_judged() && self.driver() == Driver::Reader {
-                self.maintain(DrivenBy::Readers);
+                self.maintain(Cadence::OnDemand);
             }
             return saturating_unsigned(OsClock.monotonic_ns());
         };
@@ -186,7 +186,7 @@ impl Engine {
         notifier: &ClockSetNotifier,
     ) -> Option<u64> {
         let Some(table) = self.cpu_lines.get_or_init() else {
-            return self.maintain(DrivenBy::Timer).map(|iteration| iteration.next_in_ns);
+            return self.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_lines(Lines::PerCpu);
         let (locked, lines) = self.clock.lock_judged(self)?;

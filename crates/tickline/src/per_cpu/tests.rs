@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tickline_core::control::{Config, DrivenBy, MIN_INTERVAL_NS};
+use tickline_core::control::{Cadence, Config, MIN_INTERVAL_NS};
 use tickline_core::sample::{ReferenceClock, Resolutions};
 use tickline_core::state::LineState;
 
@@ -35,7 +35,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let config = Config {
         interval_ns: 1_000_000,
         resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, reference: ReferenceClock::Own },
-        driven_by: DrivenBy::PinnedThread,
+        cadence: Cadence::Pinned,
     };
     let mut pass = CpuCalibrations::default();
     let notifier = ClockSetNotifier::new();
@@ -133,10 +133,10 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     let held = unsafe { engine.clock.locked.try_lock(sys::lock_token() ^ 2, |_| ()) };
     core::mem::forget(held.expect("a free lock"));
     let others = engine.collector();
-    engine.maintain(DrivenBy::Timer);
+    engine.maintain(Cadence::Scheduled);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns, "the facts are another thread's");
     drop(others);
-    engine.maintain(DrivenBy::Timer);
+    engine.maintain(Cadence::Scheduled);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns, "judged again");
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tickline_core::cell::{StateCell, WindowedLine};
-use tickline_core::control::DrivenBy;
+use tickline_core::control::Cadence;
 use tickline_core::gate::Cost;
 use tickline_core::shared::{BoundedReading, Event};
 use tickline_core::state::LineState;
@@ -21,7 +21,7 @@ fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<St
     engine.request_judgement();
     let start = std::time::Instant::now();
     loop {
-        engine.maintain(DrivenBy::Timer);
+        engine.maintain(Cadence::Scheduled);
         let status = engine.status();
         match status.state {
             State::Fast | State::Fallback(Reason::Slow) => return Some(status),
@@ -48,7 +48,7 @@ fn unix_by_line(engine: &Engine) -> bool {
 /// short lines have ended by then.
 fn is_ever(engine: &Engine, served: impl Fn() -> bool) -> bool {
     (0..1_000).any(|_| {
-        engine.maintain(DrivenBy::Timer);
+        engine.maintain(Cadence::Scheduled);
         served()
     })
 }
@@ -105,7 +105,7 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     while !engine.is_prepared() {}
     injected::COST.set(cost(1_000));
     engine.enable();
-    engine.maintain(DrivenBy::Readers);
+    engine.maintain(Cadence::OnDemand);
     injected::COST.set(None);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
@@ -145,10 +145,10 @@ fn a_slow_counter_is_measured_again() {
     let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
     assert_eq!(status.state, State::Fallback(Reason::Slow));
     injected::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
-    engine.maintain(DrivenBy::Timer);
+    engine.maintain(Cadence::Scheduled);
     assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
     engine.clock.keeper.set_due(OsClock.monotonic_ns());
-    engine.maintain(DrivenBy::Timer);
+    engine.maintain(Cadence::Scheduled);
     assert_ne!(engine.state(), State::Fallback(Reason::Slow));
 }
 
@@ -164,10 +164,10 @@ fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     }
     // If a line ends while this thread is preempted, the loop tries again.
     let seen = (0..10_000).any(|_| {
-        engine.maintain(DrivenBy::Timer);
+        engine.maintain(Cadence::Scheduled);
         put_ahead(&engine, 50_000_000) && engine.state() == State::Disrupted
     });
     assert!(seen, "{}", engine.state());
-    engine.maintain(DrivenBy::Timer);
+    engine.maintain(Cadence::Scheduled);
     assert_ne!(engine.state(), State::Fast);
 }
