@@ -41,7 +41,11 @@
 //! let clock = SharedClock::new(LineCell::new());
 //! let mut control = Control::new(Config {
 //!     interval_ns: 500_000_000,
-//!     resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, reference: ReferenceClock::Own },
+//!     resolutions: Resolutions {
+//!         counter_ticks: 1,
+//!         reference_ns: 1,
+//!         reference: ReferenceClock::Own,
+//!     },
 //!     cadence: Cadence::OnDemand,
 //! });
 //! assert_eq!(clock.read(&machine), None, "there is no line yet");

@@ -453,7 +453,8 @@ impl Drop for Script {
     fn drop(&mut self) {
         let Some(mut script) = self.0.take() else { return };
         if !script.done() {
-            // SAFETY: no value on the coroutine's stack has a destructor, and no reference to the stack is left.
+            // SAFETY: no value on the coroutine's stack has a destructor, and no reference to the
+            // stack is left.
             unsafe { script.force_reset() };
         }
         STACKS.with_borrow_mut(|stacks| stacks.push(script.into_stack()));

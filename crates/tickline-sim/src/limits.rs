@@ -101,8 +101,8 @@ impl Disturbances {
                     jumps_ns += window_ns;
                     asleep_ns += if reference_runs { for_ns } else { 0 };
                 }
-                // A line that runs on, and a high-water mark, are ahead by at most the window. But a
-                // coarse reference may not contradict a first slope that a suspend has bent.
+                // A line that runs on, and a high-water mark, are ahead by at most the window. But
+                // a coarse reference may not contradict a first slope that a suspend has bent.
                 Fault::Suspend { for_ns, counter: CounterInSuspend::Runs, reference_runs: false } => {
                     jumps_ns += if machine.resolution_ns > 1_000 { for_ns } else { for_ns.min(window_ns) };
                 }
@@ -175,9 +175,8 @@ impl Limits {
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(valid_ns, 2 * rates_ppb),
             // Readers that read rarely start no line. The lead-in of a line covers a skew of 5 us.
             // With more skew, a reader on the slower CPU finds each new line's start ahead of its
-            // counter. The reader takes this for a reset, and retires the line.
-            // The slope of a first line is known to 2e-3, so a coarse reference needs seconds without
-            // a stop.
+            // counter. The reader takes this for a reset, and retires the line. The slope of a
+            // first line is known to 2e-3, so a coarse reference needs seconds without a stop.
             recovery_ns: if scenario.clock.per_cpu && is_fine {
                 // If the thread can't be on a CPU, it comes back an interval later, and may first
                 // stay on each of the others.

@@ -133,7 +133,8 @@ impl CpuCounter for HardwareCpuCounter {
         // are complete, and no later one has begun. So even if the CPU reorders instructions, equal
         // ids mean the same CPU, or a thread that was moved there and back.
         let before = rdpid.read();
-        // SAFETY: every x86_64 processor has RDTSC. By point 5 of the contract the process may execute it.
+        // SAFETY: every x86_64 processor has RDTSC. By point 5 of the contract the process may
+        // execute it.
         let ticks = unsafe { _rdtsc() };
         let after = rdpid.read();
         (before == after).then_some((ticks, cpu_of(after)))

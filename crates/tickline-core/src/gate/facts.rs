@@ -185,7 +185,8 @@ pub struct Facts {
     pub has_atomics: bool,
     /// Whether the process may read the counter.
     pub may_read_counter: bool,
-    /// Whether the counter is invariant. On ARM and RISC-V it always is: the architecture demands it.
+    /// Whether the counter is invariant. On ARM and RISC-V it always is: the architecture demands
+    /// it.
     pub is_invariant: bool,
     /// Whether a hypervisor runs the machine.
     pub is_virtual: bool,

@@ -46,7 +46,8 @@ impl Judged {
         let judged = Cell::new(None);
         let judge = |lines| {
             judged.set(Some(lines));
-            // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which orders it.
+            // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which
+            // orders it.
             let is_open = self.against.load(Ordering::Relaxed) == 0;
             Some(is_open.then_some(()).ok_or(Closed { retry_at_ns: None }))
         };

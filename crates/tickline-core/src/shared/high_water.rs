@@ -143,7 +143,8 @@ impl<S: StateCell> SharedClock<S> {
             let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
             let vouches = ticks_between(ticks, vouched) >= 0;
             if vouches {
-                // ORDERING: Relaxed: only a forked child needs the value, and it has a copy of its parent's memory.
+                // ORDERING: Relaxed: only a forked child needs the value, and it has a copy of its
+                // parent's memory.
                 self.vouched_ns.fetch_max(reference_ns, Ordering::Relaxed);
             }
             !vouches

@@ -154,7 +154,8 @@ impl<S: StateCell> SharedClock<S> {
             let ticks = counter.now_ordered();
             let slot = cell.slot(state);
             bounds = slot.bounds(state.b);
-            // Load the window last. If the state recurred, the slot holds a newer line, whose window excludes this tick.
+            // Load the window last. If the state recurred, the slot holds a newer line, whose
+            // window excludes this tick.
             WindowAndTicks { ticks, window: slot.window() }
         })?;
         Some(BoundedReading { ticks, ns: state.fast_at(S::SHIFT, ticks), bounds })

@@ -96,7 +96,8 @@ impl Departure {
         self.width.max(self.uncertainty) <= widest_clear(narrowest)
     }
 
-    /// x - narrowest) + (uncertainty - narrowest) + 1 ns of rounding) / 2`.
+    /// The distance, less the largest possible effect of noise:
+    /// `((width - narrowest) + (uncertainty - narrowest) + 1 ns of rounding) / 2`.
     fn without_noise(&self, narrowest: FixedNs) -> FixedNs {
         let wider = self.width.minus(narrowest).max(FixedNs::ZERO);
         let uncertainty =
