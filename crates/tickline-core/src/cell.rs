@@ -47,7 +47,7 @@ pub use crate::units::FixedNs;
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowedLine {
-    /// The line, and what the clock may do.
+    /// The line, and the tag.
     pub state: LineState,
     /// The first tick at which the line may be used; without a line, the last line's first tick.
     pub start_ticks: u64,
@@ -105,34 +105,38 @@ pub struct Bounds {
     pub unix_offset_ns: i64,
     /// Half-width of the interval that contains the true offset, ns.
     pub unix_bound_ns: u64,
-    /// The reference's resolution, ns: a returned value may be below `lower` by this. 0 from a
-    /// slot.
-    pub(crate) resolution_ns: i64,
-    /// By how much the base of `lower` was rounded down, so that later arithmetic does not round
-    /// the bound twice. 0 from a slot.
-    pub(crate) lower_rounding: FixedNs,
-    /// By how much the base of `upper` was rounded up. 0 from a slot.
-    pub(crate) upper_rounding: FixedNs,
 }
 
-impl Bounds {
-    /// Bounds that are at `low` and `high` at `start_ticks`, rounded outwards.
-    pub(crate) const fn between(
-        start_ticks: u64,
-        low: FixedNs,
-        slowest: Slope,
-        high: FixedNs,
-        fastest: Slope,
-    ) -> Self {
-        let lower = Line { start_ticks, base_ns: low.floor_ns(), slope: slowest };
-        let upper = Line { start_ticks, base_ns: high.ceil_ns(), slope: fastest };
+/// Bounds as the writer plans them. A slot gets them rounded once, at the start of its line.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PlannedBounds {
+    /// The bounds at the newest sample, with bases rounded outwards.
+    pub rounded: Bounds,
+    /// The rounding of the lower base, down.
+    lower_rounding: FixedNs,
+    /// The rounding of the upper base, up.
+    upper_rounding: FixedNs,
+    /// The reference's resolution, ns: a returned value may be below the lower bound by this.
+    pub(crate) resolution_ns: i64,
+}
+
+impl From<Bounds> for PlannedBounds {
+    /// Bounds without rounding, and a reference without resolution.
+    fn from(rounded: Bounds) -> Self {
+        Self { rounded, ..Self::default() }
+    }
+}
+
+impl PlannedBounds {
+    /// Bounds with these values at `start_ticks`, and these slopes. The other fields are 0.
+    pub(crate) const fn new(start_ticks: u64, low: (FixedNs, Slope), high: (FixedNs, Slope)) -> Self {
+        let lower = Line { start_ticks, base_ns: low.0.floor_ns(), slope: low.1 };
+        let upper = Line { start_ticks, base_ns: high.0.ceil_ns(), slope: high.1 };
         Self {
-            lower,
-            upper,
-            lower_rounding: low.minus(FixedNs::from_ns(lower.base_ns)),
-            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high),
-            unix_offset_ns: 0,
-            unix_bound_ns: 0,
+            rounded: Bounds { lower, upper, unix_offset_ns: 0, unix_bound_ns: 0 },
+            lower_rounding: low.0.minus(FixedNs::from_ns(lower.base_ns)),
+            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high.0),
             resolution_ns: 0,
         }
     }
@@ -141,10 +145,11 @@ impl Bounds {
     /// tick, the bounds widen towards the past by the difference of their rates. The reference's
     /// rate was between these two rates.
     fn base_ns_at(&self, start_ticks: u64) -> (i64, i64) {
-        let back_ticks = ticks_between(start_ticks, self.lower.start_ticks).max(0);
-        let spread = self.upper.slope.over(back_ticks).minus(self.lower.slope.over(back_ticks));
-        let low = self.lower.fixed_at(start_ticks).plus(self.lower_rounding).minus(spread);
-        let high = self.upper.fixed_at(start_ticks).minus(self.upper_rounding).plus(spread);
+        let Bounds { lower, upper, .. } = &self.rounded;
+        let back_ticks = ticks_between(start_ticks, lower.start_ticks).max(0);
+        let spread = upper.slope.over(back_ticks).minus(lower.slope.over(back_ticks));
+        let low = lower.fixed_at(start_ticks).plus(self.lower_rounding).minus(spread);
+        let high = upper.fixed_at(start_ticks).minus(self.upper_rounding).plus(spread);
         (low.floor_ns(), high.ceil_ns())
     }
 }
@@ -194,7 +199,7 @@ pub trait StateCell {
         &self,
         from: LineState,
         line: &WindowedLine,
-        bounds: &Bounds,
+        bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool;
 }
@@ -295,7 +300,6 @@ impl SlotView<'_> {
             upper: bound(&words.upper_base_ns, &words.upper_slope),
             unix_offset_ns: self.unix_b().wrapping_sub(b),
             unix_bound_ns: words.unix_bound_ns.load(SLOT_LOAD),
-            ..Bounds::default()
         }
     }
 
@@ -309,8 +313,9 @@ impl SlotView<'_> {
         }
     }
 
-    fn fill(&self, line: &WindowedLine, bounds: &Bounds, suspended_ns: Option<i64>) {
-        let (lower_ns, upper_ns) = bounds.base_ns_at(line.start_ticks);
+    fn fill(&self, line: &WindowedLine, planned: &PlannedBounds, suspended_ns: Option<i64>) {
+        let (lower_ns, upper_ns) = planned.base_ns_at(line.start_ticks);
+        let bounds = &planned.rounded;
         let slot = self.slot;
         let words = &self.bounds[slot];
         // ORDERING: Release for all, pairs with the fence of the second load. A reader of the
@@ -326,7 +331,7 @@ impl SlotView<'_> {
         words.upper_slope.store(bounds.upper.slope.bits, order);
         words.unix_bound_ns.store(bounds.unix_bound_ns, order);
         words.proven_ticks.store(bounds.lower.start_ticks, order);
-        words.proven_ns.store(bounds.lower.base_ns.saturating_sub(bounds.resolution_ns), order);
+        words.proven_ns.store(bounds.lower.base_ns.saturating_sub(planned.resolution_ns), order);
         words.suspended_ns.store(suspended_ns.unwrap_or(UNKNOWN), order);
     }
 }
@@ -404,7 +409,7 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
         &self,
         from: LineState,
         line: &WindowedLine,
-        bounds: &Bounds,
+        bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool {
         debug_assert!(line.state.is_published(), "a state without a line is swapped in");

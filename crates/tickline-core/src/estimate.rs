@@ -29,7 +29,7 @@
 //! - **A first line needs three samples that agree.** Two samples always agree. If a suspend lay
 //!   between the two, or the reference stood still, slopes were off by orders of magnitude.
 
-use crate::cell::Bounds;
+use crate::cell::PlannedBounds;
 use crate::line::Slope;
 use crate::sample::{Point, Sample};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between, ticks_since};
@@ -335,7 +335,7 @@ impl History {
         max_drift_ppb: u32,
         range: FixedNs,
         ahead: FixedNs,
-    ) -> Option<Bounds> {
+    ) -> Option<PlannedBounds> {
         let newest = self.samples().last()?;
         let ticks = newest.lower.ticks;
         let max_drift_ppb = i64::from(max_drift_ppb);
@@ -350,7 +350,7 @@ impl History {
             high = newest.upper.carried(ticks, fastest);
         }
         high = high.plus(range).plus(ahead);
-        Some(Bounds::between(ticks, low.minus(range), slowest, high, fastest))
+        Some(PlannedBounds::new(ticks, (low.minus(range), slowest), (high, fastest)))
     }
 }
 

@@ -363,7 +363,7 @@ impl StabilityMonitor {
     /// a quarter of the newest sample's width, or by [`NARROW_PPB`] over `interval_ns`. While the
     /// range of the kernel's dither is unknown, its rate widens the bound with time. So lines are
     /// short then, and the monitor learns the range soon. Once the range is known, every bound
-    /// includes it, whatever the length of the line.
+    /// includes it, for lines of any length.
     pub(crate) fn narrow_for_ns(&self, fit: &Fit, interval_ns: u64) -> u64 {
         let Some(newest) = self.history.newest() else { return 0 };
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();

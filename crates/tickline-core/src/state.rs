@@ -17,7 +17,7 @@
 //! [ count | no Unix | gate | slot | changing  | fast path Unix | fast path ]
 //! ```
 //!
-//! | phase | `m` | `changing` | `b` | who may read the counter |
+//! | phase | `m` | `changing` | `b` | threads that may read the counter |
 //! |---|---|---|---|---|
 //! | no line | tag alone | 0 | the high-water mark, exactly | no thread |
 //! | first publication | tag alone | 1 | the high-water mark | the writer |

@@ -8,7 +8,7 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use crate::cell::{Bounds, LineCell, SlotView, StateCell, WindowedLine};
+use crate::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedLine};
 use crate::control::{Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::sample::{Reference, ReferenceClock, Resolutions};
@@ -237,7 +237,7 @@ impl StateCell for HookedCell {
         &self,
         from: LineState,
         line: &WindowedLine,
-        bounds: &Bounds,
+        bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool {
         self.machine.hooks.run(Step::Publish(line.state));

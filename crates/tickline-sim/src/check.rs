@@ -4,8 +4,8 @@
 //! | invariant | where |
 //! |---|---|
 //! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
-//! | a retired line leaves a high-water mark that is not below what was returned | [`SteppedCell`](crate::world::SteppedCell) |
-//! | no thread's own readings decrease, of whatever kind | [`Check::end`] |
+//! | a retired line leaves a high-water mark that is not below the times returned | [`SteppedCell`](crate::world::SteppedCell) |
+//! | no thread's own readings decrease, of any kind | [`Check::end`] |
 //! | a line was in use when the counter was read, and its window had not passed | [`Check::by_line`] |
 //! | no reading that began behind a closed gate used the counter | [`Check::end`] |
 //! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
@@ -263,7 +263,7 @@ impl Check {
             let is_in_use = last_read.state == state || own.lives(state) != loaded.life;
             assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
         }
-        let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading looks into the slot");
+        let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading reads the slot");
         let max_ticks = if path == ReadPath::FastPath { window_ticks } else { 2 * window_ticks };
         let delta = last_read.ticks.wrapping_sub(start_ticks);
         assert!(

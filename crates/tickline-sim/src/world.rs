@@ -19,7 +19,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{Bounds, LineCell, Slope, SlotView, StateCell, WindowedLine};
+use tickline_core::cell::{LineCell, PlannedBounds, Slope, SlotView, StateCell, WindowedLine};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::state::{LineState, Phase};
@@ -414,7 +414,7 @@ impl StateCell for SteppedCell {
         &self,
         from: LineState,
         line: &WindowedLine,
-        bounds: &Bounds,
+        bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool {
         self.world.step(Step::Swap);
@@ -422,7 +422,7 @@ impl StateCell for SteppedCell {
         let published = self.inner.publish(from, line, bounds, suspended_ns);
         if published {
             self.swapped(from, line.state);
-            self.cell().published(line, bounds.unix_bound_ns);
+            self.cell().published(line, bounds.rounded.unix_bound_ns);
         }
         self.world.me().fence_ps.set(self.world.now_ps.get());
         self.world.step(Step::Published);

@@ -9,7 +9,7 @@ use super::{
     Cadence, Control, Io, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE,
     WAIT_FOR_HIGH_WATER_NS,
 };
-use crate::cell::{Bounds, StateCell, WindowedLine};
+use crate::cell::{PlannedBounds, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, join, recover, steer};
 use crate::estimate::{Fit, Target};
@@ -25,7 +25,7 @@ use crate::units::{FixedNs, ticks_between};
 pub(super) struct Plan {
     target: Target,
     pub(super) allowance: Allowance,
-    bounds: Bounds,
+    bounds: PlannedBounds,
     interval_ns: u64,
     /// Whether the slope comes from samples.
     slope_is_proven: bool,
@@ -36,7 +36,7 @@ impl Plan {
     pub(super) const EMPTY: Self = Self {
         target: Target { ticks: 0, ns: FixedNs::ZERO, slope: UNKNOWN_SLOPE },
         allowance: Allowance { max_drift_ppb: 0, dither: FixedNs::ZERO },
-        bounds: Bounds::between(0, FixedNs::ZERO, UNKNOWN_SLOPE, FixedNs::ZERO, UNKNOWN_SLOPE),
+        bounds: PlannedBounds::new(0, (FixedNs::ZERO, UNKNOWN_SLOPE), (FixedNs::ZERO, UNKNOWN_SLOPE)),
         interval_ns: 0,
         slope_is_proven: false,
     };
@@ -85,7 +85,8 @@ impl Control {
         let unseen = fastest.over(self.config.resolutions.lead_ticks().cast_signed());
         plan.bounds = self.stability.history.bounds(plan.target.slope, max_drift_ppb, dither, unseen)?;
         plan.bounds.resolution_ns = self.config.resolutions.reference_ns;
-        (plan.bounds.unix_offset_ns, plan.bounds.unix_bound_ns) = self.unix.offset();
+        let rounded = &mut plan.bounds.rounded;
+        (rounded.unix_offset_ns, rounded.unix_bound_ns) = self.unix.offset();
         Some(())
     }
 
@@ -242,7 +243,8 @@ impl Control {
         let latest = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
             .plus(plan.target.slope.over(since_ticks));
         // If the writer was stopped between the two reads, the samples' upper bound is tighter.
-        let latest = latest.min(plan.bounds.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
+        let latest =
+            latest.min(plan.bounds.rounded.upper.fixed_at(at_ticks)).max(FixedNs::from_ns(reference_ns));
         plan.target.fixed_at(at_ticks).max(latest)
     }
 
@@ -341,7 +343,7 @@ impl Control {
     #[inline(never)]
     fn record<S>(&mut self, offset: FixedNs, shared: &SharedClock<S>, interval_ns: u64) {
         let slope = self.plan.target.slope;
-        self.stability.record_publication(self.plan.bounds, self.plan.target);
+        self.stability.record_publication(self.plan.bounds.rounded, self.plan.target);
         self.slope = Some(slope);
         shared.figures.store(&Figures {
             frequency_hz: Some(slope.to_hz()),

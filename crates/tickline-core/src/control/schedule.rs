@@ -97,9 +97,9 @@ impl Control {
         good_ns.max(min_ns).min(self.config.interval_ns)
     }
 
-    /// The shortest interval on this machine, ns: four times what sampling takes, where that is
-    /// long. A line must not end before the next one can be published. Sampling may take longer
-    /// than the whole interval, and end with samples that are young enough.
+    /// The shortest interval on this machine, ns: four times the duration of sampling, where
+    /// sampling is slow. A line must not end before the next one can be published. Sampling may
+    /// take longer than the whole interval, and end with samples that are young enough.
     pub(super) fn min_interval_ns(&self, slope: Slope) -> u64 {
         let sampling_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
         let sampling_ns = slope.over(sampling_ticks).round_ns().max(0).cast_unsigned();

@@ -176,7 +176,7 @@ pub struct Facts {
     pub switched_off_by: Option<Reason>,
     /// The authority whose verdict on the counter counts.
     pub trust: Trust,
-    /// Whether the program assumes that the counter is invariant, whatever the processor says.
+    /// Whether the program assumes that the counter is invariant, even if the processor denies it.
     pub assume_invariant: bool,
     /// Whether the target has a counter.
     pub has_counter: bool,

@@ -40,7 +40,7 @@
 //! the counter, until the program calls [`enable`](GateKeeper::enable). And once the changes have
 //! ended, the next judgement makes the gate agree with the switch and the facts.
 //!
-//! **A judge who judges again ([`rejudge`](GateKeeper::rejudge)), or judges for the CPUs' lines,
+//! **A judge that judges again ([`rejudge`](GateKeeper::rejudge)), or judges for the CPUs' lines,
 //! closes the gate first.** This ends the line of the earlier judgement. If the word said `Open`
 //! and the judge finds the gates open again, a concurrent [`enable`](GateKeeper::enable) does not
 //! void the judgement: both want the gate open.

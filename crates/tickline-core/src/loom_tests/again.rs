@@ -8,7 +8,7 @@ use core::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use super::{READER_TICKS, Scene, Time, WRITER_TICKS, check, made, reading, spawn};
-use crate::cell::{Bounds, LineCell, StateCell, WindowedLine};
+use crate::cell::{LineCell, PlannedBounds, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
@@ -83,7 +83,7 @@ impl Handmade {
     fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedLine> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
         let line = WindowedLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
-        self.scene.clock.cell.publish(from, &line, &Bounds::default(), None).then(|| {
+        self.scene.clock.cell.publish(from, &line, &PlannedBounds::default(), None).then(|| {
             self.next_life();
             line
         })

@@ -32,13 +32,12 @@ fn bounds_of(line: &WindowedLine) -> Bounds {
         upper: Line { base_ns: line.state.b + 1, ..lower },
         unix_offset_ns: line.state.b + 2,
         unix_bound_ns: line.start_ticks + 3,
-        ..Bounds::default()
     }
 }
 
 fn publish(cell: &LineCell, from: LineState, number: i64) -> LineState {
     let line = line(from, number);
-    assert!(cell.publish(from, &line, &bounds_of(&line), Some(number)), "no other thread swaps");
+    assert!(cell.publish(from, &line, &bounds_of(&line).into(), Some(number)), "no other thread swaps");
     line.state
 }
 
@@ -99,7 +98,7 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
         let first = after(LineState::default(), 1);
         let second = after(first.state, 2);
         let lines = [first, second, after(second.state, 3)];
-        let publish = |from, line| assert!(clock.cell.publish(from, line, &bounds_of(line), None));
+        let publish = |from, line| assert!(clock.cell.publish(from, line, &bounds_of(line).into(), None));
         publish(LineState::default(), &lines[0]);
         let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
@@ -194,7 +193,7 @@ fn a_high_water_mark_is_never_a_mixture() {
         while lines < 3 {
             lines += 1;
             let next = line(replacing, lines);
-            if !cell.publish(replacing, &next, &bounds_of(&next), None) {
+            if !cell.publish(replacing, &next, &bounds_of(&next).into(), None) {
                 break;
             }
             replacing = next.state.replacing();

@@ -52,7 +52,7 @@ pub(super) fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
     Arc::new(value)
 }
 
-/// A thread that runs `action` on what the threads of a model share.
+/// Starts a thread that runs `action` on the scene, which the threads of a model share.
 pub(super) fn spawn<S: Clone + 'static, T: 'static>(
     scene: &S,
     action: impl FnOnce(&S) -> T + 'static,

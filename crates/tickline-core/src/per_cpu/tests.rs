@@ -186,7 +186,7 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let next = next.with_b(next.b_not_below_ns(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));
     let line = WindowedLine { state: next, start_ticks: ticks, window_ticks: 1 << 20, shift: old.shift };
     let bounds = clock.cell.slot(old.state).bounds(old.state.b);
-    assert!(clock.cell.publish(replacing, &line, &bounds, None));
+    assert!(clock.cell.publish(replacing, &line, &bounds.into(), None));
 }
 
 /// The thread is stopped between the counter and the line, while the line is replaced by one that

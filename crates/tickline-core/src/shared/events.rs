@@ -1,4 +1,4 @@
-//! Counts of what happened to a clock.
+//! Counts of a clock's events.
 
 use crate::named::named;
 use crate::primitive::{AtomicU64, Ordering};

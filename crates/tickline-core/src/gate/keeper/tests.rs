@@ -191,7 +191,7 @@ fn each_kind_of_lines_is_judged_for_itself() {
     }
 }
 
-/// A change in the middle of a judgement counts, whatever the judgement's result. That judgement
+/// A change in the middle of a judgement counts, for every result of the judgement. That judgement
 /// admits no driver, and another one follows unless the counter is switched off.
 #[test]
 fn a_judgement_does_not_outlive_what_happened_during_it() {

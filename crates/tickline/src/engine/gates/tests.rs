@@ -135,7 +135,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     // The slope is the same except for the tag, which changes the time by some 100 ns.
     let Some(next) = old.state.next_line(old.slope(), old.shift) else { return false };
     let line = WindowedLine { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
-    cell.publish(old.state, &line, &bounds, None)
+    cell.publish(old.state, &line, &bounds.into(), None)
 }
 
 /// Symptom: a clock whose cost was measured in a bad moment had no line for the rest of its life.
