@@ -107,7 +107,8 @@ pub struct Bounds {
     pub unix_bound_ns: u64,
 }
 
-/// Bounds as the writer plans them. A slot gets them rounded once, at the start of its line.
+/// Bounds as the writer plans them, at the newest sample. A slot gets them at the start of its
+/// line, rounded only once.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PlannedBounds {

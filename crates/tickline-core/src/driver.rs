@@ -163,6 +163,7 @@ impl<S> DrivenClock<S> {
     }
 }
 
-// Clocks settle here, and only the lock has unsafe code, which has tests of its own: not for Miri.
+// Clocks settle here, which takes Miri minutes. Only the lock has unsafe code, and tests of its
+// own.
 #[cfg(all(test, not(miri)))]
 mod tests;

@@ -15,7 +15,7 @@
 //! [compared](CounterComparison), and are synchronised. A comparison takes a thread, so a clock
 //! that readers drive never compares. Trust does not change the verdict of any other gate.
 //!
-//! Readings use the counter if every gate is open. Only [`Gate::UnixCost`] does not count for this:
+//! Readings use the counter if every gate is open. Only [`Gate::UnixCost`] may be closed, because
 //! it concerns Unix time alone. A closed gate names its [`Reason`], whose code is stable. A status
 //! shows the first closed gate, in the order of [`Gate`].
 //!
@@ -173,7 +173,7 @@ impl core::fmt::Display for Reason {
     }
 }
 
-/// The verdict on a gate. Outside of this crate use [`of`](Self::of): a later version may add
+/// The verdict on a gate. Outside of this crate use [`new`](Self::new): a later version may add
 /// fields.
 ///
 /// ```
@@ -196,7 +196,7 @@ pub struct Verdict {
 impl Verdict {
     /// The verdict on a gate: closed for this reason, or open without one.
     #[must_use]
-    pub const fn of(gate: Gate, closed_by: Option<Reason>) -> Self {
+    pub const fn new(gate: Gate, closed_by: Option<Reason>) -> Self {
         Self { gate, closed_by, warning: None }
     }
 }
@@ -290,15 +290,15 @@ const fn is_worth_it_for_unix(cost: Cost, was_slower_than_os: bool) -> bool {
 const fn judge_cost(facts: &Facts) -> Verdict {
     let (gate, slow) = (Gate::Cost, Some(Reason::Slow));
     match (facts.resolution_ticks, facts.cost) {
-        (Some(0), _) => Verdict::of(gate, Some(Reason::Stuck)),
+        (Some(0), _) => Verdict::new(gate, Some(Reason::Stuck)),
         (_, Some(cost)) if is_dearer(cost.counter_ps, cost.os_ps, facts.was_slower_than_os) => {
             match (is_worth_it_for_unix(cost, facts.was_slower_than_os), cost.counter_ps > cost.os_ps) {
-                (true, true) => Verdict { warning: slow, ..Verdict::of(gate, None) },
-                (true, false) => Verdict::of(gate, None),
-                (false, _) => Verdict::of(gate, slow),
+                (true, true) => Verdict { warning: slow, ..Verdict::new(gate, None) },
+                (true, false) => Verdict::new(gate, None),
+                (false, _) => Verdict::new(gate, slow),
             }
         }
-        _ => Verdict::of(gate, None),
+        _ => Verdict::new(gate, None),
     }
 }
 
@@ -332,7 +332,7 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
         Gate::UnixCost => judge_unix_cost(facts),
         Gate::Calibration => None,
     };
-    Verdict::of(gate, closed_by)
+    Verdict::new(gate, closed_by)
 }
 
 /// Judges [`Gate::Calibration`] of a clock that has no line, though every other gate is open. The
@@ -342,12 +342,12 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let gate = Gate::Calibration;
     match figures {
-        figures if figures.counter_too_slow => Verdict::of(gate, Some(Reason::CounterTooSlow)),
-        figures if figures.samples_too_old => Verdict::of(gate, Some(Reason::SamplesTooOld)),
+        figures if figures.counter_too_slow => Verdict::new(gate, Some(Reason::CounterTooSlow)),
+        figures if figures.samples_too_old => Verdict::new(gate, Some(Reason::SamplesTooOld)),
         figures if figures.frequency_hz.is_some() => {
-            Verdict { warning: Some(Reason::LineEnded), ..Verdict::of(gate, None) }
+            Verdict { warning: Some(Reason::LineEnded), ..Verdict::new(gate, None) }
         }
-        _ => Verdict::of(gate, None),
+        _ => Verdict::new(gate, None),
     }
 }
 

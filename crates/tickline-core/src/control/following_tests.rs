@@ -11,7 +11,7 @@ use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine, bounds_hold, new_clo
 #[test]
 fn a_suspend_while_calibrating_makes_no_line() {
     for (asleep_ns, before) in
-        [300_000_000, 8 * 3_600_000_000_000].into_iter().flat_map(|it| [(it, 1), (it, 3)])
+        [300_000_000, 8 * 3_600_000_000_000].into_iter().flat_map(|ns| [(ns, 1), (ns, 3)])
     {
         let machine = Machine::new();
         let (clock, mut control) = new_clock(machine);

@@ -123,7 +123,8 @@ fn a_gate_that_is_closed_late_is_judged_again() {
 #[test]
 fn a_recovery_is_followed_by_another_iteration_at_once() {
     let process = Process::new();
-    let first = core::iter::repeat_with(|| process.maintain()).find(|it| *it != Some(Outcome::Calibrating));
+    let first =
+        core::iter::repeat_with(|| process.maintain()).find(|outcome| *outcome != Some(Outcome::Calibrating));
     assert_eq!(first, Some(Some(Outcome::Published)));
 }
 

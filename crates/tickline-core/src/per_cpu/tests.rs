@@ -196,7 +196,7 @@ fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
 #[test]
 fn a_line_that_is_younger_than_the_reading_is_not_used() {
     for (stop, reading) in
-        [Step::Load, Step::SecondLoad].into_iter().flat_map(|stop| READINGS.map(|it| (stop, it)))
+        [Step::Load, Step::SecondLoad].into_iter().flat_map(|stop| READINGS.map(|reading| (stop, reading)))
     {
         let (board, clocks, _) = settled_board(true);
         let before = read_slow(clocks, board, board.machine).unwrap().1.ns;

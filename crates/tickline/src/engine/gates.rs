@@ -180,9 +180,9 @@ impl Engine {
         let index = usize::from(code & !WARNING).checked_sub(1);
         let reason = index.and_then(|index| Reason::ALL.get(index)).copied();
         if code & WARNING == 0 {
-            return Verdict::of(gate, reason);
+            return Verdict::new(gate, reason);
         }
-        let mut open = Verdict::of(gate, None);
+        let mut open = Verdict::new(gate, None);
         open.warning = reason;
         open
     }

@@ -65,7 +65,7 @@ impl Engine {
                 State::Fallback(reason) => Some(reason),
                 _ => None,
             };
-            return each_gate(|gate| Verdict::of(gate, reason.filter(|_| gate == Gate::User)));
+            return each_gate(|gate| Verdict::new(gate, reason.filter(|_| gate == Gate::User)));
         }
         let state = self.clock.shared.cell.load();
         // Behind a closed gate there is no line, and none is expected.
@@ -73,7 +73,7 @@ impl Engine {
             || state.phase() != Phase::NoLine
             || self.cpu_lines().is_some_and(CpuLines::is_published);
         each_gate(|gate| match gate {
-            Gate::User if self.is_disabled() => Verdict::of(gate, Some(Reason::DisabledByProgram)),
+            Gate::User if self.is_disabled() => Verdict::new(gate, Some(Reason::DisabledByProgram)),
             Gate::Calibration if !has_line => judge_missing_line(&self.figures()),
             _ => self.recorded(gate),
         })

@@ -431,7 +431,7 @@ mod tests {
         while !clock.status().is_judged {
             clock.maintain();
         }
-        clock.engine().record(Verdict::of(Gate::UnixCost, Some(Reason::Slow)));
+        clock.engine().record(Verdict::new(Gate::UnixCost, Some(Reason::Slow)));
         with_page("source", clock, |path, publisher| {
             let clock = Clock::open_page(path, Probes::Full).unwrap();
             let by_counter = (clock.reading().is_by_counter(), clock.unix_reading().is_by_counter());
