@@ -59,7 +59,7 @@ use crate::gate::keeper::Closable;
 use crate::sample::Reference;
 use crate::shared::SharedClock;
 use crate::testing::CONFIG;
-use harness::{Seen, Time, View, check, made, spawn};
+use harness::{EventCounts, Time, View, check, new_shared, spawn};
 
 pub(crate) type Clock = SharedClock<LineCell>;
 
@@ -80,7 +80,8 @@ impl Scene {
     /// A clock after iterations, of which the last one has the outcome `wanted`. Readings in
     /// between must not decrease.
     fn after(wanted: Outcome) -> (Self, Control) {
-        let (clock, time) = (made(SharedClock::new(LineCell::new())), made(Time::new(1 << 40, 0)));
+        let (clock, time) =
+            (new_shared(SharedClock::new(LineCell::new())), new_shared(Time::new(1 << 40, 0)));
         let mut control = Control::new(Config { interval_ns: 1_000_000, ..CONFIG });
         let scene = Self { clock, time };
         let mut last = i64::MIN;

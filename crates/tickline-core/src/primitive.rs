@@ -31,8 +31,8 @@ pub(crate) use single::{AtomicI64, AtomicU64, Ordering};
 /// Loom creates an atomic at run time, as a store by the creating thread. If the first user created
 /// the atomic, that store would order threads that nothing else orders, and hide errors. So
 /// [`new`](AtomicU64::new) only keeps the value, and formatting with `Debug` creates the atomic:
-/// `loom_tests::made` formats a whole clock before a model's threads start. An access to an atomic
-/// that was not created panics.
+/// `loom_tests::new_shared` formats a whole clock before a model's threads start. An access to an
+/// atomic that was not created panics.
 #[cfg(all(test, loom))]
 mod modelled {
     use core::fmt;
@@ -54,7 +54,7 @@ mod modelled {
                     Self { initial, atomic: OnceLock::new() }
                 }
                 fn atomic(&self) -> &loom::sync::atomic::$name {
-                    self.atomic.get().expect("made before the threads start")
+                    self.atomic.get().expect("created before the threads start")
                 }
                 pub(crate) fn load(&self, order: Ordering) -> $int {
                     self.atomic().load(order)

@@ -7,7 +7,7 @@
 use core::cell::Cell;
 use std::sync::{Arc, Mutex};
 
-use super::{READER_TICKS, Scene, Time, WRITER_TICKS, check, made, reading, spawn};
+use super::{READER_TICKS, Scene, Time, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::{LineCell, PlannedBounds, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
@@ -38,8 +38,9 @@ impl Handmade {
     /// A clock whose reference is behind the counter, so that the reference does not matter until
     /// it jumps.
     fn new() -> Self {
-        let (clock, time) = (made(SharedClock::new(LineCell::new())), made(Time::new(START_TICKS, -500_000)));
-        let [by_reader, by_writer] = [(); 2].map(|()| made(AtomicI64::new(i64::MIN)));
+        let (clock, time) =
+            (new_shared(SharedClock::new(LineCell::new())), new_shared(Time::new(START_TICKS, -500_000)));
+        let [by_reader, by_writer] = [(); 2].map(|()| new_shared(AtomicI64::new(i64::MIN)));
         Self { scene: Scene { clock, time }, by_reader, by_writer, life: Arc::default() }
     }
 

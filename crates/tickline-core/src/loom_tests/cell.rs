@@ -2,7 +2,7 @@
 
 use loom::cell::UnsafeCell;
 
-use super::{Clock, check, made, spawn};
+use super::{Clock, check, new_shared, spawn};
 use crate::cell::{Bounds, Evidence, LineCell, StateCell, WindowedLine};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
@@ -53,7 +53,7 @@ const ACCEPTED: [&str; 4] = ["line 1", "line 2", "line 3", "refused"];
 #[test]
 fn a_reading_is_never_a_mixture() {
     check(Some(3), &ACCEPTED, |seen| {
-        let cell = made(LineCell::new());
+        let cell = new_shared(LineCell::new());
         let first = publish(&cell, LineState::default(), 1);
         let noted = seen.clone();
         let reader = spawn(&cell, move |cell| {
@@ -90,7 +90,7 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
     expected: fn(&WindowedLine) -> T,
 ) {
     check(Some(3), wanted, move |seen| {
-        let clock = made(SharedClock::new(LineCell::new()));
+        let clock = new_shared(SharedClock::new(LineCell::new()));
         let after = |from, number| {
             let (start_ticks, window_ticks) = window(number);
             WindowedLine { start_ticks, window_ticks, ..line(from, number) }
@@ -169,7 +169,7 @@ fn a_window_of_a_plain_reading_is_never_a_mixture() {
 #[test]
 fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2", "lost"], |seen| {
-        let cell = made(LineCell::new());
+        let cell = new_shared(LineCell::new());
         let first = publish(&cell, LineState::default(), 1);
         assert!(cell.swap(first, first.replacing()));
         let noted = seen.clone();
@@ -208,7 +208,7 @@ fn a_high_water_mark_is_never_a_mixture() {
 #[test]
 fn a_lock_excludes_and_hands_over() {
     check(None, &["1 got it", "2 got it", "3 got it"], |seen| {
-        let lock = made(TryLock::new(UnsafeCell::new(0_u32)));
+        let lock = new_shared(TryLock::new(UnsafeCell::new(0_u32)));
         let add = |lock: &TryLock<UnsafeCell<u32>>| {
             // SAFETY: one process, one token.
             let Some(guard) = (unsafe { lock.try_lock(7, |_| panic!("left behind")) }) else { return 0 };

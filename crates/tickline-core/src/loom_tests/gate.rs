@@ -5,7 +5,7 @@
 use core::cell::Cell;
 use std::sync::Arc;
 
-use super::{Scene, Seen, WRITER_TICKS, check, made, reading, spawn};
+use super::{EventCounts, Scene, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Outcome};
 use crate::gate::keeper::{Closable, Closed, GateKeeper, Lines, Stage};
@@ -28,8 +28,8 @@ impl Judged {
     /// A clock without a line, with enough samples for one. Its gate is yet to be judged.
     pub(super) fn new() -> Self {
         let (scene, control) = Scene::without_line();
-        let (control, against) = (made(TryLock::new(control)), made(AtomicU64::new(0)));
-        Self { scene, keeper: made(GateKeeper::new()), control, against }
+        let (control, against) = (new_shared(TryLock::new(control)), new_shared(AtomicU64::new(0)));
+        Self { scene, keeper: new_shared(GateKeeper::new()), control, against }
     }
 
     /// A clock as [`new`](Self::new) makes it, with its gate closed.
@@ -67,7 +67,7 @@ impl Judged {
 
     /// Checks the gate after the last change, by two iterations: the first may find a gate that was
     /// closed late.
-    fn settle(&self, seen: &Seen) {
+    fn settle(&self, seen: &EventCounts) {
         self.scene.time.pass(13_000);
         let first = self.serve();
         let second = self.serve();
@@ -165,7 +165,7 @@ fn a_policy_is_set_under_a_judge() {
 #[test]
 fn a_verdict_is_published_after_its_reasons() {
     check(None, &["judged", "not yet"], |seen| {
-        let (keeper, noted) = (made(GateKeeper::new()), made(AtomicU64::new(0)));
+        let (keeper, noted) = (new_shared(GateKeeper::new()), new_shared(AtomicU64::new(0)));
         let scene = (keeper.clone(), noted.clone(), seen.clone());
         let asker = spawn(&scene, |(keeper, noted, seen)| {
             if keeper.stage() == Stage::Unjudged {

@@ -11,9 +11,9 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 /// Counts of the events in the executions of a model. A model in which an event never happens does
 /// not check this event.
 #[derive(Clone, Default)]
-pub(super) struct Seen(Arc<Mutex<BTreeMap<String, u64>>>);
+pub(super) struct EventCounts(Arc<Mutex<BTreeMap<String, u64>>>);
 
-impl Seen {
+impl EventCounts {
     pub(super) fn note(&self, event: impl Into<String>) {
         *self.0.lock().unwrap().entry(event.into()).or_default() += 1;
     }
@@ -25,14 +25,14 @@ impl Seen {
 pub(super) fn check(
     preemptions: Option<usize>,
     wanted: &[&str],
-    model: impl Fn(&Seen) + Sync + Send + 'static,
+    model: impl Fn(&EventCounts) + Sync + Send + 'static,
 ) {
     let mut builder = loom::model::Builder::new();
     // The limit of steps in one execution: the longest model has some hundred, most of them before
     // its threads start.
     builder.max_branches = 20_000;
     builder.preemption_bound = builder.preemption_bound.or(preemptions);
-    let seen = Seen::default();
+    let seen = EventCounts::default();
     let noted = seen.clone();
     builder.check(move || {
         noted.note("execution");
@@ -47,7 +47,7 @@ pub(super) fn check(
 
 /// Creates all atomics in `value` (see `primitive.rs`), and shares it. Call this before any thread
 /// starts.
-pub(super) fn made<T: core::fmt::Debug>(value: T) -> Arc<T> {
+pub(super) fn new_shared<T: core::fmt::Debug>(value: T) -> Arc<T> {
     drop(format!("{value:?}"));
     Arc::new(value)
 }

@@ -6,7 +6,7 @@
 
 use loom::thread;
 
-use super::{Clock, READER_TICKS, Scene, Seen, View, WRITER_TICKS, check, made, reading, spawn};
+use super::{Clock, EventCounts, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::{StateCell, WindowedLine};
 use crate::control::{Control, Outcome};
 use crate::counter::Counter;
@@ -34,7 +34,7 @@ fn reader(scene: &Scene, read: Read) -> thread::JoinHandle<i64> {
 
 /// Records the outcome of the writer's iteration, and the clock's events. Rule 3: a line that a
 /// reader has retired is not replaced.
-fn note(seen: &Seen, clock: &Clock, outcome: Outcome) {
+fn note(seen: &EventCounts, clock: &Clock, outcome: Outcome) {
     seen.note(format!("{outcome:?}"));
     let helped = clock.events(Event::Help);
     assert!(outcome != Outcome::Published || helped == 0, "a line that was retired was replaced");
@@ -74,7 +74,7 @@ fn a_line_is_lowered_under_a_reader() {
 fn a_line_is_lowered_between_two_readers() {
     check(Some(3), &["Published", "help"], |seen| {
         let (scene, mut control) = Scene::with_line();
-        let taken = made(AtomicI64::new(i64::MIN));
+        let taken = new_shared(AtomicI64::new(i64::MIN));
         let given = taken.clone();
         let giver = spawn(&scene, move |scene| {
             let now = reading(&scene.clock, &scene.time.view(READER_TICKS));

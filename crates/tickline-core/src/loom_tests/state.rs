@@ -1,6 +1,6 @@
 //! Models of the state of targets without an atomic of 128 bits: pairs under a word that counts.
 
-use super::{check, made, spawn};
+use super::{check, new_shared, spawn};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::state::LineState;
 use crate::state::portable::AtomicState;
@@ -26,7 +26,7 @@ fn swap(state: &AtomicState, from: u64, to: u64) -> bool {
 #[test]
 fn a_portable_state_is_never_an_older_one() {
     check(Some(3), &["0, still", "0, changed", "1, still", "1, changed", "2, still"], |seen| {
-        let state = made(AtomicState::new());
+        let state = new_shared(AtomicState::new());
         let noted = seen.clone();
         let reader = spawn(&state, move |state| {
             let first = loaded(state);
@@ -46,7 +46,7 @@ fn a_portable_state_is_never_an_older_one() {
 #[test]
 fn of_two_portable_swaps_from_one_state_one_wins() {
     check(None, &["mine", "theirs"], |seen| {
-        let state = made(AtomicState::new());
+        let state = new_shared(AtomicState::new());
         let other = spawn(&state, |state| swap(state, 0, 1));
         let mine = swap(&state, 0, 2);
         let theirs = other.join().unwrap();
@@ -66,7 +66,7 @@ fn of_two_portable_swaps_from_one_state_one_wins() {
 #[test]
 fn a_portable_pair_is_freed_before_it_is_taken_again() {
     check(Some(4), &["0", "1", "2", "both failed: false"], |seen| {
-        let state = made(AtomicState::new());
+        let state = new_shared(AtomicState::new());
         let noted = seen.clone();
         let other = spawn(&state, |state| swap(state, 0, 2));
         let reader = spawn(&state, move |state| noted.note(loaded(state).to_string()));
@@ -83,7 +83,7 @@ fn a_portable_pair_is_freed_before_it_is_taken_again() {
 #[test]
 fn a_portable_state_may_recur() {
     check(Some(4), &["swapped", "not swapped"], |seen| {
-        let state = made(AtomicState::new());
+        let state = new_shared(AtomicState::new());
         let late = spawn(&state, |state| swap(state, 0, 9));
         let there = swap(&state, 0, 1);
         let back = there && swap(&state, 1, 0);
@@ -100,7 +100,7 @@ fn a_portable_state_may_recur() {
 #[test]
 fn a_slot_beside_a_portable_state_belongs_to_it() {
     check(Some(4), &["still", "changed"], |seen| {
-        let (state, slot) = (made(AtomicState::new()), made(AtomicU64::new(0)));
+        let (state, slot) = (new_shared(AtomicState::new()), new_shared(AtomicU64::new(0)));
         let scene = (state.clone(), slot.clone(), seen.clone());
         let reader = spawn(&scene, |(state, slot, seen)| {
             let number = loaded(state);

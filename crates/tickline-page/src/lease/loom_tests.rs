@@ -26,7 +26,7 @@ use super::{
     PageReading, PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer,
     WriterAction, WriterConfig, read,
 };
-use harness::{Seen, Time, View, check, made, spawn};
+use harness::{EventCounts, Time, View, check, new_shared, spawn};
 
 impl ReaderOs for View<'_> {
     fn pause(&self) {
@@ -60,7 +60,7 @@ fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
 /// A writer publishes three lines while `read` reads the memory and describes the result.
 fn among_lines(preemptions: usize, wanted: &'static [&'static str], read: fn(&LeaseWords) -> String) {
     check(Some(preemptions), wanted, move |seen| {
-        let memory = made(LeaseWords::new());
+        let memory = new_shared(LeaseWords::new());
         let first = publish(&memory, LeaseWord::default(), 1);
         let reader = spawn(&(memory.clone(), seen.clone()), move |(memory, seen)| seen.note(read(memory)));
         let second = publish(&memory, first, 2);
@@ -88,7 +88,7 @@ fn a_lease_is_never_a_mixture() {
 #[test]
 fn a_reading_of_a_page_is_never_a_mixture() {
     among_lines(2, &["line 1", "line 3"], |memory| {
-        let (time, process_high_water) = (made(Time::new(500, 0)), made(ProcessHighWater::new()));
+        let (time, process_high_water) = (new_shared(Time::new(500, 0)), new_shared(ProcessHighWater::new()));
         let view = time.view(0);
         let PageReading { ns, source } = read(memory, &view, &view, &process_high_water, Timescale::Unix);
         assert_eq!(source, PageSource::Line);
@@ -102,7 +102,7 @@ fn a_reading_of_a_page_is_never_a_mixture() {
 #[test]
 fn rule_w1_two_writers_at_once() {
     check(Some(3), &["lost", "won"], |seen| {
-        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
+        let (memory, time) = (new_shared(LeaseWords::new()), new_shared(Time::new(1 << 30, 0)));
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
         let step = first.step(&*memory, &view, &view, estimate(&time), 0).unwrap();
@@ -155,12 +155,12 @@ struct Scene {
     time: Arc<Time>,
     /// The latest completed reading, ns; 0 for none.
     returned: Arc<AtomicI64>,
-    seen: Seen,
+    seen: EventCounts,
 }
 
 impl Scene {
-    fn new(seen: &Seen) -> (Self, Writer) {
-        let (memory, time) = (made(LeaseWords::new()), made(Time::new(1 << 30, 0)));
+    fn new(seen: &EventCounts) -> (Self, Writer) {
+        let (memory, time) = (new_shared(LeaseWords::new()), new_shared(Time::new(1 << 30, 0)));
         let writer = Writer::start(&*memory, CONFIG).unwrap();
         (Self { memory, time, returned: Arc::new(AtomicI64::new(0)), seen: seen.clone() }, writer)
     }
@@ -190,7 +190,7 @@ impl Scene {
     /// Makes a reading in a new process, and checks that no earlier completed one is above it.
     fn process(&self, ticks: u64) {
         let before_ns = self.before_ns();
-        let reading = self.read(&self.time.view(ticks), &made(ProcessHighWater::new()));
+        let reading = self.read(&self.time.view(ticks), &new_shared(ProcessHighWater::new()));
         self.is_ordered(reading, before_ns);
         self.note(reading.ns);
     }
@@ -269,7 +269,7 @@ fn rule_w4_an_end_among_readers() {
 fn rule_r8_a_process_high_water_among_threads() {
     check(Some(3), &["Line after another"], |seen| {
         let (scene, mut writer) = Scene::new(seen);
-        let process_high_water = made(ProcessHighWater::new());
+        let process_high_water = new_shared(ProcessHighWater::new());
         let estimate = estimate(&scene.time);
         // The OS clock is far above the line that will be published.
         let other =
