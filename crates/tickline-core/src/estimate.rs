@@ -121,12 +121,6 @@ impl Fit {
         self.slope_max.ppb_above(self.slope_min)
     }
 
-    /// The feasible slope nearest to that of `ns` over `ticks`. `None` if `ticks` is 0.
-    fn slope_over(&self, ticks: u64, ns: FixedNs) -> Option<Slope> {
-        let bits = ns.to_bits().checked_div_euclid(i128::from(ticks))?;
-        Some(Slope::saturating_from(bits).clamp(self.slope_min, self.slope_max))
-    }
-
     /// The slopes between two fractions; `None` if there is no such slope.
     fn between(min: Option<&Fraction>, max: Option<&Fraction>) -> Option<Self> {
         let (Some(min), Some(max)) = (min, max) else { return None };
@@ -312,7 +306,10 @@ impl History {
         let ticks = self.samples().last()?.lower.ticks;
         let ns = self.middle(ticks, fit)?;
         let later = self.middle(ticks.wrapping_add(interval_ticks), fit)?;
-        Some(Target { ticks, ns, slope: fit.slope_over(interval_ticks, later.minus(ns))? })
+        let bits = later.minus(ns).to_bits().checked_div_euclid(i128::from(interval_ticks))?;
+        // The feasible slope nearest to that of the middle.
+        let slope = Slope::saturating_from(bits).clamp(fit.slope_min, fit.slope_max);
+        Some(Target { ticks, ns, slope })
     }
 
     /// The middle of the feasible set at `ticks`.

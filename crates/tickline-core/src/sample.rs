@@ -460,17 +460,14 @@ mod tests {
         }
     }
 
-    fn is_around_the_truth(sample: &Sample) -> bool {
-        let at = |point: Point| i64::try_from(point.ticks).unwrap();
-        at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns
-    }
-
     #[test]
     fn half_a_read_is_subtracted_where_the_reference_reads_the_same_counter() {
         let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
         for reference in [ReferenceClock::SameCounter, ReferenceClock::SameRead] {
             let sample = kernel.sample(reference, BurstSize::fixed(8));
-            assert!(is_around_the_truth(&sample), "{sample:?}");
+            let at = |point: Point| i64::try_from(point.ticks).unwrap();
+            // The truth is between the points.
+            assert!(at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns, "{sample:?}");
             widths.push(sample.width(Slope::from_hz(1_000_000_000).unwrap()).round_ns());
         }
         // Without subtraction the width is 40 on either side, and the reference's resolution. A

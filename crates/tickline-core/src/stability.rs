@@ -94,7 +94,7 @@ pub(crate) struct StabilityMonitor {
     /// The tick since which nothing has contradicted `rate_change_ppb`.
     stable_since_ticks: u64,
     steering_ppb: Option<i64>,
-    dither: Dither,
+    pub(crate) dither: Dither,
     /// The feasible slopes, as of the last fit.
     slopes: Option<(Slope, Slope)>,
     /// The target of the line published last.
@@ -372,11 +372,6 @@ impl StabilityMonitor {
         let growth = (width_ns >> 2).saturating_mul(NS_PER_S).max(least);
         let dither_ppb = if self.dither.is_known() { 0 } else { dither::RATE_PPB };
         growth.checked_div(self.steady_ppb(Some(fit)).saturating_add(dither_ppb)).unwrap_or(u64::MAX)
-    }
-
-    /// Whether the range of the kernel's dither has been learnt.
-    pub(crate) const fn dither_is_known(&self) -> bool {
-        self.dither.is_known()
     }
 
     /// The assumed change of rate plus the uncertainty of the rate, ppb. Without a fit the rate may

@@ -86,7 +86,7 @@ impl Control {
             // interval only while the range of the dither is unknown.
             let may_shorten = match self.config.cadence {
                 Cadence::Scheduled | Cadence::Pinned => true,
-                Cadence::OnDemand => !self.stability.dither_is_known(),
+                Cadence::OnDemand => !self.stability.dither.is_known(),
             };
             let short_ns = self.short_interval_ns();
             let narrow_ns = self.stability.narrow_for_ns(fit, self.config.interval_ns);

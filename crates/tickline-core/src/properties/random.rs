@@ -237,12 +237,12 @@ proptest! {
 
     #[test]
     fn a_bracket_is_two_points(
-        (before, after, reference, counter_step, reference_step)
+        (before, after, time_ns, counter_ticks, reference_ns)
             in (number(), number(), signed_number(), number(), signed_number())
     ) {
-        let resolutions = Resolutions { counter_ticks: counter_step, reference_ns: reference_step, reference: ReferenceClock::Own };
-        estimate::check_bracket(before, reference, after, resolutions);
-        estimate::check_bracket(before, reference, before.wrapping_add(after >> 20), resolutions);
+        let resolutions = Resolutions { counter_ticks, reference_ns, reference: ReferenceClock::Own };
+        estimate::check_bracket(before, time_ns, after, resolutions);
+        estimate::check_bracket(before, time_ns, before.wrapping_add(after >> 20), resolutions);
     }
 }
 

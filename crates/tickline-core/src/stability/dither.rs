@@ -119,7 +119,7 @@ struct Block {
 
 /// See the [module](self).
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Dither {
+pub(crate) struct Dither {
     current: Option<Block>,
     /// The largest distance in the last complete block.
     previous: Option<FixedNs>,
@@ -165,7 +165,7 @@ impl Dither {
     }
 
     /// Whether the range has been learnt.
-    pub(super) const fn is_known(&self) -> bool {
+    pub(crate) const fn is_known(&self) -> bool {
         self.previous.is_some()
     }
 

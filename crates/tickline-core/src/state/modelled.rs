@@ -21,12 +21,6 @@ fn index_of(state: LineState) -> u64 {
     u64::try_from(index).expect("few states")
 }
 
-fn state_at(index: u64) -> LineState {
-    let states = STATES.lock().expect("no model panics in here");
-    let index = usize::try_from(index).expect("few states");
-    states.get(index).copied().unwrap_or_default()
-}
-
 /// The index of the current state. See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct AtomicState(AtomicU64);
@@ -46,7 +40,8 @@ impl AtomicState {
     /// The state.
     pub(crate) fn load(&self) -> LineState {
         // ORDERING: Acquire, as the machine's load; pairs with `swap`.
-        state_at(self.0.load(Ordering::Acquire))
+        let index = usize::try_from(self.0.load(Ordering::Acquire)).expect("few states");
+        STATES.lock().expect("no model panics in here").get(index).copied().unwrap_or_default()
     }
 
     /// Whether the state is `state`, after every earlier load.
