@@ -64,7 +64,7 @@ const fn state_without_line(waited_ns: i64) -> State {
     if waited_ns < FALLBACK_AFTER_NS { State::Calibrating } else { State::Fallback(Reason::LineEnded) }
 }
 
-/// The data about a CPU besides its line. Readers write `has_missed`, and the thread writes
+/// The data about a CPU besides its line. Readers set `has_missed`. The thread clears it, and writes
 /// everything else.
 #[derive(Debug, Default)]
 struct CpuRecord {

@@ -32,8 +32,12 @@ impl CpuCalibrations {
         let mut clock_was_set = false;
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
         for (cpu, (control, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
-            // ORDERING: Relaxed, see `CpuRecord::report_miss`.
-            if !mask.contains(cpu) && !record.has_missed.load(Ordering::Relaxed) {
+            // ORDERING: Relaxed for both, see `CpuRecord::report_miss`.
+            if mask.contains(cpu) {
+                // The thread calibrates this CPU without a request. A request that stayed would
+                // outlast the CPU's removal from the mask.
+                record.has_missed.store(false, Ordering::Relaxed);
+            } else if !record.has_missed.load(Ordering::Relaxed) {
                 *control = None;
                 // ORDERING: Relaxed, for display.
                 record.calibrated_since_ns.store(0, Ordering::Relaxed);
