@@ -82,8 +82,8 @@ fn main() -> ExitCode {
     finish(result)
 }
 
-/// Prints help, or an error of the command line. With `--check` such an error exits as unknown: 2, the
-/// usual code of an error, would mean critical to a monitoring system.
+/// Prints help, or an error of the command line. With `--check` such an error exits as unknown: 2,
+/// the usual code of an error, would mean critical to a monitoring system.
 fn refused(error: &clap::Error) -> ExitCode {
     let mut words = std::env::args_os().skip(1).peekable();
     // After `run`, the words may be those of another program.

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
-use tickline::{Clock, Probes, Reason, State};
+use tickline::{Clock, Gate, Probes, Reason, State};
 
 use crate::ROLE;
 use crate::common::filter::filter;
@@ -104,7 +104,9 @@ fn denied() {
     assert_eq!(unsafe { libc::prctl(libc::PR_SET_TSC, libc::PR_TSC_SIGSEGV) }, 0);
     let clock = start(Probes::Full);
     assert!(!is_served(&clock));
-    assert_eq!(clock.status().state, State::Fallback(Reason::Denied));
+    let status = clock.status();
+    let closed_by = [Gate::User, Gate::Readable].map(|gate| status.verdict(gate).closed_by);
+    assert_eq!((status.state, closed_by), (State::Fallback(Reason::Denied), [None, Some(Reason::Denied)]));
     assert!(clock.unix_now().as_nanos() > 0);
     // SAFETY: the call takes no pointer. Code after the test may ask the vDSO, which reads the
     // counter, so allow the counter again.

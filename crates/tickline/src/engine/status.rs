@@ -61,11 +61,15 @@ impl Engine {
     pub(crate) fn verdicts(&self) -> [Verdict; Gate::ALL.len()] {
         if let Some(backend) = &self.backend {
             // The process that serves a page has judged the other gates.
-            let reason = match backend.state() {
-                State::Fallback(reason) => Some(reason),
+            let closed = match backend.state() {
+                State::Fallback(reason @ Reason::NoCounter) => Some((Gate::Supported, reason)),
+                State::Fallback(reason @ Reason::Denied) => Some((Gate::Readable, reason)),
+                State::Fallback(reason) => Some((Gate::User, reason)),
                 _ => None,
             };
-            return each_gate(|gate| Verdict::new(gate, reason.filter(|_| gate == Gate::User)));
+            return each_gate(|gate| {
+                Verdict::new(gate, closed.filter(|closed| closed.0 == gate).map(|closed| closed.1))
+            });
         }
         let state = self.clock.shared.cell.load();
         // Behind a closed gate there is no line, and none is expected.
