@@ -19,7 +19,8 @@ use crate::trust::facts::learn_environment;
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
 /// the thread. This call, and the drop of a guard, may wait for another thread; neither is for
-/// signal handlers.
+/// signal handlers, nor for a seccomp filter that kills single threads for the calls of a start: a
+/// thread that is killed there blocks later starts and drops.
 ///
 /// # Errors
 ///
@@ -72,10 +73,10 @@ struct GlobalThread {
 /// thread holds the mutex would wait for a thread that the child does not have.
 ///
 /// With minimal probes the token of this lock is the process id. Two processes in one memory
-/// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. If both start
-/// or stop the global clock at once, one process takes the lock over from the other. The clock's
-/// thread may then keep running unjoined. Readings are not affected: their locks have another token
-/// (`sys::lock_token`).
+/// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. A start in one
+/// forgets the other's thread, which keeps running unjoined. Starts or stops in both at once are a
+/// data race, which such programs must avoid. Readings are not affected: their locks have another
+/// token (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The pause between two attempts to take the lock. The holder creates or joins a thread.
