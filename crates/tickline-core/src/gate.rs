@@ -67,7 +67,7 @@ named! {
         Readable = "readable",
         /// The counter runs at one rate in all power states.
         Invariant = "invariant",
-        /// The kernel keeps time with the same counter, or does not reject it.
+        /// The kernel's verdict on the counter permits its use, as [`Trust`] weighs the verdict.
         Kernel = "kernel",
         /// The counters of all CPUs are synchronised.
         Synchronised = "synchronised",
@@ -131,7 +131,8 @@ named! {
         CounterTooSlow = "counter_too_slow",
         /// Sampling takes so long that samples are too old for a line when they are complete.
         SamplesTooOld = "samples_too_old",
-        /// The last line has ended, and there is no other yet. Only a warning: the gate stays open.
+        /// The last line has ended, and there is no other yet. Only a warning for a gate, which
+        /// stays open. Also the reason why a CPU without a line of its own has the OS clock.
         LineEnded = "line_ended",
     }
 }

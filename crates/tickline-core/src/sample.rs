@@ -129,7 +129,8 @@ pub enum ReferenceClock {
     /// counter's resolution does not widen the bracket.
     SameCounter,
     /// The same counter, by an ordered read that takes as long as
-    /// [`now_ordered`](Counter::now_ordered). The time of a read narrows the brackets.
+    /// [`now_ordered`](Counter::now_ordered). The time of a read narrows the brackets. Needs a
+    /// known resolution, `counter_ticks`.
     SameRead,
 }
 
@@ -271,8 +272,8 @@ pub(crate) fn burst(
 struct ReadTime {
     /// The shortest time between two successive reads, ticks.
     min_ticks: u64,
-    /// Twice the counter's resolution, ticks; the largest number if the reference does not read
-    /// this counter, so that nothing is left to subtract.
+    /// Twice the counter's resolution, ticks; the largest number unless the reference reads as this
+    /// code does ([`ReferenceClock::SameRead`]), so that nothing is left to subtract.
     hidden_ticks: u64,
 }
 

@@ -22,9 +22,10 @@
 //!
 //! Three rules:
 //!
-//! - **K1. A call that switches off, or asks for a judgement, changes the word, then closes the
-//!   gate.** A call that switches on, or sets the kind of lines, only changes the word. If the gate
-//!   is open, switching on only raises the count.
+//! - **K1. `disable` and `request_judgement` change the word, then close the gate.** `enable`,
+//!   `set_lines` and `request_judgement_if_open` only change the word. The caller of the last one
+//!   has found the gate closed, or has closed it. If the gate is open, switching on only raises the
+//!   count.
 //! - **K2. Only a judge opens the gate, under the clock's lock.** The judge opens the gate, then
 //!   exchanges the word with which the judgement began for `Open`. Only then may a line be
 //!   published. A change before the exchange makes the exchange fail: the judge closes the gate

@@ -52,11 +52,11 @@ fn the_lines_are_made_before_they_are_found() {
 fn a_frequency_comes_with_the_other_figures() {
     check(None, &["none", "all"], |seen| {
         let figures = new_shared(AtomicFigures::new());
-        let line = Figures { frequency_hz: Some(1), max_drift_ppb: 2, ..figures.load() };
+        let line = Figures { frequency_hz: Some(1), interval_ns: 3, offset_ns: 4, ..figures.load() };
         let writer = spawn(&figures, move |figures| figures.store(&line));
         let found = figures.load();
         seen.note(if found.frequency_hz.is_none() { "none" } else { "all" });
-        assert!(found.frequency_hz.is_none() || found.max_drift_ppb == 2);
+        assert!(found.frequency_hz.is_none() || found == line);
         writer.join().unwrap();
     });
 }
