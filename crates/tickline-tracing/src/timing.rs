@@ -63,7 +63,7 @@ impl OpenSpan {
     #[inline]
     pub(crate) fn exit(&mut self, now_ns: u64) {
         if self.depth == 0 {
-            return; // The span was entered before the layer was added.
+            return; // The subscriber's caller has exited a span that it has not entered.
         }
         self.depth -= 1;
         self.exited_ns = self.exited_ns.max(now_ns);
@@ -281,6 +281,7 @@ mod tests {
         let times = open_span.close(997_000, || 0);
         assert_eq!((times.busy().as_nanos(), times.total().as_nanos(), times.enters()), (0, 0, 1));
     }
+
     #[test]
     fn ordering_a_thread_that_sees_a_sample_sees_its_offset() {
         for _ in 0..8 {
