@@ -25,9 +25,15 @@ pub enum Refusal {
     /// The page does not begin with `tickline`.
     NotAPage,
     /// The page's layout has another version.
-    Version(u32),
-    /// The page has another size, bytes.
-    Size(u32),
+    Version {
+        /// The version.
+        version: u32,
+    },
+    /// The page has another size.
+    Size {
+        /// The size that the page states, bytes.
+        bytes: u32,
+    },
     /// The page is of another boot.
     OtherBoot {
         /// The id of the page's boot.
@@ -36,27 +42,33 @@ pub enum Refusal {
         running: [u8; 16],
     },
     /// The page's writer reads another counter.
-    OtherCounter(u64),
+    OtherCounter {
+        /// The id of that counter.
+        counter: u64,
+    },
     /// The page's writer is in another time namespace, and the reader's own offset is not known.
-    OtherNamespace(u64),
+    OtherNamespace {
+        /// The inode number of the writer's time namespace.
+        namespace: u64,
+    },
 }
 
 impl core::fmt::Display for Refusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::NotAPage => f.write_str("the file does not begin with `tickline`"),
-            Self::Version(found) => write!(f, "the page has layout {found}, not {LAYOUT_VERSION}"),
-            Self::Size(found) => write!(f, "the page says {found} bytes, not {PAGE_BYTES}"),
+            Self::Version { version } => write!(f, "the page has layout {version}, not {LAYOUT_VERSION}"),
+            Self::Size { bytes } => write!(f, "the page says {bytes} bytes, not {PAGE_BYTES}"),
             Self::OtherBoot { page, running } => {
                 // The digits of `/proc/sys/kernel/random/boot_id`, without the hyphens.
                 let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
                 write!(f, "the page is of boot {page:032x}, and this is boot {running:032x}")
             }
-            Self::OtherCounter(found) => write!(f, "the page is for counter {found}, not {COUNTER}"),
-            Self::OtherNamespace(found) => {
+            Self::OtherCounter { counter } => write!(f, "the page is for counter {counter}, not {COUNTER}"),
+            Self::OtherNamespace { namespace } => {
                 write!(
                     f,
-                    "the page is of time namespace {found}, and the offset between that namespace and this one is not known"
+                    "the page is of time namespace {namespace}, and the offset between that namespace and this one is not known"
                 )
             }
         }
@@ -82,21 +94,23 @@ impl Page {
     pub fn attach(&self, context: &BootContext) -> Result<AttachedPage<'_>, Refusal> {
         let header = self.header().ok_or(Refusal::NotAPage)?;
         if header.version != LAYOUT_VERSION {
-            return Err(Refusal::Version(header.version));
+            return Err(Refusal::Version { version: header.version });
         }
         if usize::try_from(header.size) != Ok(PAGE_BYTES) {
-            return Err(Refusal::Size(header.size));
+            return Err(Refusal::Size { bytes: header.size });
         }
         if header.boot_id != context.boot_id {
             return Err(Refusal::OtherBoot { page: header.boot_id, running: context.boot_id });
         }
         if header.counter != COUNTER || COUNTER == 0 {
-            return Err(Refusal::OtherCounter(header.counter));
+            return Err(Refusal::OtherCounter { counter: header.counter });
         }
         let shift_ns = if header.time_namespace == context.time_namespace {
             0
         } else {
-            let own_ns = context.monotonic_offset_ns.ok_or(Refusal::OtherNamespace(header.time_namespace))?;
+            let own_ns = context
+                .monotonic_offset_ns
+                .ok_or(Refusal::OtherNamespace { namespace: header.time_namespace })?;
             own_ns.wrapping_sub(header.monotonic_offset_ns)
         };
         Ok(AttachedPage { page: self, shift_ns })

@@ -28,7 +28,7 @@ fn a_time_namespace_shifts_the_time() {
     let child = scene.page.attach(&CONTEXT).unwrap().monotonic(&scene, &scene, &process_high_water);
     assert!(child.ns >= by_os.ns - SHIFT_NS && child.ns < by_os.ns);
     let unknown = BootContext { monotonic_offset_ns: None, ..context };
-    let refusal = Refusal::OtherNamespace(CONTEXT.time_namespace);
+    let refusal = Refusal::OtherNamespace { namespace: CONTEXT.time_namespace };
     assert_eq!(scene.page.attach(&unknown).unwrap_err(), refusal);
 }
 
@@ -36,9 +36,13 @@ fn a_time_namespace_shifts_the_time() {
 fn refusals_say_what_was_found() {
     let header = Header::new(&CONTEXT);
     for (header, refusal, text) in [
-        (Header { version: 2, ..header }, Refusal::Version(2), "the page has layout 2, not 1"),
-        (Header { size: 100, ..header }, Refusal::Size(100), "the page says 100 bytes, not 4096"),
-        (Header { counter: 77, ..header }, Refusal::OtherCounter(77), "the page is for counter 77"),
+        (Header { version: 2, ..header }, Refusal::Version { version: 2 }, "the page has layout 2, not 1"),
+        (Header { size: 100, ..header }, Refusal::Size { bytes: 100 }, "the page says 100 bytes, not 4096"),
+        (
+            Header { counter: 77, ..header },
+            Refusal::OtherCounter { counter: 77 },
+            "the page is for counter 77",
+        ),
         (
             Header { boot_id: [8; 16], ..header },
             Refusal::OtherBoot { page: [8; 16], running: [9; 16] },

@@ -15,10 +15,16 @@ pub enum FileError {
     NoName,
     /// The file is a symbolic link.
     Link,
-    /// The file is not a regular file, but has this mode.
-    NotAFile(u32),
-    /// The file is too short: its size, bytes.
-    Short(u64),
+    /// The file is not a regular file.
+    NotAFile {
+        /// The file's mode.
+        mode: u32,
+    },
+    /// The file is too short.
+    Short {
+        /// The file's size, bytes.
+        bytes: u64,
+    },
     /// The file or its folder belongs to `owner`, who is neither root nor the `reader`.
     Owner {
         /// The owner.
@@ -26,8 +32,11 @@ pub enum FileError {
         /// The effective user of the reading process.
         reader: u32,
     },
-    /// The group or other users may write to the file or its folder, which has this mode.
-    Writable(u32),
+    /// The group or other users may write to the file or its folder.
+    Writable {
+        /// The mode.
+        mode: u32,
+    },
     /// A system call failed.
     System {
         /// The consequence, as a clause: `it cannot be opened`.
@@ -47,10 +56,10 @@ impl core::fmt::Display for FileError {
         match self {
             Self::NoName => f.write_str("this is not the name of a file"),
             Self::Link => f.write_str("this is a symbolic link, and links are not followed"),
-            Self::NotAFile(mode) => write!(f, "the page is not a regular file (mode {mode:o})"),
-            Self::Short(size) => write!(
+            Self::NotAFile { mode } => write!(f, "the page is not a regular file (mode {mode:o})"),
+            Self::Short { bytes } => write!(
                 f,
-                "the page has {size} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once no program reads it, delete it, and `tickline serve` makes a new one"
+                "the page has {bytes} bytes, not {PAGE_BYTES}: it was truncated, or is not a page; once no program reads it, delete it, and `tickline serve` makes a new one"
             ),
             Self::Owner { owner: UNMAPPED, .. } => write!(
                 f,
@@ -59,7 +68,7 @@ impl core::fmt::Display for FileError {
             Self::Owner { owner, reader } => {
                 write!(f, "the page or its folder belongs to user {owner}, not to root or to user {reader}")
             }
-            Self::Writable(mode) => write!(
+            Self::Writable { mode } => write!(
                 f,
                 "others may write to the page or its folder: mode {mode:o}, of which 022 must be clear"
             ),
@@ -115,10 +124,10 @@ impl FileFacts {
     /// reader's program as well.
     pub(crate) fn judge(&self) -> Result<(), FileError> {
         if !FileType::from_raw_mode(self.mode).is_file() {
-            return Err(FileError::NotAFile(self.mode));
+            return Err(FileError::NotAFile { mode: self.mode });
         }
         if self.size < PAGE_BYTES as u64 {
-            return Err(FileError::Short(self.size));
+            return Err(FileError::Short { bytes: self.size });
         }
         let is_trusted = |owner| match owner {
             0 => true,
@@ -129,7 +138,7 @@ impl FileFacts {
         let writable = [self.mode, self.folder_mode].into_iter().find(|mode| mode & WRITABLE_BY_OTHERS != 0);
         match (foreign, writable) {
             (Some(owner), _) => Err(FileError::Owner { owner, reader: self.reader }),
-            (None, Some(mode)) => Err(FileError::Writable(mode)),
+            (None, Some(mode)) => Err(FileError::Writable { mode }),
             (None, None) => Ok(()),
         }
     }
@@ -188,7 +197,7 @@ mod tests {
             (FileFacts { folder_owner: 1000, ..facts }, Ok(())),
             (FileFacts { owner: 33, ..facts }, foreign(33, 1000)),
             (FileFacts { folder_owner: 33, ..facts }, foreign(33, 1000)),
-            (FileFacts { folder_mode: 0o40_775, ..facts }, Err(FileError::Writable(0o40_775))),
+            (FileFacts { folder_mode: 0o40_775, ..facts }, Err(FileError::Writable { mode: 0o40_775 })),
             (unmapped, foreign(UNMAPPED, UNMAPPED)),
             (FileFacts { is_mounted_read_only: true, ..unmapped }, Ok(())),
         ] {

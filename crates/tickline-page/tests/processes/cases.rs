@@ -195,11 +195,11 @@ impl Case {
 fn number(refusal: Refusal) -> i64 {
     match refusal {
         Refusal::NotAPage => 1,
-        Refusal::Version(_) => 2,
-        Refusal::Size(_) => 3,
+        Refusal::Version { .. } => 2,
+        Refusal::Size { .. } => 3,
         Refusal::OtherBoot { .. } => 4,
-        Refusal::OtherCounter(_) => 5,
-        Refusal::OtherNamespace(_) => 6,
+        Refusal::OtherCounter { .. } => 5,
+        Refusal::OtherNamespace { .. } => 6,
         other => panic!("no number for {other}"),
     }
 }
