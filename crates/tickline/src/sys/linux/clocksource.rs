@@ -13,8 +13,9 @@ const AVAILABLE: &CStr = c"/sys/devices/system/clocksource/clocksource0/availabl
 
 /// A name has up to 31 bytes, and a line end (`CS_NAME_LEN`, `kernel/time/clocksource.c`).
 const NAME_BYTES: usize = 64;
-/// Room for a dozen such names. No machine is known to have more than five.
-const LIST_BYTES: usize = 512;
+/// Room for a dozen such names. No machine is known to have more than five. Larger memory is too
+/// much for a judgement's stack on aarch64, without optimisation (`tests/stack.rs`).
+const LIST_BYTES: usize = 12 * 32;
 
 /// Resolves the path of the file that [`clocksource`] reads.
 pub(crate) fn find_clocksource() {
