@@ -18,7 +18,8 @@
 //!
 //! With `--short`, or if the OS clock measures, the exit code is always 0.
 //!
-//! CI runs it with: --short Its output has: "WallTime", "pairs", "long routine", "A against B".
+//! CI runs it with: --short
+//! Its output has: "WallTime", "pairs", "long routine", "A against B".
 #![expect(clippy::print_stdout, reason = "a program that prints tables")]
 
 use std::error::Error;
