@@ -111,7 +111,8 @@ impl Publisher {
 
     fn try_step(&mut self) -> Result<Duration, PageChanged> {
         let engine = self.clock.engine();
-        let basis = basis(engine.state(), || engine.lease_estimate().filter(|_| !self.is_ending));
+        let estimate = || if self.is_ending { None } else { engine.lease_estimate() };
+        let basis = basis(engine.state(), estimate);
         if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Estimate(_)) {
             // Since the last line the kernel may have changed its clocksource.
             self.writer.set_resolution_ns(os_resolution_ns());

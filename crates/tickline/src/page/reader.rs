@@ -4,6 +4,7 @@ use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
 use tickline_core::sample::{Reference, Timescale};
 use tickline_page::host::PageFile;
@@ -217,8 +218,7 @@ impl PageReader {
     /// `CLOCK_REALTIME`, ns.
     #[inline]
     fn unix(&self) -> PageReading {
-        let counter = COUNTER.filter(|_| self.is_enabled());
-        match counter.and_then(|counter| Some((counter, self.shift_ns()?))) {
+        match self.counter_and_shift_ns() {
             None => os_reading(OsClock.realtime_ns()),
             Some((counter, shift_ns)) => {
                 self.file.attached(shift_ns).unix(&counter, &self.os, &self.process_high_water)
@@ -237,8 +237,7 @@ impl PageReader {
     /// A reading by the page; `None` if the page is not used.
     #[inline]
     fn read_page(&self) -> Option<PageReading> {
-        let counter = COUNTER.filter(|_| self.is_enabled())?;
-        let shift_ns = self.shift_ns()?;
+        let (counter, shift_ns) = self.counter_and_shift_ns()?;
         let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.process_high_water);
         // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
         // switch has read the counter before the reading that `disable` makes, and is not above
@@ -250,6 +249,14 @@ impl PageReader {
             self.process_high_water.raise(reading.ns.wrapping_sub(shift_ns));
         }
         Some(reading)
+    }
+
+    /// What a reading by the page needs; `None` if the page is not used. Asks for the shift, which
+    /// may be a system call, only if the counter may serve.
+    #[inline]
+    fn counter_and_shift_ns(&self) -> Option<(HardwareCounter, i64)> {
+        let counter = COUNTER.filter(|_| self.is_enabled())?;
+        Some((counter, self.shift_ns()?))
     }
 
     #[inline]
