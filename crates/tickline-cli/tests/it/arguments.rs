@@ -48,7 +48,7 @@ fn a_full_disk_is_an_error() {
     }
     // Symptom: a `--check` that could not write its line exited with 2, which means critical.
     for (arguments, code) in
-        [(&["--secs", "1", "--json", "-"][..], 2), (&["--check"], 3), (&["--check", "--nonsense"], 3)]
+        [(&["--secs", "1", "--json", "-"][..], 2), (&["--check"], 3), (&["docter", "--check"], 3)]
     {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
         let output = tickline(arguments).stdout(full).stderr(Stdio::piped()).output().unwrap();
