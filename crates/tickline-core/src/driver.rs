@@ -9,7 +9,7 @@
 use crate::cell::LineCell;
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::gate::Facts;
-use crate::gate::keeper::{Closable, Closed, GateKeeper, Lines};
+use crate::gate::keeper::{ClosedGate, GateKeeper, LineGate, LineKind};
 use crate::sample::{ReferenceClock, Resolutions};
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
@@ -18,9 +18,9 @@ mod callers;
 
 pub use callers::CallerSchedule;
 
-/// The state that the clock's lock protects.
+/// The memory of a clock's drivers, which the clock's lock protects.
 #[derive(Debug)]
-pub struct LockedState {
+pub struct DriverMemory {
     /// The writer's memory.
     pub control: Control,
     /// The facts of the last judgement.
@@ -30,7 +30,7 @@ pub struct LockedState {
     is_judged_here: bool,
 }
 
-impl LockedState {
+impl DriverMemory {
     const fn new() -> Self {
         // A placeholder: a judgement sets the resolutions, and each iteration sets the rest.
         let config = Config {
@@ -47,14 +47,14 @@ impl LockedState {
     }
 }
 
-/// The operations that a clock needs from the system and the program. As a [`Closable`], a platform
+/// The operations that a clock needs from the system and the program. As a [`LineGate`], a platform
 /// closes and opens the gate of the common line.
 ///
 /// # Safety
 ///
 /// All platforms that are ever used with one [`DrivenClock`] return tokens that fulfil the contract
 /// of [`TryLock::try_lock`].
-pub unsafe trait Platform: Closable {
+pub unsafe trait Platform: LineGate {
     /// The token of this process.
     fn lock_token(&self) -> u64;
 
@@ -64,13 +64,13 @@ pub unsafe trait Platform: Closable {
     /// The interval of the next iteration, ns.
     fn interval_ns(&self) -> u64;
 
-    /// Judges the gates for `lines`. If all are open, begins the control loop anew. `None` if
-    /// another thread collects the facts.
-    fn judge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
+    /// Judges the gates for lines of this kind. If all are open, begins the control loop anew.
+    /// `None` if another thread collects the facts.
+    fn judge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>>;
 
     /// Judges the gates as [`judge`](Self::judge) does, if a fact that concerns the present line
     /// has changed; else `None`.
-    fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>>;
+    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>>;
 
     /// One iteration of the common line's control loop. `None` without a counter.
     fn iterate(&self, control: &mut Control) -> Option<Iteration>;
@@ -83,7 +83,7 @@ pub struct DrivenClock<S = LineCell> {
     /// The common line. It comes first, so that the clock's address is that of its state.
     pub shared: SharedClock<S>,
     /// The control loop behind its lock, which [`lock`](Self::lock) takes.
-    pub locked: TryLock<LockedState>,
+    pub locked: TryLock<DriverMemory>,
     /// The stage of the judgement, and the kind of lines.
     pub keeper: GateKeeper,
     /// Whether a reader should run an iteration, and whether a review of the facts is due.
@@ -93,7 +93,7 @@ pub struct DrivenClock<S = LineCell> {
 impl<S> DrivenClock<S> {
     /// A clock whose gates are not judged yet.
     pub const fn new(shared: SharedClock<S>) -> Self {
-        let locked = TryLock::new(LockedState::new());
+        let locked = TryLock::new(DriverMemory::new());
         let keeper = GateKeeper::new();
         let callers = CallerSchedule::new();
         Self { shared, locked, keeper, callers }
@@ -102,26 +102,26 @@ impl<S> DrivenClock<S> {
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from
     /// a thread of its parent. The control loop may then be half changed, until a judgement begins
     /// it anew.
-    pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, LockedState>> {
+    pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, DriverMemory>> {
         // SAFETY: every `Platform` promises that its token fulfils the contract. Other code that
         // takes this lock must call the unsafe `try_lock` as well, and so makes the same promise.
-        unsafe { self.locked.try_lock(platform.lock_token(), LockedState::discard_facts) }
+        unsafe { self.locked.try_lock(platform.lock_token(), DriverMemory::discard_facts) }
     }
 
-    /// Takes the lock and has the gates judged if that is due. Returns the lock and the lines for
-    /// which the control loop may iterate. `None` if another thread has the lock, or a gate is
-    /// closed.
-    pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, LockedState>, Lines)> {
+    /// Takes the lock and has the gates judged if that is due. Returns the lock and the kind of
+    /// line for which the control loop may iterate. `None` if another thread has the lock, or a
+    /// gate is closed.
+    pub fn lock_judged(&self, platform: &impl Platform) -> Option<(LockGuard<'_, DriverMemory>, LineKind)> {
         let mut locked = self.lock(platform)?;
-        let known = self.keeper.lines().filter(|_| locked.is_judged_here);
-        let judge = |lines| {
-            let judged = platform.judge(lines, &mut locked)?;
+        let known = self.keeper.line_kind().filter(|_| locked.is_judged_here);
+        let judge = |kind| {
+            let judged = platform.judge(kind, &mut locked)?;
             locked.is_judged_here = true;
             Some(judged)
         };
         let judge_if_due = || self.keeper.judge_if_due(|| platform.monotonic_ns(), platform, judge);
-        let lines = known.or_else(judge_if_due)?;
-        Some((locked, lines))
+        let kind = known.or_else(judge_if_due)?;
+        Some((locked, kind))
     }
 
     /// Runs an iteration of the common line's control loop, and a second one after a recovery.
@@ -129,10 +129,10 @@ impl<S> DrivenClock<S> {
     /// `None` if each CPU has a line, because a common line would be wrong on some CPUs. Waits for
     /// no thread.
     pub fn maintain(&self, platform: &impl Platform, cadence: Cadence) -> Option<Iteration> {
-        let (mut locked, lines) = self.lock_judged(platform)?;
-        match lines {
-            Lines::PerCpu => None,
-            Lines::Common => self.iterate(&mut locked.control, platform, cadence),
+        let (mut locked, kind) = self.lock_judged(platform)?;
+        match kind {
+            LineKind::PerCpu => None,
+            LineKind::Common => self.iterate(&mut locked.control, platform, cadence),
         }
     }
 
@@ -159,7 +159,7 @@ impl<S> DrivenClock<S> {
     /// present line. Returns whether the gates were judged; the next iteration is then due now.
     pub fn review(&self, platform: &impl Platform) -> bool {
         let Some(mut locked) = self.lock(platform) else { return false };
-        self.keeper.rejudge(platform, |lines| platform.rejudge(lines, &mut locked))
+        self.keeper.rejudge(platform, |kind| platform.rejudge(kind, &mut locked))
     }
 }
 

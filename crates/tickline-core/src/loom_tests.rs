@@ -55,7 +55,7 @@ use std::sync::Arc;
 use crate::cell::LineCell;
 use crate::control::{Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::gate::keeper::Closable;
+use crate::gate::keeper::LineGate;
 use crate::sample::Reference;
 use crate::shared::SharedClock;
 use crate::testing::CONFIG;
@@ -141,7 +141,7 @@ impl Scene {
 }
 
 /// The gate of the scene's line.
-impl Closable for Scene {
+impl LineGate for Scene {
     fn close(&self) {
         let view = self.time.view(WRITER_TICKS);
         self.clock.close_gate(&view, &view);

@@ -7,8 +7,8 @@ use std::rc::Rc;
 
 use tickline_core::control::{Cadence, Config, Control, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::CpuCounter;
-use tickline_core::driver::{DrivenClock, LockedState, Platform};
-use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
+use tickline_core::driver::{DrivenClock, DriverMemory, Platform};
+use tickline_core::gate::keeper::{ClosedGate, LineGate, LineKind, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
 use tickline_core::shared::{BoundedReading, Event, SharedClock, SlowReading, Source};
@@ -473,7 +473,7 @@ impl Context {
     }
 }
 
-impl Closable for Context {
+impl LineGate for Context {
     fn close(&self) {
         self.clock.shared().close_gate(&self.access(), &self.access());
     }
@@ -499,7 +499,7 @@ unsafe impl Platform for Context {
 
     /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
     /// collects one fact after the other.
-    fn judge(&self, _: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+    fn judge(&self, _: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
         self.world.step(Step::Load);
         let verdict = self.clock.verdict.get();
         self.clock.judged.set(verdict);
@@ -511,14 +511,14 @@ unsafe impl Platform for Context {
             }
             Judgement::Passing => {
                 let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
-                Err(Closed { retry_at_ns: Some(self.world.returned_ns().saturating_add(interval_ns)) })
+                Err(ClosedGate { retry_at_ns: Some(self.world.returned_ns().saturating_add(interval_ns)) })
             }
-            Judgement::Closed => Err(Closed { retry_at_ns: None }),
+            Judgement::Closed => Err(ClosedGate { retry_at_ns: None }),
         })
     }
 
-    fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
-        if self.clock.verdict.get() == self.clock.judged.get() { None } else { self.judge(lines, locked) }
+    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+        if self.clock.verdict.get() == self.clock.judged.get() { None } else { self.judge(kind, locked) }
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {

@@ -41,7 +41,7 @@ impl Process {
     }
 }
 
-impl Closable for Process {
+impl LineGate for Process {
     fn close(&self) {
         self.clock.shared.close_gate(self.machine(), self.machine());
     }
@@ -65,15 +65,15 @@ unsafe impl Platform for Process {
         CONFIG.interval_ns * 2
     }
 
-    fn judge(&self, _: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+    fn judge(&self, _: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
         locked.control.begin_anew(CONFIG);
-        Some(self.is_open.get().then_some(()).ok_or(Closed { retry_at_ns: None }))
+        Some(self.is_open.get().then_some(()).ok_or(ClosedGate { retry_at_ns: None }))
     }
 
-    fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
-        if self.is_open == self.was_open { None } else { self.judge(lines, locked) }
+    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+        if self.is_open == self.was_open { None } else { self.judge(kind, locked) }
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {
@@ -133,7 +133,7 @@ fn a_recovery_is_followed_by_another_iteration_at_once() {
 fn no_common_line_comes_beside_those_of_the_cpus() {
     let process = Process::new();
     process.until_published();
-    process.clock.keeper.set_lines(Lines::PerCpu);
+    process.clock.keeper.set_line_kind(LineKind::PerCpu);
     assert!((0..100).all(|_| {
         process.machine().pass(CONFIG.interval_ns);
         process.maintain().is_none()

@@ -23,9 +23,9 @@
 //! Three rules:
 //!
 //! - **K1. `disable` and `request_judgement` change the word, then close the gate.** `enable`,
-//!   `set_lines` and `request_judgement_if_open` only change the word. The caller of the last one
-//!   has found the gate closed, or has closed it. If the gate is open, switching on only raises the
-//!   count.
+//!   `set_line_kind` and `request_judgement_if_open` only change the word. The caller of the last
+//!   one has found the gate closed, or has closed it. If the gate is open, switching on only raises
+//!   the count.
 //! - **K2. Only a judge opens the gate, under the clock's lock.** The judge opens the gate, then
 //!   exchanges the word with which the judgement began for `Open`. Only then may a line be
 //!   published. A change before the exchange makes the exchange fail: the judge closes the gate
@@ -47,11 +47,11 @@
 //! void the judgement: both want the gate open.
 //!
 //! **The word is the only gate of the CPUs' lines.** Readers use these lines while the word says
-//! `Open` and a line for each CPU ([`lines`](GateKeeper::lines)). A call that changes the kind of
-//! lines ([`set_lines`](GateKeeper::set_lines)) asks for a judgement, because the gate that
-//! compares the counters depends on the kind. This call leaves a common line in use. The judge ends
-//! the common line before readers find the CPUs' lines. No thread publishes another common line
-//! meanwhile, because an iteration needs the clock's lock, which the judge holds.
+//! `Open` and a line for each CPU ([`line_kind`](GateKeeper::line_kind)). A call that changes the
+//! kind of lines ([`set_line_kind`](GateKeeper::set_line_kind)) asks for a judgement, because the
+//! gate that compares the counters depends on the kind. This call leaves a common line in use. The
+//! judge ends the common line before readers find the CPUs' lines. No thread publishes another
+//! common line meanwhile, because an iteration needs the clock's lock, which the judge holds.
 //!
 //! # Rejected
 //!
@@ -63,8 +63,8 @@
 use crate::control::INTERVAL_RANGE_NS;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-/// A gate that a judgement closes and opens. Closed, it stops the common line.
-pub trait Closable {
+/// The gate of a clock's common line: a judgement closes and opens it.
+pub trait LineGate {
     /// Closes the gate. When this returns, no reading that begins later uses the counter, until
     /// [`open`](Self::open).
     fn close(&self);
@@ -91,7 +91,7 @@ pub enum Stage {
 
 /// The kind of lines that a clock has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lines {
+pub enum LineKind {
     /// One for all CPUs.
     Common,
     /// One for each CPU: see [`per_cpu`](crate::per_cpu).
@@ -100,7 +100,7 @@ pub enum Lines {
 
 /// The result of a judgement that finds a gate closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Closed {
+pub struct ClosedGate {
     /// When to judge again, ns, if the reason passes by itself. `None`: a call must ask for another
     /// judgement.
     pub retry_at_ns: Option<i64>,
@@ -126,8 +126,8 @@ const fn stage_of(word: u64) -> Stage {
     }
 }
 
-const fn lines_of(word: u64) -> Lines {
-    if word & PER_CPU_BIT == 0 { Lines::Common } else { Lines::PerCpu }
+const fn kind_of(word: u64) -> LineKind {
+    if word & PER_CPU_BIT == 0 { LineKind::Common } else { LineKind::PerCpu }
 }
 
 /// The gate of one clock.
@@ -168,14 +168,15 @@ impl GateKeeper {
         stage_of(self.word.load(Ordering::Acquire))
     }
 
-    /// The lines that a reading may use now; `None` while the gates are not all open. A thread that
-    /// finds lines for the CPUs sees all stores before [`set_lines`](Self::set_lines).
+    /// The kind of line that a reading may use now; `None` while the gates are not all open. A
+    /// thread that finds a line for each CPU sees all stores before
+    /// [`set_line_kind`](Self::set_line_kind).
     #[inline(always)]
-    pub fn lines(&self) -> Option<Lines> {
+    pub fn line_kind(&self) -> Option<LineKind> {
         // ORDERING: Acquire, pairs with the exchange in `set_stage`, whose judge has seen the
         // change.
         let word = self.word.load(Ordering::Acquire);
-        (stage_of(word) == Stage::Open).then(|| lines_of(word))
+        (stage_of(word) == Stage::Open).then(|| kind_of(word))
     }
 
     /// Whether an iteration or a judgement is due in this stage.
@@ -201,30 +202,30 @@ impl GateKeeper {
         self.due_ns.store(due_ns, Ordering::Relaxed);
     }
 
-    /// Judges the gates if that is due, and returns the lines for which the caller may run an
-    /// iteration. The caller holds the clock's lock. Call this when no judgement of this process
-    /// has confirmed [`lines`](Self::lines): after start-up, a change, or a fork. A change during
-    /// `judge` voids its result. In a forked child the gates may be open already; its readers keep
-    /// their lines while `judge` runs. `judge` returns `None` if it has no facts yet; the next
-    /// caller of this function then judges.
+    /// Judges the gates if that is due, and returns the kind of line for which the caller may run
+    /// an iteration. The caller holds the clock's lock. Call this when no judgement of this process
+    /// has confirmed [`line_kind`](Self::line_kind): after start-up, a change, or a fork. A change
+    /// during `judge` voids its result. In a forked child the gates may be open already; its
+    /// readers keep their lines while `judge` runs. `judge` returns `None` if it has no facts yet;
+    /// the next caller of this function then judges.
     pub fn judge_if_due(
         &self,
         now_ns: impl FnOnce() -> i64,
-        gate: &impl Closable,
-        judge: impl FnOnce(Lines) -> Option<Result<(), Closed>>,
-    ) -> Option<Lines> {
+        gate: &impl LineGate,
+        judge: impl FnOnce(LineKind) -> Option<Result<(), ClosedGate>>,
+    ) -> Option<LineKind> {
         let before = self.load_word();
-        let lines = lines_of(before);
+        let kind = kind_of(before);
         match stage_of(before) {
             Stage::Unjudged | Stage::Open => {}
             Stage::Waiting if self.is_due(Stage::Waiting, now_ns()) => {}
             Stage::Waiting | Stage::Closed | Stage::Disabled => return None,
         }
-        let judged = judge(lines)?;
-        if lines == Lines::PerCpu {
-            gate.close(); // `set_lines` has left the common line in use
+        let judged = judge(kind)?;
+        if kind == LineKind::PerCpu {
+            gate.close(); // `set_line_kind` has left the common line in use
         }
-        self.carry_out(before, judged, gate).then_some(lines)
+        self.carry_out(before, judged, gate).then_some(kind)
     }
 
     /// Judges the gates again, because facts have changed since the last judgement. The caller
@@ -233,14 +234,14 @@ impl GateKeeper {
     /// counter is switched off.
     pub fn rejudge(
         &self,
-        gate: &impl Closable,
-        judge: impl FnOnce(Lines) -> Option<Result<(), Closed>>,
+        gate: &impl LineGate,
+        judge: impl FnOnce(LineKind) -> Option<Result<(), ClosedGate>>,
     ) -> bool {
         let before = self.load_word();
         if matches!(stage_of(before), Stage::Unjudged | Stage::Disabled) {
             return false;
         }
-        let Some(judged) = judge(lines_of(before)) else { return false };
+        let Some(judged) = judge(kind_of(before)) else { return false };
         gate.close();
         self.carry_out(before, judged, gate);
         true
@@ -255,17 +256,17 @@ impl GateKeeper {
 
     /// Closes or opens the gate as `judged` says. Returns whether the holder of the lock may run an
     /// iteration.
-    fn carry_out(&self, before: u64, judged: Result<(), Closed>, gate: &impl Closable) -> bool {
+    fn carry_out(&self, before: u64, judged: Result<(), ClosedGate>, gate: &impl LineGate) -> bool {
         let stage = match judged {
             Ok(()) => {
                 gate.open();
                 Stage::Open
             }
-            Err(Closed { retry_at_ns: Some(due_ns) }) => {
+            Err(ClosedGate { retry_at_ns: Some(due_ns) }) => {
                 self.set_due(due_ns);
                 Stage::Waiting
             }
-            Err(Closed { retry_at_ns: None }) => Stage::Closed,
+            Err(ClosedGate { retry_at_ns: None }) => Stage::Closed,
         };
         let stands = self.set_stage(before, stage);
         let admitted = stands && stage == Stage::Open;
@@ -308,13 +309,13 @@ impl GateKeeper {
     }
 
     /// Ends the present line, and has the gates judged again before the next one.
-    pub fn request_judgement(&self, gate: &impl Closable) {
+    pub fn request_judgement(&self, gate: &impl LineGate) {
         self.change_word(request);
         gate.close();
     }
 
     /// Switches the counter off: no reading that begins after this has returned uses it.
-    pub fn disable(&self, gate: &impl Closable) {
+    pub fn disable(&self, gate: &impl LineGate) {
         self.change_word(|word| request(word) | DISABLED_BIT);
         gate.close();
     }
@@ -332,11 +333,11 @@ impl GateKeeper {
     /// nothing if the clock has this kind already. After a change to the common line, no reader
     /// finds the CPUs' lines any more. After a change to the CPUs' lines, the judge ends the common
     /// line before readers find them.
-    pub fn set_lines(&self, lines: Lines) {
-        self.change_word(|word| match lines {
-            _ if lines_of(word) == lines => word,
-            Lines::Common => request(word) & !PER_CPU_BIT,
-            Lines::PerCpu => request(word) | PER_CPU_BIT,
+    pub fn set_line_kind(&self, kind: LineKind) {
+        self.change_word(|word| match kind {
+            _ if kind_of(word) == kind => word,
+            LineKind::Common => request(word) & !PER_CPU_BIT,
+            LineKind::PerCpu => request(word) | PER_CPU_BIT,
         });
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{EventCounts, Scene, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Outcome};
-use crate::gate::keeper::{Closable, Closed, GateKeeper, Lines, Stage};
+use crate::gate::keeper::{ClosedGate, GateKeeper, LineGate, LineKind, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::Source;
 use crate::state::Phase;
@@ -40,21 +40,21 @@ impl Judged {
     }
 
     /// Takes the clock's lock, and runs `action` for the lines if the keeper admits this thread.
-    pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, Lines) -> Option<T>) -> Option<T> {
+    pub(super) fn admitted<T>(&self, action: impl FnOnce(&mut Control, LineKind) -> Option<T>) -> Option<T> {
         // SAFETY: one process, one token.
         let mut control = unsafe { self.control.try_lock(7, |_| ()) }?;
         let judged = Cell::new(None);
-        let judge = |lines| {
-            judged.set(Some(lines));
+        let judge = |kind| {
+            judged.set(Some(kind));
             // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which
             // orders it.
             let is_open = self.against.load(Ordering::Relaxed) == 0;
-            Some(is_open.then_some(()).ok_or(Closed { retry_at_ns: None }))
+            Some(is_open.then_some(()).ok_or(ClosedGate { retry_at_ns: None }))
         };
         let judge_if_due = || self.keeper.judge_if_due(|| 0, &self.scene, judge);
-        let lines = self.keeper.lines().or_else(judge_if_due)?;
-        assert!(judged.get().is_none_or(|judged| judged == lines), "admitted for {lines:?}");
-        action(&mut control, lines)
+        let kind = self.keeper.line_kind().or_else(judge_if_due)?;
+        assert!(judged.get().is_none_or(|judged| judged == kind), "admitted for {kind:?}");
+        action(&mut control, kind)
     }
 
     /// Runs an iteration of the common line, if the keeper admits this thread.
@@ -188,7 +188,7 @@ fn a_verdict_is_published_after_its_reasons() {
 /// A gate without a line.
 pub(super) struct NoLine;
 
-impl Closable for NoLine {
+impl LineGate for NoLine {
     fn close(&self) {}
     fn open(&self) {}
 }

@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use super::gate::{Judged, NoLine};
 use super::{check, new_shared, spawn};
 use crate::cell::StateCell;
-use crate::gate::keeper::{GateKeeper, Lines, Stage};
+use crate::gate::keeper::{GateKeeper, LineKind, Stage};
 use crate::shared::{AtomicFigures, Figures};
 
 /// A keeper, and a cell in place of the CPUs' lines. Loom reports a thread that reads the cell
@@ -29,16 +29,16 @@ fn the_lines_are_made_before_they_are_found() {
             // SAFETY: other threads read the cell only after they have seen the lines set; loom
             // checks that.
             table.1.with_mut(|content| unsafe { *content = CONTENT });
-            table.0.set_lines(Lines::PerCpu);
+            table.0.set_line_kind(LineKind::PerCpu);
         });
         let noted = seen.clone();
-        let reader = spawn(&table, move |Table(table)| match table.0.lines() {
+        let reader = spawn(&table, move |Table(table)| match table.0.line_kind() {
             // SAFETY: no thread writes the cell any more; loom checks that.
-            Some(Lines::PerCpu) => {
+            Some(LineKind::PerCpu) => {
                 assert_eq!(table.1.with(|content| unsafe { *content }), CONTENT);
                 noted.note("for each CPU");
             }
-            Some(Lines::Common) => noted.note("common"),
+            Some(LineKind::Common) => noted.note("common"),
             None => noted.note("none"),
         });
         table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Ok(())));
@@ -64,9 +64,9 @@ fn a_frequency_comes_with_the_other_figures() {
 impl Judged {
     /// Changes to the CPUs' lines, as the clock's thread does.
     fn calibrate_cpus(&self) -> Option<()> {
-        self.keeper.set_lines(Lines::PerCpu);
-        self.admitted(|_, lines| {
-            assert_eq!(lines, Lines::PerCpu, "no other thread sets them");
+        self.keeper.set_line_kind(LineKind::PerCpu);
+        self.admitted(|_, kind| {
+            assert_eq!(kind, LineKind::PerCpu, "no other thread sets them");
             // No thread publishes a common line any more, and the last one has ended.
             let state = self.scene.clock.cell.load();
             assert!(!state.is_published(), "a common line beside those of the CPUs: {state:?}");
@@ -76,7 +76,7 @@ impl Judged {
 
     /// Whether the common line and the CPUs' lines serve readings: at most one of the two may.
     fn serves(&self) -> (bool, bool) {
-        let per_cpu = self.keeper.lines() == Some(Lines::PerCpu);
+        let per_cpu = self.keeper.line_kind() == Some(LineKind::PerCpu);
         let serves = (self.scene.clock.cell.load().is_published(), per_cpu);
         assert_ne!(serves, (true, true));
         serves

@@ -18,8 +18,8 @@ use core::sync::atomic::Ordering;
 
 use tickline_core::control::{Config, Control, Iteration};
 use tickline_core::counter::HardwareCounter;
-use tickline_core::driver::{LockedState, Platform};
-use tickline_core::gate::keeper::{Closable, Closed, Lines, Stage};
+use tickline_core::driver::{DriverMemory, Platform};
+use tickline_core::gate::keeper::{ClosedGate, LineGate, LineKind, Stage};
 use tickline_core::gate::{
     Clocksource, CounterComparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge,
 };
@@ -60,7 +60,7 @@ impl Engine {
 
     /// Adds the facts about the clock: its settings, its lines, the comparison, earlier verdicts.
     #[inline(never)]
-    fn add_clock_facts(&self, facts: &mut Facts, lines: Lines) {
+    fn add_clock_facts(&self, facts: &mut Facts, kind: LineKind) {
         // ORDERING: Relaxed for both, single settings.
         facts.assume_invariant = self.assume_invariant.load(Ordering::Relaxed);
         facts.trust = match self.trust.load(Ordering::Relaxed) {
@@ -70,7 +70,7 @@ impl Engine {
         };
         facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
         facts.comparison = compare::result().unwrap_or(CounterComparison::Pending);
-        facts.has_line_per_cpu = lines == Lines::PerCpu;
+        facts.has_line_per_cpu = kind == LineKind::PerCpu;
         facts.was_slower_than_os = self.closing_reason(Gate::Cost) == Some(Reason::Slow);
         facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
     }
@@ -78,10 +78,10 @@ impl Engine {
     /// Replaces the facts. Returns `false` while another thread uses the collector, whose memory
     /// this needs.
     #[inline(never)]
-    fn collect(&self, facts: &mut Facts, lines: Lines) -> bool {
+    fn collect(&self, facts: &mut Facts, kind: LineKind) -> bool {
         let Some(mut collector) = self.collector() else { return false };
         *facts = Facts::UNKNOWN;
-        self.add_clock_facts(facts, lines);
+        self.add_clock_facts(facts, kind);
         collector.finish(self.clock.keeper.changes(), self.probes(), facts);
         true
     }
@@ -119,10 +119,10 @@ impl Engine {
     fn judge_with(
         &self,
         present: Option<Judgement>,
-        lines: Lines,
-        locked: &mut LockedState,
-    ) -> Option<Result<(), Closed>> {
-        if !self.collect(&mut locked.facts, lines) {
+        kind: LineKind,
+        locked: &mut DriverMemory,
+    ) -> Option<Result<(), ClosedGate>> {
+        if !self.collect(&mut locked.facts, kind) {
             return None;
         }
         let judgement = self.judge_facts(&locked.facts);
@@ -142,7 +142,7 @@ impl Engine {
 
     /// Carries out a judgement. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn act_on(&self, found: Judgement, locked: &mut LockedState) -> Result<(), Closed> {
+    fn act_on(&self, found: Judgement, locked: &mut DriverMemory) -> Result<(), ClosedGate> {
         let wait_ns = match found.closed_by {
             None => {
                 let resolution_ticks = locked.facts.resolution_ticks.unwrap_or(0);
@@ -160,7 +160,7 @@ impl Engine {
             // No other reason goes away by itself.
             Some(_) => None,
         };
-        Err(Closed { retry_at_ns: wait_ns.map(|wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns)) })
+        Err(ClosedGate { retry_at_ns: wait_ns.map(|wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns)) })
     }
 
     pub(crate) fn record(&self, verdict: Verdict) {
@@ -225,7 +225,7 @@ impl Engine {
     }
 }
 
-impl Closable for Engine {
+impl LineGate for Engine {
     fn close(&self) {
         if let Some(counter) = COUNTER {
             self.clock.shared.close_gate(&counter, &self.probed_os_clock());
@@ -256,11 +256,11 @@ unsafe impl Platform for Engine {
         self.interval_ns()
     }
 
-    fn judge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
-        self.judge_with(None, lines, locked)
+    fn judge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+        self.judge_with(None, kind, locked)
     }
 
-    fn rejudge(&self, lines: Lines, locked: &mut LockedState) -> Option<Result<(), Closed>> {
+    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
         if facts::are_current(&locked.facts) {
             return None;
         }
@@ -269,7 +269,7 @@ unsafe impl Platform for Engine {
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: locked.facts.clocksource,
         });
-        self.judge_with(present, lines, locked)
+        self.judge_with(present, kind, locked)
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {

@@ -5,7 +5,7 @@
 //! has the thread's iterations for the CPUs' lines.
 
 use tickline_core::control::{Cadence, Config};
-use tickline_core::gate::keeper::{Lines, Stage};
+use tickline_core::gate::keeper::{LineKind, Stage};
 use tickline_core::sample::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, Source};
 
@@ -21,7 +21,7 @@ impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
     #[inline(always)]
     pub(crate) fn cpu_lines(&self) -> Option<&CpuLines> {
-        if self.clock.keeper.lines() == Some(Lines::PerCpu) { self.cpu_lines.get() } else { None }
+        if self.clock.keeper.line_kind() == Some(LineKind::PerCpu) { self.cpu_lines.get() } else { None }
     }
 
     #[cold]
@@ -188,9 +188,9 @@ impl Engine {
         let Some(table) = self.cpu_lines.get_or_init() else {
             return self.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns);
         };
-        self.clock.keeper.set_lines(Lines::PerCpu);
-        let (locked, lines) = self.clock.lock_judged(self)?;
-        if lines == Lines::Common {
+        self.clock.keeper.set_line_kind(LineKind::PerCpu);
+        let (locked, kind) = self.clock.lock_judged(self)?;
+        if kind == LineKind::Common {
             return None; // another thread has left the CPUs' lines again
         }
         let config = locked.control.config;
@@ -200,6 +200,6 @@ impl Engine {
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common
     /// line comes after the pass.
     pub(crate) fn leave_per_cpu(&self) {
-        self.clock.keeper.set_lines(Lines::Common);
+        self.clock.keeper.set_line_kind(LineKind::Common);
     }
 }

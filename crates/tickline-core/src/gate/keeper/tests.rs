@@ -17,7 +17,7 @@ struct Gate {
     keeper: GateKeeper,
 }
 
-impl Closable for Gate {
+impl LineGate for Gate {
     fn close(&self) {
         let act = self.before_close.borrow_mut().take();
         act.into_iter().for_each(|act| act(&self.keeper, self));
@@ -32,11 +32,11 @@ impl Closable for Gate {
 }
 
 impl Gate {
-    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Result<(), Closed>) -> bool {
+    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Result<(), ClosedGate>) -> bool {
         let judged = || self.keeper.judge_if_due(|| now_ns, self, |_| Some(judge()));
-        let lines = self.keeper.lines().or_else(judged);
-        let admitted = lines.is_some();
-        assert_eq!(lines, self.keeper.lines(), "for the lines of readers");
+        let kind = self.keeper.line_kind().or_else(judged);
+        let admitted = kind.is_some();
+        assert_eq!(kind, self.keeper.line_kind(), "for the lines of readers");
         assert_eq!(admitted, self.keeper.stage() == Stage::Open, "admitted only if the stage is open");
         assert_eq!(admitted, self.open.get(), "the gate agrees with the stage");
         admitted
@@ -48,7 +48,7 @@ impl Gate {
 
     /// Judges an open gate again, and runs `act` meanwhile. Returns whether the gate is open after
     /// that.
-    fn rejudge(&self, act: Act, judged: Result<(), Closed>) -> bool {
+    fn rejudge(&self, act: Act, judged: Result<(), ClosedGate>) -> bool {
         assert!(self.opens());
         assert!(self.keeper.rejudge(self, |_| {
             act(&self.keeper, self);
@@ -63,7 +63,7 @@ impl Gate {
     }
 }
 
-const FOR_GOOD: Result<(), Closed> = Err(Closed { retry_at_ns: None });
+const FOR_GOOD: Result<(), ClosedGate> = Err(ClosedGate { retry_at_ns: None });
 
 type NamedAct = (&'static str, fn(&GateKeeper, &Gate));
 
@@ -71,7 +71,7 @@ const ACTS: [NamedAct; 6] = [
     ("disable", |keeper, gate| keeper.disable(gate)),
     ("enable", |keeper, _| keeper.enable()),
     ("request_judgement", |keeper, gate| keeper.request_judgement(gate)),
-    ("set_lines", |keeper, _| keeper.set_lines(Lines::PerCpu)),
+    ("set_line_kind", |keeper, _| keeper.set_line_kind(LineKind::PerCpu)),
     ("disable, enable", |keeper, gate| {
         keeper.disable(gate);
         keeper.enable();
@@ -108,31 +108,31 @@ fn a_gate_is_judged_once_and_again_when_asked() {
 /// - after an `enable()` during a review that found every gate open.
 #[test]
 fn readers_keep_their_lines_while_the_gates_are_open() {
-    for lines in [Lines::Common, Lines::PerCpu] {
+    for kind in [LineKind::Common, LineKind::PerCpu] {
         let gate = Gate::default();
-        gate.keeper.set_lines(lines);
+        gate.keeper.set_line_kind(kind);
         assert!(gate.opens());
         gate.keeper.enable();
-        assert_eq!(gate.keeper.lines(), Some(lines));
+        assert_eq!(gate.keeper.line_kind(), Some(kind));
         assert!(gate.judge_if_due(0, || panic!("judged already")));
         assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| None), None, "the next holder judges");
         let judge = |_| {
-            assert_eq!(gate.keeper.lines(), Some(lines));
+            assert_eq!(gate.keeper.line_kind(), Some(kind));
             (0..2).for_each(|_| gate.keeper.enable());
             Some(Ok(()))
         };
-        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(lines));
+        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(kind));
         assert!(gate.keeper.rejudge(&gate, judge));
-        assert_eq!((gate.keeper.lines(), gate.open.get()), (Some(lines), true));
+        assert_eq!((gate.keeper.line_kind(), gate.open.get()), (Some(kind), true));
         assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, |_| Some(FOR_GOOD)), None);
-        assert_eq!(gate.keeper.lines(), None);
+        assert_eq!(gate.keeper.line_kind(), None);
     }
 }
 
 #[test]
 fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     let gate = Gate::default();
-    assert!(!gate.judge_if_due(0, || Err(Closed { retry_at_ns: Some(100) })));
+    assert!(!gate.judge_if_due(0, || Err(ClosedGate { retry_at_ns: Some(100) })));
     assert_eq!((gate.keeper.stage(), gate.is_due(99), gate.is_due(100)), (Stage::Waiting, false, true));
     assert!(!gate.judge_if_due(99, || panic!("not yet")));
     assert!(!gate.judge_if_due(100, || FOR_GOOD));
@@ -172,22 +172,23 @@ fn an_open_gate_is_judged_again_and_its_line_ends() {
 #[test]
 fn each_kind_of_lines_is_judged_for_itself() {
     let gate = Gate::default();
-    for lines in [Lines::Common, Lines::PerCpu, Lines::Common] {
-        gate.keeper.set_lines(lines);
-        assert_eq!(gate.keeper.lines(), None);
+    for kind in [LineKind::Common, LineKind::PerCpu, LineKind::Common] {
+        gate.keeper.set_line_kind(kind);
+        assert_eq!(gate.keeper.line_kind(), None);
         let judge = |judged| {
-            assert_eq!(judged, lines);
+            assert_eq!(judged, kind);
             Some(Ok(()))
         };
         let found_before = Rc::new(Cell::new(None));
         let noted = Rc::clone(&found_before);
-        *gate.before_close.borrow_mut() = Some(Box::new(move |keeper, _| noted.set(Some(keeper.lines()))));
-        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(lines));
-        let ends_the_common_line = (lines == Lines::PerCpu).then_some(None);
-        assert_eq!(found_before.get(), ends_the_common_line, "{lines:?}");
+        *gate.before_close.borrow_mut() =
+            Some(Box::new(move |keeper, _| noted.set(Some(keeper.line_kind()))));
+        assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(kind));
+        let ends_the_common_line = (kind == LineKind::PerCpu).then_some(None);
+        assert_eq!(found_before.get(), ends_the_common_line, "{kind:?}");
         assert!(gate.keeper.rejudge(&gate, judge));
-        gate.keeper.set_lines(lines);
-        assert_eq!((gate.keeper.lines(), gate.open.get()), (Some(lines), true), "it has them already");
+        gate.keeper.set_line_kind(kind);
+        assert_eq!((gate.keeper.line_kind(), gate.open.get()), (Some(kind), true), "it has them already");
     }
 }
 
@@ -219,7 +220,7 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         // not open the gate.
         ("before the gate is closed", |gate, act| {
             *gate.before_close.borrow_mut() = Some(act);
-            gate.judge_if_due(0, || Err(Closed { retry_at_ns: Some(i64::MAX) }))
+            gate.judge_if_due(0, || Err(ClosedGate { retry_at_ns: Some(i64::MAX) }))
         }),
         ("while an open gate is judged again", |gate, act| gate.rejudge(act, Ok(()))),
         // Symptom: a clock that its readers drive stayed closed until the next `enable()`. The
@@ -243,7 +244,7 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
 /// gate is judged and opened.
 #[test]
 fn a_gate_that_is_closed_late_is_noticed() {
-    for (name, act) in ACTS.into_iter().filter(|(name, _)| !["enable", "set_lines"].contains(name)) {
+    for (name, act) in ACTS.into_iter().filter(|(name, _)| !["enable", "set_line_kind"].contains(name)) {
         let gate = Gate::default();
         assert!(gate.opens());
         *gate.before_close.borrow_mut() = Some(Box::new(|keeper, gate| {
