@@ -28,7 +28,7 @@ use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::control::{Cadence, Config, Control, Outcome};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
+use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
 
@@ -189,7 +189,7 @@ fn publish(counter: HardwareCounter, clock: &SharedClock, stop: &AtomicBool) {
         resolutions: Resolutions {
             counter_ticks: resolution_ticks(&counter),
             reference_ns: 2,
-            reference: ReferenceClock::Own,
+            reference_kind: ReferenceKind::Independent,
         },
         cadence: Cadence::Scheduled,
     });

@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use tickline_core::cell::{LineCell, Slope, StateCell};
 use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
-use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
+use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
 
 /// The limit of reads of the machine's clocks in one call, including the calls that interrupt it.
@@ -135,8 +135,8 @@ impl<S: StateCell> Machine<'_, S> {
             0 => _ = self.shared.read(&self),
             1 => _ = self.shared.read_ordered(&self),
             2 => _ = self.shared.read_unix(&self),
-            3 => _ = self.shared.read_bounds(&self).map(|reading| reading.bounds_ns()),
-            4 => _ = self.shared.read_bounds_while_valid(&self, &self).map(|reading| reading.bounds_ns()),
+            3 => _ = self.shared.read_bounded(&self).map(|reading| reading.bounds_ns()),
+            4 => _ = self.shared.read_bounded_while_valid(&self, &self).map(|reading| reading.bounds_ns()),
             5 => _ = self.shared.close_gate(&self, &self),
             6 => _ = self.shared.open_gate(&self, &self),
             _ => _ = self.shared.read_slow(&self, &self),
@@ -177,7 +177,7 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         resolutions: Resolutions {
             counter_ticks: if extreme { input.number() } else { input.byte().into() },
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
-            reference: if extreme || kind >> 7 == 0 { ReferenceClock::Own } else { ReferenceClock::SameRead },
+            reference_kind: if extreme || kind >> 7 == 0 { ReferenceKind::Independent } else { ReferenceKind::SameRead },
         },
         cadence: if kind & 2 != 0 { Cadence::Scheduled } else { Cadence::OnDemand },
     });

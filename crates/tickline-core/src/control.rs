@@ -201,10 +201,10 @@ enum NotPublished {
     SamplesTooOld,
     /// The state to be replaced is gone: another thread has changed it, or this thread has retired
     /// the line.
-    Lost,
+    StateChanged,
     /// The reference has not passed the high-water mark yet, or the ticks are about to wrap
     /// ([`wrap_mask`](crate::state::wrap_mask)); the writer tries again later.
-    Early,
+    TooEarly,
     /// The counter is too slow for the cell's `SHIFT`.
     CounterTooSlow,
 }
@@ -260,7 +260,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        let iteration = self.iterate(&Io { shared, counter, reference });
+        let iteration = self.iterate(&Inputs { shared, counter, reference });
         self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::Recovered | Outcome::GateClosed => 0,
             _ => self.iterations_without_line.saturating_add(1),
@@ -268,14 +268,14 @@ impl Control {
         iteration
     }
 
-    fn iterate(&mut self, io: &Io<'_, impl StateCell, impl Counter, impl Reference>) -> Iteration {
-        let Io { shared, counter, .. } = io;
+    fn iterate(&mut self, inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>) -> Iteration {
+        let Inputs { shared, counter, .. } = inputs;
         let iteration = |outcome, next_in_ns| Iteration { outcome, next_in_ns };
         let interval_ns = self.config.interval_ns;
         let mut samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
-            let Some(is_consistent) = self.take_sample(io) else { continue };
+            let Some(is_consistent) = self.take_sample(inputs) else { continue };
             let fit = self.stability.refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
 
@@ -284,7 +284,7 @@ impl Control {
                 // This thread holds the lock, so no writer will finish this publication: its writer
                 // was in the parent of this process, or another thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
-                    io.help(&seen);
+                    inputs.help(&seen);
                     continue;
                 }
                 _ if !is_supported() => return iteration(Outcome::Unsupported, interval_ns),
@@ -292,16 +292,16 @@ impl Control {
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
-                    io.end_line(&seen);
+                    inputs.retire_line(&seen);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self
                     .make_plan(seen.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&seen, io)),
+                    .and_then(|()| self.replace(&seen, inputs)),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.recover_line(&seen, io)),
+                        .and_then(|()| self.recover_line(&seen, inputs)),
                     _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
@@ -309,9 +309,9 @@ impl Control {
             match result {
                 Ok(done) => return done,
                 Err(NotPublished::SamplesTooOld) => {}
-                Err(NotPublished::Lost) if shared.cell.load().phase() == Phase::NoLine => {}
-                Err(NotPublished::Lost) => return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS),
-                Err(NotPublished::Early) => {
+                Err(NotPublished::StateChanged) if shared.cell.load().phase() == Phase::NoLine => {}
+                Err(NotPublished::StateChanged) => return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS),
+                Err(NotPublished::TooEarly) => {
                     // The samples are good enough, so the next iterations need not come less often.
                     self.iterations_without_line = 0;
                     return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS);
@@ -331,8 +331,11 @@ impl Control {
     /// Takes a burst, and adds its sample to the history. Returns whether the sample is consistent
     /// with the history; `None` if the counter ran backwards in all brackets.
     #[inline(never)]
-    fn take_sample(&mut self, io: &Io<'_, impl StateCell, impl Counter, impl Reference>) -> Option<bool> {
-        let Io { shared, counter, reference } = *io;
+    fn take_sample(
+        &mut self,
+        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
+    ) -> Option<bool> {
+        let Inputs { shared, counter, reference } = *inputs;
         // The reference is asked before the sample. The thread that ends the line asks again, and
         // so notices each suspend in between.
         self.suspended_ns = reference.suspended_ns();
@@ -370,13 +373,13 @@ impl Control {
 }
 
 /// The clock, the counter and the reference of an iteration.
-struct Io<'a, S, C, R> {
+struct Inputs<'a, S, C, R> {
     shared: &'a SharedClock<S>,
     counter: &'a C,
     reference: &'a R,
 }
 
-impl<S: StateCell, C: Counter, R: Reference> Io<'_, S, C, R> {
+impl<S: StateCell, C: Counter, R: Reference> Inputs<'_, S, C, R> {
     /// Calls [`SharedClock::help`].
     fn help(&self, seen: &WindowedLine) {
         self.shared.help(seen, self.counter, self.reference);
@@ -384,7 +387,7 @@ impl<S: StateCell, C: Counter, R: Reference> Io<'_, S, C, R> {
 
     /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
     #[inline(never)]
-    fn end_line(&self, line: &WindowedLine) {
+    fn retire_line(&self, line: &WindowedLine) {
         if let Some(replacing) = self.shared.announce(line) {
             self.help(&replacing);
         }

@@ -67,7 +67,7 @@ pub(crate) fn steer(old: &WindowedLine, at_ticks: u64, target: &Target, window_t
 ///
 /// The ticks before `at_ticks` matter, too. A CPU may execute a plain read of the counter before it
 /// loads the state. And another CPU's counter may be a little behind.
-pub(crate) fn join(
+pub(crate) fn meet_old_line(
     old: &WindowedLine,
     next: LineState,
     steering: &Steering,

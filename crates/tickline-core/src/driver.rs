@@ -10,7 +10,7 @@ use crate::cell::LineCell;
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::gate::Facts;
 use crate::gate::keeper::{ClosedGate, GateKeeper, LineGate, LineKind};
-use crate::sample::{ReferenceClock, Resolutions};
+use crate::sample::{ReferenceKind, Resolutions};
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
 
@@ -35,7 +35,11 @@ impl DriverMemory {
         // A placeholder: a judgement sets the resolutions, and each iteration sets the rest.
         let config = Config {
             interval_ns: *INTERVAL_RANGE_NS.start(),
-            resolutions: Resolutions { counter_ticks: 0, reference_ns: 0, reference: ReferenceClock::Own },
+            resolutions: Resolutions {
+                counter_ticks: 0,
+                reference_ns: 0,
+                reference_kind: ReferenceKind::Independent,
+            },
             cadence: Cadence::OnDemand,
         };
         Self { control: Control::new(config), facts: Facts::UNKNOWN, is_judged_here: false }

@@ -23,7 +23,7 @@
 //! use tickline_core::cell::LineCell;
 //! use tickline_core::control::{Cadence, Config, Control, Outcome};
 //! use tickline_core::counter::Counter;
-//! use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
+//! use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
 //! use tickline_core::shared::SharedClock;
 //!
 //! /// 1 GHz, and each read takes 10 ns.
@@ -44,7 +44,7 @@
 //!     resolutions: Resolutions {
 //!         counter_ticks: 1,
 //!         reference_ns: 1,
-//!         reference: ReferenceClock::Own,
+//!         reference_kind: ReferenceKind::Independent,
 //!     },
 //!     cadence: Cadence::OnDemand,
 //! });

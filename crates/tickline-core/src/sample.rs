@@ -122,9 +122,10 @@ pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 12
 
 /// The clock from which the reference is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReferenceClock {
-    /// A clock of its own. It may be ahead of a read of the counter by the counter's resolution.
-    Own,
+pub enum ReferenceKind {
+    /// A clock that does not read the counter. It may be ahead of a read of the counter by the
+    /// counter's resolution.
+    Independent,
     /// The same counter. The reference's read of it lies between the two reads of a bracket, so the
     /// counter's resolution does not widen the bracket.
     SameCounter,
@@ -142,13 +143,13 @@ pub struct Resolutions {
     /// The reference's resolution, ns.
     pub reference_ns: i64,
     /// The clock from which the reference is computed.
-    pub reference: ReferenceClock,
+    pub reference_kind: ReferenceKind,
 }
 
 impl Resolutions {
     /// The largest lead of the reference over a read of the counter, ticks.
     pub(crate) const fn lead_ticks(&self) -> u64 {
-        if matches!(self.reference, ReferenceClock::Own) { self.counter_ticks } else { 0 }
+        if matches!(self.reference_kind, ReferenceKind::Independent) { self.counter_ticks } else { 0 }
     }
 }
 
@@ -273,15 +274,15 @@ struct ReadTime {
     /// The shortest time between two successive reads, ticks.
     min_ticks: u64,
     /// Twice the counter's resolution, ticks; the largest number unless the reference reads as this
-    /// code does ([`ReferenceClock::SameRead`]), so that nothing is left to subtract.
+    /// code does ([`ReferenceKind::SameRead`]), so that nothing is left to subtract.
     hidden_ticks: u64,
 }
 
 impl ReadTime {
     const fn new(resolutions: Resolutions) -> Self {
-        let hidden_ticks = match resolutions.reference {
-            ReferenceClock::SameRead => resolutions.counter_ticks.saturating_mul(2),
-            ReferenceClock::Own | ReferenceClock::SameCounter => u64::MAX,
+        let hidden_ticks = match resolutions.reference_kind {
+            ReferenceKind::SameRead => resolutions.counter_ticks.saturating_mul(2),
+            ReferenceKind::Independent | ReferenceKind::SameCounter => u64::MAX,
         };
         Self { min_ticks: u64::MAX, hidden_ticks }
     }
@@ -449,8 +450,8 @@ mod tests {
         }
 
         /// A burst's sample, at the true slope of 1 GHz.
-        fn sample(&self, reference: ReferenceClock, size: BurstSize) -> Sample {
-            let resolutions = Resolutions { counter_ticks: 2, reference_ns: 1, reference };
+        fn sample(&self, reference_kind: ReferenceKind, size: BurstSize) -> Sample {
+            let resolutions = Resolutions { counter_ticks: 2, reference_ns: 1, reference_kind };
             let slope = Slope::from_hz(1_000_000_000).unwrap();
             let counter = FnClock(|| {
                 self.reads.set(self.reads.get() + 1);
@@ -464,8 +465,8 @@ mod tests {
     #[test]
     fn half_a_read_is_subtracted_where_the_reference_reads_the_same_counter() {
         let (mut widths, kernel) = (Vec::new(), Kernel::new(2, [40, 40]));
-        for reference in [ReferenceClock::SameCounter, ReferenceClock::SameRead] {
-            let sample = kernel.sample(reference, BurstSize::fixed(8));
+        for reference_kind in [ReferenceKind::SameCounter, ReferenceKind::SameRead] {
+            let sample = kernel.sample(reference_kind, BurstSize::fixed(8));
             let at = |point: Point| i64::try_from(point.ticks).unwrap();
             // The truth is between the points.
             assert!(at(sample.upper) < sample.upper.ns && at(sample.lower) >= sample.lower.ns, "{sample:?}");
@@ -488,7 +489,7 @@ mod tests {
         };
         let brackets = |wanted_ns, max_ticks| {
             let kernel = Kernel::new(26, [50, 51]);
-            kernel.sample(ReferenceClock::SameCounter, size(wanted_ns, max_ticks));
+            kernel.sample(ReferenceKind::SameCounter, size(wanted_ns, max_ticks));
             kernel.reads.get() / 2
         };
         let (wide, narrow, never) = (brackets(200, 100_000), brackets(53, 100_000), brackets(0, 100_000));

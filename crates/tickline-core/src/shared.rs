@@ -69,7 +69,7 @@ impl<S: StateCell> SharedClock<S> {
     /// line counts any more when the high-water mark is computed. `ticks` may still be within the
     /// line's validity, if the reference does not vouch for them, or if a writer's thread was moved
     /// to another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
-    pub(crate) fn expire(
+    pub(crate) fn retire_expired(
         &self,
         line: &WindowedLine,
         ticks: u64,

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use crate::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedLine};
 use crate::control::{Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::sample::{Reference, ReferenceClock, Resolutions};
+use crate::sample::{Reference, ReferenceKind, Resolutions};
 use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
 
@@ -265,7 +265,11 @@ pub(crate) fn new_clock(machine: &'static Machine) -> (&'static HookedClock, Con
 /// A clock with a punctual driver, whose reads show every tick and nanosecond.
 pub(crate) const CONFIG: Config = Config {
     interval_ns: INTERVAL_NS,
-    resolutions: Resolutions { counter_ticks: 1, reference_ns: 1, reference: ReferenceClock::Own },
+    resolutions: Resolutions {
+        counter_ticks: 1,
+        reference_ns: 1,
+        reference_kind: ReferenceKind::Independent,
+    },
     cadence: Cadence::Scheduled,
 };
 
@@ -356,7 +360,7 @@ impl HookedClock {
 /// Checks that the bounds of a reading contain the reference. Returns whether there is a line.
 #[track_caller]
 pub(crate) fn bounds_hold(clock: &HookedClock, counter: &impl Counter, machine: &Machine) -> bool {
-    let Some(reading) = clock.read_bounds(counter) else { return false };
+    let Some(reading) = clock.read_bounded(counter) else { return false };
     let ((earliest, latest), truth) = (reading.bounds_ns(), machine.truth_ns());
     assert!(earliest <= truth && truth <= latest, "{earliest} {truth} {latest}");
     true

@@ -10,7 +10,7 @@ use tickline_core::counter::CpuCounter;
 use tickline_core::driver::{DrivenClock, DriverMemory, Platform};
 use tickline_core::gate::keeper::{ClosedGate, LineGate, LineKind, Stage};
 use tickline_core::per_cpu;
-use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
+use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::{BoundedReading, Event, SharedClock, SlowReading, Source};
 
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
@@ -76,7 +76,11 @@ impl Clock {
             resolutions: Resolutions {
                 counter_ticks: machine.counter_resolution_ticks,
                 reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
-                reference: if machine.same_counter { ReferenceClock::SameRead } else { ReferenceClock::Own },
+                reference_kind: if machine.same_counter {
+                    ReferenceKind::SameRead
+                } else {
+                    ReferenceKind::Independent
+                },
             },
             cadence: if setup.per_cpu { Cadence::Pinned } else { Cadence::Scheduled },
         };
@@ -301,7 +305,7 @@ impl Context {
         let by_cpu = |read| per_cpu::cpu_clock(clocks, read).and_then(|(clock, read)| clock.read(&read));
         let ns = match (kind, self.is_per_cpu()) {
             (ReadKind::Bounds, _) => {
-                let Some(reading) = self.read_bounds() else { return false };
+                let Some(reading) = self.read_bounded() else { return false };
                 complete();
                 self.check.end(begin, cell(), reading.ns, ReadPath::FastPath, true);
                 self.check.bounds(&reading);
@@ -361,7 +365,7 @@ impl Context {
         check.end(begin, cell, reading.ns, path, true);
         if kind == ReadKind::Bounds && path == ReadPath::SlowPath && !self.is_per_cpu() {
             let begin = check.begin();
-            if let Some(reading) = shared.read_bounds_while_valid(&access, &access) {
+            if let Some(reading) = shared.read_bounded_while_valid(&access, &access) {
                 complete();
                 check.end(begin, ONE_LINE, reading.ns, ReadPath::SlowPath, true);
                 check.bounds(&reading);
@@ -369,13 +373,13 @@ impl Context {
         }
     }
 
-    fn read_bounds(&self) -> Option<BoundedReading> {
+    fn read_bounded(&self) -> Option<BoundedReading> {
         let access = self.access();
         if self.is_per_cpu() {
             let (clock, read) = per_cpu::cpu_clock(&self.clock.cpu_clocks, CpuCounter::now_ordered(&access))?;
-            return clock.read_bounds(&read);
+            return clock.read_bounded(&read);
         }
-        self.clock.shared().read_bounds(&access)
+        self.clock.shared().read_bounded(&access)
     }
 
     /// A reading by the slow path, with the cell that it used.
@@ -395,7 +399,7 @@ impl Context {
             if self.is_per_cpu() {
                 self.go_elsewhere();
             }
-            let point = self.read_bounds().map_or_else(|| self.slow_point(), |reading| self.point(&reading));
+            let point = self.read_bounded().map_or_else(|| self.slow_point(), |reading| self.point(&reading));
             self.check.track.borrow_mut().push(TrackPoint { at_ns, ..point });
             self.world.step(Step::Sleep(every_ps));
         }

@@ -217,7 +217,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
-        match &self.engine().read_bounds() {
+        match &self.engine().read_bounded() {
             Some(line) => Reading::from_line(line, Timescale::Monotonic).map(Instant::from_nanos),
             None => self.reading_slow(),
         }
@@ -235,7 +235,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
-        match &self.engine().read_bounds() {
+        match &self.engine().read_bounded() {
             Some(line) => Reading::from_line(line, Timescale::Unix).map(UnixTime::from_nanos),
             None => self.unix_reading_slow(),
         }

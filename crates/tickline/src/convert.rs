@@ -117,7 +117,7 @@ impl Anchor<UnixTime> {
     }
 
     fn unix_from(engine: &Engine) -> Self {
-        match engine.read_bounds() {
+        match engine.read_bounded() {
             Some(line) => Self {
                 instant: Instant::from_nanos(Reading::from_line(&line, Timescale::Monotonic).time()),
                 other: UnixTime::from_nanos(Reading::from_line(&line, Timescale::Unix).time()),

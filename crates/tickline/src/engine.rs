@@ -144,13 +144,13 @@ impl Engine {
 
     /// A reading with bounds by the fast path; `None` if the fast path can't serve it.
     #[inline]
-    pub(crate) fn read_bounds(&self) -> Option<BoundedReading> {
-        COUNTER.and_then(|counter| self.clock.shared.read_bounds(&counter))
+    pub(crate) fn read_bounded(&self) -> Option<BoundedReading> {
+        COUNTER.and_then(|counter| self.clock.shared.read_bounded(&counter))
     }
 
-    /// Like [`read_bounds`](Self::read_bounds), but for the whole validity of the line.
-    fn read_bounds_while_valid(&self) -> Option<BoundedReading> {
-        self.clock.shared.read_bounds_while_valid(&COUNTER?, &self.probed_os_clock())
+    /// Like [`read_bounded`](Self::read_bounded), but for the whole validity of the line.
+    fn read_bounded_while_valid(&self) -> Option<BoundedReading> {
+        self.clock.shared.read_bounded_while_valid(&COUNTER?, &self.probed_os_clock())
     }
 
     /// The coarse time that the thread last stored; without a thread in this process, the current

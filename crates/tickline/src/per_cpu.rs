@@ -64,8 +64,8 @@ const fn state_without_line(waited_ns: i64) -> State {
     if waited_ns < FALLBACK_AFTER_NS { State::Calibrating } else { State::Fallback(Reason::LineEnded) }
 }
 
-/// The data about a CPU besides its line. Readers set `has_missed`. The thread clears it, and writes
-/// everything else.
+/// The data about a CPU besides its line. Readers set `has_missed`. The thread clears it, and
+/// writes everything else.
 #[derive(Debug, Default)]
 struct CpuRecord {
     /// Whether a reader on this CPU has missed a line.
@@ -127,9 +127,9 @@ impl CpuLines {
     }
 
     #[inline(never)]
-    pub(crate) fn read_bounds(&self) -> Option<BoundedReading> {
+    pub(crate) fn read_bounded(&self) -> Option<BoundedReading> {
         let (clock, read) = per_cpu::cpu_clock(&self.clocks, self.counter.now_ordered())?;
-        clock.read_bounds(&read)
+        clock.read_bounded(&read)
     }
 
     /// A reading in any state, and its source; `None` if the table has no entry for the CPU.

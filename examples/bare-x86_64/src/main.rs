@@ -32,7 +32,7 @@ use port::End;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Cadence, Config, Control, Outcome};
 use tickline_core::counter::resolution_ticks;
-use tickline_core::sample::{Reference, ReferenceClock, Resolutions};
+use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
 
 /// The clock. Any code may read it, including interrupt handlers and other CPUs.
@@ -85,7 +85,7 @@ impl Counts {
     /// Reads the clock between two reads of the reference.
     fn read(&mut self, hpet: &Hpet) {
         let before_ns = hpet.monotonic_ns();
-        let bounds = CLOCK.read_bounds(&TSC);
+        let bounds = CLOCK.read_bounded(&TSC);
         let ns = bounds.map_or_else(|| now_ns(hpet), |reading| reading.ns);
         let after_ns = hpet.monotonic_ns() + hpet.resolution_ns();
         if let Some(reading) = bounds {
@@ -114,7 +114,7 @@ impl Counts {
             if CLOCK.read(&TSC).is_some() { "TSC" } else { "HPET" },
             figures.frequency_hz.unwrap_or(0),
             figures.max_drift_ppb,
-            CLOCK.read_bounds(&TSC).map(|reading| reading.bounds_ns()),
+            CLOCK.read_bounded(&TSC).map(|reading| reading.bounds_ns()),
         );
         self.by_counter - by_counter
     }
@@ -127,7 +127,7 @@ extern "C" fn main() -> ! {
     let closed = trust::judge(counter_ticks);
     assert!(closed.is_none(), "the counter is not used: {closed:?}");
     let resolutions =
-        Resolutions { counter_ticks, reference_ns: hpet.resolution_ns(), reference: ReferenceClock::Own };
+        Resolutions { counter_ticks, reference_ns: hpet.resolution_ns(), reference_kind: ReferenceKind::Independent };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
 
     let config = Config { interval_ns: INTERVAL_NS, resolutions, cadence: Cadence::Scheduled };

@@ -6,12 +6,12 @@
 //! `Option<()>`: `None` without a sample.
 
 use super::{
-    Cadence, Control, Io, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome, UNKNOWN_SLOPE,
-    WAIT_FOR_HIGH_WATER_NS,
+    Cadence, Control, Inputs, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome,
+    UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedLine};
 use crate::counter::Counter;
-use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, join, recover, steer};
+use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, meet_old_line, recover, steer};
 use crate::estimate::{Fit, Target};
 use crate::line::Slope;
 use crate::sample::{Point, Reference};
@@ -116,7 +116,7 @@ impl Control {
         let left_ticks = wrap_mask(before.shift).saturating_sub(in_wrap).saturating_sub(margin_ticks);
         let window_ticks = window_ticks.min(left_ticks >> 1);
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
-            return Err(NotPublished::Early);
+            return Err(NotPublished::TooEarly);
         }
         Ok(WindowedLine { state, start_ticks, window_ticks, shift: before.shift })
     }
@@ -132,7 +132,7 @@ impl Control {
     ) -> Result<WindowedLine, NotPublished> {
         let mut line = self.line_from(old, steering.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
-        line.state = join(old, line.state, steering, at_ticks, margin_ticks);
+        line.state = meet_old_line(old, line.state, steering, at_ticks, margin_ticks);
         Ok(line)
     }
 
@@ -153,14 +153,14 @@ impl Control {
     pub(super) fn replace(
         &mut self,
         old: &WindowedLine,
-        io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
+        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
-        let Io { shared, counter, reference } = *io;
+        let Inputs { shared, counter, reference } = *inputs;
         let plan = &self.plan;
         let before_ticks = counter.now_ordered();
         if shared.no_longer_counts(old, before_ticks, reference) {
-            shared.expire(old, before_ticks, self.newest_lower_point(), reference);
-            return Err(NotPublished::Lost);
+            shared.retire_expired(old, before_ticks, self.newest_lower_point(), reference);
+            return Err(NotPublished::StateChanged);
         }
         if self.samples_are_too_old(before_ticks, plan.target.slope) {
             return Err(NotPublished::SamplesTooOld);
@@ -174,7 +174,7 @@ impl Control {
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
         self.warm_up(old, before_ticks, window_ticks)?;
-        let steering = self.swap_lines(old, io, window_ticks)?;
+        let steering = self.swap_lines(old, inputs, window_ticks)?;
         self.slope_is_proven = plan.slope_is_proven;
         self.record_replacement(&steering, shared, offset, interval_ns);
         Ok(Iteration { outcome: Outcome::Published, next_in_ns: interval_ns })
@@ -205,11 +205,11 @@ impl Control {
     fn swap_lines(
         &self,
         old: &WindowedLine,
-        io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
+        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
     ) -> Result<Steering, NotPublished> {
-        let Io { shared, counter, reference } = *io;
-        let Some(replacing) = shared.announce(old) else { return Err(NotPublished::Lost) };
+        let Inputs { shared, counter, reference } = *inputs;
+        let Some(replacing) = shared.announce(old) else { return Err(NotPublished::StateChanged) };
         let at_ticks = counter.now_ordered();
         // The bend removes the offset by the end of the window, not of the interval. A line may be
         // in use until its validity ends. With a bend for the interval, it would be off by several
@@ -219,11 +219,11 @@ impl Control {
             Ok(line) if old.is_valid_at(at_ticks) => {
                 let bounds = &self.plan.bounds;
                 let published = shared.cell.publish(replacing.state, &line, bounds, self.suspended_ns);
-                if published { Ok(steering) } else { Err(NotPublished::Lost) }
+                if published { Ok(steering) } else { Err(NotPublished::StateChanged) }
             }
             _ => {
                 shared.help_at(&replacing, at_ticks, self.newest_lower_point(), reference);
-                Err(NotPublished::Lost)
+                Err(NotPublished::StateChanged)
             }
         }
     }
@@ -271,7 +271,7 @@ impl Control {
         if ahead > FixedNs::ZERO && ahead < FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS) {
             // The high-water mark is ahead by no more than its margin. The reference passes it
             // soon; a line that started now would be ahead of the reference.
-            return Err(NotPublished::Early);
+            return Err(NotPublished::TooEarly);
         }
         line.state = recover(line.state, before.shift, line.start_ticks, high_water_ns, at_ticks, from);
         Ok(line)
@@ -284,23 +284,23 @@ impl Control {
     pub(super) fn recover_line(
         &mut self,
         before: &WindowedLine,
-        io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
+        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let (slope, interval_ns) = (self.plan.target.slope, self.plan.interval_ns);
         // A warm-up, as in `replace`. It also shows whether the line can be built, before the line
         // is announced.
-        let now_ticks = io.counter.now_ordered();
+        let now_ticks = inputs.counter.now_ordered();
         if self.samples_are_too_old(now_ticks, slope) {
             return Err(NotPublished::SamplesTooOld);
         }
         let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
         self.first_line(before, now_ticks, from)?;
-        let offset = self.publish_first(before, io)?;
-        io.shared.events.count(Event::Recovery);
+        let offset = self.publish_first(before, inputs)?;
+        inputs.shared.events.count(Event::Recovery);
         self.slope_is_proven = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.disrupted = !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
-        self.record(offset, io.shared, interval_ns);
+        self.record(offset, inputs.shared, interval_ns);
         Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: MIN_INTERVAL_NS })
     }
 
@@ -309,12 +309,12 @@ impl Control {
     fn publish_first(
         &self,
         before: &WindowedLine,
-        io: &Io<'_, impl StateCell, impl Counter, impl Reference>,
+        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<FixedNs, NotPublished> {
-        let Io { shared, counter, reference } = *io;
+        let Inputs { shared, counter, reference } = *inputs;
         let first = WindowedLine { state: before.state.first_publication(), ..*before };
         if !shared.cell.swap(before.state, first.state) {
-            return Err(NotPublished::Lost);
+            return Err(NotPublished::StateChanged);
         }
         let before_ticks = counter.now_ordered();
         let reference_ns = reference.monotonic_ns();
@@ -330,10 +330,10 @@ impl Control {
             Ok(line) => {
                 let published = shared.cell.publish(first.state, &line, bounds, self.suspended_ns);
                 let offset = line.fixed_at(at_ticks).minus(target.fixed_at(at_ticks));
-                if published { Ok(offset) } else { Err(NotPublished::Lost) }
+                if published { Ok(offset) } else { Err(NotPublished::StateChanged) }
             }
             Err(refusal) => {
-                io.help(&first);
+                inputs.help(&first);
                 Err(refusal)
             }
         }

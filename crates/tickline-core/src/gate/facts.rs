@@ -3,7 +3,7 @@
 
 use super::Reason;
 use crate::comparison::CounterComparison;
-use crate::sample::{ReferenceClock, Resolutions};
+use crate::sample::{ReferenceKind, Resolutions};
 
 /// The authority whose verdict on the counter counts.
 ///
@@ -122,26 +122,26 @@ impl Clocksource {
     /// RISC-V it has no barrier.
     #[must_use]
     pub const fn resolutions(self, matching_clocksource: Self, counter_ticks: u64) -> Resolutions {
-        let (reference_ns, reference) = match (self, matching_clocksource) {
-            (Self::Tsc, Self::Tsc) => (1, ReferenceClock::SameRead),
+        let (reference_ns, reference_kind) = match (self, matching_clocksource) {
+            (Self::Tsc, Self::Tsc) => (1, ReferenceKind::SameRead),
             (Self::TscEarly, Self::Tsc)
             | (Self::ArchSysCounter, Self::ArchSysCounter)
-            | (Self::Riscv, Self::Riscv) => (1, ReferenceClock::SameCounter),
+            | (Self::Riscv, Self::Riscv) => (1, ReferenceKind::SameCounter),
             (
                 Self::Tsc | Self::TscEarly | Self::ArchSysCounter | Self::Riscv | Self::KvmClock | Self::Xen,
                 _,
-            ) => (1, ReferenceClock::Own),
+            ) => (1, ReferenceKind::Independent),
             // Units of 100 ns (Hypervisor Top Level Functional Specification, "Reference
             // Counter"); the HPET's period is at most 100 ns (IA-PC HPET specification 1.0a,
             // 2.3.4).
-            (Self::HypervPage | Self::Hpet, _) => (100, ReferenceClock::Own),
+            (Self::HypervPage | Self::Hpet, _) => (100, ReferenceKind::Independent),
             // 100 Hz is the slowest tick that Linux can be built with.
-            (Self::Jiffies, _) => (10_000_000, ReferenceClock::Own),
+            (Self::Jiffies, _) => (10_000_000, ReferenceKind::Independent),
             // 3.579545 MHz (ACPI specification 6.5, 4.8.2.1). Any other clock may be as coarse as
             // this coarsest timer that a PC has.
-            (Self::AcpiPm | Self::Other | Self::Unknown, _) => (280, ReferenceClock::Own),
+            (Self::AcpiPm | Self::Other | Self::Unknown, _) => (280, ReferenceKind::Independent),
         };
-        Resolutions { counter_ticks, reference_ns, reference }
+        Resolutions { counter_ticks, reference_ns, reference_kind }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::*;
 use crate::cell::LineCell;
 use crate::comparison::Difference;
-use crate::sample::ReferenceClock;
+use crate::sample::ReferenceKind;
 use crate::shared::SharedClock;
 use toml::{Table, Value};
 
@@ -143,11 +143,11 @@ fn a_reference_made_of_the_counter_has_no_step_of_its_own() {
             let same = clocksource == own || (clocksource, own) == (Clocksource::TscEarly, Clocksource::Tsc);
             // Only on x86 does the kernel's read of the counter take as long as a read here.
             let expected = match (same, clocksource) {
-                (true, Clocksource::Tsc) => ReferenceClock::SameRead,
-                (true, _) => ReferenceClock::SameCounter,
-                (false, _) => ReferenceClock::Own,
+                (true, Clocksource::Tsc) => ReferenceKind::SameRead,
+                (true, _) => ReferenceKind::SameCounter,
+                (false, _) => ReferenceKind::Independent,
             };
-            assert_eq!(resolutions.reference, expected, "{clocksource:?}, {own:?}");
+            assert_eq!(resolutions.reference_kind, expected, "{clocksource:?}, {own:?}");
             assert!(!same || resolutions.reference_ns == 1, "{clocksource:?}");
         }
     }

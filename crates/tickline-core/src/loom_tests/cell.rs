@@ -128,7 +128,7 @@ fn bounds_of_a_reading_are_never_a_mixture() {
     a_reader_of_a_clock(
         &ACCEPTED,
         wide,
-        |clock, counter| clock.read_bounds(counter).map(|reading| (reading.ns, reading.bounds)),
+        |clock, counter| clock.read_bounded(counter).map(|reading| (reading.ns, reading.bounds)),
         |line| (line.at(NOW_TICKS), bounds_of(line)),
     );
 }

@@ -62,8 +62,9 @@ fn a_writer_meets_a_reader(wanted: &[&str], scene: fn() -> (Scene, Control), rea
 /// replacement twice helps.
 #[test]
 fn a_line_is_lowered_under_a_reader() {
-    let with_bounds: Read =
-        |clock, view| clock.read_bounds(view).map_or_else(|| slow_reading(clock, view), |reading| reading.ns);
+    let with_bounds: Read = |clock, view| {
+        clock.read_bounded(view).map_or_else(|| slow_reading(clock, view), |reading| reading.ns)
+    };
     for read in [reading, slow_reading, with_bounds] {
         a_writer_meets_a_reader(&["Published", "help"], Scene::with_line, read);
     }

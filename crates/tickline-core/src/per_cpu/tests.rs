@@ -104,7 +104,7 @@ const READINGS: [fn(&Clocks, &Board) -> Option<i64>; 4] = [
     },
     |clocks, board| {
         let (clock, read) = cpu_clock(clocks, board.now_ordered())?;
-        clock.read_bounds(&read).map(|line| line.ns)
+        clock.read_bounded(&read).map(|line| line.ns)
     },
 ];
 

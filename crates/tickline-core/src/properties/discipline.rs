@@ -1,9 +1,9 @@
-//! Properties of `steer`, `join` and `recover`, on which the order rests.
+//! Properties of `steer`, `meet_old_line` and `recover`, on which the order rests.
 //!
 //! The functions compare exact values where these fit. Saturated values of `FixedNs` or `i64` have
 //! no promise.
 
-use crate::discipline::{STEP_PPB, Steering, join, recover, steer};
+use crate::discipline::{STEP_PPB, Steering, meet_old_line, recover, steer};
 use crate::estimate::Target;
 use crate::line::Line;
 use crate::units::{FixedNs, NS_PER_S};
@@ -71,7 +71,7 @@ fn is_exact(ns: FixedNs) -> bool {
 pub(crate) fn check_meeting(old: &Oracle, steering: &Steering, at_ticks: u64, margin_ticks: u64, probe: u64) {
     let Some(next) = old.next(steering.slope, true) else { return };
     let shift = old.line.shift;
-    let joined = join(&old.line, next.line.state, steering, at_ticks, margin_ticks);
+    let joined = meet_old_line(&old.line, next.line.state, steering, at_ticks, margin_ticks);
     let (early, late) = (at_ticks.wrapping_sub(margin_ticks), at_ticks.wrapping_add(margin_ticks));
     let stepped = steering.step_to.map(|ns| (at_ticks, units(ns) << 16));
     let points: Vec<_> =

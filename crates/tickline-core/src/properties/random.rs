@@ -7,7 +7,7 @@
 use crate::discipline::Steering;
 use crate::estimate::Target;
 use crate::line::{Line, Slope};
-use crate::sample::{ReferenceClock, Resolutions};
+use crate::sample::{ReferenceKind, Resolutions};
 use crate::state::MAX_SHIFT;
 use crate::units::{FRACTION_BITS, FixedNs};
 use proptest::prelude::*;
@@ -240,7 +240,7 @@ proptest! {
         (before, after, time_ns, counter_ticks, reference_ns)
             in (number(), number(), signed_number(), number(), signed_number())
     ) {
-        let resolutions = Resolutions { counter_ticks, reference_ns, reference: ReferenceClock::Own };
+        let resolutions = Resolutions { counter_ticks, reference_ns, reference_kind: ReferenceKind::Independent };
         estimate::check_bracket(before, time_ns, after, resolutions);
         estimate::check_bracket(before, time_ns, before.wrapping_add(after >> 20), resolutions);
     }

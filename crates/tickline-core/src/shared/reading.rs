@@ -147,7 +147,7 @@ impl<S: StateCell> SharedClock<S> {
     /// [`read_ordered`](Self::read_ordered) returns `None`.
     #[inline]
     #[must_use]
-    pub fn read_bounds(&self, counter: &impl Counter) -> Option<BoundedReading> {
+    pub fn read_bounded(&self, counter: &impl Counter) -> Option<BoundedReading> {
         // Filled in place, because each copy of `Bounds` costs stack.
         let mut bounds = Bounds::default();
         let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| {
@@ -185,7 +185,7 @@ impl<S: StateCell> SharedClock<S> {
     /// An ordered reading with the bounds of its line, by the slow path: it works as long as the
     /// line is valid.
     #[must_use]
-    pub fn read_bounds_while_valid(
+    pub fn read_bounded_while_valid(
         &self,
         counter: &impl Counter,
         reference: &impl Reference,
@@ -240,7 +240,7 @@ impl<S: StateCell> SharedClock<S> {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
                 if self.no_longer_counts(&seen, ticks, reference) {
-                    self.expire(&seen, ticks, None, reference);
+                    self.retire_expired(&seen, ticks, None, reference);
                     return None;
                 }
                 self.cell.is_still(state).then(|| SlowReading::by_line(&seen, ticks))

@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// A time with its bounds, if [`read_bounds`](Self::read_bounds) finds no line.
+    /// A time with its bounds, if [`read_bounded`](Self::read_bounded) finds no line.
     pub(crate) fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
         if let Some(backend) = &self.backend {
             return backend.reading(timescale);
@@ -89,7 +89,7 @@ impl Engine {
     /// A reading with bounds after the slow path, which may have published a line.
     #[inline(never)]
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
-        if let Some(line) = self.read_bounds().or_else(|| self.read_bounds_while_valid()) {
+        if let Some(line) = self.read_bounded().or_else(|| self.read_bounded_while_valid()) {
             return Reading::from_line(&line, timescale);
         }
         match self.reading_by_cpu(timescale) {
@@ -107,7 +107,7 @@ impl Engine {
     }
 
     pub(crate) fn bounds_by_cpu(&self) -> Option<BoundedReading> {
-        self.cpu_lines().and_then(CpuLines::read_bounds)
+        self.cpu_lines().and_then(CpuLines::read_bounded)
     }
 
     #[cold]
@@ -169,7 +169,7 @@ impl Engine {
             let iterated = self.maintain_as_reader(&reading);
             if (iterated || matches!(reading.source, Source::Line { .. }))
                 && !self.os_serves_unix()
-                && let Some(reading) = self.read_bounds_while_valid()
+                && let Some(reading) = self.read_bounded_while_valid()
             {
                 return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
             }

@@ -19,7 +19,7 @@ use crate::trust::{compare, facts};
 impl Engine {
     /// A reading by the line that serves this CPU; `None` without one.
     fn bounds(&self) -> Option<BoundedReading> {
-        self.read_bounds().or_else(|| self.bounds_by_cpu())
+        self.read_bounded().or_else(|| self.bounds_by_cpu())
     }
 
     /// Half the width of the interval that contains the OS clock now, ns. `None` without a line.

@@ -180,7 +180,7 @@ impl Engine {
         }
         // Only within the readers' window, because a clock whose thread has died is not
         // recalibrated. With a line for each CPU there is no common line to read.
-        let BoundedReading { bounds, .. } = self.read_bounds()?;
+        let BoundedReading { bounds, .. } = self.read_bounded()?;
         // The least and the greatest value of Unix time minus monotonic time.
         let (offset_ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
         let unix_ns =

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickline_core::control::{Cadence, Config, MIN_INTERVAL_NS};
-use tickline_core::sample::{ReferenceClock, Resolutions};
+use tickline_core::sample::{ReferenceKind, Resolutions};
 use tickline_core::state::LineState;
 
 use super::calibrations::CpuCalibrations;
@@ -36,7 +36,11 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     records().for_each(CpuRecord::report_miss);
     let config = Config {
         interval_ns: 1_000_000,
-        resolutions: Resolutions { counter_ticks: 0, reference_ns: 1, reference: ReferenceClock::Own },
+        resolutions: Resolutions {
+            counter_ticks: 0,
+            reference_ns: 1,
+            reference_kind: ReferenceKind::Independent,
+        },
         cadence: Cadence::Pinned,
     };
     let mut pass = CpuCalibrations::default();

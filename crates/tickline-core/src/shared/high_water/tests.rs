@@ -54,7 +54,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
         if by_writer {
             _ = clock.maintain(&mut control);
         } else {
-            assert_eq!(clock.read_bounds_while_valid(machine, machine), None, "{asleep_ns}");
+            assert_eq!(clock.read_bounded_while_valid(machine, machine), None, "{asleep_ns}");
         }
         let reading = clock.slow();
         assert!(by_writer || matches!(reading.source, Source::Reference { .. }), "{asleep_ns}: {reading:?}");
@@ -70,7 +70,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     let Source::Line { overdue_ns } = reading.source else { panic!("{reading:?}") };
     assert!((890_000_000..910_000_000).contains(&overdue_ns), "{overdue_ns}");
     assert!(reading.ns.abs_diff(machine.truth_ns()) < 100);
-    assert!(clock.read_bounds_while_valid(machine, machine).is_some());
+    assert!(clock.read_bounded_while_valid(machine, machine).is_some());
 }
 
 /// Rules 5 and 12: a thread finds that the reference does not vouch for the line, and is stopped

@@ -62,7 +62,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     assert_eq!((status.state, status.reason(), status.unix_reason()), (State::Fast, None, SLOW));
     assert!(!unix_by_line(&engine));
     let publications = engine.status().events.get(Event::Publication);
-    assert!(is_ever(&engine, || engine.read_bounds().is_some()), "readings with bounds are the line's");
+    assert!(is_ever(&engine, || engine.read_bounded().is_some()), "readings with bounds are the line's");
 
     let Some(status) = judged(&engine, (35, 120, 36)) else { return };
     assert_eq!(status.unix_reason(), SLOW, "it must be faster by a tenth");
@@ -129,7 +129,7 @@ fn a_program_that_drives_the_clock_hears_of_new_facts() {
 fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     let cell = &engine.clock.shared.cell;
     let old = cell.snapshot();
-    let Some(BoundedReading { mut bounds, .. }) = engine.read_bounds() else { return false };
+    let Some(BoundedReading { mut bounds, .. }) = engine.read_bounded() else { return false };
     bounds.lower.base_ns += ahead_ns;
     bounds.upper.base_ns += ahead_ns;
     // The slope is the same except for the tag, which changes the time by some 100 ns.
