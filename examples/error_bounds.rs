@@ -60,7 +60,7 @@ fn main() -> Result<(), tickline::Error> {
     let (unix, status) = (clock.unix_reading(), clock.status());
     let [earliest_ns, latest_ns] = [unix.earliest(), unix.latest()].map(UnixTime::as_nanos);
     println!("Unix time is between {earliest_ns} and {latest_ns} ns");
-    match status.utc_error_ns {
+    match status.kernel_utc_error_ns {
         Some(error_ns) => println!("the time daemon claims that UTC is within {error_ns} ns of it"),
         None => println!("there is no claim how far that is from UTC"),
     }

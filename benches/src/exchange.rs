@@ -119,7 +119,7 @@ pub fn ordered(counter: HardwareCounter, time: Duration) -> Report {
         });
         // ORDERING: Relaxed: the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
-        let events = Event::ALL.iter().map(|event| (event.code(), clock.events(*event)));
+        let events = Event::ALL.iter().map(|event| (event.code(), clock.event_count(*event)));
         let events = events.filter(|(_, times)| *times > 0).collect();
         Report { count, events }
     })

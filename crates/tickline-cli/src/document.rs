@@ -16,7 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tickline::utc::{UtcReading, UtcUnknown};
-use tickline::{Clock, CpuStatus, Environment, Reason, State, Status, UnixTime};
+use tickline::{Clock, CpuStatus, EnvironmentSwitch, Reason, State, Status, UnixTime};
 
 use crate::bench::BenchSummary;
 use crate::diagnose::{self, Finding, Health, Level};
@@ -283,7 +283,7 @@ impl ClockStatus {
         };
         Self {
             frequency_hz: status.frequency_hz,
-            nominal_frequency_hz: status.nominal_hz,
+            nominal_frequency_hz: status.nominal_frequency_hz,
             bound_ns: status.bound_ns,
             max_drift_ppb: status.max_drift_ppb,
             interval_ns: status.interval_ns,
@@ -292,7 +292,7 @@ impl ClockStatus {
             utc_source: known.map(|utc| utc.source().code().into()),
             utc_unknown: unknown.map(|why| why.code().into()),
             thread_error: None,
-            environment_unrecognised: status.environment == Environment::Unrecognised,
+            environment_unrecognised: status.environment == EnvironmentSwitch::Unrecognised,
             events: status.events.iter().map(|(event, count)| (event.code(), count)).collect(),
             per_cpu: status.per_cpu.iter().map(cpu_row).collect(),
         }

@@ -260,8 +260,8 @@ fn comparison_text(comparison: CounterComparison) -> String {
         CounterComparison::Pending => "not compared by this program".to_owned(),
         CounterComparison::Single => "one CPU only".to_owned(),
         CounterComparison::Synchronised { cpus } => format!("synchronised on {cpus} CPUs"),
-        CounterComparison::Unsynchronised { here, there, difference } => format!(
-            "CPU {here} and CPU {there} are unsynchronised by at least {} ticks",
+        CounterComparison::Unsynchronised { cpu, other_cpu, difference } => format!(
+            "CPU {cpu} and CPU {other_cpu} are unsynchronised by at least {} ticks",
             difference.size_ticks()
         ),
         _ => "could not be compared".to_owned(),

@@ -17,30 +17,30 @@ use crate::units::ticks_between;
 
 /// The interval that contains the difference of two counters, ticks: the other CPU's counter minus
 /// this CPU's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Difference {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CounterDifference {
     /// The lower end of the interval, ticks.
-    pub least_ticks: i64,
+    pub min_ticks: i64,
     /// The upper end of the interval, ticks.
-    pub most_ticks: i64,
+    pub max_ticks: i64,
 }
 
-impl Difference {
+impl CounterDifference {
     /// The interval before the first exchange.
-    pub const UNKNOWN: Self = Self { least_ticks: i64::MIN, most_ticks: i64::MAX };
+    pub const UNKNOWN: Self = Self { min_ticks: i64::MIN, max_ticks: i64::MAX };
 
     /// Adds a token that this CPU gave at `given_ticks` and the other got at `got_ticks`, each by
     /// its own counter.
     #[doc(hidden)]
     pub fn add_sent(&mut self, given_ticks: u64, got_ticks: u64) {
-        self.most_ticks = self.most_ticks.min(ticks_between(given_ticks, got_ticks));
+        self.max_ticks = self.max_ticks.min(ticks_between(given_ticks, got_ticks));
     }
 
     /// Adds a token that the other CPU gave at `given_ticks` and this CPU got at `got_ticks`, each
     /// by its own counter.
     #[doc(hidden)]
     pub fn add_received(&mut self, given_ticks: u64, got_ticks: u64) {
-        self.least_ticks = self.least_ticks.max(ticks_between(got_ticks, given_ticks));
+        self.min_ticks = self.min_ticks.max(ticks_between(got_ticks, given_ticks));
     }
 
     /// The smallest possible difference of the counters, ticks; 0 if they may be synchronised.
@@ -48,8 +48,8 @@ impl Difference {
     /// show less.
     #[must_use]
     pub fn size_ticks(&self) -> u64 {
-        let ahead = u64::try_from(self.least_ticks).unwrap_or(0);
-        ahead.max(u64::try_from(self.most_ticks.saturating_neg()).unwrap_or(0))
+        let ahead = u64::try_from(self.min_ticks).unwrap_or(0);
+        ahead.max(u64::try_from(self.max_ticks.saturating_neg()).unwrap_or(0))
     }
 }
 
@@ -61,13 +61,13 @@ impl Difference {
 /// fn in_a_word(comparison: CounterComparison) -> String {
 ///     match comparison {
 ///         CounterComparison::Synchronised { cpus } => format!("{cpus} synchronised counters"),
-///         CounterComparison::Unsynchronised { here, there, .. } => format!("{here} and {there} differ"),
+///         CounterComparison::Unsynchronised { cpu, other_cpu, .. } => format!("CPUs {cpu} and {other_cpu} differ"),
 ///         other => format!("{other:?}"),
 ///     }
 /// }
 /// assert_eq!(in_a_word(CounterComparison::Synchronised { cpus: 8 }), "8 synchronised counters");
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CounterComparison {
     /// No result yet: the comparison has not begun, or is not complete.
@@ -82,11 +82,11 @@ pub enum CounterComparison {
     /// The counters of at least these two CPUs are not synchronised.
     Unsynchronised {
         /// One CPU.
-        here: u32,
+        cpu: u32,
         /// The other CPU.
-        there: u32,
-        /// The counter of `there` minus that of `here`.
-        difference: Difference,
+        other_cpu: u32,
+        /// The counter of `other_cpu` minus that of `cpu`.
+        difference: CounterDifference,
     },
     /// The comparison failed: the threads could not be moved to their CPUs, or did not run there.
     Impossible,
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
 
     /// The result of exchanges of various durations between counters that differ by `d`.
-    fn measured(d: i64, wrap: bool) -> Difference {
-        let mut difference = Difference::UNKNOWN;
+    fn measured(d: i64, wrap: bool) -> CounterDifference {
+        let mut difference = CounterDifference::UNKNOWN;
         let mut now = if wrap { u64::MAX - 3_000 } else { 1 << 40 };
         for exchange in 0..50 {
             let (there, back) = (60 + (exchange * 37) % 90, 60 + (exchange * 53) % 90);
@@ -115,14 +115,14 @@ mod tests {
         for wrap in [false, true] {
             for d in [0, 1, -1, 59, -59, 200, -200, 5_000, -5_000, 66_930, i64::MAX / 2] {
                 let difference = measured(d, wrap);
-                let Difference { least_ticks, most_ticks } = difference;
-                assert!(least_ticks <= d && d <= most_ticks, "{d}: {difference:?}");
-                assert!(most_ticks.abs_diff(least_ticks) <= 130, "{d}: {difference:?}");
+                let CounterDifference { min_ticks, max_ticks } = difference;
+                assert!(min_ticks <= d && d <= max_ticks, "{d}: {difference:?}");
+                assert!(max_ticks.abs_diff(min_ticks) <= 130, "{d}: {difference:?}");
                 // An exchange takes 60 ticks or more, so it can't tell less from 0.
                 let sizes = if d.abs() < 60 { 0..=0 } else { d.unsigned_abs() - 130..=d.unsigned_abs() };
                 assert!(sizes.contains(&difference.size_ticks()), "{d}: {difference:?}");
             }
         }
-        assert_eq!(Difference::UNKNOWN.size_ticks(), 0, "nothing known is nothing found");
+        assert_eq!(CounterDifference::UNKNOWN.size_ticks(), 0, "nothing known is nothing found");
     }
 }

@@ -21,12 +21,11 @@
 //!
 //! The behaviour of a processor is undefined at an instruction that it *lacks*. A method that
 //! executes such an instruction therefore takes a value that proves that the processor has it.
-//! There are three proofs: the processor's own answer ([`HardwareCpuCounter`], on x86_64 `Rdtscp`
-//! and `Rdpid`); the target, if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`);
-//! the operating system's promise (`rdtime`). An instruction that a process is *denied* raises a
-//! defined exception, SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5
-//! and ends the program, but breaks no rule of the language. So reading a counter needs no
-//! `unsafe`.
+//! There are three proofs: the processor's own answer (on x86_64 `Rdtscp` and `Rdpid`); the target,
+//! if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`); the operating system's
+//! promise (`rdtime`). An instruction that a process is *denied* raises a defined exception,
+//! SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5 and ends the
+//! program, but breaks no rule of the language. So reading a counter needs no `unsafe`.
 //!
 //! [`Extended`] makes a counter from a register of fewer than 64 bits.
 
@@ -46,9 +45,11 @@ mod resolution;
 pub use crate::units::ticks_between;
 pub use arch::HardwareCounter;
 #[cfg(target_arch = "x86_64")]
+#[doc(hidden)]
 pub use arch::HardwareCpuCounter;
 pub(crate) use arch::SHIFT;
 #[cfg(not(target_arch = "x86_64"))]
+#[doc(hidden)]
 pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;
 pub use resolution::{resolution_ticks, resolution_ticks_in};
@@ -81,6 +82,7 @@ pub trait Counter {
 /// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter was
 ///    read, even if the thread is moved meanwhile. [`now`](CpuCounter::now) may give the wrong id
 ///    if the thread was moved away and back between two instructions.
+#[doc(hidden)]
 pub trait CpuCounter {
     /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between. The
     /// CPU may read the counter before older loads complete.

@@ -44,7 +44,7 @@ mod tests;
 
 pub use facts::{Clocksource, Cost, Facts, Trust};
 
-pub use crate::comparison::{CounterComparison, Difference};
+pub use crate::comparison::{CounterComparison, CounterDifference};
 use crate::named::named;
 use crate::shared::Figures;
 
@@ -174,8 +174,8 @@ impl core::fmt::Display for Reason {
     }
 }
 
-/// The verdict on a gate. Outside of this crate use [`new`](Self::new): a later version may add
-/// fields.
+/// The verdict on a gate. Outside of this crate use [`new`](Self::new) and
+/// [`with_warning`](Self::with_warning): a later version may add fields.
 ///
 /// ```
 /// use tickline_core::gate::{Facts, Gate, Reason, judge};
@@ -183,7 +183,7 @@ impl core::fmt::Display for Reason {
 /// let verdict = judge(Gate::Readable, &Facts::UNKNOWN);
 /// assert_eq!((verdict.closed_by, verdict.warning), (Some(Reason::Denied), None));
 /// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Verdict {
     /// The gate.
@@ -199,6 +199,12 @@ impl Verdict {
     #[must_use]
     pub const fn new(gate: Gate, closed_by: Option<Reason>) -> Self {
         Self { gate, closed_by, warning: None }
+    }
+
+    /// The verdict on an open gate that warns for this reason.
+    #[must_use]
+    pub const fn with_warning(gate: Gate, reason: Reason) -> Self {
+        Self { gate, closed_by: None, warning: Some(reason) }
     }
 }
 
@@ -272,10 +278,10 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// Whether a reading costs more by the counter than by the OS. A counter that was dearer before
-/// must be a tenth cheaper to be used again.
-const fn is_dearer(counter_ps: u64, os_ps: u64, was_dearer: bool) -> bool {
-    let allowance_ps = if was_dearer { counter_ps / 10 } else { 0 };
+/// Whether a reading costs more by the counter than by the OS. A counter that cost more before must
+/// be a tenth cheaper to be used again.
+const fn costs_more(counter_ps: u64, os_ps: u64, cost_more: bool) -> bool {
+    let allowance_ps = if cost_more { counter_ps / 10 } else { 0 };
     counter_ps.saturating_add(allowance_ps) > os_ps
 }
 
@@ -285,18 +291,18 @@ const fn is_dearer(counter_ps: u64, os_ps: u64, was_dearer: bool) -> bool {
 const fn is_worth_it_for_unix(cost: Cost, was_slower_than_os: bool) -> bool {
     let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
     let gain_ps = cost.os_unix_ps.saturating_sub(cost.counter_ps);
-    !is_dearer(cost.counter_ps, bearable_ps, was_slower_than_os) && gain_ps > cost.counter_ps / 10
+    !costs_more(cost.counter_ps, bearable_ps, was_slower_than_os) && gain_ps > cost.counter_ps / 10
 }
 
 const fn judge_cost(facts: &Facts) -> Verdict {
-    let (gate, slow) = (Gate::Cost, Some(Reason::Slow));
+    let gate = Gate::Cost;
     match (facts.resolution_ticks, facts.cost) {
         (Some(0), _) => Verdict::new(gate, Some(Reason::Stuck)),
-        (_, Some(cost)) if is_dearer(cost.counter_ps, cost.os_ps, facts.was_slower_than_os) => {
+        (_, Some(cost)) if costs_more(cost.counter_ps, cost.os_ps, facts.was_slower_than_os) => {
             match (is_worth_it_for_unix(cost, facts.was_slower_than_os), cost.counter_ps > cost.os_ps) {
-                (true, true) => Verdict { warning: slow, ..Verdict::new(gate, None) },
+                (true, true) => Verdict::with_warning(gate, Reason::Slow),
                 (true, false) => Verdict::new(gate, None),
-                (false, _) => Verdict::new(gate, slow),
+                (false, _) => Verdict::new(gate, Some(Reason::Slow)),
             }
         }
         _ => Verdict::new(gate, None),
@@ -305,7 +311,7 @@ const fn judge_cost(facts: &Facts) -> Verdict {
 
 const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
     match facts.cost {
-        Some(cost) if is_dearer(cost.counter_ps, cost.os_unix_ps, facts.unix_was_slower_than_os) => {
+        Some(cost) if costs_more(cost.counter_ps, cost.os_unix_ps, facts.unix_was_slower_than_os) => {
             Some(Reason::Slow)
         }
         _ => None,
@@ -345,9 +351,7 @@ pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     match figures {
         figures if figures.counter_too_slow => Verdict::new(gate, Some(Reason::CounterTooSlow)),
         figures if figures.samples_too_old => Verdict::new(gate, Some(Reason::SamplesTooOld)),
-        figures if figures.frequency_hz.is_some() => {
-            Verdict { warning: Some(Reason::LineEnded), ..Verdict::new(gate, None) }
-        }
+        figures if figures.frequency_hz.is_some() => Verdict::with_warning(gate, Reason::LineEnded),
         _ => Verdict::new(gate, None),
     }
 }

@@ -17,10 +17,10 @@ mod high_water;
 mod reading;
 
 pub use events::Event;
-use events::Events;
+use events::EventCounters;
 pub(crate) use figures::AtomicFigures;
 pub use figures::Figures;
-pub use reading::{BoundedReading, SlowReading, Source};
+pub use reading::{BoundedReading, ReadingSource, SlowReading};
 
 /// The memory that readers and the writer of one clock share. All zeros are a valid clock without
 /// a line, with high-water mark 0.
@@ -30,7 +30,7 @@ pub struct SharedClock<S = LineCell> {
     #[doc(hidden)]
     pub cell: S,
     pub(crate) figures: AtomicFigures,
-    pub(crate) events: Events,
+    pub(crate) events: EventCounters,
     /// The latest time of the reference that has vouched for a line past its window, ns.
     vouched_ns: AtomicI64,
 }
@@ -39,7 +39,12 @@ impl<S> SharedClock<S> {
     /// A clock that has no line yet, around `cell`.
     #[must_use]
     pub const fn new(cell: S) -> Self {
-        Self { cell, figures: AtomicFigures::new(), events: Events::new(), vouched_ns: AtomicI64::new(0) }
+        Self {
+            cell,
+            figures: AtomicFigures::new(),
+            events: EventCounters::new(),
+            vouched_ns: AtomicI64::new(0),
+        }
     }
 
     /// The control loop's latest figures.
@@ -50,7 +55,7 @@ impl<S> SharedClock<S> {
 
     /// The number of times that `event` has happened.
     #[must_use]
-    pub fn events(&self, event: Event) -> u64 {
+    pub fn event_count(&self, event: Event) -> u64 {
         self.events.get(event)
     }
 }

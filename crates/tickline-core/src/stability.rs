@@ -22,7 +22,7 @@ use crate::cell::Bounds;
 use crate::estimate::{Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{MAX_KERNEL_SLEW_PPB, Sample};
-use crate::shared::events::{Event, Events};
+use crate::shared::events::{Event, EventCounters};
 use crate::units::{FixedNs, NS_PER_S, ticks_between, ticks_since};
 use dither::{Departure, Dither};
 
@@ -136,7 +136,7 @@ impl StabilityMonitor {
         steering_ppb: Option<i64>,
         slope: Slope,
         interval_ns: u64,
-        events: &Events,
+        events: &EventCounters,
     ) -> bool {
         let departure = self.departure(sample, slope);
         let contradiction = self.contradiction(sample);
@@ -161,7 +161,7 @@ impl StabilityMonitor {
         contradiction: Option<(u128, u128)>,
         slope: Slope,
         interval_ns: u64,
-        events: &Events,
+        events: &EventCounters,
     ) -> bool {
         let Some(last) = self.history.newest() else {
             self.since_ticks = sample.lower.ticks;
@@ -274,7 +274,7 @@ impl StabilityMonitor {
         (excess > FixedNs::ZERO).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
     }
 
-    fn disrupt(&mut self, sample: &Sample, events: &Events) {
+    fn disrupt(&mut self, sample: &Sample, events: &EventCounters) {
         events.count(Event::Disruption);
         self.forget(sample.lower.ticks);
     }
@@ -293,7 +293,7 @@ impl StabilityMonitor {
 
     /// The feasible slopes, if they are certain enough to be used. Old samples that contradict the
     /// newest are dropped, and the others are thinned out; `slope` is the best known slope.
-    pub(crate) fn refit(&mut self, slope: Slope, events: &Events) -> Option<Fit> {
+    pub(crate) fn refit(&mut self, slope: Slope, events: &EventCounters) -> Option<Fit> {
         let (fit, dropped) = self.history.fit();
         self.history.thin(slope);
         let within = self.slopes_within_dither();
@@ -315,7 +315,7 @@ impl StabilityMonitor {
     /// one. It is a function of its own, so that its frame takes no stack during the other calls of
     /// `refit`.
     #[inline(never)]
-    fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &Events) {
+    fn add_fit(&mut self, fit: Option<&Fit>, within: Option<&Fit>, dropped: usize, events: &EventCounters) {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
         self.rate_uncertainty_ppb = fit.map_or(MAX_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));

@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use tickline::{Event, Events, State};
+use tickline::{Event, EventCounts, State};
 
 use crate::pairs::disturbance::Disturbance;
 
@@ -38,7 +38,7 @@ pub(crate) const DISTURBING: [Event; 5] =
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SystemFacts {
     /// `None` if the OS clock measures.
-    clock: Option<(Events, State)>,
+    clock: Option<(EventCounts, State)>,
     /// The time that the hypervisor gave to other guests, in units of `/proc/stat` (`USER_HZ`).
     stolen: Option<u64>,
     /// The frequency of the CPU's core, kHz.
@@ -47,7 +47,7 @@ pub(crate) struct SystemFacts {
 
 impl SystemFacts {
     /// Reads the facts about `cpu`, or about the present CPU of this thread.
-    pub(crate) fn read(cpu: Option<usize>, clock: Option<(Events, State)>) -> Self {
+    pub(crate) fn read(cpu: Option<usize>, clock: Option<(EventCounts, State)>) -> Self {
         let cpu = cpu.or_else(system::cpu);
         Self { clock, stolen: stolen(cpu), frequency_khz: cpu.and_then(frequency_khz) }
     }
@@ -55,7 +55,7 @@ impl SystemFacts {
     /// The disturbance of all pairs since `earlier`, if there was one.
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
         // Whether the clock noticed an event, or did not trust the counter at one of the two times.
-        let clock = |((now, state), (before, state_before)): ((Events, State), (Events, State))| {
+        let clock = |((now, state), (before, state_before)): ((EventCounts, State), (EventCounts, State))| {
             let happened = |event| now.get(event) > before.get(event);
             DISTURBING.into_iter().any(happened) || [state, state_before] != [State::Fast; 2]
         };

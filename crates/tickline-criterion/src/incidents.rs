@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use tickline::{Event, Events, State, Status};
+use tickline::{Event, EventCounts, State, Status};
 
 use crate::calibration::Scale;
 use crate::evidence::DISTURBING;
@@ -24,14 +24,14 @@ pub(crate) struct Observations {
     /// The incidents, except the clock's events.
     incidents: Incidents,
     /// The clock's events at the start.
-    start: Events,
+    start: EventCounts,
     /// The clock's state at the last sample.
     state: State,
 }
 
 impl Observations {
     /// `start` must have been read with the scale's rate, or earlier.
-    pub(crate) fn new(scale: Scale, start: Events) -> Self {
+    pub(crate) fn new(scale: Scale, start: EventCounts) -> Self {
         let (cost_measured, incidents) = (Instant::now(), Incidents::default());
         Self { scale, cost_measured, incidents, start, state: State::Fast }
     }
@@ -62,7 +62,7 @@ impl Observations {
     }
 
     /// The incidents up to the clock's events `now`.
-    pub(crate) fn incidents(&self, now: &Events) -> Incidents {
+    pub(crate) fn incidents(&self, now: &EventCounts) -> Incidents {
         let since = |event| now.get(event).saturating_sub(self.start.get(event));
         let counts = DISTURBING.map(|event| (event, since(event)));
         let events = counts.into_iter().filter(|(_, count)| *count > 0).collect();

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, Events, Reason, State};
+use tickline::{Clock, EventCounts, Reason, State};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::calibration::{Scale, pair_ticks};
@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// The clock's events and state now.
-    pub(crate) fn clock_facts(&self) -> (Events, State) {
+    pub(crate) fn clock_facts(&self) -> (EventCounts, State) {
         let status = self.clock.status();
         (status.events, status.state)
     }
@@ -83,7 +83,7 @@ impl Session {
 
 /// Waits until the clock's rate is known to [`GOAL_PPB`], at most `limit`. Returns the rate, and
 /// the clock's events until then.
-fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, Events), Error> {
+fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, EventCounts), Error> {
     let begin = Instant::now();
     loop {
         let status = clock.status();

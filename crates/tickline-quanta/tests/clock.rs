@@ -110,7 +110,7 @@ fn instants_calculate_as_std_s_do() {
 
 #[test]
 fn instants_outside_of_64_bits_panic() {
-    let end = Instant::from(tickline::Instant::from_nanos(u64::MAX));
+    let end = Instant::from(tickline::Instant::MAX);
     let start = Instant::from(tickline::Instant::from_nanos(0));
     let ns = Duration::from_nanos(1);
     let all: [fn(Instant, Instant, Duration); 4] = [

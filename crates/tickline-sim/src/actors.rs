@@ -11,7 +11,7 @@ use tickline_core::driver::{DrivenClock, DriverMemory, Platform};
 use tickline_core::gate::keeper::{ClosedGate, LineGate, LineKind, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
-use tickline_core::shared::{BoundedReading, Event, SharedClock, SlowReading, Source};
+use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
 use crate::limits::valid_intervals;
@@ -105,8 +105,8 @@ impl Clock {
     }
 
     /// The number of times that `event` has happened.
-    pub(crate) fn events(&self, event: Event) -> u64 {
-        self.cpu_clocks.iter().chain([self.shared()]).map(|clock| clock.events(event)).sum()
+    pub(crate) fn event_count(&self, event: Event) -> u64 {
+        self.cpu_clocks.iter().chain([self.shared()]).map(|clock| clock.event_count(event)).sum()
     }
 }
 
@@ -340,9 +340,9 @@ impl Context {
     fn read_slowly(&self, kind: ReadKind, begin: Begin) {
         let (shared, access, check) = (self.clock.shared(), self.access(), &self.check);
         let complete = || self.world.step(Step::End);
-        let helps = self.clock.events(Event::Help);
+        let helps = self.clock.event_count(Event::Help);
         let (mut cell, mut reading) = self.read_slow();
-        if self.clock.events(Event::Help) != helps {
+        if self.clock.event_count(Event::Help) != helps {
             // A thread that helps leaves the clock without a line.
             self.check.disturbed(self.world.now_ps.get());
         }
@@ -359,8 +359,8 @@ impl Context {
         }
         complete();
         let path = match reading.source {
-            Source::Line { .. } => ReadPath::SlowPath,
-            Source::Reference { .. } => ReadPath::Reference,
+            ReadingSource::Line { .. } => ReadPath::SlowPath,
+            ReadingSource::Reference { .. } => ReadPath::Reference,
         };
         check.end(begin, cell, reading.ns, path, true);
         if kind == ReadKind::Bounds && path == ReadPath::SlowPath && !self.is_per_cpu() {
@@ -426,7 +426,8 @@ impl Context {
     fn slow_point(&self) -> TrackPoint {
         let (cell, SlowReading { ns, source }) = self.read_slow();
         let me = self.world.me();
-        let read = if matches!(source, Source::Line { .. }) { &me.counter_read } else { &me.last_read };
+        let read =
+            if matches!(source, ReadingSource::Line { .. }) { &me.counter_read } else { &me.last_read };
         let offset_ns = ns - read.get().returned_ns;
         TrackPoint { offset_ns, unix_offset_ns: offset_ns, cpu: cell, ..TrackPoint::default() }
     }

@@ -420,7 +420,7 @@ impl Scheduler {
             counts,
             events: Event::ALL
                 .iter()
-                .map(|event| (event.code(), self.context.clock.events(*event)))
+                .map(|event| (event.code(), self.context.clock.event_count(*event)))
                 .collect(),
             track: self.context.check.track.borrow().clone(),
         }

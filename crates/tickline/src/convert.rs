@@ -8,6 +8,7 @@ use std::time::Instant as StdInstant;
 
 use tickline_core::sample::Timescale;
 
+use crate::clock::Clock;
 use crate::engine::{Engine, current};
 use crate::instant::Instant;
 use crate::reading::Reading;
@@ -116,6 +117,24 @@ impl Anchor<UnixTime> {
         current(Self::unix_from)
     }
 
+    /// The present on `clock`, and its Unix time, as [`unix`](Self::unix) has them for the global
+    /// clock.
+    ///
+    /// ```
+    /// use tickline::{Anchor, Clock};
+    ///
+    /// /// The Unix time of an event that the same clock timed.
+    /// fn logged_at(clock: &Clock, event: tickline::Instant) -> tickline::UnixTime {
+    ///     Anchor::unix_of(clock).to_unix(event)
+    /// }
+    /// # let clock = Clock::default();
+    /// # assert!(logged_at(&clock, clock.now()) <= clock.unix_now() + std::time::Duration::from_secs(1));
+    /// ```
+    #[must_use]
+    pub fn unix_of(clock: &Clock) -> Self {
+        Self::unix_from(clock.engine())
+    }
+
     fn unix_from(engine: &Engine) -> Self {
         match engine.read_bounded() {
             Some(line) => Self {
@@ -139,7 +158,7 @@ impl Anchor<UnixTime> {
         UnixTime::from_nanos(shifted_ns(instant.as_nanos(), here_ns, there_ns))
     }
 
-    /// The instant of a Unix time. At most 2^64 - 1 ns, at least [`Instant::ZERO`].
+    /// The instant of a Unix time. At most [`Instant::MAX`], at least [`Instant::ZERO`].
     #[must_use]
     pub fn to_instant(&self, time: UnixTime) -> Instant {
         let (here_ns, there_ns) = (self.other.as_nanos(), self.instant.as_nanos());
@@ -168,6 +187,16 @@ impl Anchor<StdInstant> {
         Self::from_bracket(Instant::now_ordered, StdInstant::now)
     }
 
+    /// The present on `clock`, and on the clock of `std`.
+    ///
+    /// # Panics
+    ///
+    /// As [`std`](Self::std) does.
+    #[must_use]
+    pub fn std_of(clock: &Clock) -> Self {
+        Self::from_bracket(|| clock.now_ordered(), StdInstant::now)
+    }
+
     /// `instant` on the clock of `std`. An instant that std can't represent becomes the moment of
     /// this anchor. Linux and macOS have no such instant, and Windows has none after the start of
     /// the machine.
@@ -180,11 +209,11 @@ impl Anchor<StdInstant> {
         converted.unwrap_or(self.other)
     }
 
-    /// The instant of an instant of `std`. At most 2^64 - 1 ns, at least [`Instant::ZERO`].
+    /// The instant of an instant of `std`. At most [`Instant::MAX`], at least [`Instant::ZERO`].
     #[must_use]
     pub fn to_instant(&self, instant: StdInstant) -> Instant {
         match instant.checked_duration_since(self.other) {
-            Some(later) => self.instant.checked_add(later).unwrap_or(Instant::from_nanos(u64::MAX)),
+            Some(later) => self.instant.checked_add(later).unwrap_or(Instant::MAX),
             None => self.instant.checked_sub(self.other - instant).unwrap_or(Instant::ZERO),
         }
     }

@@ -41,18 +41,18 @@ pub enum ErrorKind {
     /// A setting needs another setting, which the program has not chosen.
     IncompatibleSettings,
     /// The system did not create the thread; [`source`](StdError::source) says why.
-    Thread,
+    ThreadNotStarted,
     /// The global clock's thread already runs, with other settings.
     AlreadyRunning,
     /// This machine cannot have a line for each CPU.
-    PerCpu,
+    LinePerCpuUnsupported,
     /// A page cannot be served, or cannot be read although its file exists: the file is not
     /// trusted, for example. Systems other than Linux always return this error.
     #[cfg(feature = "page")]
-    Page,
+    PageUnusable,
     /// The page's file is missing.
     #[cfg(feature = "page")]
-    NoPage,
+    PageNotFound,
 }
 
 impl Error {
@@ -61,13 +61,13 @@ impl Error {
     }
 
     pub(crate) fn thread(source: io::Error) -> Self {
-        let error = Self::new(ErrorKind::Thread, "the clock's thread could not be started");
+        let error = Self::new(ErrorKind::ThreadNotStarted, "the clock's thread could not be started");
         Self { source: Some(source), ..error }
     }
 
     #[cfg(feature = "page")]
     pub(crate) fn page(error: impl fmt::Display) -> Self {
-        Self::new(ErrorKind::Page, error)
+        Self::new(ErrorKind::PageUnusable, error)
     }
 
     /// The kind of this error.

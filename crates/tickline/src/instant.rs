@@ -55,6 +55,9 @@ impl Instant {
     /// other instant, so it can stand for "never".
     pub const ZERO: Self = Self { ns: 0 };
 
+    /// The latest instant, 2^64 - 1 ns after [`ZERO`](Self::ZERO), some 584 years.
+    pub const MAX: Self = Self { ns: u64::MAX };
+
     /// The current time, by a plain read of the counter: in order within a thread. Between threads,
     /// see [Order](crate#order).
     #[inline]

@@ -94,8 +94,8 @@
 //! A kernel may keep time with another clocksource although it has not rejected the counter. Some
 //! systems, like Windows, don't name their clocksource. In both cases a clock's thread compares the
 //! counters of all CPUs, and the result decides ([`Trust`]). The environment variable
-//! `TICKLINE=off`, set when the process starts ([`Environment`]), and [`Clock::disable`] switch the
-//! counter off.
+//! `TICKLINE=off`, set when the process starts ([`EnvironmentSwitch`]), and [`Clock::disable`]
+//! switch the counter off.
 //!
 //! If readings don't use the counter, they come from the OS clock, and take some 10 ns longer than
 //! a direct call of that clock. On a system without any clock the state is [`State::Unavailable`],
@@ -165,10 +165,10 @@ pub use clock::global::{ClockGuard, start};
 pub use convert::Anchor;
 pub use error::{Error, ErrorKind};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
-pub use options::{Driver, Environment, PerCpu, Probes};
+pub use options::{Driver, EnvironmentSwitch, PerCpu, Probes};
 pub use reading::Reading;
-pub use status::{CpuStatus, Events, Hypervisor, State, Status};
-pub use tickline_core::gate::{CounterComparison, Difference, Gate, Reason, Trust, Verdict};
+pub use status::{CpuStatus, EventCounts, Hypervisor, State, Status};
+pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 /// Used by the program `tickline`, which is built with this version. Not part of the API.
 #[doc(hidden)]

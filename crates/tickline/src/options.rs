@@ -174,15 +174,15 @@ impl Settings {
 /// value `Unset` there.
 ///
 /// ```
-/// use tickline::{Clock, Environment};
+/// use tickline::{Clock, EnvironmentSwitch};
 ///
-/// if Clock::global().status().environment == Environment::Unrecognised {
+/// if Clock::global().status().environment == EnvironmentSwitch::Unrecognised {
 ///     eprintln!("TICKLINE should be on or off");
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Environment {
+pub enum EnvironmentSwitch {
     /// The variable is not set.
     Unset,
     /// `on`: nothing is changed.
@@ -193,7 +193,7 @@ pub enum Environment {
     Unrecognised,
 }
 
-impl Environment {
+impl EnvironmentSwitch {
     /// The variable's name.
     pub(crate) const NAME: &str = "TICKLINE";
 

@@ -26,7 +26,7 @@ use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{CounterComparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
-use tickline_core::shared::{BoundedReading, Event, SharedClock, Source};
+use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock};
 use tickline_core::state::Phase;
 
 use crate::options::PerCpu;
@@ -133,9 +133,9 @@ impl CpuLines {
     }
 
     /// A reading in any state, and its source; `None` if the table has no entry for the CPU.
-    pub(crate) fn read_slow(&self) -> Option<(i64, Source)> {
+    pub(crate) fn read_slow(&self) -> Option<(i64, ReadingSource)> {
         let (cpu, reading) = per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
-        if let (Source::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
+        if let (ReadingSource::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
             record.report_miss();
         }
         Some((reading.ns, reading.source))
@@ -165,8 +165,8 @@ impl CpuLines {
         })
     }
 
-    pub(crate) fn events(&self, event: Event) -> u64 {
-        self.clocks.iter().map(|clock| clock.events(event)).fold(0, u64::saturating_add)
+    pub(crate) fn event_count(&self, event: Event) -> u64 {
+        self.clocks.iter().map(|clock| clock.event_count(event)).fold(0, u64::saturating_add)
     }
 
     /// The status of each CPU that the thread calibrates.

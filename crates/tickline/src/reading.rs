@@ -24,7 +24,7 @@ pub struct Reading<T> {
     earliest: T,
     time: T,
     latest: T,
-    pub(crate) is_by_counter: bool,
+    pub(crate) is_from_counter: bool,
 }
 
 impl<T: Copy> Reading<T> {
@@ -51,8 +51,8 @@ impl<T: Copy> Reading<T> {
     /// Whether the reading used the counter. If not, [`Clock::status`](crate::Clock::status) says
     /// why.
     #[must_use]
-    pub const fn is_by_counter(&self) -> bool {
-        self.is_by_counter
+    pub const fn is_from_counter(&self) -> bool {
+        self.is_from_counter
     }
 }
 
@@ -72,7 +72,7 @@ impl Reading<u64> {
             earliest: saturating_unsigned(earliest_ns),
             time: saturating_unsigned(line.ns.wrapping_add(offset_ns)),
             latest: saturating_unsigned(latest_ns),
-            is_by_counter: true,
+            is_from_counter: true,
         }
     }
 
@@ -80,13 +80,13 @@ impl Reading<u64> {
     /// is 1 ns higher, because the OS clock rounds down to a nanosecond.
     pub(crate) fn from_os_bracket(ns: u64, os_ns: [u64; 2]) -> Self {
         let [earliest, latest] = [os_ns[0].min(ns), os_ns[1].saturating_add(1).max(ns)];
-        Self { earliest, time: ns, latest, is_by_counter: false }
+        Self { earliest, time: ns, latest, is_from_counter: false }
     }
 
     /// The same reading in the type of its timescale.
     #[inline]
     pub(crate) fn map<T>(self, from_nanos: fn(u64) -> T) -> Reading<T> {
         let [earliest, time, latest] = [self.earliest, self.time, self.latest].map(from_nanos);
-        Reading { earliest, time, latest, is_by_counter: self.is_by_counter }
+        Reading { earliest, time, latest, is_from_counter: self.is_from_counter }
     }
 }

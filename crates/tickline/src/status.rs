@@ -5,7 +5,7 @@ use core::fmt;
 use tickline_core::gate::{CounterComparison, Gate, Reason, Verdict, first_closed};
 use tickline_core::shared::Event;
 
-use crate::options::{Driver, Environment};
+use crate::options::{Driver, EnvironmentSwitch};
 
 /// The clock that readings come from, and why.
 ///
@@ -127,16 +127,16 @@ impl Hypervisor {
 ///     println!("{}: {count}", event.code());
 /// }
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Events([u64; Event::ALL.len()]);
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct EventCounts([u64; Event::ALL.len()]);
 
-impl fmt::Debug for Events {
+impl fmt::Debug for EventCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter().map(|(event, count)| (event.code(), count))).finish()
     }
 }
 
-impl Events {
+impl EventCounts {
     pub(crate) fn from_fn(count: impl Fn(Event) -> u64) -> Self {
         Self(core::array::from_fn(|index| count(Event::ALL[index])))
     }
@@ -177,7 +177,7 @@ pub struct Status {
     /// The driver of the control loop in this process.
     pub driver: Driver,
     /// The value of the environment variable `TICKLINE`.
-    pub environment: Environment,
+    pub environment: EnvironmentSwitch,
     /// The hypervisor that runs the machine, by CPUID.
     pub hypervisor: Hypervisor,
     /// The result of the last comparison of the CPUs' counters in this process. A clock's thread
@@ -186,7 +186,7 @@ pub struct Status {
     pub comparison: CounterComparison,
     /// The frequency of the counter that the processor, the firmware or the hypervisor states, Hz,
     /// for comparison with the measured one. Neither readings nor gates use it.
-    pub nominal_hz: Option<u64>,
+    pub nominal_frequency_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
     /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
@@ -207,9 +207,9 @@ pub struct Status {
     /// a bound, because some daemons claim 0. `Clock::utc` (feature `utc`) has bounds. `None` while
     /// the kernel says that its clock is not synchronised, and with
     /// [`Probes::Minimal`](crate::Probes::Minimal).
-    pub utc_error_ns: Option<u64>,
+    pub kernel_utc_error_ns: Option<u64>,
     /// The counts of events.
-    pub events: Events,
+    pub events: EventCounts,
     /// The CPUs that have a line of their own. Empty in a clock that has one line for all.
     pub per_cpu: Vec<CpuStatus>,
 }

@@ -49,7 +49,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         let before_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
         let (reading, unix) = (clock.reading(), clock.unix_reading());
         let after_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];
-        by_line += u32::from(reading.is_by_counter());
+        by_line += u32::from(reading.is_from_counter());
         let bounds_ns = [
             [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos),
             [unix.earliest(), unix.time(), unix.latest()].map(UnixTime::as_nanos),
@@ -73,7 +73,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
         "control loop: {by_line} readings by the line, {outside} of {readings} bounds exclude the OS clock; \
          {:?} Hz measured, {:?} Hz named; fast after {until_fast_ms} ms; counters {:?}",
         status.frequency_hz,
-        status.nominal_hz,
+        status.nominal_frequency_hz,
         status.comparison,
     )
     .ok();

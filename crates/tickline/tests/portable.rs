@@ -41,9 +41,9 @@ fn a_page_that_is_missing_differs_from_one_that_is_refused() {
 
     let kind = |path: &std::path::Path| Clock::open_page(path, Probes::Full).unwrap_err().kind();
     let has_pages = cfg!(all(target_os = "linux", not(miri)));
-    let missing = if has_pages { ErrorKind::NoPage } else { ErrorKind::Page };
+    let missing = if has_pages { ErrorKind::PageNotFound } else { ErrorKind::PageUnusable };
     assert_eq!(kind("no-folder/page".as_ref()), missing);
-    assert_eq!(kind(&std::env::temp_dir()), ErrorKind::Page, "a folder is no page");
+    assert_eq!(kind(&std::env::temp_dir()), ErrorKind::PageUnusable, "a folder is no page");
 }
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
@@ -78,7 +78,7 @@ fn ordered_readings_never_decrease_between_threads() {
                     assert!(ns + NEAR_NS >= before, "{} ns behind the OS clock", before - ns);
                     assert!(ns <= after + NEAR_NS, "{} ns ahead of the OS clock", ns - after);
                     let turn = turns.load(Ordering::Acquire);
-                    let is_fast = clock.reading().is_by_counter();
+                    let is_fast = clock.reading().is_from_counter();
                     fast.fetch_add(is_fast.into(), Ordering::Relaxed);
                     if turn % 2 == 1 && turns.load(Ordering::Acquire) == turn {
                         assert!(!is_fast, "a line behind a closed gate");

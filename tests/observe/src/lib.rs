@@ -152,7 +152,7 @@ impl Bounded {
             at: Bracket { before_ns, now_ns: ns(reading.time()), after_ns },
             earliest_ns: ns(reading.earliest()),
             latest_ns: ns(reading.latest()),
-            by_counter: reading.is_by_counter(),
+            by_counter: reading.is_from_counter(),
         }
     }
 

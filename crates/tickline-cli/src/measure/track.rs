@@ -143,7 +143,7 @@ pub(crate) fn sample(clock: &Clock, at_s: f64) -> Point {
     let (before, reading, after) = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
     let state = match clock.status().state {
-        _ if reading.is_by_counter() => State::Fast,
+        _ if reading.is_from_counter() => State::Fast,
         // The clock has published a line since the reading.
         State::Fast | State::Disrupted => State::Calibrating,
         state => state,

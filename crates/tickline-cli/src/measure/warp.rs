@@ -215,8 +215,8 @@ fn pair_result(
         // The largest backward step is as large as the least possible difference between the
         // counters.
         largest_warp_ns: ns(as_f64(difference.size_ticks())),
-        offset_least_ns: is_known.then(|| ns(signed_f64(difference.least_ticks))),
-        offset_most_ns: is_known.then(|| ns(signed_f64(difference.most_ticks))),
+        offset_least_ns: is_known.then(|| ns(signed_f64(difference.min_ticks))),
+        offset_most_ns: is_known.then(|| ns(signed_f64(difference.max_ticks))),
         synchronised: is_known.then(|| difference.size_ticks() <= resolution_ticks),
     }
 }
@@ -236,14 +236,14 @@ fn rate_hz(counter: HardwareCounter) -> f64 {
 #[cfg(test)]
 mod tests {
     use tickline::exchange::MIN_ROUND_TRIPS;
-    use tickline_core::gate::Difference;
+    use tickline_core::gate::CounterDifference;
 
     use super::*;
 
     #[test]
     fn a_pair_is_described_in_ns_and_its_warp_is_the_least_difference() {
-        let described = |round_trips, least_ticks, most_ticks, resolution_ticks| {
-            let difference = Difference { least_ticks, most_ticks };
+        let described = |round_trips, min_ticks, max_ticks, resolution_ticks| {
+            let difference = CounterDifference { min_ticks, max_ticks };
             let mut exchanges = Exchanges::NONE;
             (exchanges.round_trips, exchanges.difference) = (round_trips, difference);
             pair_result((0, 1), &exchanges, 2e9, resolution_ticks)

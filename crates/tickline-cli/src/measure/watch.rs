@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use tickline::exchange;
 use tickline::utc::{UtcReading, UtcUnknown};
-use tickline::{Clock, Events, State, Status};
+use tickline::{Clock, EventCounts, State, Status};
 
 use super::changes::{Change, ChangeDetector};
 use super::costs::may_read_counter;
@@ -23,7 +23,7 @@ pub(crate) const SKEW_S: f64 = 10.0;
 const MIN_SKEW_SAMPLES: usize = 3;
 
 /// The count of each event, by its code.
-pub(crate) type EventCounts = BTreeMap<&'static str, u64>;
+pub(crate) type CountsByCode = BTreeMap<&'static str, u64>;
 
 /// One sample, and the clock's status at that time.
 #[derive(Debug, Clone)]
@@ -37,9 +37,9 @@ pub(crate) struct Sample {
     pub(crate) status: Status,
     pub(crate) utc: Result<UtcReading, UtcUnknown>,
     /// The count of each event since the start.
-    pub(crate) events: EventCounts,
+    pub(crate) events: CountsByCode,
     /// The count of each event since the sample before.
-    pub(crate) new_events: EventCounts,
+    pub(crate) new_events: CountsByCode,
     /// The changes of the machine's clocks since the sample before.
     pub(crate) changes: Vec<Change>,
     /// The samples on single CPUs since the sample before, in the order of time.
@@ -78,7 +78,7 @@ impl LeastSquares {
 pub(crate) struct Sampler {
     start: Instant,
     /// The counts of the events at the start.
-    before: Events,
+    before: EventCounts,
     recent: VecDeque<(f64, f64)>,
     /// The samples from the thread that samples one CPU after the other.
     by_cpu: Receiver<Point>,
@@ -133,7 +133,7 @@ impl Sampler {
         self.recent.iter().for_each(|(at_s, offset_ns)| slope.add(*at_s, *offset_ns));
         let events = status.events.iter().zip(self.before.iter());
         let events = events.map(|((event, now), (_, before))| (event.code(), now.saturating_sub(before)));
-        let events: EventCounts = events.collect();
+        let events: CountsByCode = events.collect();
         let before = |name| self.summary.events.get(name).copied().unwrap_or(0);
         let new_events = events.iter().map(|(name, count)| (*name, count.saturating_sub(before(name))));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -204,7 +204,7 @@ pub(crate) struct WatchSummary {
     #[serde(skip)]
     slope: LeastSquares,
     /// The count of each event during the watch.
-    pub(crate) events: EventCounts,
+    pub(crate) events: CountsByCode,
     /// The first 1,000 changes of the machine's clocks: another clocksource, and jumps of the
     /// counter, such as when a guest is moved to another host; absent if there were none.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -2,7 +2,7 @@
 
 use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
-use crate::measure::watch::{CpuSummary, Ending, EventCounts, Sample, WatchSummary};
+use crate::measure::watch::{CountsByCode, CpuSummary, Ending, Sample, WatchSummary};
 use crate::screen::Screen;
 use crate::words::{plain, time};
 
@@ -52,7 +52,7 @@ fn by_cpu(cpus: &[CpuSummary]) -> String {
 }
 
 /// The events that have happened, each with its count.
-fn nonzero(events: &EventCounts) -> String {
+fn nonzero(events: &CountsByCode) -> String {
     let events = events.iter().filter(|(_, count)| **count > 0);
     events.map(|(name, count)| format!("{name} +{count}")).collect::<Vec<_>>().join(" ")
 }

@@ -111,14 +111,14 @@ fn lines_that_are_off_last_until_a_late_thread_has_come() {
         machine.pass(iteration.next_in_ns + 5_000_000);
     };
     (0..200).for_each(|_| late_iteration());
-    let before = clock.events(Event::Expiry);
+    let before = clock.event_count(Event::Expiry);
     for iteration in 0..200 {
         // Just after a change lines are short, because one sample does not show the rate. Such
         // short lines may end too early.
         machine.set_rate_ppb(iteration / 10 % 2 * 20_000);
         late_iteration();
     }
-    let expiries = clock.events(Event::Expiry) - before;
+    let expiries = clock.event_count(Event::Expiry) - before;
     assert!(expiries <= 2, "{expiries} lines died");
 }
 
@@ -171,7 +171,7 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = 1_000_000;
     clock.iterations(200, &mut control);
-    assert_eq!(clock.events(Event::Publication), 0);
+    assert_eq!(clock.event_count(Event::Publication), 0);
     assert!(clock.figures().samples_too_old);
     // The machine is quick again: the next iterations make a line, and the figure is reset.
     machine.reference_ticks.set((10, 10));
@@ -188,7 +188,7 @@ fn a_first_line_does_not_outlast_its_interval() {
     machine.suspends_ticks.set(40_000_000);
     let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = 1_000_000;
-    while clock.events(Event::Recovery) == 0 {
+    while clock.event_count(Event::Recovery) == 0 {
         assert!(machine.truth_ns() < 1 << 40, "no line");
         clock.iterations(1, &mut control);
     }

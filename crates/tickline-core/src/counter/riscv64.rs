@@ -36,23 +36,12 @@ impl HardwareCounter {
     /// the process may read it (point 5 of the [contract](super)). Linux promises its programs
     /// version 2.2 of the user-level ISA (`Documentation/arch/riscv/hwprobe.rst`), and `rdtime`
     /// belongs to the base of that version. `None` on a bare machine, whose processor may lack
-    /// Zicntr: see [`assume_present`](Self::assume_present).
+    /// Zicntr: a program that knows better implements [`Counter`] itself.
     #[must_use]
     pub const fn if_present() -> Option<Self> {
         // Without an operating system a program can't find out: no register that it may read shows
         // the extension.
         if cfg!(target_os = "none") { None } else { Some(Self(())) }
-    }
-
-    /// The counter of a machine that is known to have it.
-    ///
-    /// # Safety
-    ///
-    /// Every hart that executes this program has the extension Zicntr, or its firmware emulates
-    /// `rdtime`.
-    #[must_use]
-    pub const unsafe fn assume_present() -> Self {
-        Self(())
     }
 }
 

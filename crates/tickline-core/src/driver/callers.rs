@@ -1,4 +1,5 @@
-//! The schedule of iterations for clocks that their readers drive: whether a reader should run one.
+//! The schedule of iterations for clocks without a thread: whether a reader should run one, and
+//! when the facts must be reviewed.
 //!
 //! An iteration costs some 2 us, which pays only if calls are frequent: 256 or more in an interval.
 //! The fast path stores nothing, so it counts no calls. A reader on the slow path has found no
@@ -13,7 +14,7 @@
 
 use crate::gate::keeper::GateKeeper;
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
-use crate::shared::{SlowReading, Source};
+use crate::shared::{ReadingSource, SlowReading};
 
 /// Readers renew a line only if at least this many calls come in an interval. An iteration of 2 us
 /// then saves some 10 ns in each of 256 calls.
@@ -51,10 +52,10 @@ impl CallerSchedule {
         match reading.source {
             // A caller that comes right after the end of the window calls often; other callers must
             // prove that they do.
-            Source::Line { overdue_ns } => {
+            ReadingSource::Line { overdue_ns } => {
                 overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
             }
-            Source::Reference { reference_ns } => {
+            ReadingSource::Reference { reference_ns } => {
                 keeper.is_due(keeper.stage(), reference_ns) && self.are_frequent(reference_ns, frequent_ns)
             }
         }
@@ -90,12 +91,12 @@ mod tests {
     const FREQUENT_NS: i64 = 1_000;
 
     fn by_reference(callers: &CallerSchedule, ns: i64) -> bool {
-        let reading = SlowReading { ns: ns + 50, source: Source::Reference { reference_ns: ns } };
+        let reading = SlowReading { ns: ns + 50, source: ReadingSource::Reference { reference_ns: ns } };
         callers.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS) // a judgement is due
     }
 
     fn by_line(callers: &CallerSchedule, ns: i64, overdue_ns: u64) -> bool {
-        let reading = SlowReading { ns, source: Source::Line { overdue_ns } };
+        let reading = SlowReading { ns, source: ReadingSource::Line { overdue_ns } };
         callers.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS)
     }
 

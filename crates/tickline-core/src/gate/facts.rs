@@ -30,7 +30,7 @@ pub enum Trust {
 }
 
 /// The kernel's clock: the counter or timer with which it keeps time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Clocksource {
     /// `tsc`: the x86 counter.

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::cell::LineCell;
-use crate::comparison::Difference;
+use crate::comparison::CounterDifference;
 use crate::sample::ReferenceKind;
 use crate::shared::SharedClock;
 use toml::{Table, Value};
@@ -12,9 +12,9 @@ const SYNCHRONISED: CounterComparison = CounterComparison::Synchronised { cpus: 
 
 /// "Measured 66930 cycles TSC warp between CPUs, turning off TSC clock": from a kernel's log.
 const WARPED: CounterComparison = CounterComparison::Unsynchronised {
-    here: 0,
-    there: 1,
-    difference: Difference { least_ticks: 66_930, most_ticks: 67_400 },
+    cpu: 0,
+    other_cpu: 1,
+    difference: CounterDifference { min_ticks: 66_930, max_ticks: 67_400 },
 };
 
 /// The facts of a machine in the table.

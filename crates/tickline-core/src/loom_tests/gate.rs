@@ -10,7 +10,7 @@ use crate::cell::StateCell;
 use crate::control::{Control, Outcome};
 use crate::gate::keeper::{ClosedGate, GateKeeper, LineGate, LineKind, Stage};
 use crate::primitive::{AtomicU64, Ordering};
-use crate::shared::Source;
+use crate::shared::ReadingSource;
 use crate::state::Phase;
 use crate::try_lock::TryLock;
 
@@ -87,7 +87,7 @@ impl Judged {
         let view = self.scene.time.view(WRITER_TICKS);
         assert_eq!(self.scene.clock.read_ordered(&view), None, "the counter is switched off");
         let now = self.scene.clock.read_slow(&view, &view);
-        assert!(matches!(now.source, Source::Reference { .. }), "{now:?}");
+        assert!(matches!(now.source, ReadingSource::Reference { .. }), "{now:?}");
         assert!(now.ns >= last_ns, "{now:?} after {last_ns}");
     }
 }

@@ -11,7 +11,7 @@ use crate::cell::{StateCell, WindowedLine};
 use crate::control::{Control, Outcome};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
-use crate::shared::{Event, Source};
+use crate::shared::{Event, ReadingSource};
 use crate::state::Phase;
 
 /// A kind of reading, ns.
@@ -36,10 +36,10 @@ fn reader(scene: &Scene, read: Read) -> thread::JoinHandle<i64> {
 /// reader has retired is not replaced.
 fn note(seen: &EventCounts, clock: &Clock, outcome: Outcome) {
     seen.note(format!("{outcome:?}"));
-    let helped = clock.events(Event::Help);
+    let helped = clock.event_count(Event::Help);
     assert!(outcome != Outcome::Published || helped == 0, "a line that was retired was replaced");
     for event in [Event::Expiry, Event::Help] {
-        if clock.events(event) > 0 {
+        if clock.event_count(event) > 0 {
             seen.note(event.code());
         }
     }
@@ -133,7 +133,7 @@ fn a_clock_recovers_under_a_reader_without_a_line() {
         let reader = spawn(&scene, move |scene| {
             let view = scene.time.view(500);
             let first = scene.clock.read_slow(&view, &view);
-            if matches!(first.source, Source::Reference { .. }) {
+            if matches!(first.source, ReadingSource::Reference { .. }) {
                 noted.note("no line first");
             }
             let second = reading(&scene.clock, &view);
@@ -160,7 +160,7 @@ fn a_gate_closes_under(wanted: &[&str], scene: fn() -> (Scene, Control)) {
             assert!(clock.close_gate(&view, &view), "it was open");
             assert_eq!(clock.read_ordered(&view), None, "the gate is closed");
             let after = clock.read_slow(&view, &view);
-            assert!(matches!(after.source, Source::Reference { .. }), "{after:?}");
+            assert!(matches!(after.source, ReadingSource::Reference { .. }), "{after:?}");
             assert!(after.ns >= before, "{after:?} after {before}");
         });
         let iteration = scene.maintain(&mut control);

@@ -7,7 +7,7 @@ use core::cell::Cell;
 
 use super::*;
 use crate::line::Slope;
-use crate::shared::Source;
+use crate::shared::ReadingSource;
 use crate::testing::{CONFIG, HookedCell, INTERVAL_NS, Machine, Step, interrupted, is_publish, leak};
 use crate::units::FixedNs;
 
@@ -168,7 +168,7 @@ fn a_migration_never_ends_a_cpus_line() {
             let (_, reading) = read_slow(clocks, board, board.machine).expect("in the table");
             let after = board.machine.truth_ns();
             assert!((before - 50..after + 50).contains(&reading.ns), "off by {}", reading.ns - after);
-            assert!(matches!(reading.source, Source::Line { .. }), "{reading:?}");
+            assert!(matches!(reading.source, ReadingSource::Line { .. }), "{reading:?}");
         });
         assert!(steps >= 4, "{steps} steps");
         assert!(clocks.iter().all(|clock| clock.cell.load().is_published()));
@@ -243,12 +243,12 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
         assert!(board.machine.now() - start < 200, "waited for a writer that cannot run");
         seen
     };
-    let published = clocks[0].events(Event::Publication);
+    let published = clocks[0].event_count(Event::Publication);
     let (seen, _) =
         interrupted(board.machine, is_publish, read, || calibrate(board, clocks, &mut calibrations, 0));
-    assert_eq!(clocks[0].events(Event::Help), 1);
-    assert_eq!(clocks[0].events(Event::Publication), published, "the late line was published");
-    assert!(matches!(seen.source, Source::Reference { .. }), "{seen:?}");
+    assert_eq!(clocks[0].event_count(Event::Help), 1);
+    assert_eq!(clocks[0].event_count(Event::Publication), published, "the late line was published");
+    assert!(matches!(seen.source, ReadingSource::Reference { .. }), "{seen:?}");
     assert!(read_slow(clocks, board, board.machine).unwrap().1.ns >= seen.ns);
 }
 

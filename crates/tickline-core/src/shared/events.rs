@@ -11,10 +11,10 @@ named! {
     ///
     /// let clock = SharedClock::new(LineCell::new());
     /// for event in Event::ALL.iter().copied() {
-    ///     assert_eq!(clock.events(event), 0, "{}", event.code());
+    ///     assert_eq!(clock.event_count(event), 0, "{}", event.code());
     /// }
     /// ```
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Event {
         /// A line replaced a line.
         Publication = "publication",
@@ -47,9 +47,9 @@ named! {
 
 /// A count for each event.
 #[derive(Debug, Default)]
-pub(crate) struct Events([AtomicU64; Event::ALL.len()]);
+pub(crate) struct EventCounters([AtomicU64; Event::ALL.len()]);
 
-impl Events {
+impl EventCounters {
     pub(super) const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; Event::ALL.len()])
     }

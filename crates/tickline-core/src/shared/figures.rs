@@ -1,8 +1,8 @@
-//! Figures of the control loop, for status displays. No decision rests on them.
+//! Figures of the control loop, for statuses and for the publisher of a page. No reading uses them.
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-/// The control loop's latest figures, for status displays. A reader loads them one by one, so two
+/// The control loop's latest figures. A reader loads them one by one, so two
 /// of them may be from two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -27,7 +27,7 @@ const FIRST_LOADS: u32 = if cfg!(loom) { 2 } else { 2_000 };
 
 /// The source of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum ReadingSource {
     /// The line.
     Line {
         /// Time since the end of the window, ns; 0 inside it.
@@ -46,7 +46,7 @@ pub struct SlowReading {
     /// The monotonic time, ns.
     pub ns: i64,
     /// The source of the time.
-    pub source: Source,
+    pub source: ReadingSource,
 }
 
 impl SlowReading {
@@ -55,7 +55,7 @@ impl SlowReading {
         let ns = line.at(ticks);
         let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
         let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
-        Self { ns, source: Source::Line { overdue_ns } }
+        Self { ns, source: ReadingSource::Line { overdue_ns } }
     }
 }
 
@@ -252,7 +252,7 @@ impl<S: StateCell> SharedClock<S> {
             Phase::NoLine => {
                 let reference_ns = reference.monotonic_ns();
                 barrier();
-                let source = Source::Reference { reference_ns };
+                let source = ReadingSource::Reference { reference_ns };
                 // Rule 6: a line that was published meanwhile may already be above this value.
                 self.cell
                     .is_still(state)

@@ -111,9 +111,10 @@ impl ClockBuilder {
     ///   setting, its value and its limits.
     /// - [`IncompatibleSettings`](crate::ErrorKind::IncompatibleSettings): a setting needs the
     ///   thread driver or full probes, and the builder lacks them.
-    /// - [`PerCpu`](crate::ErrorKind::PerCpu): the program demands a line for each CPU that this
-    ///   machine cannot have.
-    /// - [`Thread`](crate::ErrorKind::Thread): the system refuses to create the thread.
+    /// - [`LinePerCpuUnsupported`](crate::ErrorKind::LinePerCpuUnsupported): the program demands a
+    ///   line for each CPU that this machine cannot have.
+    /// - [`ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted): the system refuses to create the
+    ///   thread.
     pub fn start(self) -> Result<Clock, Error> {
         self.check()?;
         Clock::start_separate(self.settings)
@@ -156,7 +157,9 @@ impl ClockBuilder {
             return Err(incompatible("per_cpu", "full probes"));
         }
         let no_lines = |reason: &str| format!("there cannot be a line for each CPU: {reason}");
-        per_cpu::requirements().map(|_| ()).map_err(|reason| Error::new(ErrorKind::PerCpu, no_lines(reason)))
+        per_cpu::requirements()
+            .map(|_| ())
+            .map_err(|reason| Error::new(ErrorKind::LinePerCpuUnsupported, no_lines(reason)))
     }
 }
 

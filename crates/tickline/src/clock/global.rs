@@ -24,8 +24,8 @@ use crate::trust::facts::learn_environment;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Thread`](crate::ErrorKind::Thread) if the system refuses to create the thread. The
-/// clock works without it.
+/// [`ErrorKind::ThreadNotStarted`](crate::ErrorKind::ThreadNotStarted) if the system refuses to
+/// create the thread. The clock works without it.
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
@@ -73,10 +73,10 @@ struct GlobalThread {
 /// thread holds the mutex would wait for a thread that the child does not have.
 ///
 /// With minimal probes the token of this lock is the process id. Two processes in one memory
-/// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. A start in one
-/// forgets the other's thread, which keeps running unjoined. Starts or stops in both at once are a
-/// data race, which such programs must avoid. Readings are not affected: their locks have another
-/// token (`sys::lock_token`).
+/// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. A start in
+/// one forgets the other's thread, which keeps running unjoined. Starts or stops in both at once
+/// are a data race, which such programs must avoid. Readings are not affected: their locks have
+/// another token (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The pause between two attempts to take the lock. The holder creates or joins a thread.

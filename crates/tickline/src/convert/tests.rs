@@ -29,7 +29,7 @@ fn bound(clock: &Clock) -> Duration {
 fn a_converted_instant_is_within_its_error() {
     for clock in clocks() {
         for _ in 0..1_000 {
-            let anchor = Anchor::from_bracket(|| clock.now_ordered(), StdInstant::now);
+            let anchor = Anchor::std_of(&clock);
             let bound = bound(&clock);
             let before = StdInstant::now();
             let now = clock.now_ordered();
@@ -48,7 +48,7 @@ fn an_instant_as_unix_time_is_the_unix_time() {
     for clock in clocks() {
         for _ in 0..1_000 {
             let (before, now, after) = (clock.unix_reading(), clock.now_ordered(), clock.unix_reading());
-            let anchor = Anchor::unix_from(clock.engine());
+            let anchor = Anchor::unix_of(&clock);
             let (time, error) = (anchor.to_unix(now), anchor.bound() + bound(&clock));
             assert!(time + error >= before.earliest(), "{time:?} + {error:?} is before {before:?}");
             assert!(time <= after.latest() + error, "{time:?} is after {after:?} + {error:?}");

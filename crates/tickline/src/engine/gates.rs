@@ -12,7 +12,7 @@
 //!
 //! - Steps are functions that are not inlined, so each frame is freed before the next step.
 //! - Large buffers are in memory that a lock protects.
-//! - A reader [prepares](Engine::is_prepared) the facts in steps, one a call.
+//! - A reader [prepares](Engine::is_prepared) the facts, one task a call.
 
 use core::sync::atomic::Ordering;
 
@@ -87,14 +87,14 @@ impl Engine {
     }
 
     /// Whether a reader may go on to an iteration: the gates are open, or the facts for a judgement
-    /// are complete. A collection takes too long for one call, so each call does one step.
+    /// are complete. A collection takes too long for one call, so each call runs one task.
     pub(super) fn is_prepared(&self) -> bool {
         if self.clock.keeper.stage() == Stage::Open {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
         let comparison = compare::result().unwrap_or(CounterComparison::Pending);
-        collector.step(self.clock.keeper.changes(), self.probes(), comparison)
+        collector.run_one(self.clock.keeper.changes(), self.probes(), comparison)
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.
@@ -179,12 +179,10 @@ impl Engine {
         let code = self.verdicts[gate as usize].load(Ordering::Relaxed);
         let index = usize::from(code & !WARNING).checked_sub(1);
         let reason = index.and_then(|index| Reason::ALL.get(index)).copied();
-        if code & WARNING == 0 {
-            return Verdict::new(gate, reason);
+        match reason {
+            Some(reason) if code & WARNING != 0 => Verdict::with_warning(gate, reason),
+            reason => Verdict::new(gate, reason),
         }
-        let mut open = Verdict::new(gate, None);
-        open.warning = reason;
-        open
     }
 
     fn closing_reason(&self, gate: Gate) -> Option<Reason> {

@@ -7,7 +7,7 @@
 use tickline_core::control::{Cadence, Config};
 use tickline_core::gate::keeper::{LineKind, Stage};
 use tickline_core::sample::{Reference, Timescale};
-use tickline_core::shared::{BoundedReading, Source};
+use tickline_core::shared::{BoundedReading, ReadingSource};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
@@ -114,7 +114,7 @@ impl Engine {
     #[inline(never)]
     fn now_by_cpus_or_os(&self, table: &CpuLines) -> u64 {
         let Some((ns, source)) = table.read_slow() else { return self.now_by_common_line() };
-        if let Source::Reference { reference_ns } = source
+        if let ReadingSource::Reference { reference_ns } = source
             && !self.has_thread()
             && table.is_passed_by(reference_ns)
         {
@@ -167,7 +167,7 @@ impl Engine {
         if let Some(counter) = COUNTER.filter(|_| !stays_by_os) {
             let reading = self.clock.shared.read_slow(&counter, &self.probed_os_clock());
             let iterated = self.maintain_as_reader(&reading);
-            if (iterated || matches!(reading.source, Source::Line { .. }))
+            if (iterated || matches!(reading.source, ReadingSource::Line { .. }))
                 && !self.os_serves_unix()
                 && let Some(reading) = self.read_bounded_while_valid()
             {

@@ -11,7 +11,7 @@ use super::Engine;
 use super::gates::each_gate;
 use crate::options::Probes;
 use crate::per_cpu::CpuLines;
-use crate::status::{Events, State, Status};
+use crate::status::{EventCounts, State, Status};
 use crate::sys::COUNTER;
 use crate::sys::reference::{self, HAS_CLOCK, OsClock};
 use crate::trust::{compare, facts};
@@ -42,16 +42,20 @@ impl Engine {
             environment: facts::environment(self.probes()),
             hypervisor: facts::hypervisor(),
             comparison: compare::result().unwrap_or(CounterComparison::Pending),
-            nominal_hz: facts::nominal_hz(self.probes()),
+            nominal_frequency_hz: facts::nominal_hz(self.probes()),
             frequency_hz: figures.frequency_hz,
             bound_ns: self.bound_ns(),
             max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),
             offset_ns: has_figures.then_some(figures.offset_ns),
             interval_ns: has_figures.then_some(figures.interval_ns),
-            utc_error_ns: if self.probes() == Probes::Full { reference::utc_error_ns() } else { None },
-            events: Events::from_fn(|event| {
-                let by_cpu = table.map_or(0, |table| table.events(event));
-                self.clock.shared.events(event).saturating_add(by_cpu)
+            kernel_utc_error_ns: if self.probes() == Probes::Full {
+                reference::kernel_utc_error_ns()
+            } else {
+                None
+            },
+            events: EventCounts::from_fn(|event| {
+                let by_cpu = table.map_or(0, |table| table.event_count(event));
+                self.clock.shared.event_count(event).saturating_add(by_cpu)
             }),
             per_cpu: table.map_or_else(Vec::new, |table| table.status()),
         }

@@ -11,7 +11,7 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page): this is not Linux.
+    /// [`PageUnusable`](crate::ErrorKind::PageUnusable): this is not Linux.
     pub fn open_page(_: impl AsRef<Path>, _: Probes) -> Result<Self, Error> {
         Err(Error::page("pages need Linux"))
     }

@@ -64,7 +64,7 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page), if one of these holds:
+    /// [`PageUnusable`](crate::ErrorKind::PageUnusable), if one of these holds:
     ///
     /// - another process serves the page,
     /// - the file is not the user's own, or is not trusted,
@@ -89,8 +89,8 @@ impl Publisher {
     ///
     /// # Errors
     ///
-    /// [`Page`](crate::ErrorKind::Page) if the page's file was truncated, or another process writes
-    /// to the page against the rules. The publisher must be dropped.
+    /// [`PageUnusable`](crate::ErrorKind::PageUnusable) if the page's file was truncated, or
+    /// another process writes to the page against the rules. The publisher must be dropped.
     pub fn step(&mut self) -> Result<Duration, Error> {
         self.page.check_size().map_err(Error::page)?;
         match self.try_step() {

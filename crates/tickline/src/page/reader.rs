@@ -14,7 +14,7 @@ use crate::backend::ClockBackend;
 use crate::clock::Clock;
 use crate::engine::{Engine, saturating_unsigned};
 use crate::error::{Error, ErrorKind};
-use crate::options::{Driver, Environment, Probes};
+use crate::options::{Driver, EnvironmentSwitch, Probes};
 use crate::reading::Reading;
 use crate::status::State;
 use crate::sys::reference::OsClock;
@@ -127,7 +127,7 @@ pub struct PageStatus {
 impl Clock {
     /// A clock that reads the time from the page at `path`, which another process serves (`tickline
     /// serve`, or a [`Publisher`](crate::page::Publisher)). On other systems than Linux the call is
-    /// an error of the kind [`Page`](crate::ErrorKind::Page).
+    /// an error of the kind [`PageUnusable`](crate::ErrorKind::PageUnusable).
     ///
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
     /// thread and no line, and its only setting is `probes`. [`maintain`](Clock::maintain) does
@@ -146,16 +146,16 @@ impl Clock {
     ///
     /// # Errors
     ///
-    /// [`NoPage`](crate::ErrorKind::NoPage) if there is no such file.
-    /// [`Page`](crate::ErrorKind::Page) if the file is not trusted, or if this process can't use
-    /// the page. The error's text states the wrong value and its limit.
+    /// [`PageNotFound`](crate::ErrorKind::PageNotFound) if there is no such file.
+    /// [`PageUnusable`](crate::ErrorKind::PageUnusable) if the file is not trusted, or if this
+    /// process can't use the page. The error's text states the wrong value and its limit.
     ///
     /// ```no_run
     /// use tickline::{Clock, ErrorKind, Probes};
     ///
     /// let clock = match Clock::open_page("/run/tickline/page.v1", Probes::Full) {
     ///     // No process serves the page.
-    ///     Err(error) if error.kind() == ErrorKind::NoPage => Clock::default(),
+    ///     Err(error) if error.kind() == ErrorKind::PageNotFound => Clock::default(),
     ///     // For example, another user owns the file, or this is not Linux.
     ///     opened => opened?,
     /// };
@@ -184,11 +184,11 @@ impl PageReader {
     /// Opens a page, and attaches to it.
     fn open(path: &Path, probes: Probes, token: u64) -> Result<Self, Error> {
         let (file, shift_ns) = PageFile::attach(path).map_err(|error| {
-            let kind = if error.is_not_found() { ErrorKind::NoPage } else { ErrorKind::Page };
+            let kind = if error.is_not_found() { ErrorKind::PageNotFound } else { ErrorKind::PageUnusable };
             Error::new(kind, error)
         })?;
         let refused = match environment(probes) {
-            Environment::Off => Some(Reason::DisabledByEnvironment),
+            EnvironmentSwitch::Off => Some(Reason::DisabledByEnvironment),
             _ if COUNTER.is_none() => Some(Reason::NoCounter),
             _ if !sys::may_read_counter() => Some(Reason::Denied),
             _ => None,
@@ -332,7 +332,7 @@ impl ClockBackend for PageReader {
         let os_ns = || saturating_unsigned(timescale.now_ns(&OsClock));
         let (before_ns, PageReading { ns, source }) = (os_ns(), self.read(timescale));
         let mut reading = Reading::from_os_bracket(saturating_unsigned(ns), [before_ns, os_ns()]);
-        reading.is_by_counter = source == PageSource::Line;
+        reading.is_from_counter = source == PageSource::Line;
         reading
     }
 
@@ -360,9 +360,9 @@ impl ClockBackend for PageReader {
     fn disable(&self) {
         // ORDERING: Relaxed, the fence below orders it.
         self.switch.store(ENDING, Ordering::Relaxed);
-        // ORDERING: SeqCst, pairs with the fence in `read_page`: the counter is read after the store.
-        // No test sees a weaker one: Miri can't map the page's file, and a processor would have to
-        // delay the store for longer than the calls in between take.
+        // ORDERING: SeqCst, pairs with the fence in `read_page`: the counter is read after the
+        // store. No test sees a weaker one: Miri can't map the page's file, and a processor would
+        // have to delay the store for longer than the calls in between take.
         fence(Ordering::SeqCst);
         // This reading raises the process's high-water mark.
         self.read_page();
@@ -441,7 +441,7 @@ mod tests {
         clock.engine().record(Verdict::new(Gate::UnixCost, Some(Reason::Slow)));
         with_page("source", clock, |path, publisher| {
             let clock = Clock::open_page(path, Probes::Full).unwrap();
-            let by_counter = (clock.reading().is_by_counter(), clock.unix_reading().is_by_counter());
+            let by_counter = (clock.reading().is_from_counter(), clock.unix_reading().is_from_counter());
             // Without a usable counter there is no line at all.
             assert_eq!(by_counter, (publisher.phase() == LeasePhase::Published, false));
         });

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tickline_core::gate::Clocksource;
 
 use super::WakeCause;
-use crate::options::{Environment, Probes};
+use crate::options::{EnvironmentSwitch, Probes};
 
 #[cfg(all(windows, not(miri)))]
 mod windows;
@@ -147,8 +147,8 @@ pub(crate) fn is_accepted() -> Option<bool> {
 /// On Unix a reading does not read the variable, because it may be in a signal handler: std's lock
 /// could block the handler, and `getenv` takes no lock. The reading does not need the variable
 /// there, because readings use the counter only on Linux and Windows.
-pub(crate) fn environment_at_start(_: Probes) -> Option<Environment> {
-    if cfg!(unix) { None } else { Some(Environment::through_std()) }
+pub(crate) fn environment_at_start(_: Probes) -> Option<EnvironmentSwitch> {
+    if cfg!(unix) { None } else { Some(EnvironmentSwitch::through_std()) }
 }
 
 /// The system has no way to deny the counter.

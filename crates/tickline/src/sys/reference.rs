@@ -82,7 +82,7 @@ pub(crate) struct Timex {
 
 /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. `None` while
 /// the kernel says that its clock is not synchronised.
-pub(crate) fn utc_error_ns() -> Option<u64> {
+pub(crate) fn kernel_utc_error_ns() -> Option<u64> {
     let error_us = OsClock::timex().filter(|timex| timex.is_synchronised)?.maxerror_us;
     u64::try_from(error_us).ok()?.checked_mul(1_000)
 }

@@ -171,7 +171,7 @@ fn compare(notifier: &ClockSetNotifier) -> Option<CounterComparison> {
         }
         let difference = exchanges.difference;
         if difference.size_ticks() > resolution_ticks {
-            return Some(CounterComparison::Unsynchronised { here: *first, there: *other, difference });
+            return Some(CounterComparison::Unsynchronised { cpu: *first, other_cpu: *other, difference });
         }
     }
     Some(CounterComparison::Synchronised { cpus: u32::try_from(cpus.len()).unwrap_or(u32::MAX) })

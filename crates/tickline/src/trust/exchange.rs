@@ -1,8 +1,8 @@
 //! Compares the counters of two CPUs: two threads exchange a token, and read their counters.
 //!
 //! Each exchange proves a bound, and the result combines all bounds. On a busy machine the two
-//! threads seldom run at the same time, so a result may need a few tries. [`Difference`] has the
-//! arithmetic. A clock's thread compares by itself where it matters, and
+//! threads seldom run at the same time, so a result may need a few tries. [`CounterDifference`] has
+//! the arithmetic. A clock's thread compares by itself where it matters, and
 //! [`Status::comparison`](crate::Status::comparison) has its result. The program `tickline` of this
 //! version shows each pair. The module is not part of the API.
 
@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
-use tickline_core::gate::Difference;
+use tickline_core::gate::CounterDifference;
 use tickline_core::sample::Reference;
 
 use crate::sys::reference::OsClock;
@@ -122,7 +122,7 @@ struct Arrival {
 #[non_exhaustive]
 pub struct Exchanges {
     /// The other counter minus this one.
-    pub difference: Difference,
+    pub difference: CounterDifference,
     /// The number of round trips of the token without a wait for a CPU.
     pub round_trips: u64,
     /// The number of exchanges: two for each round trip.
@@ -133,9 +133,9 @@ pub struct Exchanges {
 
 impl AddAssign for Exchanges {
     fn add_assign(&mut self, other: Self) {
-        let Difference { least_ticks, most_ticks } = &mut self.difference;
-        *least_ticks = other.difference.least_ticks.max(*least_ticks);
-        *most_ticks = other.difference.most_ticks.min(*most_ticks);
+        let CounterDifference { min_ticks, max_ticks } = &mut self.difference;
+        *min_ticks = other.difference.min_ticks.max(*min_ticks);
+        *max_ticks = other.difference.max_ticks.min(*max_ticks);
         self.round_trips = self.round_trips.saturating_add(other.round_trips);
         self.count = self.count.saturating_add(other.count);
         self.backward = self.backward.saturating_add(other.backward);
@@ -144,7 +144,8 @@ impl AddAssign for Exchanges {
 
 impl Exchanges {
     /// The result before any exchange.
-    pub const NONE: Self = Self { difference: Difference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
+    pub const NONE: Self =
+        Self { difference: CounterDifference::UNKNOWN, round_trips: 0, count: 0, backward: 0 };
 
     /// Whether there were enough round trips for a result.
     #[must_use]
@@ -152,8 +153,9 @@ impl Exchanges {
         self.round_trips >= MIN_ROUND_TRIPS
     }
 
-    /// Adds an exchange by `add`, [`Difference::add_sent`] or [`Difference::add_received`].
-    fn add(&mut self, add: fn(&mut Difference, u64, u64), given_ticks: u64, got_ticks: u64) {
+    /// Adds an exchange by `add`, [`CounterDifference::add_sent`] or
+    /// [`CounterDifference::add_received`].
+    fn add(&mut self, add: fn(&mut CounterDifference, u64, u64), given_ticks: u64, got_ticks: u64) {
         add(&mut self.difference, given_ticks, got_ticks);
         self.count = self.count.saturating_add(1);
         self.backward = self.backward.saturating_add(u64::from(ticks_between(given_ticks, got_ticks) < 0));
@@ -198,7 +200,7 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
         let Some(Arrival { given_ticks, got_ticks, came_at_once }) = token.get(2 * trip + 2, now) else {
             break;
         };
-        exchanges.add(Difference::add_received, given_ticks, got_ticks);
+        exchanges.add(CounterDifference::add_received, given_ticks, got_ticks);
         trips += 1;
         // The first round trip includes the start of the other thread.
         if came_at_once && trips < TRIPS_PER_CLOCK_READ && clock_read_ns.is_some() {
@@ -224,7 +226,7 @@ fn follow(token: &Token, counter: HardwareCounter) -> Exchanges {
     let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
     for trip in 0..ROUND_TRIPS {
         let Some(Arrival { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
-        exchanges.add(Difference::add_sent, given_ticks, got_ticks);
+        exchanges.add(CounterDifference::add_sent, given_ticks, got_ticks);
         token.give(2 * trip + 2, now());
     }
     exchanges
@@ -286,14 +288,14 @@ mod tests {
     #[test]
     fn a_step_back_is_counted_and_widens_nothing() {
         let mut exchanges = Exchanges::NONE;
-        exchanges.add(Difference::add_sent, 1_000, 1_060);
-        exchanges.add(Difference::add_received, 2_000, 2_070);
+        exchanges.add(CounterDifference::add_sent, 1_000, 1_060);
+        exchanges.add(CounterDifference::add_received, 2_000, 2_070);
         assert_eq!((exchanges.count, exchanges.backward), (2, 0));
         let mut more = Exchanges::NONE;
-        more.add(Difference::add_sent, 3_000, 2_990);
+        more.add(CounterDifference::add_sent, 3_000, 2_990);
         exchanges += more;
         assert_eq!((exchanges.count, exchanges.backward), (3, 1));
-        assert_eq!(exchanges.difference, Difference { least_ticks: -70, most_ticks: -10 });
+        assert_eq!(exchanges.difference, CounterDifference { min_ticks: -70, max_ticks: -10 });
     }
 
     #[test]

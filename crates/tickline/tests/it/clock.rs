@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{in_child, read_in_order, read_until, until, until_fast};
-use tickline::{Clock, Driver, Environment, ErrorKind, Event, PerCpu, Probes, Reason, State};
+use tickline::{Clock, Driver, EnvironmentSwitch, ErrorKind, Event, PerCpu, Probes, Reason, State};
 
 /// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
 #[test]
@@ -16,7 +16,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     let mut last_ns = clock.now_ordered().as_nanos();
     clock.disable();
     assert_eq!(clock.status().state, disabled);
-    assert!(!clock.reading().is_by_counter(), "a reading of a disabled clock");
+    assert!(!clock.reading().is_from_counter(), "a reading of a disabled clock");
     for _ in 0..100 {
         read_in_order(&clock, &mut last_ns);
         std::hint::black_box(clock.unix_now());
@@ -100,7 +100,7 @@ fn the_environment_switches_the_counter_off() {
             }
             let is_off = std::env::var("TICKLINE").as_deref() == Ok("off");
             let status = Clock::global().status();
-            let expected = if is_off { Environment::Off } else { Environment::Unrecognised };
+            let expected = if is_off { EnvironmentSwitch::Off } else { EnvironmentSwitch::Unrecognised };
             assert_eq!(status.environment, expected);
             assert_eq!(status.state == State::Fallback(Reason::DisabledByEnvironment), is_off, "{status:?}");
         });

@@ -52,7 +52,7 @@ fn a_mock_can_be_injected() {
     clock.maintain();
     assert_eq!(clock.now(), now);
     assert_eq!((clock.status().state, clock.status().reason()), (State::Mock, None));
-    assert!(!reading.is_by_counter());
+    assert!(!reading.is_from_counter());
     assert_ne!(Clock::default().now(), clock.now());
     // Activating one does not change what a clock as a value shows.
     let other = MockClock::new();
@@ -60,8 +60,8 @@ fn a_mock_can_be_injected() {
     assert_eq!(clock.now(), now);
 }
 
-/// Symptom: a guard in a thread-local variable, which was dropped after the mocks of its thread, aborted
-/// the process.
+/// Symptom: a guard in a thread-local variable, which was dropped after the mocks of its thread,
+/// aborted the process.
 #[test]
 fn a_mock_may_be_active_until_its_thread_ends() {
     std::thread_local! {

@@ -12,7 +12,7 @@ fn fast_clock(interval: Duration) -> Option<Clock> {
     let clock = match Clock::builder().interval(interval).per_cpu(PerCpu::On).start() {
         Ok(clock) => clock,
         Err(error) => {
-            assert!(matches!(error.kind(), ErrorKind::PerCpu), "{error}");
+            assert!(matches!(error.kind(), ErrorKind::LinePerCpuUnsupported), "{error}");
             common::skip(&error.to_string());
             return None;
         }
@@ -65,7 +65,7 @@ fn readings_are_those_of_the_os_clock() {
             assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
             assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
             // ORDERING: Relaxed, a count on its own.
-            fast.fetch_add(u32::from(reading.is_by_counter()), Ordering::Relaxed);
+            fast.fetch_add(u32::from(reading.is_from_counter()), Ordering::Relaxed);
         }
     };
     std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(read)));
@@ -73,7 +73,7 @@ fn readings_are_those_of_the_os_clock() {
     assert!(clock.recent().as_nanos() <= clock.now().as_nanos() + 1_000_000);
 
     clock.disable();
-    assert!(!clock.reading().is_by_counter());
+    assert!(!clock.reading().is_from_counter());
     assert!(clock.status().per_cpu.is_empty());
     clock.enable();
     until_fast_by(&clock, |lines| lines > 0).expect("fast again");
@@ -174,7 +174,7 @@ mod linux {
                 core::hint::black_box(clock.now());
                 table().iter().any(|cpu| cpu.cpu == *second && cpu.state == State::Fast)
             });
-            common::until(&clock, || clock.reading().is_by_counter());
+            common::until(&clock, || clock.reading().is_from_counter());
             common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
         });
     }

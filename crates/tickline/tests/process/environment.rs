@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use tickline::{Clock, Driver, Environment, Probes, Reason, State};
+use tickline::{Clock, Driver, EnvironmentSwitch, Probes, Reason, State};
 
 use crate::common::fork::CANNOT;
 use crate::common::{alone, in_child, skip, skipped_in_an_emulator};
@@ -17,7 +17,7 @@ fn the_environment_is_that_of_the_start() {
         unsafe { std::env::set_var("TICKLINE", "on") };
         let clock = Clock::builder().driver(Driver::Manual).start().unwrap();
         clock.maintain();
-        assert_eq!(clock.status().environment, Environment::Off);
+        assert_eq!(clock.status().environment, EnvironmentSwitch::Off);
         assert!(
             matches!(clock.status().state, State::Fallback(Reason::DisabledByEnvironment)),
             "{:?}",
@@ -32,7 +32,7 @@ fn minimal_probes_read_the_variable_through_std() {
     in_child(&[("TICKLINE", "off")], || {
         let clock = Clock::builder().driver(Driver::Manual).probes(Probes::Minimal).start().unwrap();
         clock.maintain();
-        assert_eq!(clock.status().environment, Environment::Off);
+        assert_eq!(clock.status().environment, EnvironmentSwitch::Off);
     });
 }
 
@@ -84,7 +84,7 @@ fn ignores_the_variable() {
     }
     assert_eq!(std::env::var("TICKLINE").as_deref(), Ok("off"));
     std::hint::black_box(tickline::now_ns());
-    assert_eq!(Clock::global().status().environment, Environment::Unset);
+    assert_eq!(Clock::global().status().environment, EnvironmentSwitch::Unset);
     let _guard = tickline::start().unwrap();
-    assert_eq!(Clock::global().status().environment, Environment::Unset);
+    assert_eq!(Clock::global().status().environment, EnvironmentSwitch::Unset);
 }

@@ -125,8 +125,8 @@ fn daemon(parents_last: u64) -> i32 {
     if !settles(clock, clock.now_ordered().as_nanos()) || clock.status().driver != Driver::Thread {
         return 4;
     }
-    // The program's next files are to be its standard streams, not the timer. The thread opens files
-    // of the kernel for a moment.
+    // The program's next files are to be its standard streams, not the timer. The thread opens
+    // files of the kernel for a moment.
     let are_free = |_| {
         std::thread::sleep(Duration::from_millis(1));
         !(0..3).any(is_open)
@@ -265,7 +265,7 @@ fn without_a_thread_start_fails_and_the_clock_works() {
         Clock::builder().start().err(),
     ] {
         let error = refused.expect("no thread, no success");
-        assert_eq!(error.kind(), ErrorKind::Thread);
+        assert_eq!(error.kind(), ErrorKind::ThreadNotStarted);
         assert!(std::error::Error::source(&error).is_some());
     }
     assert_eq!(lowest_free(), first, "the attempts have left a descriptor");
@@ -353,14 +353,15 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
             return;
         }
         let reading = clock.reading();
-        if reading.is_by_counter() {
+        if reading.is_from_counter() {
             break reading.time().as_nanos();
         }
     };
     let behind_s = i64::try_from(os_monotonic_ns() / 2_000_000_000).unwrap();
     in_time_namespace(-behind_s, || {
         let start = Instant::now();
-        // Time goes on: a reader calibrates the counter though the parent's line was to last longer.
+        // Time goes on: a reader calibrates the counter though the parent's line was to last
+        // longer.
         let most = last + 300_000_000;
         while start.elapsed() < Duration::from_millis(300) || last < most {
             read_in_order(&clock, &mut last);

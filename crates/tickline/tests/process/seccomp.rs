@@ -122,7 +122,7 @@ fn use_clock(clock: &Clock) -> bool {
     clock.enable();
     clock.maintain();
     black_box(clock.now());
-    clock.status().utc_error_ns.is_none()
+    clock.status().kernel_utc_error_ns.is_none()
 }
 
 /// The control: with full probes the same filter kills the same program.
@@ -214,7 +214,8 @@ fn a_guard_of_a_killed_thread_does_not_stop_the_next_one() {
             return CANNOT;
         }
         let driver = || Clock::global().status().driver;
-        // The kernel kills the first thread when that thread sleeps again. This sleep calls no `ppoll`.
+        // The kernel kills the first thread when that thread sleeps again. This sleep calls no
+        // `ppoll`.
         while driver() == Driver::Thread {
             std::thread::sleep(Duration::from_millis(1));
         }

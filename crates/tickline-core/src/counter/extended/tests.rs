@@ -73,7 +73,7 @@ fn a_clock_runs_through_many_wraps() {
     let hz = rig.clock.figures().frequency_hz.unwrap();
     assert!(hz.abs_diff(1_000_000_000) < 10_000, "{hz} Hz: more than 10 ppm off");
     for event in [Event::Disruption, Event::BoundViolation, Event::CounterReset] {
-        assert_eq!(rig.clock.events(event), 0, "{}", event.code());
+        assert_eq!(rig.clock.event_count(event), 0, "{}", event.code());
     }
 }
 
@@ -87,11 +87,11 @@ fn a_missed_wrap_is_noticed_by_the_next_iteration() {
     assert!(u64::try_from(late_ns).unwrap().abs_diff(WRAP_NS) < 200_000, "late by {late_ns} ns");
     for wraps in 1..6 {
         _ = rig.control.maintain(rig.clock, &rig.counter, rig.machine);
-        assert_eq!(rig.clock.events(Event::Disruption), wraps);
-        assert_eq!(rig.clock.events(Event::StepForward), wraps);
+        assert_eq!(rig.clock.event_count(Event::Disruption), wraps);
+        assert_eq!(rig.clock.event_count(Event::StepForward), wraps);
         assert!(rig.is_published());
         rig.run(3 * WRAP_NS, true);
-        assert_eq!(rig.clock.events(Event::Disruption), wraps, "once is enough");
+        assert_eq!(rig.clock.event_count(Event::Disruption), wraps, "once is enough");
         // No reading is wrong if an iteration comes first.
         rig.machine.pass(wraps * WRAP_NS + INTERVAL_NS);
     }
@@ -109,7 +109,7 @@ fn a_register_that_was_reset_is_noticed_by_the_next_iteration() {
     let lead_ns = rig.lead_ns();
     assert!((1_000_000..100_000_000).contains(&lead_ns), "ahead by {lead_ns} ns");
     rig.run(INTERVAL_NS / 16, false);
-    assert_eq!(rig.clock.events(Event::Disruption), 1);
+    assert_eq!(rig.clock.event_count(Event::Disruption), 1);
     // At half the rate a lead takes twice its length to disappear.
     rig.run(2 * lead_ns.unsigned_abs() + 2 * INTERVAL_NS, false);
     assert!(rig.is_published());

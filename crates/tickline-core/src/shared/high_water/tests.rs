@@ -1,7 +1,7 @@
 //! Tests of high-water marks across suspends, resets and slews.
 
 use crate::cell::StateCell;
-use crate::shared::Source;
+use crate::shared::ReadingSource;
 use crate::testing::{HookedClock, Machine, Step, interrupted, is_replacing, new_clock, settled_clock};
 
 /// Rule 5: in a suspend the counter ran on and the reference did not. The reference is then behind
@@ -57,7 +57,10 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
             assert_eq!(clock.read_bounded_while_valid(machine, machine), None, "{asleep_ns}");
         }
         let reading = clock.slow();
-        assert!(by_writer || matches!(reading.source, Source::Reference { .. }), "{asleep_ns}: {reading:?}");
+        assert!(
+            by_writer || matches!(reading.source, ReadingSource::Reference { .. }),
+            "{asleep_ns}: {reading:?}"
+        );
         let past_ns = reading.ns - end_ns;
         assert!(past_ns <= if by_writer { 2_000_000 } else { 2_000 }, "{asleep_ns}: {past_ns} ns past it");
     }
@@ -67,7 +70,7 @@ fn rule_12_past_the_window_the_reference_vouches_for_the_line() {
     machine.pass(1_800_000_000);
     assert_eq!(clock.read(machine), None);
     let reading = clock.slow();
-    let Source::Line { overdue_ns } = reading.source else { panic!("{reading:?}") };
+    let ReadingSource::Line { overdue_ns } = reading.source else { panic!("{reading:?}") };
     assert!((890_000_000..910_000_000).contains(&overdue_ns), "{overdue_ns}");
     assert!(reading.ns.abs_diff(machine.truth_ns()) < 100);
     assert!(clock.read_bounded_while_valid(machine, machine).is_some());
@@ -93,7 +96,7 @@ fn rule_12_a_line_that_was_vouched_for_later_is_not_forgotten() {
                 clock.slow();
             }
         });
-        assert!(matches!(seen.source, Source::Line { .. }), "{seen:?}");
+        assert!(matches!(seen.source, ReadingSource::Line { .. }), "{seen:?}");
         let late = clock.slow().ns;
         assert!(late >= seen.ns, "by the writer {by_writer}: {} ns back", seen.ns - late);
     }
@@ -107,7 +110,7 @@ fn rule_12_a_reference_that_went_back_does_not_lower_the_mark() {
         let (machine, clock, _) = settled_clock();
         machine.pass(1_700_000_000); // past the window
         let last = clock.slow();
-        assert!(matches!(last.source, Source::Line { .. }), "{last:?}");
+        assert!(matches!(last.source, ReadingSource::Line { .. }), "{last:?}");
         machine.jump_reference(-back_ns);
         let next = clock.slow().ns;
         assert!(next >= last.ns, "{back_ns}: {} ns back", last.ns - next);

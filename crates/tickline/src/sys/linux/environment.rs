@@ -15,7 +15,7 @@
 use core::ffi::CStr;
 
 use super::file::File;
-use crate::options::{Environment, Probes};
+use crate::options::{EnvironmentSwitch, Probes};
 
 const ENVIRON: &CStr = c"/proc/self/environ";
 
@@ -31,9 +31,9 @@ fn is_privileged() -> bool {
 }
 
 /// The variable's value at the start; `None` if the kernel doesn't say, or may not be asked.
-pub(crate) fn environment_at_start(probes: Probes) -> Option<Environment> {
+pub(crate) fn environment_at_start(probes: Probes) -> Option<EnvironmentSwitch> {
     if is_privileged() {
-        return Some(Environment::Unset);
+        return Some(EnvironmentSwitch::Unset);
     }
     if probes == Probes::Minimal {
         return None;
@@ -44,7 +44,7 @@ pub(crate) fn environment_at_start(probes: Probes) -> Option<Environment> {
     loop {
         let length = file.read(&mut chunk)?;
         let bytes = chunk.get(..length).filter(|bytes| !bytes.is_empty());
-        let Some(bytes) = bytes else { return Some(entry.value().unwrap_or(Environment::Unset)) };
+        let Some(bytes) = bytes else { return Some(entry.value().unwrap_or(EnvironmentSwitch::Unset)) };
         for byte in bytes {
             if *byte != 0 {
                 entry.push(*byte);
@@ -58,7 +58,7 @@ pub(crate) fn environment_at_start(probes: Probes) -> Option<Environment> {
 }
 
 /// Room for the name, `=`, and more than any value that means something.
-const ENTRY_BYTES: usize = Environment::NAME.len() + 8;
+const ENTRY_BYTES: usize = EnvironmentSwitch::NAME.len() + 8;
 
 /// The beginning of one entry, `NAME=value`.
 #[derive(Debug, Default)]
@@ -77,11 +77,11 @@ impl Entry {
     }
 
     /// The variable's value, if this is the variable's entry.
-    fn value(&self) -> Option<Environment> {
+    fn value(&self) -> Option<EnvironmentSwitch> {
         let bytes = self.bytes.get(..self.length.min(ENTRY_BYTES))?;
-        let value = bytes.strip_prefix(Environment::NAME.as_bytes())?.strip_prefix(b"=")?;
+        let value = bytes.strip_prefix(EnvironmentSwitch::NAME.as_bytes())?.strip_prefix(b"=")?;
         let is_whole = self.length <= ENTRY_BYTES;
-        Some(if is_whole { Environment::from_value(value) } else { Environment::Unrecognised })
+        Some(if is_whole { EnvironmentSwitch::from_value(value) } else { EnvironmentSwitch::Unrecognised })
     }
 }
 
@@ -89,7 +89,7 @@ impl Entry {
 mod tests {
     use super::*;
 
-    fn value(entry: &str) -> Option<Environment> {
+    fn value(entry: &str) -> Option<EnvironmentSwitch> {
         let mut read = Entry::default();
         entry.bytes().for_each(|byte| read.push(byte));
         read.value()
@@ -97,10 +97,10 @@ mod tests {
 
     #[test]
     fn an_entry_is_the_variables_by_its_whole_name() {
-        assert_eq!(value("TICKLINE=off"), Some(Environment::Off));
-        assert_eq!(value("TICKLINE=on"), Some(Environment::On));
+        assert_eq!(value("TICKLINE=off"), Some(EnvironmentSwitch::Off));
+        assert_eq!(value("TICKLINE=on"), Some(EnvironmentSwitch::On));
         for odd in ["TICKLINE=", "TICKLINE=offf", "TICKLINE=off and much more than fits"] {
-            assert_eq!(value(odd), Some(Environment::Unrecognised), "{odd}");
+            assert_eq!(value(odd), Some(EnvironmentSwitch::Unrecognised), "{odd}");
         }
         for other in ["", "TICKLINE", "TICKLINES=off", "XTICKLINE=off", "tickline=off", "TICKLIN=off"] {
             assert_eq!(value(other), None, "{other}");

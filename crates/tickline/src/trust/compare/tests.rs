@@ -2,16 +2,16 @@
 
 use std::process::{Command, Stdio};
 
-use tickline_core::gate::{Difference, Reason};
+use tickline_core::gate::{CounterDifference, Reason};
 
 use super::*;
 use crate::{Clock, PerCpu, State, Status};
 
 /// Two counters that are a thousand ticks apart.
 const UNSYNCHRONISED: CounterComparison = CounterComparison::Unsynchronised {
-    here: 0,
-    there: 1,
-    difference: Difference { least_ticks: 900, most_ticks: 1_000 },
+    cpu: 0,
+    other_cpu: 1,
+    difference: CounterDifference { min_ticks: 900, max_ticks: 1_000 },
 };
 
 #[test]

@@ -1,7 +1,7 @@
-//! Collects the facts in steps, so that no reader spends the time for all of them in one call.
+//! Collects the facts task by task, so that no reader spends the time for all of them in one call.
 //!
-//! A step reads two leaves of CPUID or one file of the kernel, or makes one measurement. It takes
-//! at most some 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). A step that reads the
+//! A task reads two leaves of CPUID or one file of the kernel, or makes one measurement. It takes
+//! at most some 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). A task that reads the
 //! counter first asks the kernel whether the process may read it. The clock's own facts may change
 //! between two calls, so the collector takes them at the end.
 //!
@@ -14,18 +14,18 @@ use tickline_core::sample::Reference;
 use super::cost::measure_cost;
 use super::cpu::{self, hypervisor};
 use super::environment::environment;
-use crate::options::{Environment, Probes};
+use crate::options::{EnvironmentSwitch, Probes};
 use crate::status::Hypervisor;
 use crate::sys::reference::OsClock;
 use crate::sys::{COUNTER, clocksource, find_clocksource, is_accepted, may_read_counter};
 
-/// The age at which a collection begins anew, ns. A program may stop reading between two steps.
+/// The age at which a collection begins anew, ns. A program may stop reading between two tasks.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
 
-/// The steps of a collection. Facts of the processor and the environment never change, and are
+/// The tasks of a collection. Facts of the processor and the environment never change, and are
 /// cached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CollectionStep {
+enum CollectionTask {
     /// Collects no fact, because the caller's lock takes two system calls for its first token.
     Begin,
     /// Whether the processor calls the counter invariant.
@@ -47,7 +47,7 @@ enum CollectionStep {
 /// The facts that are collected so far.
 #[derive(Debug)]
 pub(crate) struct Collector {
-    next: CollectionStep,
+    next: CollectionTask,
     begun_ns: i64,
     /// The count of requests for a judgement at the beginning of this collection.
     changes: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Collector {
     kernel_accepts: Option<bool>,
     resolution_ticks: Option<u64>,
     cost: Option<Cost>,
-    /// Memory for a step: the caller may be a signal handler with a small stack.
+    /// Memory for a task: the caller may be a signal handler with a small stack.
     differences: [u64; 127],
 }
 
@@ -81,7 +81,7 @@ fn measurable(probes: Probes, comparison: CounterComparison) -> Option<HardwareC
 impl Collector {
     pub(crate) const fn new() -> Self {
         Self {
-            next: CollectionStep::Begin,
+            next: CollectionTask::Begin,
             begun_ns: 0,
             changes: 0,
             clocksource: Clocksource::Unknown,
@@ -94,16 +94,16 @@ impl Collector {
 
     /// Discards the collected facts.
     pub(crate) fn begin_anew(&mut self) {
-        self.next = CollectionStep::Begin;
+        self.next = CollectionTask::Begin;
         self.clocksource = Clocksource::Unknown;
         (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
-    /// Does one step. Returns whether all steps were done before. `changes` counts the requests for
+    /// Runs one task. Returns whether all tasks were done before. `changes` counts the requests for
     /// a judgement; `comparison` is the last one that the clock knows.
-    pub(crate) fn step(&mut self, changes: u64, probes: Probes, comparison: CounterComparison) -> bool {
+    pub(crate) fn run_one(&mut self, changes: u64, probes: Probes, comparison: CounterComparison) -> bool {
         self.begin(changes);
-        let was_done = self.next == CollectionStep::Done;
+        let was_done = self.next == CollectionTask::Done;
         self.advance(probes, comparison);
         was_done
     }
@@ -112,7 +112,7 @@ impl Collector {
     fn begin(&mut self, changes: u64) {
         let now_ns = OsClock.monotonic_ns();
         let is_old = now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS;
-        if self.next == CollectionStep::Begin || is_old || self.changes != changes {
+        if self.next == CollectionTask::Begin || is_old || self.changes != changes {
             self.begin_anew();
             (self.begun_ns, self.changes) = (now_ns, changes);
         }
@@ -125,58 +125,58 @@ impl Collector {
 
     fn advance(&mut self, probes: Probes, comparison: CounterComparison) {
         self.next = match self.next {
-            CollectionStep::Begin => CollectionStep::Invariant,
-            CollectionStep::Invariant => {
+            CollectionTask::Begin => CollectionTask::Invariant,
+            CollectionTask::Invariant => {
                 cpu::invariant();
-                CollectionStep::Hypervisor
+                CollectionTask::Hypervisor
             }
-            CollectionStep::Hypervisor => {
+            CollectionTask::Hypervisor => {
                 hypervisor();
-                if probes == Probes::Full { CollectionStep::Environment } else { CollectionStep::Resolution }
+                if probes == Probes::Full { CollectionTask::Environment } else { CollectionTask::Resolution }
             }
-            CollectionStep::Environment => {
+            CollectionTask::Environment => {
                 environment(probes);
-                CollectionStep::Path
+                CollectionTask::Path
             }
-            CollectionStep::Path => {
+            CollectionTask::Path => {
                 find_clocksource();
-                CollectionStep::Clocksource
+                CollectionTask::Clocksource
             }
-            CollectionStep::Clocksource => {
+            CollectionTask::Clocksource => {
                 self.clocksource = clocksource();
                 // A kernel that keeps time with the counter accepts it.
                 let uses = self.clocksource == HardwareCounter::CLOCKSOURCE;
-                if uses { CollectionStep::Resolution } else { CollectionStep::Accepted }
+                if uses { CollectionTask::Resolution } else { CollectionTask::Accepted }
             }
-            CollectionStep::Accepted => {
+            CollectionTask::Accepted => {
                 self.kernel_accepts = is_accepted();
-                CollectionStep::Resolution
+                CollectionTask::Resolution
             }
-            CollectionStep::Resolution => {
+            CollectionTask::Resolution => {
                 self.resolution_ticks = self.measure_resolution(measurable(probes, comparison));
-                CollectionStep::Cost
+                CollectionTask::Cost
             }
-            CollectionStep::Cost => {
+            CollectionTask::Cost => {
                 self.cost = measurable(probes, comparison).map(|counter| measure_cost(&counter));
-                CollectionStep::Done
+                CollectionTask::Done
             }
-            CollectionStep::Done => CollectionStep::Done,
+            CollectionTask::Done => CollectionTask::Done,
         };
     }
 
-    /// Does the steps that are left, adds the facts about the machine to the clock's own, and
+    /// Runs the tasks that are left, adds the facts about the machine to the clock's own, and
     /// begins anew.
     pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
         self.begin(changes);
-        while self.next != CollectionStep::Done {
+        while self.next != CollectionTask::Done {
             self.advance(probes, facts.comparison);
         }
-        self.hand_over(probes, facts);
+        self.add_to(probes, facts);
     }
 
-    /// Adds the facts to the clock's own, after all steps. Begins anew.
-    fn hand_over(&mut self, probes: Probes, facts: &mut Facts) {
-        if facts.switched_off_by.is_none() && environment(probes) == Environment::Off {
+    /// Adds the facts to the clock's own, after all tasks. Begins anew.
+    fn add_to(&mut self, probes: Probes, facts: &mut Facts) {
+        if facts.switched_off_by.is_none() && environment(probes) == EnvironmentSwitch::Off {
             facts.switched_off_by = Some(Reason::DisabledByEnvironment);
         }
         // Asked again, because the right to read the counter may have changed meanwhile.

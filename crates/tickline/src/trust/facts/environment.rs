@@ -11,7 +11,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use crate::options::{Environment, Probes};
+use crate::options::{EnvironmentSwitch, Probes};
 use crate::sys::environment_at_start;
 
 /// The variable's value: its index in [`KINDS`] plus 1; [`NOT_READ`] before the first read.
@@ -19,17 +19,21 @@ static CACHED: AtomicU8 = AtomicU8::new(NOT_READ);
 const NOT_READ: u8 = 0;
 
 /// The values of the variable, in the order of the variants.
-const KINDS: [Environment; 4] =
-    [Environment::Unset, Environment::On, Environment::Off, Environment::Unrecognised];
+const KINDS: [EnvironmentSwitch; 4] = [
+    EnvironmentSwitch::Unset,
+    EnvironmentSwitch::On,
+    EnvironmentSwitch::Off,
+    EnvironmentSwitch::Unrecognised,
+];
 
-fn cached() -> Option<Environment> {
+fn cached() -> Option<EnvironmentSwitch> {
     // ORDERING: Relaxed, the number publishes no other memory.
     let code = CACHED.load(Ordering::Relaxed);
     KINDS.get(usize::from(code).checked_sub(1)?).copied()
 }
 
 /// Caches the variable's value, if none is cached yet. Returns the cached value.
-fn cache(found: Environment) -> Environment {
+fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
     // ORDERING: Relaxed, as in `cached`.
     CACHED.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed).ok();
     cached().unwrap_or(found)
@@ -37,8 +41,8 @@ fn cache(found: Environment) -> Environment {
 
 /// The value of the environment variable `TICKLINE` when the process started. As long as it can't
 /// be read, it counts as not set. A signal handler may call this.
-pub(crate) fn environment(probes: Probes) -> Environment {
-    cached().unwrap_or_else(|| environment_at_start(probes).map_or(Environment::Unset, cache))
+pub(crate) fn environment(probes: Probes) -> EnvironmentSwitch {
+    cached().unwrap_or_else(|| environment_at_start(probes).map_or(EnvironmentSwitch::Unset, cache))
 }
 
 /// Reads the variable before a clock starts. Returns whether a judgement is needed, because the
@@ -47,5 +51,6 @@ pub(crate) fn learn_environment(probes: Probes) -> bool {
     if cached().is_some() {
         return false;
     }
-    cache(environment_at_start(probes).unwrap_or_else(Environment::through_std)) != Environment::Unset
+    cache(environment_at_start(probes).unwrap_or_else(EnvironmentSwitch::through_std))
+        != EnvironmentSwitch::Unset
 }

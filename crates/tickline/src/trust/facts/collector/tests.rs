@@ -1,4 +1,4 @@
-//! Facts in steps and in one go.
+//! Facts task by task and in one go.
 
 use super::*;
 use crate::engine::Engine;
@@ -12,60 +12,60 @@ fn lasting(mut facts: Facts) -> Facts {
 }
 
 #[test]
-fn steps_collect_the_same_facts_as_one_go() {
+fn single_tasks_collect_the_same_facts_as_one_go() {
     for probes in [Probes::Full, Probes::Minimal] {
         let collected = |mut collector: Collector| {
             let mut facts = Facts::UNKNOWN;
             collector.finish(0, probes, &mut facts);
-            assert_eq!(collector.next, CollectionStep::Begin, "the next facts are new ones");
+            assert_eq!(collector.next, CollectionTask::Begin, "the next facts are new ones");
             lasting(facts)
         };
         let at_once = collected(Collector::new());
-        for steps in 0..20 {
+        for tasks in 0..20 {
             let mut collector = Collector::new();
-            let steps =
-                (0..steps).take_while(|_| !collector.step(0, probes, CounterComparison::Pending)).count();
-            assert_eq!(collected(collector), at_once, "{probes:?}, {steps} steps");
+            let tasks =
+                (0..tasks).take_while(|_| !collector.run_one(0, probes, CounterComparison::Pending)).count();
+            assert_eq!(collected(collector), at_once, "{probes:?}, {tasks} tasks");
         }
     }
 }
 
 #[test]
 fn an_old_collection_begins_anew() {
-    let step = |collector: &mut Collector| collector.step(0, Probes::Full, CounterComparison::Pending);
+    let run_one = |collector: &mut Collector| collector.run_one(0, Probes::Full, CounterComparison::Pending);
     let mut collector = Collector::new();
-    while !step(&mut collector) {}
-    assert!(step(&mut collector), "still there");
+    while !run_one(&mut collector) {}
+    assert!(run_one(&mut collector), "still there");
     collector.begun_ns -= COLLECTION_LASTS_NS + 1;
-    assert!(!step(&mut collector));
-    assert_eq!((collector.next, collector.cost), (CollectionStep::Invariant, None));
+    assert!(!run_one(&mut collector));
+    assert_eq!((collector.next, collector.cost), (CollectionTask::Invariant, None));
 }
 
 /// Symptom: the call that judged took 87 us on EPYC, family 26, and 105 us on an Intel Xeon, family
 /// 6, model 207, under KVM.
 #[test]
-fn a_reader_does_one_step_a_call() {
-    use CollectionStep::{
+fn a_reader_runs_one_task_a_call() {
+    use CollectionTask::{
         Begin, Clocksource, Cost, Done, Environment, Hypervisor, Invariant, Path, Resolution,
     };
     if COUNTER.is_none() {
         return eprintln!("SKIPPED: no counter on this target");
     }
     let engine = Engine::new(Driver::Reader);
-    let mut steps = Vec::new();
+    let mut tasks = Vec::new();
     while !engine.is_judged() {
         engine.now_ns();
         let next = engine.collector().expect("no other thread has it").next;
         if next == Invariant {
-            steps = vec![Begin]; // the collection begins anew after a pause, too
+            tasks = vec![Begin]; // the collection begins anew after a pause, too
         }
-        if steps.last() != Some(&next) {
-            steps.push(next);
+        if tasks.last() != Some(&next) {
+            tasks.push(next);
         }
     }
-    // A step that runs only if the kernel keeps time with another clocksource.
-    steps.retain(|step| *step != CollectionStep::Accepted);
+    // A task that runs only if the kernel keeps time with another clocksource.
+    tasks.retain(|task| *task != CollectionTask::Accepted);
     let expected =
         [Begin, Invariant, Hypervisor, Environment, Path, Clocksource, Resolution, Cost, Done, Begin];
-    assert_eq!(steps, expected);
+    assert_eq!(tasks, expected);
 }
