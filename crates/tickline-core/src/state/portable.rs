@@ -1,9 +1,10 @@
 //! A 128-bit atomic made of 64-bit atomics, for targets without native ones, and for Miri.
 //!
 //! A word names one of eight pairs, and counts the swaps, so no value of the word recurs. A swap
-//! takes an unused pair, fills it, and swaps the word. Readers never wait. Up to seven threads may
-//! be stopped in the middle of a swap; with more, a swap fails because no pair is free. In the
-//! child of a fork, the pairs that other threads of the parent were filling stay taken.
+//! takes an unused pair, fills it, and swaps the word. No reader waits for a stopped thread; it
+//! loads again if a swap came between its loads. Up to seven threads may be stopped in the middle
+//! of a swap; with more, a swap fails because no pair is free. In the child of a fork, the pairs
+//! that other threads of the parent were filling stay taken.
 //!
 //! Where there are no 64-bit atomics, [`primitive`](crate::primitive) has plain cells, and the
 //! clock is not [`Sync`].
