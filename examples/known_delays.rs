@@ -191,7 +191,7 @@ impl Run {
             let longer = compare(&mut criterion, "A against B", each::<false>(count), each::<true>(count))
                 .ok_or("nothing was compared")?;
             misjudged += usize::from(same.is_different());
-            misjudged += usize::from(!longer.is_different() || longer.percent() < 0.0);
+            misjudged += usize::from(!longer.is_different() || longer.difference_percent() < 0.0);
         }
         println!("A against A, and A against B: {misjudged} of {} misjudged", 2 * self.comparisons);
         Ok(misjudged)

@@ -61,7 +61,7 @@ pub struct Calibration {
     pub resolution_ns: f64,
     /// The cost of a pair of readings, ns. It is subtracted from each sample, once for each pair.
     /// The crate measures it twice a second, because it changes with the core's frequency.
-    pub pair_ns: f64,
+    pub pair_cost_ns: f64,
 }
 
 impl From<Scale> for Calibration {
@@ -70,7 +70,7 @@ impl From<Scale> for Calibration {
             frequency_hz: 1e9 / scale.ns_per_tick,
             uncertainty_ppb: scale.uncertainty_ppb,
             resolution_ns: as_f64(scale.resolution_ticks) * scale.ns_per_tick,
-            pair_ns: scale.cost_ticks * scale.ns_per_tick,
+            pair_cost_ns: scale.cost_ticks * scale.ns_per_tick,
         }
     }
 }
@@ -83,7 +83,7 @@ impl fmt::Display for Calibration {
             self.frequency_hz / 1e6,
             self.uncertainty_ppb,
             self.resolution_ns,
-            self.pair_ns,
+            self.pair_cost_ns,
         )
     }
 }

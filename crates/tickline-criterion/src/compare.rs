@@ -46,9 +46,9 @@ const MIN_PERCENT: f64 = 0.5;
 #[non_exhaustive]
 pub struct Comparison {
     /// The median of A, ns: the first routine, or the other build.
-    pub a_ns: f64,
+    pub median_a_ns: f64,
     /// The median of B, ns: the second routine, or this build.
-    pub b_ns: f64,
+    pub median_b_ns: f64,
     /// How much longer B takes than A, ns: the estimate of Hodges and Lehmann over the rounds.
     pub difference_ns: f64,
     /// The lower end of the interval that contains the difference with 95 % confidence, ns. The
@@ -57,11 +57,11 @@ pub struct Comparison {
     /// The upper end of the interval, ns.
     pub high_ns: f64,
     /// The number of couples that count. A couple is a time of A and the time of B next to it.
-    pub couples: u64,
+    pub couples_counted: u64,
     /// The number of disturbed couples. They are excluded, unless all pairs are included.
     pub disturbed: u64,
     /// The number of iterations of each routine in a couple.
-    pub iterations: u64,
+    pub iterations_per_pair: u64,
     rounds_ns: Vec<f64>,
     disturbances: Disturbances,
     counting: Counting,
@@ -71,30 +71,30 @@ pub struct Comparison {
 impl Comparison {
     /// The difference in % of A's median.
     #[must_use]
-    pub fn percent(&self) -> f64 {
-        self.difference_ns / self.a_ns * 100.0
+    pub fn difference_percent(&self) -> f64 {
+        self.difference_ns / self.median_a_ns * 100.0
     }
 
     /// The text of the estimate, in the unit of the medians. The estimate may differ from the
     /// difference of the medians, which are over all rounds together.
     fn estimate(&self) -> String {
-        let (unit_ns, unit) = unit(self.a_ns.max(self.b_ns));
+        let (unit_ns, unit) = unit(self.median_a_ns.max(self.median_b_ns));
         let [estimate, low, high] = [self.difference_ns, self.low_ns, self.high_ns].map(|ns| ns / unit_ns);
         format!(
             "estimate over {} rounds: {estimate:+.3} {unit} ({:+.2} %), 95 % in [{low:+.3}, {high:+.3}] {unit}",
             self.rounds_ns.len(),
-            self.percent()
+            self.difference_percent()
         )
     }
 
     fn json(&self) -> Value {
         json!({
-            "iterations_per_pair": self.iterations,
-            "couples_counted": self.couples,
+            "iterations_per_pair": self.iterations_per_pair,
+            "couples_counted": self.couples_counted,
             "disturbed_are": self.counting.name(),
             "disturbed": self.disturbances.json(),
-            "median_a_ns": self.a_ns,
-            "median_b_ns": self.b_ns,
+            "median_a_ns": self.median_a_ns,
+            "median_b_ns": self.median_b_ns,
             "difference_ns": self.difference_ns,
             "low_ns": self.low_ns,
             "high_ns": self.high_ns,
@@ -109,14 +109,14 @@ impl Comparison {
     #[must_use]
     pub fn is_different(&self) -> bool {
         let excludes_zero = self.low_ns > 0.0 || self.high_ns < 0.0;
-        excludes_zero && self.percent().abs() >= MIN_PERCENT
+        excludes_zero && self.difference_percent().abs() >= MIN_PERCENT
     }
 }
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { a_ns, b_ns, difference_ns, couples, disturbed, iterations, .. } = self;
-        let verdict = match (self.is_different(), *difference_ns < 0.0) {
+        let Self { couples_counted, disturbed, iterations_per_pair, .. } = self;
+        let verdict = match (self.is_different(), self.difference_ns < 0.0) {
             (true, true) => format!("{} is faster", self.subject),
             (true, false) => format!("{} is slower", self.subject),
             _ => "not told apart".to_owned(),
@@ -124,10 +124,10 @@ impl fmt::Display for Comparison {
         let treatment = self.counting.name();
         write!(
             f,
-            "{INDENT}medians: {} and {}; {}: {verdict}\n{INDENT}{couples} couples of {iterations} \
-             iterations each, {disturbed} more disturbed and {treatment}",
-            Ns(*a_ns),
-            Ns(*b_ns),
+            "{INDENT}medians: {} and {}; {}: {verdict}\n{INDENT}{couples_counted} couples of \
+             {iterations_per_pair} iterations each, {disturbed} more disturbed and {treatment}",
+            Ns(self.median_a_ns),
+            Ns(self.median_b_ns),
             self.estimate(),
         )?;
         if self.disturbances.total() == 0 { Ok(()) } else { write!(f, ": {}", self.disturbances) }
@@ -161,7 +161,7 @@ impl fmt::Display for Comparison {
 /// let comparison =
 ///     compare(&mut criterion, "parse", || text().parse::<u32>(), || text().parse::<f64>());
 /// if let Some(comparison) = comparison {
-///     println!("B takes {:+.1} % longer", comparison.percent());
+///     println!("B takes {:+.1} % longer", comparison.difference_percent());
 /// }
 /// # let _ = std::fs::remove_dir_all(directory);
 /// ```
@@ -267,22 +267,22 @@ impl<const N: usize> MeasuredCouples<'_, N> {
     }
 
     fn comparison(&self) -> Option<Comparison> {
-        let (scale, iterations) = (self.collector.scale(), self.collector.iterations_per_pair());
+        let (scale, iterations_per_pair) = (self.collector.scale(), self.collector.iterations_per_pair());
         let analysis = analyse(self.couples, self.slice_ends, as_f64(scale.resolution_ticks))?;
-        let iterations_per_pair = as_f64(iterations);
-        let [a_ns, b_ns] = analysis.medians.map(|ticks| scale.net_ns(ticks) / iterations_per_pair);
+        let iterations = as_f64(iterations_per_pair);
+        let [median_a_ns, median_b_ns] = analysis.medians.map(|ticks| scale.net_ns(ticks) / iterations);
         // Both medians contain the cost of a pair, so their difference does not contain it.
-        let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations_per_pair;
-        let placement_ns = PLACEMENT_NS / iterations_per_pair;
+        let ns = |ticks: f64| ticks * scale.ns_per_tick / iterations;
+        let placement_ns = PLACEMENT_NS / iterations;
         Some(Comparison {
-            a_ns,
-            b_ns,
+            median_a_ns,
+            median_b_ns,
             difference_ns: ns(analysis.difference.estimate),
             low_ns: ns(analysis.difference.low) - placement_ns,
             high_ns: ns(analysis.difference.high) + placement_ns,
-            couples: count(self.couples.len()),
+            couples_counted: count(self.couples.len()),
             disturbed: self.disturbances.total(),
-            iterations,
+            iterations_per_pair,
             rounds_ns: analysis.rounds.into_iter().map(ns).collect(),
             disturbances: self.disturbances,
             counting: self.collector.time.settings().counting,
@@ -294,9 +294,9 @@ impl<const N: usize> MeasuredCouples<'_, N> {
         let [a, b] = [0, 1].map(|side| {
             let mut distribution = Distribution::default();
             distribution.extend(self.couples.iter().map(|two| two[side]));
-            distribution.histogram_ns(&self.collector.scale(), comparison.iterations)
+            distribution.histogram_ns(&self.collector.scale(), comparison.iterations_per_pair)
         });
-        let marks = [[("p50", 0.5, comparison.a_ns)], [("p50", 0.5, comparison.b_ns)]];
+        let marks = [[("p50", 0.5, comparison.median_a_ns)], [("p50", 0.5, comparison.median_b_ns)]];
         let series = [
             Series { name: self.names[0], histogram: &a, marks: &marks[0] },
             Series { name: self.names[1], histogram: &b, marks: &marks[1] },
