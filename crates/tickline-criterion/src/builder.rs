@@ -13,7 +13,7 @@ use crate::calibration::Calibration;
 use crate::error::{Error, ErrorKind};
 use crate::message::Messages;
 use crate::pairs::slice::Counting;
-use crate::readings::Source;
+use crate::readings::PairClock;
 use crate::session::Session;
 use crate::time::{CounterTime, Settings};
 
@@ -131,9 +131,9 @@ impl CounterTimeBuilder {
         if arguments::is_list() {
             let message = "nothing was calibrated: the program only lists its benchmarks (--list)";
             let listing = Error::new(ErrorKind::ListMode, message.to_owned());
-            return Ok(CounterTime::from_parts(Source::Wall, Err(listing), self.settings));
+            return Ok(CounterTime::from_parts(PairClock::Wall, Err(listing), self.settings));
         }
-        let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
+        let (Some(pair_clock), Some(counter)) = (PairClock::counter(), HardwareCounter::if_present()) else {
             return Err(Error::closed(Reason::NoCounter));
         };
         let clock =
@@ -142,12 +142,12 @@ impl CounterTimeBuilder {
                 message: format!("the clock could not be made: {error}"),
                 source: Some(error),
             })?;
-        let session = Session::start(clock, (source, counter), self.settle)?;
+        let session = Session::start(clock, (pair_clock, counter), self.settle)?;
         // The line is printed once in a process, although each `criterion_group!` may make a clock.
         static FIRST: Once = Once::new();
         let calibration = Calibration::from(session.observations().scale);
         self.settings.messages.print_once(&FIRST, &calibration);
-        Ok(CounterTime::from_parts(source, Ok(session), self.settings))
+        Ok(CounterTime::from_parts(pair_clock, Ok(session), self.settings))
     }
 
     /// Calls [`start`](Self::start). If that fails, the result uses the OS clock, exactly as
@@ -159,7 +159,7 @@ impl CounterTimeBuilder {
             // This is printed each time. A gate that was open for an earlier clock may be closed
             // for a later one, and the results would look alike.
             settings.messages.print(&format_args!("measuring with WallTime: {error}"));
-            CounterTime::from_parts(Source::Wall, Err(error), settings)
+            CounterTime::from_parts(PairClock::Wall, Err(error), settings)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use tickline::Status;
 
 use crate::number::{as_f64, middle};
-use crate::readings::{Elapsed, Source};
+use crate::readings::{Elapsed, PairClock};
 
 /// The conversion of ticks into ns.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -101,7 +101,7 @@ const PAIRS: u64 = 500;
 /// The present cost of a pair of readings without work between them, ticks. The cost is mostly
 /// cycles of the core, so it changes with the core's frequency.
 ///
-/// The function runs the code that measures samples, [`Source::start`] and
+/// The function runs the code that measures samples, [`PairClock::start`] and
 /// [`Start::end`](crate::Start), and returns the median of the means of blocks. Other statistics
 /// would be wrong:
 ///
@@ -110,10 +110,10 @@ const PAIRS: u64 = 500;
 /// - The smallest mean: it is too small by up to the resolution, and every result would be too
 ///   large by as much.
 /// - The mean of all blocks: an interrupt makes a block longer, and never shorter.
-pub(crate) fn pair_ticks(source: Source) -> f64 {
+pub(crate) fn pair_ticks(clock: PairClock) -> f64 {
     let mut means = [0.0; BLOCKS];
     for mean in &mut means {
-        let sum = (0..PAIRS).fold(Elapsed::default(), |sum, _| sum + source.start().end());
+        let sum = (0..PAIRS).fold(Elapsed::default(), |sum, _| sum + clock.start().end());
         *mean = as_f64(sum.ticks) / as_f64(PAIRS);
     }
     means.sort_unstable_by(f64::total_cmp);

@@ -28,7 +28,7 @@ use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
-use crate::readings::{Elapsed, Ends, Source};
+use crate::readings::{Elapsed, Ends, PairClock};
 
 /// The two times of a couple may differ by this, ns, even if both routines are the same. The
 /// difference is some cycles, and depends on the addresses of code and data (the example
@@ -183,9 +183,9 @@ pub fn compare<C: BenchPairs, A, B>(
     let mut collector = None;
     criterion.run(id.into(), &mut |iterations| {
         let collector = collector.get_or_insert_with(|| Collector::new(None));
-        let source = collector.time.source();
+        let clock = collector.time.pair_clock();
         let mut routines: [&mut dyn FnMut(u64) -> Ends; 2] =
-            [&mut |calls| timed(source, calls, &mut a), &mut |calls| timed(source, calls, &mut b)];
+            [&mut |calls| timed(clock, calls, &mut a), &mut |calls| timed(clock, calls, &mut b)];
         sample(collector, iterations, &mut routines)
     });
     let collector = collector.filter(Collector::has_measured)?;
@@ -196,8 +196,8 @@ pub fn compare<C: BenchPairs, A, B>(
 
 /// Takes a pair around `calls` calls. It is not inlined, so that equal routines have equal code.
 #[inline(never)]
-fn timed<O>(source: Source, calls: u64, routine: &mut impl FnMut() -> O) -> Ends {
-    bencher::timed(source, calls, routine)
+fn timed<O>(clock: PairClock, calls: u64, routine: &mut impl FnMut() -> O) -> Ends {
+    bencher::timed(clock, calls, routine)
 }
 
 /// 0 or 1, at random: the index of the side that comes first.

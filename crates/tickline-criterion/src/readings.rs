@@ -49,7 +49,7 @@ use crate::number::as_f64;
 
 /// The clock of both readings.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Source {
+pub(crate) enum PairClock {
     /// The counter and the CPU's id, in one instruction.
     WithCpu(HardwareCpuCounter),
     /// Only the counter, so moves of the thread are not noticed.
@@ -70,22 +70,22 @@ pub(crate) enum Source {
 /// let elapsed: Elapsed = time.end(start);
 /// assert!(time.to_f64(&elapsed) > 0.0);
 /// ```
-// It contains the source, so that the end needs no load for it: the measured code may have evicted
+// It contains the clock, so that the end needs no load for it: the measured code may have evicted
 // all other data from the caches.
 #[derive(Debug, Clone, Copy)]
 pub struct Start {
-    source: Source,
-    begin: Moment,
+    clock: PairClock,
+    begin: ClockRead,
 }
 
-/// A reading of a source.
+/// A reading of a [`PairClock`].
 #[derive(Debug, Clone, Copy)]
-enum Moment {
+enum ClockRead {
     Counter { ticks: u64, cpu: Option<usize> },
     Wall(Instant),
 }
 
-impl Source {
+impl PairClock {
     /// The counter, with the CPU's id if an instruction reads both. The caller must have a clock
     /// that trusts the counter.
     pub(crate) fn counter() -> Option<Self> {
@@ -100,12 +100,12 @@ impl Source {
         // other thread. With a weaker fence, earlier stores would drain during the measured code.
         // No test sees a weaker one, because the difference is some nanoseconds.
         fence(Ordering::SeqCst);
-        Start { source: self, begin: self.read() }
+        Start { clock: self, begin: self.read() }
     }
 
     /// Reads after all earlier instructions, and before all later ones.
     #[inline(always)]
-    fn read(self) -> Moment {
+    fn read(self) -> ClockRead {
         match self {
             Self::WithCpu(counter) => {
                 // If the read takes two instructions, and the thread has moved, read again.
@@ -115,19 +115,19 @@ impl Source {
                     }
                 };
                 counter.barrier();
-                Moment::Counter { ticks, cpu: Some(cpu) }
+                ClockRead::Counter { ticks, cpu: Some(cpu) }
             }
             Self::Plain(counter) => {
                 let ticks = counter.now_ordered();
                 counter.barrier();
-                Moment::Counter { ticks, cpu: None }
+                ClockRead::Counter { ticks, cpu: None }
             }
-            Self::Wall => Moment::Wall(Instant::now()),
+            Self::Wall => ClockRead::Wall(Instant::now()),
         }
     }
 }
 
-impl Moment {
+impl ClockRead {
     /// Ticks of the counter, or the OS clock's ns since the first call.
     fn ticks(self) -> u64 {
         static ORIGIN: OnceLock<Instant> = OnceLock::new();
@@ -174,7 +174,7 @@ impl Start {
     /// Takes the second reading, like [`end`](Self::end), but returns both readings.
     #[inline(always)]
     pub(crate) fn ends(self) -> Ends {
-        let (begin, end) = (self.begin, self.source.read());
+        let (begin, end) = (self.begin, self.clock.read());
         Ends { start_ticks: begin.ticks(), end_ticks: end.ticks(), cpus: begin.cpu().zip(end.cpu()) }
     }
 

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind};
 use crate::incidents::{Incidents, Observations};
 use crate::number::round;
 use crate::pairs::noise::NoiseLoop;
-use crate::readings::{Elapsed, Source};
+use crate::readings::{Elapsed, PairClock};
 
 /// The uncertainty of the rate at which the wait ends. A machine's clock drifts by as much within
 /// seconds, and criterion resolves differences a thousand times as large.
@@ -26,7 +26,7 @@ const FIRST_RUN_NS: f64 = 20e6;
 #[derive(Debug)]
 pub(crate) struct Session {
     clock: Clock,
-    source: Source,
+    pair_clock: PairClock,
     /// The loop that detects interrupts, after its first run.
     pub(crate) noise_loop: NoiseLoop,
     observations: Mutex<Observations>,
@@ -36,17 +36,17 @@ impl Session {
     /// Waits for the clock's rate, at most `settle`, and then measures the cost of a pair.
     pub(crate) fn start(
         clock: Clock,
-        (source, counter): (Source, HardwareCounter),
+        (pair_clock, counter): (PairClock, HardwareCounter),
         settle: Duration,
     ) -> Result<Self, Error> {
         let (scale, events) = wait_for_rate(&clock, settle)?;
         // The first result is dropped, because a processor that was idle may still be speeding up.
-        let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(source));
+        let [_, cost_ticks] = [(); 2].map(|()| pair_ticks(pair_clock));
         let resolution_ticks = resolution_ticks(&counter);
         let scale = Scale { cost_ticks, resolution_ticks, ..scale };
         let mut noise_loop = NoiseLoop::calibrate(counter);
         noise_loop.run(round(FIRST_RUN_NS / scale.ns_per_tick));
-        Ok(Self { clock, source, noise_loop, observations: Mutex::new(Observations::new(scale, events)) })
+        Ok(Self { clock, pair_clock, noise_loop, observations: Mutex::new(Observations::new(scale, events)) })
     }
 
     pub(crate) fn observations(&self) -> MutexGuard<'_, Observations> {
@@ -63,7 +63,7 @@ impl Session {
     pub(crate) fn to_ns(&self, sample: &Elapsed) -> f64 {
         let mut observations = self.observations();
         observations.count(sample, &self.clock.status());
-        observations.renew_cost(|| pair_ticks(self.source));
+        observations.renew_cost(|| pair_ticks(self.pair_clock));
         sample.to_ns(&observations.scale)
     }
 
@@ -136,16 +136,16 @@ mod tests {
     /// Symptom: events of the clock in a benchmark's last half second were not reported.
     #[test]
     fn a_gate_that_closes_is_reported_at_the_end_and_the_rate_stays() {
-        let (Some(source), Some(counter)) = (Source::counter(), HardwareCounter::if_present()) else {
+        let (Some(pair_clock), Some(counter)) = (PairClock::counter(), HardwareCounter::if_present()) else {
             return skip("no counter on this target");
         };
         let clock = Clock::builder().driver(Driver::Thread).per_cpu(PerCpu::Off).start().expect("a clock");
-        let session = Session::start(clock, (source, counter), Duration::from_secs(2));
+        let session = Session::start(clock, (pair_clock, counter), Duration::from_secs(2));
         let session = match session {
             Ok(session) => session,
             Err(error) => return skip(&error.to_string()),
         };
-        let sample = session.source.start().end();
+        let sample = session.pair_clock.start().end();
         session.to_ns(&sample);
         // This only counts the clock's iterations; tickline's own tests check their results. The
         // clock's thread may be in an iteration, and may have published its line before `before`.

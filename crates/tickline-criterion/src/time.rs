@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::incidents::Incidents;
 use crate::message::Messages;
 use crate::pairs::slice::Counting;
-use crate::readings::{Elapsed, Source, Start};
+use crate::readings::{Elapsed, PairClock, Start};
 use crate::session::Session;
 
 /// The shortest sample: an attosecond, which prints as `0.0000 ps`. A sample that took no longer
@@ -88,7 +88,7 @@ pub struct CounterTime {
 /// The part that clones share.
 #[derive(Debug)]
 struct Shared {
-    source: Source,
+    pair_clock: PairClock,
     /// The running clock, or the reason why the OS clock measures instead.
     session: Result<Session, Error>,
     settings: Settings,
@@ -126,8 +126,8 @@ impl CounterTime {
         CounterTimeBuilder::new()
     }
 
-    pub(crate) fn from_parts(source: Source, session: Result<Session, Error>, settings: Settings) -> Self {
-        Self { shared: Arc::new(Shared { source, session, settings }) }
+    pub(crate) fn from_parts(clock: PairClock, session: Result<Session, Error>, settings: Settings) -> Self {
+        Self { shared: Arc::new(Shared { pair_clock: clock, session, settings }) }
     }
 
     /// The measurement of the present benchmark on this thread, which criterion does not pass on.
@@ -138,8 +138,8 @@ impl CounterTime {
         Self { shared }
     }
 
-    pub(crate) fn source(&self) -> Source {
-        self.shared.source
+    pub(crate) fn pair_clock(&self) -> PairClock {
+        self.shared.pair_clock
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -181,7 +181,7 @@ impl Measurement for CounterTime {
 
     #[inline]
     fn start(&self) -> Start {
-        self.source().start()
+        self.pair_clock().start()
     }
 
     #[inline]

@@ -33,7 +33,7 @@ use crate::compare::couples::Couple;
 use crate::compare::random_side;
 use crate::evidence;
 use crate::pairs::disturbance::Disturbances;
-use crate::readings::Source;
+use crate::readings::PairClock;
 use crate::time::CounterTime;
 
 /// The beginning of a line for the driving process. criterion and the benchmark print other lines.
@@ -118,9 +118,9 @@ fn send(text: &str) {
 
 /// The name of the clock. Two builds are comparable only if they measure by the same clock.
 fn clock(time: &CounterTime) -> &'static str {
-    match time.source() {
-        Source::WithCpu(_) | Source::Plain(_) => "counter",
-        Source::Wall => "OS clock",
+    match time.pair_clock() {
+        PairClock::WithCpu(_) | PairClock::Plain(_) => "counter",
+        PairClock::Wall => "OS clock",
     }
 }
 

@@ -8,7 +8,7 @@ use criterion::BatchSize;
 
 use crate::number::{count, index};
 use crate::pairs::collector::Collector;
-use crate::readings::{Elapsed, Ends, Source};
+use crate::readings::{Elapsed, Ends, PairClock};
 
 /// Times a routine by pairs of readings. It has the methods of criterion's
 /// [`Bencher`](https://docs.rs/criterion/latest/criterion/struct.Bencher.html), so that closures
@@ -36,14 +36,14 @@ fn inputs_ahead(size: BatchSize, iterations: u64) -> u64 {
 
 /// Takes a pair around `iterations` calls.
 #[inline(always)]
-pub(crate) fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
+pub(crate) fn timed<O>(clock: PairClock, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
     // A single iteration needs no loop, whose branch costs 1 ns, or more if it is mispredicted.
     if iterations == 1 {
-        let start = source.start();
+        let start = clock.start();
         black_box(routine());
         return start.ends();
     }
-    let start = source.start();
+    let start = clock.start();
     for _ in 0..iterations {
         black_box(routine());
     }
@@ -53,7 +53,7 @@ pub(crate) fn timed<O>(source: Source, iterations: u64, routine: &mut impl FnMut
 /// Takes a pair around one call for each input. Outputs are dropped after the second reading.
 #[inline(always)]
 fn timed_batch<I, O>(
-    source: Source,
+    clock: PairClock,
     inputs: &mut Vec<I>,
     outputs: &mut Vec<O>,
     routine: &mut impl FnMut(I) -> O,
@@ -62,7 +62,7 @@ fn timed_batch<I, O>(
         && let Some(input) = inputs.pop()
     {
         let input = black_box(input);
-        let start = source.start();
+        let start = clock.start();
         let output = black_box(routine(input));
         let ends = start.ends();
         drop(output);
@@ -70,7 +70,7 @@ fn timed_batch<I, O>(
     }
     outputs.reserve(inputs.len());
     let inputs = black_box(inputs);
-    let start = source.start();
+    let start = clock.start();
     for input in inputs.drain(..) {
         outputs.push(black_box(routine(input)));
     }
@@ -102,11 +102,11 @@ impl<'a> PairBencher<'a> {
     /// Times `routine`, including the drop of its output, as `Bencher::iter` does.
     #[inline(never)]
     pub fn iter<O>(&mut self, mut routine: impl FnMut() -> O) {
-        let source = self.collector.time.source();
+        let clock = self.collector.time.pair_clock();
         let iterations =
-            self.collector.choose(self.share, |iterations| timed(source, iterations, &mut routine).ticks());
+            self.collector.choose(self.share, |iterations| timed(clock, iterations, &mut routine).ticks());
         let mut sample = self.collector.sample(self.iterations);
-        while sample.push([timed(source, iterations, &mut routine)]).is_continue() {}
+        while sample.push([timed(clock, iterations, &mut routine)]).is_continue() {}
         self.returned = Some(sample.finish());
     }
 
@@ -119,11 +119,11 @@ impl<'a> PairBencher<'a> {
         mut routine: impl FnMut(I) -> O,
         size: BatchSize,
     ) {
-        let source = self.collector.time.source();
+        let clock = self.collector.time.pair_clock();
         let (mut batch, mut outputs) = (Vec::new(), Vec::new());
         let iterations = self.collector.choose(self.share, |iterations| {
             batch.extend((0..iterations).map(|_| setup()));
-            timed_batch(source, &mut batch, &mut outputs, &mut routine).ticks()
+            timed_batch(clock, &mut batch, &mut outputs, &mut routine).ticks()
         });
         let ahead = inputs_ahead(size, self.iterations).max(iterations);
         let mut inputs = Vec::new();
@@ -134,7 +134,7 @@ impl<'a> PairBencher<'a> {
             }
             let left = count(inputs.len()) - iterations;
             batch.extend(inputs.drain(index(left)..));
-            if sample.push([timed_batch(source, &mut batch, &mut outputs, &mut routine)]).is_break() {
+            if sample.push([timed_batch(clock, &mut batch, &mut outputs, &mut routine)]).is_break() {
                 break;
             }
         }
@@ -189,10 +189,10 @@ impl<'a> PairBencher<'a> {
     ) {
         assert!(self.share.is_none(), "batches of futures are not timed: each is a pair of its own");
         block_on(Box::pin(async {
-            let source = self.collector.time.source();
+            let clock = self.collector.time.pair_clock();
             let mut sample = self.collector.sample(self.iterations);
             loop {
-                let start = source.start();
+                let start = clock.start();
                 drop(black_box(routine().await));
                 if sample.push([start.ends()]).is_break() {
                     break;

@@ -159,7 +159,7 @@ impl<const N: usize> Collector<N> {
         match self.time.scale().cost_ticks {
             // The scale has no cost for the OS clock, so it is measured here.
             0.0 => {
-                let trials = (0..TRIALS).map(|_| self.time.source().start().ends().ticks());
+                let trials = (0..TRIALS).map(|_| self.time.pair_clock().start().ends().ticks());
                 as_f64(trials.min().unwrap_or(0))
             }
             ticks => ticks,
