@@ -323,7 +323,7 @@ pub(crate) struct Compare {
 
 /// Turns the file that a flight recorder left, however its process ended, into a trace
 ///
-/// Programs make such a file by tickline-tracing, flight::Builder::create.
+/// Programs make such a file by tickline-tracing, flight::FlightRecorderBuilder::create.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Flight {
     /// The recorder's file

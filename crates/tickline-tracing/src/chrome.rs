@@ -12,12 +12,12 @@
 //!
 //! # When the program ends without dropping the guard
 //!
-//! The writer writes every 100 ms ([`Builder::flush_every`]). The table says when the file also has
-//! the records after the last write:
+//! The writer writes every 100 ms ([`ChromeBuilder::flush_every`]). The table says when the file
+//! also has the records after the last write:
 //!
 //! | the program | is the file complete up to that moment? |
 //! |---|---|
-//! | panics | with [`Builder::flush_on_panic`], even if the panic aborts |
+//! | panics | with [`ChromeBuilder::flush_on_panic`], even if the panic aborts |
 //! | leaks its guard, or calls `exit` on the thread that made the trace | if the system then runs the thread's destructors: Linux with glibc, macOS |
 //! | calls `exit` on another thread | if it calls [`Flusher::flush`] before |
 //! | aborts, segfaults | if its signal handler calls [`Flusher::flush_in_signal_handler`] |
@@ -47,7 +47,7 @@
 //! A thread writes three words to a ring of its own when it enters a span, and two when it exits.
 //! It does not wait for other threads. The writer's thread turns the words into text. Records that
 //! do not fit into the ring are dropped and counted. The file says how many are missing, and where.
-//! With [`Builder::wait_when_full`] the program's threads wait instead.
+//! With [`ChromeBuilder::wait_when_full`] the program's threads wait instead.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -69,8 +69,8 @@ use crate::trace::{self, Settings, WhenFull, settings, thread_recorder};
 
 pub use crate::trace::{TraceSummary, Tracks};
 
-/// The default of [`Builder::flush_every`]. A longer time loses more events when the process is
-/// killed; a shorter time costs more system calls.
+/// The default of [`ChromeBuilder::flush_every`]. A longer time loses more events when the process
+/// is killed; a shorter time costs more system calls.
 const DEFAULT_FLUSH_EVERY: Duration = Duration::from_millis(100);
 
 /// The longest time that a program waits for the writer when it ends.
@@ -109,13 +109,13 @@ impl TraceSink for Chrome {
 /// Settings for a trace file.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct Builder {
+pub struct ChromeBuilder {
     settings: Settings,
     flush_every: Duration,
     flush_on_panic: bool,
 }
 
-impl Builder {
+impl ChromeBuilder {
     settings!();
 
     /// The longest time before an event is written to the file, 100 ms by default.
@@ -141,7 +141,7 @@ impl Builder {
     /// # Errors
     ///
     /// If the file cannot be created, or the thread cannot be started.
-    pub fn create(self, path: impl AsRef<Path>) -> io::Result<(Chrome, Guard)> {
+    pub fn create(self, path: impl AsRef<Path>) -> io::Result<(Chrome, ChromeGuard)> {
         self.write_to(File::create(path)?)
     }
 
@@ -150,7 +150,7 @@ impl Builder {
     /// # Errors
     ///
     /// If the thread cannot be started.
-    pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, Guard)> {
+    pub fn write_to(self, output: impl Write + Send + 'static) -> io::Result<(Chrome, ChromeGuard)> {
         let recorder = Arc::new(Recorder::new(self.settings));
         let requests = Arc::new(FlushRequests::default());
         let (recorded, requested) = (Arc::clone(&recorder), Arc::clone(&requests));
@@ -162,15 +162,16 @@ impl Builder {
             let flusher = flusher.clone();
             trace::after_panics(move || _ = flusher.flush(LAST_FLUSH));
         }
-        Ok((Chrome { recorder: Arc::clone(&recorder) }, Guard { recorder, flusher, thread: Some(thread) }))
+        let (chrome, thread) = (Chrome { recorder: Arc::clone(&recorder) }, Some(thread));
+        Ok((chrome, ChromeGuard { recorder, flusher, thread }))
     }
 }
 
 impl Chrome {
     /// Settings for a trace file.
-    pub fn builder() -> Builder {
+    pub fn builder() -> ChromeBuilder {
         let settings = Settings::new(WhenFull::Drop);
-        Builder { settings, flush_every: DEFAULT_FLUSH_EVERY, flush_on_panic: false }
+        ChromeBuilder { settings, flush_every: DEFAULT_FLUSH_EVERY, flush_on_panic: false }
     }
 }
 
@@ -195,8 +196,9 @@ impl Flusher {
 
     /// [`flush`](Self::flush) for a signal handler. The calling thread only changes an atomic,
     /// reads the clock, and sleeps, while the writer's thread works. It does not wake the writer,
-    /// which may notice the request only after [`Builder::flush_every`]. If the interrupted thread
-    /// holds a lock that the writer needs, such as the allocator's, the call fails after `timeout`.
+    /// which may notice the request only after [`ChromeBuilder::flush_every`]. If the interrupted
+    /// thread holds a lock that the writer needs, such as the allocator's, the call fails after
+    /// `timeout`.
     #[must_use = "after false the trace is not complete"]
     pub fn flush_in_signal_handler(&self, timeout: Duration) -> bool {
         self.wait(self.requests.request(), timeout)
@@ -246,13 +248,13 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
 /// are missing if the program ends without dropping it.
 #[derive(Debug)]
 #[must_use = "the file ends when the guard is dropped"]
-pub struct Guard {
+pub struct ChromeGuard {
     recorder: Arc<Recorder>,
     flusher: Flusher,
     thread: Option<JoinHandle<io::Result<TraceSummary>>>,
 }
 
-impl Guard {
+impl ChromeGuard {
     /// Writes the remaining records, ends the file, and returns a summary of its content.
     ///
     /// # Errors
@@ -282,7 +284,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for ChromeGuard {
     fn drop(&mut self) {
         let _ = self.stop();
     }

@@ -2,10 +2,10 @@
 //! when something goes wrong.
 //!
 //! Each thread has a ring, in which new records overwrite the oldest. The program chooses the size
-//! of a ring ([`Builder::bytes_per_thread`]), or the time that it covers ([`Builder::keep_last`]).
-//! Threads format nothing but fields, write no file, and never wait for each other. On request the
-//! recorder writes all rings to a file, while the program goes on. [`chrome`](crate::chrome)
-//! describes the file's format.
+//! of a ring ([`FlightRecorderBuilder::bytes_per_thread`]), or the time that it covers
+//! ([`FlightRecorderBuilder::keep_last`]). Threads format nothing but fields, write no file, and
+//! never wait for each other. On request the recorder writes all rings to a file, while the program
+//! goes on. [`chrome`](crate::chrome) describes the file's format.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,8 +38,9 @@
 //! # The black box
 //!
 //! Rings in memory are lost when the process is killed, aborts, segfaults or exits; only a panic
-//! can still write them. With [`Builder::create`] the rings are in a mapped file. They survive
-//! every end of the process. Recording costs the same, because the threads execute the same stores.
+//! can still write them. With [`FlightRecorderBuilder::create`] the rings are in a mapped file.
+//! They survive every end of the process. Recording costs the same, because the threads execute the
+//! same stores.
 //!
 #![cfg_attr(unix, doc = "```")]
 #![cfg_attr(not(unix), doc = "```no_run")]
@@ -137,12 +138,12 @@ impl TraceSink for FlightRecorder {
 /// Settings for a flight recorder.
 #[derive(Debug, Clone, Copy)]
 #[must_use]
-pub struct Builder {
+pub struct FlightRecorderBuilder {
     settings: Settings,
     threads_in_file: usize,
 }
 
-impl Builder {
+impl FlightRecorderBuilder {
     settings!();
 
     /// Keeps the records of the period `last`. Each ring begins with 64 KiB. It grows if it would
@@ -199,8 +200,9 @@ impl Builder {
     }
 }
 
-/// Reads the file of a recorder ([`Builder::create`]), and writes its records as a trace. If the
-/// process still runs, the records that it overwrites meanwhile are missing or damaged.
+/// Reads the file of a recorder ([`FlightRecorderBuilder::create`]), and writes its records as a
+/// trace. If the process still runs, the records that it overwrites meanwhile are missing or
+/// damaged.
 ///
 /// # Errors
 ///
@@ -216,8 +218,9 @@ pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> 
 
 impl FlightRecorder {
     /// Settings for a recorder.
-    pub fn builder() -> Builder {
-        Builder { settings: Settings::new(WhenFull::Overwrite), threads_in_file: DEFAULT_THREADS_IN_FILE }
+    pub fn builder() -> FlightRecorderBuilder {
+        let settings = Settings::new(WhenFull::Overwrite);
+        FlightRecorderBuilder { settings, threads_in_file: DEFAULT_THREADS_IN_FILE }
     }
 
     /// Writes all kept records to a file, which replaces an older one. The program goes on

@@ -31,8 +31,8 @@
 //! | get each span's times | [`SpanTimingLayer`], [`SpanTimingLayer::with_callback`] |
 //! | read them in another layer | [`SpanTimes`], in the span's extensions |
 //! | write all spans and events to a file | [`chrome::Chrome`] |
-//! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::Builder::keep_last`] |
-//! | get the last moments after a kill, an abort or a segfault | [`flight::Builder::create`], `tickline flight` |
+//! | keep the last seconds in memory, and write them when something goes wrong | [`flight::FlightRecorder`], [`flight::FlightRecorderBuilder::keep_last`] |
+//! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::create`], `tickline flight` |
 //! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
 //! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimes` (feature `cpu-time`, Unix) |

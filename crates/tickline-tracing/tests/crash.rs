@@ -26,7 +26,7 @@ mod unix {
     use serde_json::Value;
     use tempfile::TempDir;
     use tickline_tracing::SpanTimingLayer;
-    use tickline_tracing::chrome::{Chrome, Flusher, Guard, TraceSummary, Tracks};
+    use tickline_tracing::chrome::{Chrome, ChromeGuard, Flusher, TraceSummary, Tracks};
     use tickline_tracing::flight::{self, FlightRecorder};
     use tracing::{info, info_span};
     use tracing_subscriber::layer::SubscriberExt;
@@ -254,7 +254,7 @@ mod unix {
     /// The child's spans are in none of its parent's files, and the child can't take over the
     /// recorder's file. Symptom: the child waited for ever once its ring was full, and panicked
     /// when it dropped the guard.
-    fn fork(guard: Guard, in_file: &FlightRecorder, folder: &Path) {
+    fn fork(guard: ChromeGuard, in_file: &FlightRecorder, folder: &Path) {
         // After a flush, the writer waits, and holds no lock.
         assert!(guard.flusher().flush(Duration::from_secs(60)));
         // SAFETY: the other thread, the writer, holds no lock that the child needs.

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::io;
 use std::sync::Arc;
 
-use tickline_tracing::chrome::{Chrome, Guard};
+use tickline_tracing::chrome::{Chrome, ChromeGuard};
 use tickline_tracing::flight::FlightRecorder;
 use tickline_tracing::format::Rfc3339;
 use tickline_tracing::histogram::{Histograms, Measure};
@@ -41,7 +41,7 @@ fn many(subject: &Subject) -> Box<dyn Any> {
     Box::new(tracing::dispatcher::with_default(&(subject.dispatch)(), open))
 }
 
-fn chrome() -> (Chrome, Guard) {
+fn chrome() -> (Chrome, ChromeGuard) {
     Chrome::builder().bytes_per_thread(8 << 20).write_to(io::sink()).expect("the trace's thread")
 }
 

@@ -10,11 +10,11 @@ use std::time::Duration;
 use crate::common::{Calls, Hand, on_thread, spawn, timed};
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use tickline_tracing::chrome::{Builder, Chrome, TraceSummary, Tracks};
+use tickline_tracing::chrome::{Chrome, ChromeBuilder, TraceSummary, Tracks};
 use tracing::{debug_span, info_span};
 
 /// Runs `run` with a trace, and reads the trace.
-fn traced(builder: Builder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
+fn traced(builder: ChromeBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec<Value>, Trace) {
     let (hand, path) = (Hand::default(), NamedTempFile::new().unwrap().into_temp_path());
     let (chrome, guard) = builder.create(&path).unwrap();
     hand.timed(chrome, || run(&hand));
