@@ -51,10 +51,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             _ => ended += u64::from(open.remove(&event["id"].as_u64()) > Some(Some(HANGS))),
         }
     }
-    let since_us = left.complete_since_ns.ok_or("nothing was overwritten")? / 1_000;
-    println!("{trace}: {REQUESTS} requests, {} open; it reaches back to {since_us} us", left.unended);
+    let since_us = left.complete_since.ok_or("nothing was overwritten")?.as_nanos() / 1_000;
+    let unended = left.unended_intervals;
+    println!("{trace}: {REQUESTS} requests, {unended} open; it reaches back to {since_us} us");
     assert_eq!(answered, usize::try_from(REQUESTS - 1)?);
-    assert_eq!((left.unended, ended), (1, REQUESTS - HANGS - 1));
+    assert_eq!((unended, ended), (1, REQUESTS - HANGS - 1));
     assert!(open.into_values().eq([Some(HANGS)]), "the open request is the one that hangs");
     Ok(())
 }

@@ -13,10 +13,11 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     let file = File::open(&args.file).map_err(|error| with_path(&args.file, &error))?;
     let mut trace = Vec::new();
     let found = flight::convert(file, &mut trace).map_err(|error| with_path(&args.file, &error))?;
+    let (spans, open, events) = (found.intervals, found.unended_intervals, found.events);
+    let (undecided, older, damaged) = (found.undecided_spans, found.dropped_records, found.damaged_records);
     let text = format!(
-        "{} spans, of which {} did not end, {} events; left out: {} spans that may have ended, {} older \
-         records that were overwritten, {} that are damaged",
-        found.intervals, found.unended, found.events, found.undecided, found.dropped, found.damaged
+        "{spans} spans, of which {open} did not end, {events} events; left out: {undecided} spans that may \
+         have ended, {older} older records that were overwritten, {damaged} that are damaged"
     );
     let destination = Destination::open(&args.out)?;
     destination.save(&trace)?;
@@ -26,5 +27,5 @@ pub(crate) fn run(args: &Flight) -> io::Result<Exit> {
     } else {
         to_stdout(format!("{}: {text}\n", destination.name()))?;
     }
-    Ok(if found.damaged == 0 { Exit::Success } else { Exit::Negative })
+    Ok(if damaged == 0 { Exit::Success } else { Exit::Negative })
 }

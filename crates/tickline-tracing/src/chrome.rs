@@ -91,7 +91,8 @@ const LAST_FLUSH: Duration = Duration::from_secs(2);
 ///     tracing::info_span!("outer", user = 7).in_scope(|| tracing::info!(bytes = 512, "read"));
 /// });
 /// let summary = guard.finish()?;
-/// assert_eq!((summary.intervals, summary.events, summary.unended, summary.dropped), (1, 1, 0, 0));
+/// assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (1, 0, 1));
+/// assert_eq!(summary.dropped_records, 0);
 /// # std::fs::remove_file(path)
 /// # }
 /// ```
@@ -352,7 +353,8 @@ fn write(
 }
 
 struct Writer<'a, W: Write> {
-    /// The `dropped` of its summary is the number of missing records that the marks state so far.
+    /// The `dropped_records` of its summary is the number of missing records that the marks state
+    /// so far.
     trace: Trace<W>,
     recorder: &'a Recorder,
     words: Vec<Word>,
@@ -406,11 +408,11 @@ impl<W: Write> Writer<'_, W> {
 
     /// Writes a mark that states how many records are missing since the last mark.
     fn write_missing(&mut self) -> io::Result<()> {
-        let missing = self.recorder.dropped() - self.trace.summary.dropped;
+        let missing = self.recorder.dropped() - self.trace.summary.dropped_records;
         if missing == 0 {
             return Ok(());
         }
-        self.trace.summary.dropped += missing;
+        self.trace.summary.dropped_records += missing;
         self.trace.write_mark(0, self.trace.last_ns, missing, ["events missing", "dropped"])
     }
 }

@@ -30,7 +30,7 @@
 //! tracing::info_span!("request", user = 7).in_scope(|| tracing::info!("read"));
 //! # });
 //! let summary = recorder.write(&path)?; // or whenever you like
-//! assert_eq!((summary.intervals, summary.events, summary.dropped), (1, 1, 0));
+//! assert_eq!((summary.intervals, summary.events, summary.dropped_records), (1, 1, 0));
 //! # std::fs::remove_file(path)
 //! # }
 //! ```
@@ -53,7 +53,7 @@
 //! let recorder = FlightRecorder::builder().with_fields().threads_in_file(32).create(&path)?;
 //! // After the server's end: `tickline flight FILE --out trace.json`, or
 //! let summary = flight::convert(File::open(&path)?, File::create(&trace)?)?;
-//! # assert_eq!(summary.unended, 0);
+//! # assert_eq!(summary.unended_intervals, 0);
 //! # std::fs::remove_file(path)?;
 //! # std::fs::remove_file(trace)
 //! # }
@@ -73,12 +73,12 @@
 //!   renames the file of a process that has ended to `PATH.old`, so that a restarted server does
 //!   not overwrite it.
 //! - A process that has ended can't say which requests were open. Requests whose ends may have been
-//!   overwritten are left out: [`TraceSummary::undecided`]. If more threads run than the file has
-//!   rings, a mark says how many; requests that ended on these threads look open.
+//!   overwritten are left out: [`TraceSummary::undecided_spans`]. If more threads run than the file
+//!   has rings, a mark says how many; requests that ended on these threads look open.
 //!
 //! # Content of the trace
 //!
-//! The events are in order of time. [`TraceSummary::complete_since_ns`] says how far back the trace
+//! The events are in order of time. [`TraceSummary::complete_since`] says how far back the trace
 //! reaches without a gap. If a thread's ring lost records, a mark on its track says where its
 //! records begin, and how many are missing before. A request counts as open if its span is open
 //! when the trace is written. A request that has ended is left out if the record of its end is
@@ -111,6 +111,8 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
 use std::thread;
+
+use tickline::Instant;
 
 use crate::timing::as_ns;
 use crate::trace::file::{self, RingFile};
@@ -151,7 +153,7 @@ impl FlightRecorderBuilder {
     /// and never becomes smaller. Without this setting a ring always grows to that size.
     ///
     /// At that size the ring overwrites its oldest records, even younger ones than `last`;
-    /// [`TraceSummary::complete_since_ns`] says how far back the rings reach. A thread that records
+    /// [`TraceSummary::complete_since`] says how far back the rings reach. A thread that records
     /// 100,000 spans a second takes 20 MB for five seconds. Choose the size for the busiest thread:
     /// the system commits only used memory. In a file ([`create`](Self::create)) the whole size is
     /// allocated at once.
@@ -211,7 +213,7 @@ impl FlightRecorderBuilder {
 /// - The file is truncated, or the names of a callsite are longer than a recorder writes them.
 /// - A write fails: the first error.
 ///
-/// Damaged records are left out, and counted by [`TraceSummary::damaged`].
+/// Damaged records are left out, and counted by [`TraceSummary::damaged_records`].
 pub fn convert(file: impl Read, output: impl Write) -> io::Result<TraceSummary> {
     write_since(&file::read(file)?, output, 0)
 }
@@ -342,7 +344,7 @@ struct TraceContents<'a> {
 impl<'a> TraceContents<'a> {
     fn from_snapshot(snapshot: &'a Snapshot) -> Self {
         let mut contents = Self::default();
-        contents.summary.dropped = snapshot.removed_records;
+        contents.summary.dropped_records = snapshot.removed_records;
         for (index, thread) in snapshot.threads.iter().enumerate() {
             contents.add(index, thread);
         }
@@ -354,7 +356,8 @@ impl<'a> TraceContents<'a> {
         for (_, before_ns, _) in &mut contents.lost {
             *before_ns = contents.end_ns.min(*before_ns);
         }
-        contents.summary.complete_since_ns = contents.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
+        let since_ns = contents.lost.iter().map(|(_, before_ns, _)| *before_ns).max();
+        contents.summary.complete_since = since_ns.map(Instant::from_nanos);
         contents
     }
 
@@ -366,7 +369,7 @@ impl<'a> TraceContents<'a> {
         let (mut blocks, mut first_ns) = (0, u64::MAX);
         for mut record in &mut records {
             if !fields::is_whole(&record) {
-                self.summary.damaged += 1;
+                self.summary.damaged_records += 1;
                 continue;
             }
             match record.kind {
@@ -386,8 +389,8 @@ impl<'a> TraceContents<'a> {
             }
             self.records.push(TraceRecord { thread, record, is_wanted: true });
         }
-        self.summary.damaged += records.damaged;
-        self.summary.dropped = self.summary.dropped.saturating_add(lost);
+        self.summary.damaged_records += records.damaged;
+        self.summary.dropped_records = self.summary.dropped_records.saturating_add(lost);
         if lost > 0 {
             self.lost.push((thread, first_ns, lost));
         }
@@ -399,7 +402,7 @@ impl<'a> TraceContents<'a> {
     fn leave_out_before(&mut self, since_ns: u64, snapshot: &Snapshot) {
         let mut still_open = snapshot.open_requests.clone();
         let ends_lost_before_ns =
-            snapshot.ends_lost_before_ns.max(self.summary.complete_since_ns.unwrap_or(0));
+            snapshot.ends_lost_before_ns.max(self.summary.complete_since.map_or(0, Instant::as_nanos));
         // Stacks of the indices of beginnings: one for each thread, and one for each pair of a
         // request's number and a callsite.
         let (mut inside, mut open) = (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
@@ -432,7 +435,7 @@ impl<'a> TraceContents<'a> {
             let item = &mut self.records[begin];
             let is_undecided = still_open.is_none() && item.record.ns < ends_lost_before_ns;
             item.is_wanted &= still_open.is_none() && !is_undecided;
-            self.summary.undecided += u64::from(is_undecided);
+            self.summary.undecided_spans += u64::from(is_undecided);
         }
     }
 }
@@ -451,12 +454,12 @@ mod tests {
         ring.push(&Record::new(Kind::End, 7));
         (0..8).for_each(|_| ring.begin_block(7, 0));
         for words in [ring.snapshot(), Vec::new()] {
-            let before_ns = tickline::now_ns();
+            let before = Instant::now();
             let mut snapshot = FlightRecorder::builder().build().recorder.snapshot().unwrap();
             snapshot.threads.push(ThreadSnapshot { words, ..ThreadSnapshot::from_ring(&ring) });
             let contents = TraceContents::from_snapshot(&snapshot);
-            assert_eq!((contents.summary.dropped, contents.records.len()), (1, 0));
-            assert!((before_ns..=tickline::now_ns()).contains(&contents.summary.complete_since_ns.unwrap()));
+            assert_eq!((contents.summary.dropped_records, contents.records.len()), (1, 0));
+            assert!((before..=Instant::now()).contains(&contents.summary.complete_since.unwrap()));
         }
     }
 

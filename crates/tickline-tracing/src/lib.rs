@@ -21,7 +21,7 @@
 //! });
 //! # });
 //! let summary = guard.finish()?; // at the end of `main`
-//! println!("{} intervals, of which {} did not end", summary.intervals, summary.unended);
+//! println!("{} intervals, of which {} did not end", summary.intervals, summary.unended_intervals);
 //! # std::fs::remove_file(path)
 //! # }
 //! ```

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io, process};
 
 use record::Kind;
+use tickline::Instant;
 
 /// The default memory of a ring: enough for 26,000 entered spans without fields.
 const DEFAULT_BYTES: usize = 1 << 20;
@@ -112,24 +113,24 @@ pub struct TraceSummary {
     /// The number of busy intervals of threads, and of spans of requests.
     pub intervals: u64,
     /// How many of `intervals` had not ended when the trace was written.
-    pub unended: u64,
+    pub unended_intervals: u64,
     /// The number of events.
     pub events: u64,
     /// The number of missing records. In a trace by [`chrome`](crate::chrome) these found no room
     /// in a thread's ring: beginnings, events, and ends of spans of requests. In a flight
     /// recorder's trace, newer records overwrote them: two for a span, one for an event.
-    pub dropped: u64,
-    /// In the trace of a flight recorder: the time since when no thread's records are
-    /// missing, ns of `CLOCK_MONOTONIC`; `None` if no record was overwritten. Threads that have
-    /// ended, and whose rings are gone, do not count here.
-    pub complete_since_ns: Option<u64>,
+    pub dropped_records: u64,
+    /// In the trace of a flight recorder: the instant since when no thread's records are missing;
+    /// `None` if no record was overwritten. It is of `CLOCK_MONOTONIC` as the recording process
+    /// read it. Threads that have ended, and whose rings are gone, do not count here.
+    pub complete_since: Option<Instant>,
     /// The number of damaged records in a recorder's file, which the trace leaves out. Always 0 for
     /// the recorder itself.
-    pub damaged: u64,
+    pub damaged_records: u64,
     /// The number of spans of requests that the trace of an ended process leaves out, because they
     /// may have ended: overwritten records of other threads, from after these spans' beginnings,
     /// may include their ends.
-    pub undecided: u64,
+    pub undecided_spans: u64,
     ended: u64,
 }
 
@@ -143,7 +144,7 @@ impl TraceSummary {
             Kind::Rest | Kind::Block | Kind::RepeatedBegin | Kind::Name => {}
         }
         // If a request's span ended on another thread, its end may be counted before its beginning.
-        self.unended = self.intervals.saturating_sub(self.ended);
+        self.unended_intervals = self.intervals.saturating_sub(self.ended);
     }
 }
 

@@ -136,8 +136,8 @@ mod unix {
             let source = &with_phase(&events, begin)[2]["args"]["source"];
             assert!(source.as_str().unwrap().contains("crash.rs:"), "{way}");
         }
-        assert_eq!((summary.intervals, summary.unended, summary.events), (8, 6, 1), "{way}");
-        assert_eq!((summary.dropped, summary.damaged), (0, 0), "{way}");
+        assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (8, 6, 1), "{way}");
+        assert_eq!((summary.dropped_records, summary.damaged_records), (0, 0), "{way}");
         let process = events.iter().find(|event| event["name"] == "process_name").unwrap();
         assert!(process["args"]["name"].as_str().unwrap().starts_with("crash"), "{process}");
         assert_ne!(process["pid"], process::id(), "{way}");
@@ -153,7 +153,7 @@ mod unix {
             let is_written = || fs::metadata(folder.join(TRACE)).is_ok_and(|file| file.len() > round * 7_919);
             let recorded = || {
                 let file = fs::File::open(folder.join(BOX)).ok()?;
-                flight::convert(file, io::sink()).ok().map(|summary| summary.intervals + summary.dropped / 2)
+                flight::convert(file, io::sink()).ok().map(|left| left.intervals + left.dropped_records / 2)
             };
             while !is_written() || recorded().is_none_or(|recorded| recorded < round * 1_331) {
                 assert!(victim.try_wait().unwrap().is_none(), "it works until it is killed");
@@ -173,7 +173,7 @@ mod unix {
             let (whole, _) = text.rsplit_once(",\n").unwrap();
             let in_trace = numbers(&serde_json::from_str::<Vec<_>>(&format!("{whole}]")).unwrap());
             let (summary, events) = converted(&folder.join(BOX));
-            assert!(summary.damaged == 0 && summary.unended <= 1, "{summary:?}");
+            assert!(summary.damaged_records == 0 && summary.unended_intervals <= 1, "{summary:?}");
             let numbers = numbers(&events);
             let all: Vec<_> = (numbers[0]..).take(numbers.len()).collect();
             assert!(in_trace.len() > 10 && numbers.len() > 100 && numbers == all, "{numbers:?}");
@@ -182,7 +182,7 @@ mod unix {
             assert_eq!(summary.intervals, numbers.len() as u64);
             // The end of the last overwritten span may still be in the ring.
             let before = 2 * numbers[0];
-            assert!((before..=before + 1).contains(&summary.dropped), "{summary:?} {before}");
+            assert!((before..=before + 1).contains(&summary.dropped_records), "{summary:?} {before}");
         }
         println!("killed at any moment: the files are whole");
     }
@@ -265,7 +265,7 @@ mod unix {
             thread::spawn(|| info_span!("thread of the child").in_scope(|| ())).join().unwrap();
             (0..20_000).for_each(|_| info_span!("child").in_scope(|| ()));
             let summary = in_file.write_to(io::sink()).unwrap();
-            assert!(summary.dropped > 0 && summary.damaged == 0, "{summary:?}");
+            assert!(summary.dropped_records > 0 && summary.damaged_records == 0, "{summary:?}");
             let error = FlightRecorder::builder().threads_in_file(1).create(folder.join(BOX)).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::ResourceBusy, "{error}");
             assert!(guard.finish().is_err(), "the file is the parent's");

@@ -89,7 +89,7 @@ fn a_file_states_what_it_lacks() {
     timed(recorder.clone(), || {
         let hangs = info_span!(parent: None, "hangs");
         on_thread(|| info!("one"));
-        assert_eq!((left().0.unended, left().0.events, left().0.undecided), (1, 1, 0));
+        assert_eq!((left().0.unended_intervals, left().0.events, left().0.undecided_spans), (1, 1, 0));
         assert!(left().1.iter().any(|event| event["args"]["name"] == "a thread"));
         // The second thread takes the ring of the first, which has ended; the third has none.
         let together = Barrier::new(2);
@@ -102,9 +102,9 @@ fn a_file_states_what_it_lacks() {
             spawn(scope, "", second);
             together.wait();
             let (summary, events) = left();
-            assert_eq!((summary.events, summary.dropped), (1, 1));
+            assert_eq!((summary.events, summary.dropped_records), (1, 1));
             // The end of the request could have been in the reused ring.
-            assert_eq!((summary.unended, summary.undecided), (0, 1));
+            assert_eq!((summary.unended_intervals, summary.undecided_spans), (0, 1));
             assert!(events.iter().any(|event| event["name"] == "two"));
             on_thread(|| info!("three"));
             together.wait();
@@ -113,7 +113,7 @@ fn a_file_states_what_it_lacks() {
         assert!(!events.iter().any(|event| event["name"] == "three"));
         assert_eq!(events.last().unwrap()["args"]["threads"], 1);
         drop(hangs);
-        assert_eq!((left().0.intervals, left().0.unended, left().0.undecided), (1, 0, 0));
+        assert_eq!((left().0.intervals, left().0.unended_intervals, left().0.undecided_spans), (1, 0, 0));
     });
 }
 
@@ -140,8 +140,8 @@ fn sample() -> &'static [u8] {
 
 #[test]
 fn a_truncated_or_foreign_file_is_an_error() {
-    let (summary, events) = converted(sample()).unwrap();
-    assert!(summary.intervals > 500 && summary.dropped > 1_000 && summary.damaged == 0, "{summary:?}");
+    let (left, events) = converted(sample()).unwrap();
+    assert!(left.intervals > 500 && left.dropped_records > 1_000 && left.damaged_records == 0, "{left:?}");
     assert!(events.iter().any(|event| event["args"]["text"] == "\"\\\n\u{1}ü"));
     for len in [0, 7, 8, 100, 4_096, sample().len() - 1] {
         let error = converted(&sample()[..len]).unwrap_err();

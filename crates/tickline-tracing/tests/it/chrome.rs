@@ -21,7 +21,7 @@ fn traced(builder: ChromeBuilder, run: impl FnOnce(&Hand)) -> (TraceSummary, Vec
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     let trace = Trace::from_events(&events);
-    assert_eq!((trace.open().len() as u64, summary.dropped), (summary.unended, 0));
+    assert_eq!((trace.open().len() as u64, summary.dropped_records), (summary.unended_intervals, 0));
     (summary, events, trace)
 }
 
@@ -92,7 +92,7 @@ fn busy_intervals_are_exact() {
         hand.advance_ns(4_000);
         outer.in_scope(|| hand.advance_ns(50_000));
     });
-    assert_eq!((summary.intervals, summary.unended), (3, 0));
+    assert_eq!((summary.intervals, summary.unended_intervals), (3, 0));
     // Only on Linux is the thread's number that of the system.
     if let Ok(system) = fs::read_link("/proc/thread-self") {
         let thread = events.last().unwrap()["tid"].to_string();
@@ -125,12 +125,12 @@ fn a_full_ring_drops_and_counts() {
     let summary = guard.finish().unwrap();
     let events: Vec<Value> = serde_json::from_str(&read.join().unwrap().unwrap()).unwrap();
     let trace = Trace::from_events(&events);
-    assert_eq!(summary.intervals + summary.events + summary.dropped, 20_001);
-    assert!(summary.dropped > 0 && summary.intervals > 100, "{summary:?}");
+    assert_eq!(summary.intervals + summary.events + summary.dropped_records, 20_001);
+    assert!(summary.dropped_records > 0 && summary.intervals > 100, "{summary:?}");
     assert_eq!(trace.slices.len() as u64, summary.intervals);
-    assert_eq!((summary.unended, trace.open().len()), (0, 0));
+    assert_eq!((summary.unended_intervals, trace.open().len()), (0, 0));
     let marked: u64 = events.iter().filter_map(|event| event["args"]["dropped"].as_u64()).sum();
-    assert_eq!(marked, summary.dropped);
+    assert_eq!(marked, summary.dropped_records);
 }
 
 #[test]
@@ -176,8 +176,8 @@ fn a_file_from_eight_threads_is_balanced() {
     ended.remove(&0); // the process's own name
     assert!(names.keys().copied().eq(0..THREADS), "{names:?}");
     assert_eq!(ended, names.into_values().map(|thread| (thread, each)).collect());
-    assert_eq!(trace.open().len(), 0);
-    assert_eq!((summary.intervals, summary.unended, summary.dropped), (each * THREADS, 0, 0));
+    assert_eq!(summary.intervals, each * THREADS);
+    assert_eq!((trace.open().len(), summary.unended_intervals, summary.dropped_records), (0, 0, 0));
 }
 
 /// Spans that are open when the trace ends are in the file, and counted; later spans are not. After
@@ -197,7 +197,7 @@ fn open_spans_are_in_the_file_also_after_a_flush() {
             assert_eq!((trace.open(), trace.slices.len()), (vec!["outer", "work"], round - 1));
         }
         let summary = guard.finish().unwrap();
-        assert_eq!((summary.intervals, summary.unended), (6, 1));
+        assert_eq!((summary.intervals, summary.unended_intervals), (6, 1));
         info_span!("after").in_scope(|| ());
     });
     let events: Vec<Value> = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
@@ -265,7 +265,7 @@ fn a_request_is_one_track() {
             on_thread(|| child.in_scope(|| ()));
         }
     });
-    assert_eq!((summary.intervals, summary.unended, summary.events), (6, 0, 4));
+    assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (6, 0, 4));
     let mut requests: HashMap<u64, Vec<[&str; 2]>> = HashMap::new();
     for event in events.iter().filter(|event| event["id"].is_u64()) {
         let text = ["ph", "name"].map(|key| event[key].as_str().unwrap());

@@ -44,11 +44,11 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
         let work = names(&events, "B").iter().filter(|name| **name == "work").count() as u64;
         let ends = names(&events, "E").len() as u64;
         assert!((1_000..SPANS / 2).contains(&work), "{work}");
-        assert_eq!((summary.intervals, summary.unended), (work + 1, 1));
+        assert_eq!((summary.intervals, summary.unended_intervals), (work + 1, 1));
         assert!(ends == work, "{ends} of {work}");
         // One for "server", two for each span. The first span may have lost its beginning.
         let kept = 2 * work + 1;
-        assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.dropped)), "{summary:?} {kept}");
+        assert!((kept - 1..=kept).contains(&(2 * SPANS + 2 - summary.dropped_records)), "{summary:?} {kept}");
         let server = events.iter().find(|event| event["name"] == "server").unwrap();
         assert_eq!((server["ts"].as_f64(), &server["args"]["port"]), (Some(1_000_005.0), &Value::from(80)));
     });
@@ -59,8 +59,8 @@ fn the_oldest_are_overwritten_and_the_spans_around_stay() {
 #[test]
 fn a_ring_takes_what_the_last_seconds_need() {
     let hand = Hand::default();
-    let kept_ns = 5_000_000_000;
-    let builder = FlightRecorder::builder().keep_last(Duration::from_nanos(kept_ns));
+    let kept = Duration::from_secs(5);
+    let builder = FlightRecorder::builder().keep_last(kept);
     let recorder = builder.bytes_per_thread(1 << 18).build();
     hand.timed(recorder.clone(), || {
         for (spans, every_ns, bytes) in [(10_000, 1_000_000_000, 1 << 16), (10_000, 1_000_000, 1 << 18)] {
@@ -69,8 +69,8 @@ fn a_ring_takes_what_the_last_seconds_need() {
                 info_span!("work").in_scope(|| ());
             }
             let summary = written(&recorder).0;
-            let reaches_ns = tickline::now_ns() - summary.complete_since_ns.unwrap();
-            assert!(summary.intervals * 40 < bytes && reaches_ns > kept_ns, "{summary:?} {reaches_ns}");
+            let reaches = summary.complete_since.unwrap().elapsed();
+            assert!(summary.intervals * 40 < bytes && reaches > kept, "{summary:?} {reaches:?}");
         }
     });
 }
@@ -82,10 +82,10 @@ fn spans_of_a_layer_that_is_gone_are_not_shown_as_open() {
     let (slot, handle) = reload::Layer::new(Some(SpanTimingLayer::new().with_sink(recorder.clone())));
     tracing::subscriber::with_default(registry().with(slot), || {
         let across = info_span!("across");
-        assert_eq!(written(&recorder).0.unended, 1);
+        assert_eq!(written(&recorder).0.unended_intervals, 1);
         handle.reload(None).unwrap();
         drop(across);
-        assert_eq!(written(&recorder).0.unended, 0);
+        assert_eq!(written(&recorder).0.unended_intervals, 0);
     });
 }
 
@@ -101,7 +101,7 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
     let recorder = &builder.with_source_locations().build();
     hand.timed(recorder.clone(), || {
         drop(info_span!("early", user = 7));
-        assert_eq!(written(recorder).0.complete_since_ns, None);
+        assert_eq!(written(recorder).0.complete_since, None);
         let requests: Vec<_> = (0..10).map(|_| info_span!(parent: None, "request")).collect();
         let hangs = info_span!(parent: None, "hangs");
         let [query, hanging_query] = [1_000, 2_000].map(|ns| {
@@ -120,7 +120,7 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
         hand.advance_ns(1);
         drop(info_span!("late"));
         let (summary, events) = written(recorder);
-        let since_ns = summary.complete_since_ns.unwrap();
+        let since_ns = summary.complete_since.unwrap().as_nanos();
         let marks = events.iter().filter(|event| event["args"]["overwritten"].is_u64());
         let since = json!(Duration::from_nanos(since_ns).as_secs_f64() * 1e6);
         assert!(marks.map(|event| &event["ts"]).eq([&since]), "{since} {events:?}");
@@ -132,12 +132,12 @@ fn a_file_states_how_far_back_it_reaches_and_which_requests_hang() {
         assert!(spans.is_sorted_by_key(|event| event["ts"].as_f64().unwrap()));
         let source = spans[0]["args"]["source"].as_str().unwrap();
         assert!(source.contains("flight.rs:"), "{source}");
-        let mut begun = names(&events, "b");
-        assert_eq!((summary.unended, begun.len()), (2, names(&events, "e").len() + 2), "{summary:?}");
+        let (mut begun, ended) = (names(&events, "b"), names(&events, "e"));
+        assert_eq!((summary.unended_intervals, begun.len()), (2, ended.len() + 2), "{summary:?}");
         begun.retain(|name| *name != "flood");
         assert_eq!(begun, ["early", "hangs", "query", "query", "late"]);
         drop((hangs, hanging_query));
-        assert_eq!(written(recorder).0.unended, 0);
+        assert_eq!(written(recorder).0.unended_intervals, 0);
     });
 }
 
@@ -158,7 +158,7 @@ fn write_last_leaves_out_earlier_spans() {
             assert_eq!(names(&events, phase), ["around", "late"]);
         }
         assert_eq!(names(&events, "n"), ["late event"]);
-        assert_eq!((summary.intervals, summary.unended, summary.events), (4, 2, 1));
+        assert_eq!((summary.intervals, summary.unended_intervals, summary.events), (4, 2, 1));
     });
 }
 
@@ -187,7 +187,7 @@ fn the_eight_threads_that_ended_last_are_kept() {
     };
     timed(recorder.clone(), || on_thread(long));
     let (summary, events) = written(&recorder);
-    assert_eq!((summary.intervals, summary.dropped), (8, 2 * (BRIEF + 1 - 8)));
+    assert_eq!((summary.intervals, summary.dropped_records), (8, 2 * (BRIEF + 1 - 8)));
     let mut names = names(&events, "B");
     names.sort_unstable();
     assert_eq!(names, [["brief"; 7].as_slice(), &["long"]].concat());
@@ -207,7 +207,7 @@ fn two_threads_write_while_another_records() {
         }
     };
     // Only the two spans that the thread is in may be open. All ends have their beginnings.
-    let write = || (0..50).all(|_| recorder.write(&path).is_ok_and(|summary| summary.unended <= 2));
+    let write = || (0..50).all(|_| recorder.write(&path).is_ok_and(|summary| summary.unended_intervals <= 2));
     thread::scope(|scope| {
         timed(recorder.clone(), || _ = spawn(scope, "", work));
         let are_whole = [(); 2].map(|()| scope.spawn(write)).map(|thread| thread.join());
