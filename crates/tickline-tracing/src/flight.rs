@@ -268,11 +268,8 @@ impl FlightRecorder {
             recorder.recorder.writing_process.store(0, Ordering::Relaxed);
         };
         let thread = thread::Builder::new().name("tickline-flight".to_owned()).spawn(write);
-        if thread.is_err() {
-            // ORDERING: Relaxed: no other thread wrote anything.
-            self.recorder.writing_process.store(0, Ordering::Relaxed);
-        }
-        thread.map(drop)
+        // ORDERING: Relaxed: no other thread wrote anything.
+        thread.inspect_err(|_| self.recorder.writing_process.store(0, Ordering::Relaxed)).map(drop)
     }
 
     /// Installs a panic hook that writes all kept records to `path`, after the present panic hook

@@ -110,9 +110,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, ctx: Context<'_, S>) {
-        let Some(metadata) = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata) else {
-            return;
-        };
+        let metadata = self.open_spans.change(id.into_u64(), |open_span| open_span.metadata);
+        let Some(metadata) = metadata else { return };
         let span = Span { id, metadata, lookup: &ctx };
         self.sinks.iter().for_each(|sink| sink.recorded(&span, values));
     }
@@ -127,9 +126,8 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanTimingLayer {
 
     #[inline]
     fn on_enter(&self, id: &Id, ctx: Context<'_, S>) {
-        let entered = self
-            .open_spans
-            .change(id.into_u64(), |open_span| (open_span.metadata, open_span.enter(tickline::now_ns)));
+        let enter = |open_span: &mut OpenSpan| (open_span.metadata, open_span.enter(tickline::now_ns));
+        let entered = self.open_spans.change(id.into_u64(), enter);
         if self.wants_enters {
             let Some((metadata, ns)) = entered else { return };
             let ns = ns.unwrap_or_else(tickline::now_ns);

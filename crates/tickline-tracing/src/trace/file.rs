@@ -117,8 +117,7 @@ impl Drop for RingFile {
 pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let invalid = |text: &str| io::Error::new(io::ErrorKind::InvalidData, text);
     let mut magic = [0; 8];
-    let is_ours = input.read_exact(&mut magic).is_ok() && u64::from_ne_bytes(magic) == MAGIC;
-    if !is_ours {
+    if input.read_exact(&mut magic).is_err() || u64::from_ne_bytes(magic) != MAGIC {
         return Err(invalid("it is not the file of a flight recorder of this version"));
     }
     let head = memory(&mut magic.chain(&mut input), FILE_HEAD)?;

@@ -251,9 +251,7 @@ impl Recorder {
     }
 
     pub(crate) fn wake_reader(&self) {
-        if let Some(reader) = self.reader.get() {
-            reader.unpark();
-        }
+        self.reader.get().into_iter().for_each(Thread::unpark);
     }
 
     /// Ends the recording. The reader takes no later records; they might never end.

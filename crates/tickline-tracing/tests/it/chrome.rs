@@ -153,9 +153,7 @@ fn a_file_from_eight_threads_is_balanced() {
     timed(chrome, || {
         let shared = info_span!("outer");
         let work = || (0..each / 2).for_each(|_| shared.in_scope(|| info_span!("inner").in_scope(|| ())));
-        thread::scope(|scope| {
-            (0..THREADS).for_each(|number| _ = spawn(scope, &number.to_string(), work));
-        });
+        thread::scope(|scope| (0..THREADS).for_each(|number| _ = spawn(scope, &number.to_string(), work)));
     });
     let summary = guard.finish().unwrap();
     // The test reads line by line, because ten million values would take gigabytes.

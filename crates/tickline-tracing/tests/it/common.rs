@@ -53,9 +53,7 @@ pub struct Closed(Arc<Mutex<Vec<(&'static str, SpanTimes)>>>);
 impl Closed {
     pub fn sink(&self) -> Callback {
         let all = Arc::clone(&self.0);
-        Callback::new(move |span| {
-            all.lock().unwrap().push((span.name(), *span.times()));
-        })
+        Callback::new(move |span| all.lock().unwrap().push((span.name(), *span.times())))
     }
 
     pub fn all(&self) -> Vec<(&'static str, SpanTimes)> {

@@ -130,7 +130,7 @@ fn spans_count_by_target_or_by_the_values_of_fields() {
             let route = if number % 3 == 0 { "/a" } else { "/b" };
             let span = info_span!("request", route, status = Empty);
             thread::scope(|scope| {
-                scope.spawn(|| span.record("status", 200 + i64::from(number % 2 == 0)));
+                _ = scope.spawn(|| span.record("status", 200 + i64::from(number % 2 == 0)))
             });
             thread::spawn(|| drop(span)).join().unwrap();
             drop(info_span!(target: "elsewhere", "other", status = 500));

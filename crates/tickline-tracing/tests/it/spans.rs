@@ -38,10 +38,8 @@ fn busy_and_idle_are_exact() {
         hand.advance_ns(13);
     });
     assert_eq!((ns, times.enters()), ([670, 29], 2));
-    assert_eq!(
-        (times.created_instant().as_nanos(), times.closed_instant().as_nanos()),
-        (START_NS, START_NS + 699)
-    );
+    let instants = [times.created_instant(), times.closed_instant()];
+    assert_eq!(instants.map(|instant| instant.as_nanos()), [START_NS, START_NS + 699]);
     assert_eq!(times.created().as_nanos(), UNIX_START_NS);
     assert_eq!(times.closed().as_nanos(), UNIX_START_NS + 699);
     let never_entered = |hand: &Hand| {
@@ -189,11 +187,10 @@ fn none_is_lost() {
     let added = Arc::clone(&sums);
     let layer = SpanTimingLayer::new().with_callback(move |span| {
         thread_local! {
-            static LAST_NS: Cell<u64> = const { Cell::new(0) };
+            static LAST: Cell<tickline::Instant> = const { Cell::new(tickline::Instant::ZERO) };
         }
         let times = span.times();
-        let steps_back =
-            times.created_instant().as_nanos() < LAST_NS.replace(times.closed_instant().as_nanos());
+        let steps_back = times.created_instant() < LAST.replace(times.closed_instant());
         let is_unix = times.created().as_secs() > 1_577_836_800 && times.created() <= times.closed();
         let is_wrong = steps_back || !is_unix || times.busy() > times.total();
         let total_ns = times.total().as_nanos().try_into().unwrap();
