@@ -82,8 +82,8 @@ impl Rfc3339 {
         self
     }
 
-    /// The text of `time` in this format.
-    pub fn text(&self, time: UnixTime) -> String {
+    /// Formats `time`.
+    pub fn format(&self, time: UnixTime) -> String {
         let mut text = String::new();
         // A write to a string does not fail.
         _ = self.write(time, &mut text);
@@ -138,8 +138,8 @@ mod tests {
             let ns = utc.parse::<Timestamp>().expect("a time").as_nanosecond();
             let time = UnixTime::from_nanos(u64::try_from(ns).expect("after 1970"));
             let zone = TimeZone::posix(zone).expect("a zone as POSIX writes it");
-            let format = Rfc3339 { zone: Some(zone), ..Rfc3339::new() };
-            assert_eq!(format.digits(digits).text(time), local);
+            let timer = Rfc3339 { zone: Some(zone), ..Rfc3339::new() };
+            assert_eq!(timer.digits(digits).format(time), local);
         }
     }
 }

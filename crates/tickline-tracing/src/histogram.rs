@@ -15,7 +15,7 @@
 //! });
 //!
 //! // The handler of `/metrics` returns this text, as `text/plain; version=0.0.4`:
-//! let text = histograms.prometheus("http_request_seconds");
+//! let text = histograms.to_prometheus("http_request_seconds");
 //! let count = "http_request_seconds_count{route=\"/item\",status=\"200\"} 1\n";
 //! assert!(text.contains(count), "{text}");
 //! ```
@@ -104,7 +104,7 @@ pub enum Measure {
 ///     }
 /// });
 /// let summary = &histograms.summaries()[0];
-/// assert_eq!((summary.values[0].as_str(), summary.count), ("work", 100));
+/// assert_eq!((summary.label_values[0].as_str(), summary.count), ("work", 100));
 /// println!("{histograms}");
 /// ```
 #[derive(Debug, Clone)]
@@ -146,8 +146,8 @@ impl Histograms {
         Self { table: Table::new(labels, Arc::clone(&self.table.bounds_ns)), ..self }
     }
 
-    /// Makes empty histograms, whose buckets for [`prometheus`](Self::prometheus) have these upper
-    /// bounds, in any order. A bucket for longer times is added. Call this before you clone:
+    /// Makes empty histograms, whose buckets for [`to_prometheus`](Self::to_prometheus) have these
+    /// upper bounds, in any order. A bucket for longer times is added. Call this before you clone:
     /// earlier clones keep their bounds and counts. The default bounds are 5, 10, 25, 50, 100, 250,
     /// 500 ms, 1, 2.5, 5 and 10 s.
     ///
@@ -174,8 +174,8 @@ impl Histograms {
     }
 
     /// Removes the recorded times from [`summaries`](Self::summaries) and from the printed table,
-    /// but not from [`prometheus`](Self::prometheus). A span that another thread is just closing
-    /// may be removed, too.
+    /// but not from [`to_prometheus`](Self::to_prometheus). A span that another thread is just
+    /// closing may be removed, too.
     pub fn reset(&self) {
         self.table.all_series().into_iter().for_each(Series::reset);
     }
@@ -270,10 +270,10 @@ impl fmt::Display for Histograms {
         let heads = labels.iter().chain(&["count", "p50", "p90", "p99", "p99.9", "max"]);
         let mut lines = vec![heads.map(|head| (*head).to_owned()).collect()];
         lines.extend(self.summaries().into_iter().map(|summary| {
-            let Summary { mut values, count, p50, p90, p99, p999, max } = summary;
-            values.push(count.to_string());
-            values.extend([p50, p90, p99, p999, max].map(|time| format!("{time:.2?}")));
-            values
+            let Summary { label_values: mut cells, count, p50, p90, p99, p999, max } = summary;
+            cells.push(count.to_string());
+            cells.extend([p50, p90, p99, p999, max].map(|time| format!("{time:.2?}")));
+            cells
         }));
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
         let widths: Vec<_> = (0..labels.len()).filter_map(width).collect();
@@ -294,7 +294,7 @@ impl fmt::Display for Histograms {
 #[non_exhaustive]
 pub struct Summary {
     /// The labels' values, in the order of the labels: by default, only the spans' name.
-    pub values: Vec<String>,
+    pub label_values: Vec<String>,
     /// The number of closed spans.
     pub count: u64,
     /// Half of the spans took no longer.
@@ -311,7 +311,7 @@ pub struct Summary {
 
 impl Summary {
     /// `None` without times.
-    fn new(values: Vec<String>, times: &Times) -> Option<Self> {
+    fn new(label_values: Vec<String>, times: &Times) -> Option<Self> {
         let count = times.values().sum();
         let quantile = |per_mille: u64| {
             let rank = (u128::from(count) * u128::from(per_mille)).div_ceil(1_000);
@@ -323,6 +323,6 @@ impl Summary {
             Some(Duration::from_nanos(*end_ns))
         };
         let [p50, p90, p99, p999, max] = [500, 900, 990, 999, 1_000].map(quantile);
-        Some(Self { values, count, p50: p50?, p90: p90?, p99: p99?, p999: p999?, max: max? })
+        Some(Self { label_values, count, p50: p50?, p90: p90?, p99: p99?, p999: p999?, max: max? })
     }
 }

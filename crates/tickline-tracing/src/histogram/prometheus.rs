@@ -25,7 +25,7 @@ impl Histograms {
     ///
     /// If `metric` is empty, begins with a digit, or has other characters than ASCII letters,
     /// digits and `_`.
-    pub fn prometheus(&self, metric: &str) -> String {
+    pub fn to_prometheus(&self, metric: &str) -> String {
         assert!(is_name(metric), "{metric:?} is not the name of a metric in Prometheus");
         let Histograms { measure, table, .. } = self;
         let measure = format!("{measure:?}").to_lowercase();

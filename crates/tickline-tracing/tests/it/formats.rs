@@ -10,12 +10,12 @@ use tracing_subscriber::fmt::time::FormatTime;
 #[test]
 fn further_digits_are_truncated_and_more_than_nine_are_nine() {
     let time = UnixTime::from_nanos(1_767_225_599_123_456_789);
-    for (format, fraction) in [
+    for (timer, fraction) in [
         (Rfc3339::new(), ".123456"),
         (Rfc3339::new().digits(0), ""),
         (Rfc3339::new().digits(10), ".123456789"),
     ] {
-        assert_eq!(format.text(time), format!("2025-12-31T23:59:59{fraction}Z"));
+        assert_eq!(timer.format(time), format!("2025-12-31T23:59:59{fraction}Z"));
     }
 }
 
@@ -37,8 +37,8 @@ mod local {
     #[test]
     fn an_invalid_tz_is_an_error() {
         if std::env::var_os(CHILD).is_some() {
-            let zone = Rfc3339::local().map(|format| format.digits(0).text(UnixTime::from_secs(0)));
-            return println!("{}", zone.unwrap_or_else(|error| format!("error: {error}")));
+            let text = Rfc3339::local().map(|timer| timer.digits(0).format(UnixTime::from_secs(0)));
+            return println!("{}", text.unwrap_or_else(|error| format!("error: {error}")));
         }
         let with = |zone: &str| {
             let output = std::process::Command::new(std::env::current_exe().unwrap())

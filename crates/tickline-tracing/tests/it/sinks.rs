@@ -86,7 +86,7 @@ fn labelled(labels: &'static [&'static str]) -> Histograms {
 /// A line with the number of spans of `run`, for each combination of the labels' values.
 fn counted(histograms: Histograms, run: impl FnOnce()) -> Vec<String> {
     timed(histograms.clone(), run);
-    let line = |summary: Summary| format!("{}: {}", summary.values.join(","), summary.count);
+    let line = |summary: Summary| format!("{}: {}", summary.label_values.join(","), summary.count);
     histograms.summaries().into_iter().map(line).collect()
 }
 
@@ -243,7 +243,7 @@ fn prometheus_gets_buckets_that_only_grow() {
         }
     });
     assert_eq!(histograms.summaries()[0].count, 1);
-    let text = histograms.prometheus("http_request_seconds");
+    let text = histograms.to_prometheus("http_request_seconds");
     let pairs = r#"http_route="a\"b\\c\nd",status="200""#;
     let lines = [
         "# HELP http_request_seconds The total time of spans, seconds.".to_owned(),
@@ -257,7 +257,7 @@ fn prometheus_gets_buckets_that_only_grow() {
     assert_eq!(text.lines().collect::<Vec<_>>(), lines);
     let unlabelled = labelled(&[]);
     counted(unlabelled.clone(), || drop(info_span!("work")));
-    let text = text + &unlabelled.prometheus("all_seconds");
+    let text = text + &unlabelled.to_prometheus("all_seconds");
     assert!(text.ends_with("\nall_seconds_count 1\n"), "{text}");
     let mut promtool = Command::new("promtool");
     promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
