@@ -6,7 +6,7 @@
 //! use tickline_tracing::histogram::{Histograms, Measure};
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
-//! let histograms = Histograms::new(Measure::Total).labels(&["route", "status"]);
+//! let histograms = Histograms::builder(Measure::Total).labels(&["route", "status"]).build();
 //! let layer = SpanTimingLayer::new().with_sink(histograms.clone());
 //! tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), || {
 //!     let span = tracing::info_span!("request", route = "/item", status = tracing::field::Empty);
@@ -117,20 +117,22 @@ pub struct Histograms {
     open: Option<Arc<Slots<AtomicU64>>>,
 }
 
-impl Histograms {
-    /// Makes empty histograms, by the spans' names.
-    pub fn new(measure: Measure) -> Self {
-        let bounds_ns = BOUNDS_MS.iter().map(|ms| ms * 1_000_000).collect();
-        Self { measure, table: Table::new(&[NAME], bounds_ns), open: None }
-    }
+/// Settings for histograms, made by [`Histograms::builder`].
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct HistogramsBuilder {
+    measure: Measure,
+    labels: &'static [&'static str],
+    /// The upper bounds of the buckets.
+    bounds_ns: BTreeSet<u64>,
+}
 
-    /// Makes empty histograms, by these labels: names of fields, or `span` for the span's name, or
-    /// `target` for its target. Spans that lack any of the fields do not count. A field without a
-    /// value (`tracing::field::Empty`) has the value "". If a field is recorded several times, the
-    /// last value counts.
-    ///
-    /// Call this before you clone: earlier clones keep their labels and counts. Prometheus' names
-    /// have no dots: `http.route` becomes `http_route` there.
+impl HistogramsBuilder {
+    /// The labels of the times: names of fields, or `span` for the span's name, or `target` for its
+    /// target. The default is `span` alone. Spans that lack any of the fields do not count. A field
+    /// without a value (`tracing::field::Empty`) has the value "". If a field is recorded several
+    /// times, the last value counts. Prometheus' names have no dots: `http.route` becomes
+    /// `http_route` there.
     ///
     /// # Panics
     ///
@@ -143,12 +145,11 @@ impl Histograms {
     /// - is `le`, or begins with `__`: Prometheus reserves these names.
     pub fn labels(self, labels: &'static [&'static str]) -> Self {
         prometheus::check(labels);
-        Self { table: Table::new(labels, Arc::clone(&self.table.bounds_ns)), ..self }
+        Self { labels, ..self }
     }
 
-    /// Makes empty histograms, whose buckets for [`to_prometheus`](Self::to_prometheus) have these
-    /// upper bounds, in any order. A bucket for longer times is added. Call this before you clone:
-    /// earlier clones keep their bounds and counts. The default bounds are 5, 10, 25, 50, 100, 250,
+    /// The upper bounds of the buckets for [`to_prometheus`](Histograms::to_prometheus), in any
+    /// order. A bucket for longer times is added. The default bounds are 5, 10, 25, 50, 100, 250,
     /// 500 ms, 1, 2.5, 5 and 10 s.
     ///
     /// ```
@@ -156,14 +157,32 @@ impl Histograms {
     /// use tickline_tracing::histogram::{Histograms, Measure};
     ///
     /// let chosen = [100, 200, 500, 1_000].map(Duration::from_micros);
-    /// let histograms = Histograms::new(Measure::Busy).buckets(chosen);
+    /// let histograms = Histograms::builder(Measure::Busy).buckets(chosen).build();
     /// // Powers of two, 1 us to 1 s.
     /// let powers = (0..=20).map(|power| Duration::from_micros(1 << power));
-    /// let histograms = Histograms::new(Measure::Busy).buckets(powers);
+    /// let histograms = Histograms::builder(Measure::Busy).buckets(powers).build();
     /// ```
     pub fn buckets(self, bounds: impl IntoIterator<Item = Duration>) -> Self {
-        let bounds_ns: BTreeSet<_> = bounds.into_iter().map(as_ns).collect();
-        Self { table: Table::new(self.table.labels, bounds_ns.into_iter().collect()), ..self }
+        Self { bounds_ns: bounds.into_iter().map(as_ns).collect(), ..self }
+    }
+
+    /// Makes empty histograms.
+    pub fn build(self) -> Histograms {
+        let Self { measure, labels, bounds_ns } = self;
+        Histograms { measure, table: Table::new(labels, bounds_ns.into_iter().collect()), open: None }
+    }
+}
+
+impl Histograms {
+    /// Makes empty histograms, by the spans' names.
+    pub fn new(measure: Measure) -> Self {
+        Self::builder(measure).build()
+    }
+
+    /// Settings for histograms of this time of the spans.
+    pub fn builder(measure: Measure) -> HistogramsBuilder {
+        let bounds_ns = BOUNDS_MS.map(|ms| ms * 1_000_000).into();
+        HistogramsBuilder { measure, labels: &[NAME], bounds_ns }
     }
 
     /// A summary for each series that has times, by the labels' values in alphabetical order.

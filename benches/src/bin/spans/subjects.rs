@@ -62,7 +62,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let kept: Vec<Box<dyn Any>> =
         vec![many(&stores_among_many), many(&timing_among_many), Box::new((guard, their_guard))];
     let flight = FlightRecorder::builder().build();
-    let by_fields = Histograms::new(Measure::Total).labels(&["route", "status"]);
+    let by_fields = Histograms::builder(Measure::Total).labels(&["route", "status"]).build();
     let subjects = vec![
         plain("a registry without layers", registry()),
         plain("a layer that stores an extension", registry().with(Stores)),

@@ -80,7 +80,7 @@ fn callbacks_see_the_fields_that_they_chose() {
 }
 
 fn labelled(labels: &'static [&'static str]) -> Histograms {
-    Histograms::new(Measure::Total).labels(labels)
+    Histograms::builder(Measure::Total).labels(labels).build()
 }
 
 /// A line with the number of spans of `run`, for each combination of the labels' values.
@@ -233,8 +233,9 @@ fn the_table_has_a_column_for_each_label() {
 /// accepts the text.
 #[test]
 fn prometheus_gets_buckets_that_only_grow() {
-    let (hand, histograms) = (Hand::default(), labelled(&["http.route", "status"]));
-    let histograms = histograms.buckets([2_000, 1_000, 2_000].map(Duration::from_micros));
+    let (hand, builder) = (Hand::default(), Histograms::builder(Measure::Total));
+    let builder = builder.labels(&["http.route", "status"]);
+    let histograms = builder.buckets([2_000, 1_000, 2_000].map(Duration::from_micros)).build();
     hand.timed(histograms.clone(), || {
         for ns in [1_000_000, 1_000_001, 2_000_000, 2_000_001] {
             histograms.reset();
