@@ -152,9 +152,9 @@ impl SpanTimes {
         Duration::from_nanos(self.closed_ns - self.created_ns)
     }
 
-    /// How often the span was entered, including re-entries; at most 4,294,967,295.
-    pub const fn enters(&self) -> u64 {
-        self.enters as u64
+    /// How often the span was entered, including re-entries; it stops at [`u32::MAX`].
+    pub const fn enters(&self) -> u32 {
+        self.enters
     }
 
     /// The span's creation, in Unix time. The offset from monotonic time is that at the span's end,

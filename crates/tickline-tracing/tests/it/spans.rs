@@ -194,7 +194,7 @@ fn none_is_lost() {
         let is_unix = times.created().as_secs() > 1_577_836_800 && times.created() <= times.closed();
         let is_wrong = steps_back || !is_unix || times.busy() > times.total();
         let total_ns = times.total().as_nanos().try_into().unwrap();
-        for (sum, by) in added.iter().zip([1, times.enters(), u64::from(is_wrong), total_ns]) {
+        for (sum, by) in added.iter().zip([1, times.enters().into(), u64::from(is_wrong), total_ns]) {
             // ORDERING: Relaxed: sums, read when the threads are joined.
             sum.fetch_add(by, Ordering::Relaxed);
         }
