@@ -72,8 +72,8 @@ pub struct Header {
 
 impl Header {
     /// The header of a page whose writer runs in `context`. An unknown offset becomes 0, the offset
-    /// of the initial namespace. Readers in other namespaces could then be wrong, so
-    /// `LockedPageFile::create` makes no such page.
+    /// of the initial namespace. Readers in other namespaces could then be wrong, so a writer should
+    /// make no such page.
     #[must_use]
     pub fn new(context: &BootContext) -> Self {
         Self {

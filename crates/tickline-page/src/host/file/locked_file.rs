@@ -53,6 +53,8 @@ impl WritableMapping {
 /// [`Writer`](crate::protocol::Writer). A drop releases the lock; the file stays.
 ///
 /// The process must not fork while it has this value, because the child would also hold the lock.
+/// Hidden, because only the hidden `Writer` can use it.
+#[doc(hidden)]
 #[derive(Debug)]
 pub struct LockedPageFile {
     mapping: WritableMapping,
