@@ -4,9 +4,9 @@
  * only to the process's high-water mark. The README of the crate tickline-page has the layout and
  * the conditions under which a reader trusts a page. docs/lease.md has the rules R1 to R10.
  *
- *     int64_t shift_ns, high_water_ns = TICKLINE_NO_HIGH_WATER;
- *     if (tickline_page_attach(page, &context, &shift_ns) == TICKLINE_ATTACHED)
- *         ns = tickline_page_monotonic(page, shift_ns, &os, &high_water_ns).ns;
+ *     int64_t page_offset_ns, high_water_ns = TICKLINE_NO_HIGH_WATER;
+ *     if (tickline_page_attach(page, &context, &page_offset_ns) == TICKLINE_ATTACHED)
+ *         ns = tickline_page_monotonic(page, page_offset_ns, &os, &high_water_ns).ns;
  *
  * SPDX-License-Identifier: MIT OR Apache-2.0
  */
@@ -199,9 +199,9 @@ static inline void tickline_raise(int64_t *high_water_ns, int64_t ns) {
 }
 
 /* Reads the OS clock, and converts a monotonic time into the page's time. */
-static inline int64_t tickline_os_ns(const struct tickline_os *os, int64_t shift_ns, int is_unix) {
+static inline int64_t tickline_os_ns(const struct tickline_os *os, int64_t page_offset_ns, int is_unix) {
     if (is_unix) return os->realtime_ns(os->context);
-    return tickline_add(os->monotonic_ns(os->context), tickline_signed(0 - (uint64_t)shift_ns));
+    return tickline_add(os->monotonic_ns(os->context), tickline_signed(0 - (uint64_t)page_offset_ns));
 }
 
 enum tickline_attempt_result {
@@ -348,7 +348,7 @@ static inline struct tickline_reading tickline_fallback(int64_t ns, int64_t *hig
 }
 
 /* Reads the time where tickline_try_first_line does not suffice. */
-static inline struct tickline_reading tickline_read_slow(const void *page, int64_t shift_ns,
+static inline struct tickline_reading tickline_read_slow(const void *page, int64_t page_offset_ns,
                                                          const struct tickline_os *os, int64_t *high_water_ns,
                                                          int is_unix) {
     struct tickline_wait wait = {0, 0, 0, 0, 0};
@@ -372,29 +372,30 @@ static inline struct tickline_reading tickline_read_slow(const void *page, int64
         case TICKLINE_ATTEMPT_ASK_OS:
             break;
         }
-        os_ns = tickline_os_ns(os, shift_ns, is_unix);
+        os_ns = tickline_os_ns(os, page_offset_ns, is_unix);
         /* R1: the second load, after the read of the OS clock. */
         if (tickline_is_still(page, word))
             return tickline_fallback(tickline_apply_limit(&limit, os_ns, is_unix), high_water_ns, is_unix);
         starts++;
     }
-    return tickline_fallback(tickline_os_ns(os, shift_ns, is_unix), high_water_ns, is_unix);
+    return tickline_fallback(tickline_os_ns(os, page_offset_ns, is_unix), high_water_ns, is_unix);
 }
 
-static inline struct tickline_reading tickline_read(const void *page, int64_t shift_ns, const struct tickline_os *os,
-                                                    int64_t *high_water_ns, int is_unix) {
+static inline struct tickline_reading tickline_read(const void *page, int64_t page_offset_ns,
+                                                    const struct tickline_os *os, int64_t *high_water_ns,
+                                                    int is_unix) {
     struct tickline_limit limit;
     struct tickline_reading reading;
     if (tickline_try_first_line(page, os, is_unix, &limit) &&
         tickline_by_line(limit.ns, os, high_water_ns, is_unix, &reading))
         return reading;
-    return tickline_read_slow(page, shift_ns, os, high_water_ns, is_unix);
+    return tickline_read_slow(page, page_offset_ns, os, high_water_ns, is_unix);
 }
 
 /* Attaches to a page of a trusted file, if the page counts for this process. `page` is 4096 bytes at
  * a multiple of 64. Stores this process's CLOCK_MONOTONIC minus the page's time, ns. */
 static inline enum tickline_refusal tickline_page_attach(const void *page, const struct tickline_boot_context *context,
-                                                         int64_t *shift_ns) {
+                                                         int64_t *page_offset_ns) {
     uint64_t magic, head, boot[2], namespace_, offset;
     uint32_t halves[2];
     memcpy(&magic, "tickline", sizeof magic);
@@ -409,18 +410,18 @@ static inline enum tickline_refusal tickline_page_attach(const void *page, const
     if (TICKLINE_COUNTER == 0 || tickline_load(page, 40) != TICKLINE_COUNTER) return TICKLINE_OTHER_COUNTER;
     namespace_ = tickline_load(page, 32);
     offset = tickline_load(page, 48);
-    *shift_ns = 0;
+    *page_offset_ns = 0;
     if (namespace_ == context->time_namespace) return TICKLINE_ATTACHED;
     if (!context->knows_offset) return TICKLINE_OTHER_NAMESPACE;
-    *shift_ns = tickline_signed((uint64_t)context->monotonic_offset_ns - offset);
+    *page_offset_ns = tickline_signed((uint64_t)context->monotonic_offset_ns - offset);
     return TICKLINE_ATTACHED;
 }
 
 /* Reads CLOCK_MONOTONIC of this process, ns. */
-static inline struct tickline_reading tickline_page_monotonic(const void *page, int64_t shift_ns,
+static inline struct tickline_reading tickline_page_monotonic(const void *page, int64_t page_offset_ns,
                                                               const struct tickline_os *os, int64_t *high_water_ns) {
-    struct tickline_reading reading = tickline_read(page, shift_ns, os, high_water_ns, 0);
-    reading.ns = tickline_add(reading.ns, shift_ns);
+    struct tickline_reading reading = tickline_read(page, page_offset_ns, os, high_water_ns, 0);
+    reading.ns = tickline_add(reading.ns, page_offset_ns);
     return reading;
 }
 
@@ -432,8 +433,8 @@ static inline struct tickline_reading tickline_page_unix(const void *page, const
 
 /* Raises the process's high-water mark to the OS clock (R8). A process calls this before its first
  * reading. */
-static inline void tickline_page_begin(int64_t shift_ns, const struct tickline_os *os, int64_t *high_water_ns) {
-    tickline_raise(high_water_ns, tickline_os_ns(os, shift_ns, 0));
+static inline void tickline_page_begin(int64_t page_offset_ns, const struct tickline_os *os, int64_t *high_water_ns) {
+    tickline_raise(high_water_ns, tickline_os_ns(os, page_offset_ns, 0));
 }
 
 #endif

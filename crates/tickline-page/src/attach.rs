@@ -81,7 +81,7 @@ impl core::error::Error for Refusal {}
 #[derive(Debug, Clone, Copy)]
 pub struct AttachedPage<'a> {
     pub(crate) page: &'a Page,
-    pub(crate) shift_ns: i64,
+    pub(crate) page_offset_ns: i64,
 }
 
 impl Page {
@@ -105,7 +105,7 @@ impl Page {
         if header.counter != COUNTER || COUNTER == 0 {
             return Err(Refusal::OtherCounter { counter: header.counter });
         }
-        let shift_ns = if header.time_namespace == context.time_namespace {
+        let page_offset_ns = if header.time_namespace == context.time_namespace {
             0
         } else {
             let own_ns = context
@@ -113,15 +113,15 @@ impl Page {
                 .ok_or(Refusal::OtherNamespace { namespace: header.time_namespace })?;
             own_ns.wrapping_sub(header.monotonic_offset_ns)
         };
-        Ok(AttachedPage { page: self, shift_ns })
+        Ok(AttachedPage { page: self, page_offset_ns })
     }
 }
 
 impl AttachedPage<'_> {
-    /// This process's `CLOCK_MONOTONIC` minus the page's, ns.
+    /// This process's `CLOCK_MONOTONIC` minus the page's, ns: 0 in the page's time namespace.
     #[must_use]
-    pub const fn shift_ns(&self) -> i64 {
-        self.shift_ns
+    pub const fn page_offset_ns(&self) -> i64 {
+        self.page_offset_ns
     }
 
     /// Reads `CLOCK_MONOTONIC` of this process, ns. The reading is ordered. `os` must return times
@@ -133,9 +133,9 @@ impl AttachedPage<'_> {
         os: &impl ReaderOs,
         process_high_water: &ProcessHighWater,
     ) -> PageReading {
-        let os = Shifted { os, shift_ns: self.shift_ns };
+        let os = InPageTime { os, page_offset_ns: self.page_offset_ns };
         let reading = read(self.page.words(), counter, &os, process_high_water, Timescale::Monotonic);
-        PageReading { ns: reading.ns.wrapping_add(self.shift_ns), ..reading }
+        PageReading { ns: reading.ns.wrapping_add(self.page_offset_ns), ..reading }
     }
 
     /// Reads `CLOCK_MONOTONIC`, ns, if the page's first line suffices, as it nearly always does.
@@ -148,7 +148,7 @@ impl AttachedPage<'_> {
         process_high_water: &ProcessHighWater,
     ) -> Option<i64> {
         let ns = read_first_line(self.page.words(), counter, process_high_water)?;
-        Some(ns.wrapping_add(self.shift_ns))
+        Some(ns.wrapping_add(self.page_offset_ns))
     }
 
     /// Reads `CLOCK_REALTIME`, ns. Never panics.
@@ -165,20 +165,20 @@ impl AttachedPage<'_> {
     /// Raises the process's high-water mark to the OS clock (rule R8). Call this before the first
     /// reading, so that no later monotonic reading is below an earlier read of the OS clock.
     pub fn begin(&self, os: &impl Reference, process_high_water: &ProcessHighWater) {
-        process_high_water.raise(Shifted { os, shift_ns: self.shift_ns }.monotonic_ns());
+        process_high_water.raise(InPageTime { os, page_offset_ns: self.page_offset_ns }.monotonic_ns());
     }
 }
 
 /// The OS clock in the page's time namespace.
-struct Shifted<'a, O> {
+struct InPageTime<'a, O> {
     os: &'a O,
-    shift_ns: i64,
+    page_offset_ns: i64,
 }
 
-impl<O: Reference> Reference for Shifted<'_, O> {
+impl<O: Reference> Reference for InPageTime<'_, O> {
     #[inline(always)]
     fn monotonic_ns(&self) -> i64 {
-        self.os.monotonic_ns().wrapping_sub(self.shift_ns)
+        self.os.monotonic_ns().wrapping_sub(self.page_offset_ns)
     }
     #[inline(always)]
     fn realtime_ns(&self) -> i64 {
@@ -186,7 +186,7 @@ impl<O: Reference> Reference for Shifted<'_, O> {
     }
 }
 
-impl<O: ReaderOs> ReaderOs for Shifted<'_, O> {
+impl<O: ReaderOs> ReaderOs for InPageTime<'_, O> {
     #[inline(always)]
     fn coarse_realtime_ns(&self) -> Option<i64> {
         self.os.coarse_realtime_ns()

@@ -44,9 +44,9 @@ fn a_page_is_made_whole_and_kept() {
     fs::write(folder.path().join("page.new"), b"half").unwrap();
     let context = BootContext::find().unwrap();
     let writer = LockedPageFile::create(&page).unwrap();
-    let (file, shift_ns) = PageFile::attach(&page).unwrap();
+    let (file, page_offset_ns) = PageFile::attach(&page).unwrap();
     assert_eq!(file.page().header(), Some(Header::new(&context)));
-    assert_eq!(shift_ns, 0);
+    assert_eq!(page_offset_ns, 0);
     let found = fs::metadata(&page).unwrap();
     assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);

@@ -89,12 +89,12 @@ fn check_namespace(attached: &AttachedPage<'_>, service: ServiceCell, os: &Origi
     }
     // The parent's readings are a lower limit, unless the parent was in another namespace.
     let (ns, mark_ns) =
-        (os.monotonic_ns(), state().process_high_water.ns().saturating_add(attached.shift_ns()));
+        (os.monotonic_ns(), state().process_high_water.ns().saturating_add(attached.page_offset_ns()));
     if os.has_failed.get() {
         return None;
     }
     if service.may_have_attached() {
-        state().process_high_water.raise(ns.saturating_sub(attached.shift_ns()));
+        state().process_high_water.raise(ns.saturating_sub(attached.page_offset_ns()));
     }
     Some(if mark_ns.saturating_sub(ns) < OTHER_NAMESPACE_NS { ns.max(mark_ns) } else { ns })
 }

@@ -43,10 +43,10 @@ pub(super) struct PageStatus {
 
 impl PageStatus {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
-        let (file, shift_ns) = PageFile::attach(page).map_err(super::page_error)?;
+        let (file, page_offset_ns) = PageFile::attach(page).map_err(super::page_error)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
-        let ahead = LineLead::measure(&file.attached(shift_ns), counter);
+        let ahead = LineLead::measure(&file.attached(page_offset_ns), counter);
         let snapshot = file.snapshot(&counter);
         let excess_ns = ahead.as_ref().zip(snapshot.lead_ns).map_or(0, |(ahead, stated_ns)| {
             ahead.lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)

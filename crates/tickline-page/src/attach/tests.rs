@@ -9,13 +9,13 @@ use crate::{Header, WritablePage};
 /// page's time, so the mark stays right.
 #[test]
 #[cfg_attr(target_arch = "x86", ignore = "no page counts on a target without a counter")]
-fn a_time_namespace_shifts_the_time() {
-    const SHIFT_NS: i64 = 7_000_000_000;
+fn a_time_namespace_offsets_the_time() {
+    const OFFSET_NS: i64 = 7_000_000_000;
     let (scene, process_high_water) = (Scene::published(), ProcessHighWater::new());
-    let context = BootContext { time_namespace: 5, monotonic_offset_ns: Some(SHIFT_NS), ..CONTEXT };
-    scene.os_jumps(SHIFT_NS);
+    let context = BootContext { time_namespace: 5, monotonic_offset_ns: Some(OFFSET_NS), ..CONTEXT };
+    scene.os_jumps(OFFSET_NS);
     let attached = scene.page.attach(&context).unwrap();
-    assert_eq!(attached.shift_ns(), SHIFT_NS);
+    assert_eq!(attached.page_offset_ns(), OFFSET_NS);
     attached.begin(&scene, &process_high_water);
     let by_line = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_line.source == PageSource::Line && AHEAD_NS.contains(&(by_line.ns - scene.truth_ns())));
@@ -23,10 +23,10 @@ fn a_time_namespace_shifts_the_time() {
     scene.pass(600_000_000);
     let by_os = attached.monotonic(&scene, &scene, &process_high_water);
     assert!(by_os.source == PageSource::Os && by_os.ns > by_line.ns);
-    // A forked child in the page's namespace keeps the high-water mark, but not the shift.
-    scene.os_jumps(-SHIFT_NS);
+    // A forked child in the page's namespace keeps the high-water mark, but not the offset.
+    scene.os_jumps(-OFFSET_NS);
     let child = scene.page.attach(&CONTEXT).unwrap().monotonic(&scene, &scene, &process_high_water);
-    assert!(child.ns >= by_os.ns - SHIFT_NS && child.ns < by_os.ns);
+    assert!(child.ns >= by_os.ns - OFFSET_NS && child.ns < by_os.ns);
     let unknown = BootContext { monotonic_offset_ns: None, ..context };
     let refusal = Refusal::OtherNamespace { namespace: CONTEXT.time_namespace };
     assert_eq!(scene.page.attach(&unknown).unwrap_err(), refusal);

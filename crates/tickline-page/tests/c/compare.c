@@ -16,7 +16,7 @@ struct input {
 };
 
 struct output {
-    int64_t refusal, shift_ns, ns, source, high_water_ns;
+    int64_t refusal, page_offset_ns, ns, source, high_water_ns;
     uint64_t counter_reads, os_reads, pauses;
 };
 
@@ -63,16 +63,16 @@ int main(void) {
         context.time_namespace = in.time_namespace;
         context.knows_offset = in.knows_offset != 0;
         context.monotonic_offset_ns = in.offset_ns;
-        out.refusal = tickline_page_attach(&page, &context, &out.shift_ns);
+        out.refusal = tickline_page_attach(&page, &context, &out.page_offset_ns);
         out.high_water_ns = in.high_water_ns;
         if (out.refusal == TICKLINE_ATTACHED) {
             struct tickline_reading reading =
                 in.is_unix ? tickline_page_unix(&page, &clocks, &out.high_water_ns)
-                           : tickline_page_monotonic(&page, out.shift_ns, &clocks, &out.high_water_ns);
+                           : tickline_page_monotonic(&page, out.page_offset_ns, &clocks, &out.high_water_ns);
             out.ns = reading.ns;
             out.source = reading.source;
         } else {
-            out.shift_ns = 0;
+            out.page_offset_ns = 0;
         }
         if (fwrite(&out, sizeof out, 1, stdout) != 1) return 1;
     }

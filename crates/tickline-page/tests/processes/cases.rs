@@ -39,7 +39,7 @@ pub(crate) struct Case {
 #[repr(C)]
 pub(crate) struct Output {
     pub(crate) refusal: i64,
-    shift_ns: i64,
+    page_offset_ns: i64,
     ns: i64,
     /// 1 if the reading comes from the OS clock; 0 for a line, or no reading.
     pub(crate) source: i64,
@@ -60,15 +60,15 @@ impl Output {
 
     /// Checks that the reading did not wait too long, and is not below the OS clock that it read.
     pub(crate) fn judge(&self, case: &Case) {
-        let Self { refusal, shift_ns, ns, source, high_water_ns, counter_reads, os_reads, pauses } = *self;
+        let Self { refusal, ns, source, high_water_ns, counter_reads, os_reads, pauses, .. } = *self;
         assert!(pauses <= 11 && counter_reads <= (1 << 17) + 64 && os_reads <= 65, "{case:?}: {self:?}");
         assert!(refusal == 0 || counter_reads + os_reads == 0, "a page that does not count was read");
         if source == 1 {
-            // The reader compares monotonic times in the page's time. It does not shift Unix time.
-            let shift_ns = if case.is_unix == 0 { shift_ns } else { 0 };
+            // The reader compares monotonic times in the page's time. Unix time has no offset.
+            let offset_ns = if case.is_unix == 0 { self.page_offset_ns } else { 0 };
             let os_ns = case.os[answer_index(os_reads - 1)];
-            assert!(ns.wrapping_sub(shift_ns) >= os_ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
-            assert!(case.is_unix != 0 || high_water_ns >= ns.wrapping_sub(shift_ns), "{case:?}: {self:?}");
+            assert!(ns.wrapping_sub(offset_ns) >= os_ns.wrapping_sub(offset_ns), "{case:?}: {self:?}");
+            assert!(case.is_unix != 0 || high_water_ns >= ns.wrapping_sub(offset_ns), "{case:?}: {self:?}");
         }
     }
 }
@@ -183,7 +183,7 @@ impl Case {
         };
         let (ns, source) = (reading.ns, i64::from(reading.source == PageSource::Os));
         Output {
-            shift_ns: attached.shift_ns(),
+            page_offset_ns: attached.page_offset_ns(),
             ns,
             source,
             high_water_ns: process_high_water.ns(),

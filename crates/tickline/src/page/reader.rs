@@ -21,7 +21,7 @@ use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::{environment, learn_environment};
 
-/// Stands for a missing shift: this process can't use the page.
+/// Stands for a missing offset: this process can't use the page.
 const NO_PAGE: i64 = i64::MIN;
 
 /// Readings are by the page.
@@ -87,7 +87,7 @@ pub(crate) struct PageReader {
     /// The token of the process that has attached.
     token: AtomicU64,
     /// How far the `CLOCK_MONOTONIC` of that process is ahead of the page's, ns; or [`NO_PAGE`].
-    shift_ns: AtomicI64,
+    page_offset_ns: AtomicI64,
     process_high_water: ProcessHighWater,
     /// [`ENABLED`], [`ENDING`] or [`DISABLED`].
     switch: AtomicU8,
@@ -183,7 +183,7 @@ impl Clock {
 impl PageReader {
     /// Opens a page, and attaches to it.
     fn open(path: &Path, probes: Probes, token: u64) -> Result<Self, Error> {
-        let (file, shift_ns) = PageFile::attach(path).map_err(|error| {
+        let (file, page_offset_ns) = PageFile::attach(path).map_err(|error| {
             let kind = if error.is_not_found() { ErrorKind::PageNotFound } else { ErrorKind::PageUnusable };
             Error::new(kind, error)
         })?;
@@ -198,14 +198,14 @@ impl PageReader {
             os: PageOs::find(),
             probes,
             token: AtomicU64::new(token),
-            shift_ns: AtomicI64::new(shift_ns),
+            page_offset_ns: AtomicI64::new(page_offset_ns),
             process_high_water: ProcessHighWater::new(),
             switch: AtomicU8::new(ENABLED),
             refused,
             file,
         };
         // Rule R8: so far the process has read the OS clock.
-        reader.file.attached(shift_ns).begin(&reader.os, &reader.process_high_water);
+        reader.file.attached(page_offset_ns).begin(&reader.os, &reader.process_high_water);
         Ok(reader)
     }
 
@@ -218,10 +218,10 @@ impl PageReader {
     /// `CLOCK_REALTIME`, ns.
     #[inline]
     fn unix(&self) -> PageReading {
-        match self.counter_and_shift_ns() {
+        match self.counter_and_offset_ns() {
             None => os_reading(OsClock.realtime_ns()),
-            Some((counter, shift_ns)) => {
-                self.file.attached(shift_ns).unix(&counter, &self.os, &self.process_high_water)
+            Some((counter, offset_ns)) => {
+                self.file.attached(offset_ns).unix(&counter, &self.os, &self.process_high_water)
             }
         }
     }
@@ -237,8 +237,8 @@ impl PageReader {
     /// A reading by the page; `None` if the page is not used.
     #[inline]
     fn read_page(&self) -> Option<PageReading> {
-        let (counter, shift_ns) = self.counter_and_shift_ns()?;
-        let reading = self.file.attached(shift_ns).monotonic(&counter, &self.os, &self.process_high_water);
+        let (counter, offset_ns) = self.counter_and_offset_ns()?;
+        let reading = self.file.attached(offset_ns).monotonic(&counter, &self.os, &self.process_high_water);
         // ORDERING: Acquire, pairs with the fence in `disable`. A reading that still finds the old
         // switch has read the counter before the reading that `disable` makes, and is not above
         // that reading. No test sees a weaker one: Miri can't map the file, and on x86_64 this is
@@ -246,17 +246,17 @@ impl PageReader {
         fence(Ordering::Acquire);
         // ORDERING: Relaxed, the fence above orders it.
         if self.switch.load(Ordering::Relaxed) != ENABLED {
-            self.process_high_water.raise(reading.ns.wrapping_sub(shift_ns));
+            self.process_high_water.raise(reading.ns.wrapping_sub(offset_ns));
         }
         Some(reading)
     }
 
-    /// What a reading by the page needs; `None` if the page is not used. Asks for the shift, which
-    /// may be a system call, only if the counter may serve.
+    /// What a reading by the page needs; `None` if the page is not used. Asks for the offset,
+    /// which may be a system call, only if the counter may serve.
     #[inline]
-    fn counter_and_shift_ns(&self) -> Option<(HardwareCounter, i64)> {
+    fn counter_and_offset_ns(&self) -> Option<(HardwareCounter, i64)> {
         let counter = COUNTER.filter(|_| self.is_enabled())?;
-        Some((counter, self.shift_ns()?))
+        Some((counter, self.page_offset_ns()?))
     }
 
     #[inline]
@@ -269,48 +269,48 @@ impl PageReader {
     /// The OS clock, ns, or the process's high-water mark if that is larger.
     #[cold]
     fn os_monotonic_ns(&self) -> i64 {
-        // Without a shift, the timescale of the high-water mark is unknown.
-        let Some(shift_ns) = self.shift_ns() else { return OsClock.monotonic_ns() };
-        let ns = OsClock.monotonic_ns().wrapping_sub(shift_ns).max(self.process_high_water.ns());
+        // Without an offset, the timescale of the high-water mark is unknown.
+        let Some(page_offset_ns) = self.page_offset_ns() else { return OsClock.monotonic_ns() };
+        let ns = OsClock.monotonic_ns().wrapping_sub(page_offset_ns).max(self.process_high_water.ns());
         self.process_high_water.raise(ns);
-        ns.wrapping_add(shift_ns)
+        ns.wrapping_add(page_offset_ns)
     }
 
-    /// The shift of this process, ns; `None` if the process can't use the page. A forked child may
+    /// The offset of this process, ns; `None` if the process can't use the page. A forked child may
     /// be in another time namespace, and attaches again.
     #[inline]
-    fn shift_ns(&self) -> Option<i64> {
+    fn page_offset_ns(&self) -> Option<i64> {
         // ORDERING: Acquire, pairs with the Release store in `attach_again`. No test sees a weaker
         // one, as in `read_page`.
-        let shift_ns = if self.token.load(Ordering::Acquire) == sys::token() {
+        let page_offset_ns = if self.token.load(Ordering::Acquire) == sys::token() {
             // ORDERING: Relaxed, stored before the token.
-            self.shift_ns.load(Ordering::Relaxed)
+            self.page_offset_ns.load(Ordering::Relaxed)
         } else {
             self.attach_again()
         };
-        (shift_ns != NO_PAGE).then_some(shift_ns)
+        (page_offset_ns != NO_PAGE).then_some(page_offset_ns)
     }
 
     #[cold]
     #[inline(never)]
     fn attach_again(&self) -> i64 {
         let _errno = sys::PreserveErrno::new();
-        let shift_ns = match self.probes {
+        let page_offset_ns = match self.probes {
             Probes::Full => self.file.boot_context().ok().and_then(|context| {
                 let attached = self.file.page().attach(&context).ok()?;
                 // Rule R8, for a child: another thread of its parent may have read the OS clock.
                 attached.begin(&self.os, &self.process_high_water);
-                Some(attached.shift_ns())
+                Some(attached.page_offset_ns())
             }),
             Probes::Minimal => None,
         };
-        let shift_ns = shift_ns.unwrap_or(NO_PAGE);
+        let page_offset_ns = page_offset_ns.unwrap_or(NO_PAGE);
         // ORDERING: Relaxed, published by the store of the token.
-        self.shift_ns.store(shift_ns, Ordering::Relaxed);
-        // ORDERING: Release, pairs with the Acquire load in `shift_ns`. No test sees a weaker one,
-        // as in `read_page`.
+        self.page_offset_ns.store(page_offset_ns, Ordering::Relaxed);
+        // ORDERING: Release, pairs with the Acquire load in `page_offset_ns`. No test sees a weaker
+        // one, as in `read_page`.
         self.token.store(sys::token(), Ordering::Release);
-        shift_ns
+        page_offset_ns
     }
 
     /// Why the page is not used; `None` if it is.
@@ -407,7 +407,8 @@ mod tests {
             let reader = PageReader::open(path, Probes::Full, sys::token()).unwrap();
             let os_ns = OsClock.monotonic_ns();
             // ORDERING: Relaxed for all: one thread.
-            let high_water_ns = || reader.process_high_water.ns() + reader.shift_ns.load(Ordering::Relaxed);
+            let high_water_ns =
+                || reader.process_high_water.ns() + reader.page_offset_ns.load(Ordering::Relaxed);
             assert!(high_water_ns() < os_ns);
             // The token of a forked child. A reading by a line would leave the process's high-water
             // mark as it is.

@@ -13,7 +13,7 @@ use crate::{AttachedPage, Counter};
 impl PageFile {
     /// Opens a page ([`open`](Self::open)) and attaches to it
     /// ([`Page::attach`](crate::Page::attach)), with [`boot_context`](Self::boot_context). Returns
-    /// the file, and the page's [`shift_ns`](AttachedPage::shift_ns) for this process.
+    /// the file, and the page's [`page_offset_ns`](AttachedPage::page_offset_ns) for this process.
     ///
     /// # Errors
     ///
@@ -24,17 +24,17 @@ impl PageFile {
             let file = Self::open(path.as_os_str().as_bytes())?;
             // This keeps only the text. Otherwise `is_not_found` would be true without `/proc`.
             let context = file.boot_context().map_err(|error| error.to_string())?;
-            let shift_ns = file.page().attach(&context)?.shift_ns();
-            Ok((file, shift_ns))
+            let page_offset_ns = file.page().attach(&context)?.page_offset_ns();
+            Ok((file, page_offset_ns))
         };
         attach().map_err(|cause| PageError::new(path, cause))
     }
 
-    /// The page of an earlier [`attach`](Self::attach), with the shift that it returned.
+    /// The page of an earlier [`attach`](Self::attach), with the offset that it returned.
     #[inline]
     #[must_use]
-    pub const fn attached(&self, shift_ns: i64) -> AttachedPage<'_> {
-        AttachedPage { page: self.page(), shift_ns }
+    pub const fn attached(&self, page_offset_ns: i64) -> AttachedPage<'_> {
+        AttachedPage { page: self.page(), page_offset_ns }
     }
 
     /// The page's phase now.
