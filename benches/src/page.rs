@@ -16,7 +16,7 @@ fn page_clock() -> Option<&'static Clock> {
         let own = Clock::builder().per_cpu(PerCpu::Off).start().ok()?;
         let mut publisher = Publisher::start(own, &path).ok()?;
         thread::spawn(move || {
-            while let Ok(pause) = publisher.step() {
+            while let Ok(pause) = publisher.maintain() {
                 sleep(pause)
             }
         });

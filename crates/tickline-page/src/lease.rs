@@ -36,7 +36,7 @@
 //! - [`LeaseMemory`] and [`LeaseStore`]: a reader's loads and the writer's stores; [`LeaseWords`]
 //!   is the memory itself;
 //! - [`read`]: a reading; programs, the simulator and the models execute the same code;
-//! - [`Writer`]: publishes lines; the caller passes a [`Basis`] to each step;
+//! - [`Writer`]: publishes lines; the caller passes a [`Basis`] to each iteration;
 //! - [`Line`]: converts ticks to nanoseconds, in integers. Layout version 1 fixes its arithmetic.
 
 mod cell;
@@ -56,7 +56,7 @@ pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 pub use slot::{Field, HighWater, LeaseLine, LowerLimit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Basis, FAST_SLEW_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterStep};
+pub use writer::{Basis, FAST_SLEW_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration};
 
 pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};

@@ -81,7 +81,7 @@ enum Pending {
     Memory,
     /// A swap of the word, at which the time does not matter either.
     Swap,
-    /// A read of the counter, or the beginning of a writer's step.
+    /// A read of the counter, or the beginning of a writer's iteration.
     Counter,
     /// A read of the OS clock.
     Os,
@@ -117,7 +117,7 @@ struct World {
     /// The largest complete readings by a line and by the OS clock, ns.
     line_ns: Cell<i64>,
     os_ns: Cell<i64>,
-    /// The basis of the writer's steps in place of an estimate.
+    /// The basis of the writer's iterations in place of an estimate.
     closing: Cell<Option<Basis>>,
     stops: Stops,
     pending: [Cell<Pending>; ACTORS],
@@ -273,19 +273,19 @@ impl World {
         }
     }
 
-    /// A writer that takes over the page and makes `steps` steps.
-    fn writer(&'static self, config: WriterConfig, steps: u32) -> Script {
+    /// A writer that takes over the page and makes `iterations` iterations.
+    fn writer(&'static self, config: WriterConfig, iterations: u32) -> Script {
         Script::new(move |yielder| {
             let access = Access::new(self, yielder, WRITER);
             let Ok(mut writer) = Writer::start(&access, config) else { return };
-            for _ in 0..steps {
+            for _ in 0..iterations {
                 let closing = self.closing.get();
                 access.step(Pending::Counter);
                 let slew_ppb = self.rate_ppb.get();
                 let basis = closing.unwrap_or(Basis::Estimate(self.estimate()));
                 access.observe(self.ticks.get());
-                let Ok(step) = writer.step(&access, &access, &access, basis, slew_ppb) else { return };
-                match step.action {
+                let Ok(done) = writer.maintain(&access, &access, &access, basis, slew_ppb) else { return };
+                match done.action {
                     WriterAction::PublishedFirst => self.counts.borrow_mut().published_first += 1,
                     WriterAction::PublishedNext => self.counts.borrow_mut().published_next += 1,
                     WriterAction::GaveUp => self.counts.borrow_mut().gave_up += 1,
@@ -293,8 +293,8 @@ impl World {
                     WriterAction::Ended => self.counts.borrow_mut().ended += 1,
                     _ => {}
                 }
-                if step.action == WriterAction::Waited {
-                    access.step(Pending::Sleep(self.ticks.get().saturating_add(step.next_in_ns)));
+                if done.action == WriterAction::Waited {
+                    access.step(Pending::Sleep(self.ticks.get().saturating_add(done.next_in_ns)));
                 }
             }
         })

@@ -15,7 +15,7 @@ use tickline_sim::lease::{
 const FIRST: SmallMachine = SmallMachine {
     is_published: false,
     horizon_ticks: 4,
-    writer_steps: 1,
+    writer_iterations: 1,
     kills: 0,
     bound_ns: 1,
     stops: Stops::Anywhere,
@@ -24,13 +24,13 @@ const FIRST: SmallMachine = SmallMachine {
 
 /// A published line and one successor.
 const SUCCESSOR: SmallMachine =
-    SmallMachine { is_published: true, horizon_ticks: 8, writer_steps: 2, max_preemptions: 3, ..FIRST };
+    SmallMachine { is_published: true, horizon_ticks: 8, writer_iterations: 2, max_preemptions: 3, ..FIRST };
 
 /// A published line, its end, and a first publication.
-const END: SmallMachine = SmallMachine { writer_steps: 4, max_preemptions: 2, ..SUCCESSOR };
+const END: SmallMachine = SmallMachine { writer_iterations: 4, max_preemptions: 2, ..SUCCESSOR };
 
 /// A writer that is killed anywhere, and its successor.
-const KILLED: SmallMachine = SmallMachine { kills: 1, writer_steps: 3, ..END };
+const KILLED: SmallMachine = SmallMachine { kills: 1, writer_iterations: 3, ..END };
 
 /// Bounds that are too low. The OS clock can be above them by 1 ns, or by the width of the lines.
 const ABOVE: [i64; 2] = [0, -1];

@@ -32,7 +32,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
         if is_ending {
             publisher.end();
         }
-        let next_in = publisher.step().map_err(io::Error::other)?;
+        let next_in = publisher.maintain().map_err(io::Error::other)?;
         if publisher.phase() == LeasePhase::Off {
             log.line("the page is switched off: run `tickline serve on`, then start a server");
             return Ok(Exit::Success);
@@ -42,7 +42,7 @@ pub(super) fn run(page: &Path) -> io::Result<Exit> {
             return Ok(Exit::Success);
         }
         log.log_change(&publisher);
-        // After an interrupted sleep the next step is early and does nothing.
+        // After an interrupted sleep the next iteration is early and does nothing.
         ppoll(&mut [], Some(TimeSpec::from_duration(next_in)), Some(mask)).ok();
     }
 }

@@ -105,16 +105,16 @@ fn rule_w1_two_writers_at_once() {
         let (memory, time) = (new_shared(LeaseWords::new()), new_shared(Time::new(1 << 30, 0)));
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
-        let step = first.step(&*memory, &view, &view, estimate(&time), 0).unwrap();
-        assert_eq!(step.action, WriterAction::PublishedFirst);
+        let begun = first.maintain(&*memory, &view, &view, estimate(&time), 0).unwrap();
+        assert_eq!(begun.action, WriterAction::PublishedFirst);
         time.pass(100);
         let estimate = estimate(&time);
         let other = spawn(&(memory.clone(), time.clone()), move |(memory, time)| {
             let view = time.view(1);
             let Ok(mut second) = Writer::start(&**memory, CONFIG) else { return };
-            second.step(&**memory, &view, &view, estimate, 0).ok();
+            second.maintain(&**memory, &view, &view, estimate, 0).ok();
         });
-        let ended = first.step(&*memory, &view, &view, estimate, 0);
+        let ended = first.maintain(&*memory, &view, &view, estimate, 0);
         other.join().unwrap();
         seen.note(if ended.is_err() { "lost" } else { "won" });
         let word = memory.word();
@@ -195,15 +195,16 @@ impl Scene {
         self.note(reading.ns);
     }
 
-    fn step(&self, writer: &mut Writer, basis: Basis, ticks: u64) -> WriterAction {
+    fn maintain(&self, writer: &mut Writer, basis: Basis, ticks: u64) -> WriterAction {
         let view = self.time.view(ticks);
-        let action = writer.step(&*self.memory, &view, &view, basis, 0).unwrap().action;
+        let action = writer.maintain(&*self.memory, &view, &view, basis, 0).unwrap().action;
         self.seen.note(format!("{action:?}"));
         action
     }
 }
 
-/// A model of the order: threads make readings, each in a new process, while a writer makes a step.
+/// A model of the order: threads make readings, each in a new process, while a writer makes an
+/// iteration.
 struct Order {
     wanted: &'static [&'static str],
     /// The number of readings of each thread.
@@ -225,7 +226,7 @@ impl Order {
                 spawn(&scene, move |scene| (0..readings).for_each(|_| scene.process(reader_ticks)))
             };
             let threads: Vec<_> = readings.iter().map(|readings| read(*readings)).collect();
-            scene.step(&mut writer, estimate, writer_ticks);
+            scene.maintain(&mut writer, estimate, writer_ticks);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             scene.process(10);
         });
@@ -233,7 +234,7 @@ impl Order {
 }
 
 fn begin_line(scene: &Scene, writer: &mut Writer) {
-    assert_eq!(scene.step(writer, estimate(&scene.time), 10), WriterAction::PublishedFirst);
+    assert_eq!(scene.maintain(writer, estimate(&scene.time), 10), WriterAction::PublishedFirst);
     scene.time.pass(20);
 }
 
@@ -278,7 +279,7 @@ fn rule_r8_a_process_high_water_among_threads() {
             });
         let view = scene.time.view(10);
         process_high_water.raise(view.now_ordered().try_into().unwrap());
-        scene.step(&mut writer, estimate, 10);
+        scene.maintain(&mut writer, estimate, 10);
         let before_ns = scene.before_ns() - 1;
         let reading = scene.read(&view, &process_high_water);
         scene.is_ordered(reading, before_ns);

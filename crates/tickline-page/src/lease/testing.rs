@@ -8,7 +8,7 @@ use tickline_core::sample::Reference;
 use super::{
     Basis, Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
     PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber,
-    Timescale, Writer, WriterAction, WriterConfig, WriterStep, read,
+    Timescale, Writer, WriterAction, WriterConfig, WriterIteration, read,
 };
 use crate::{BootContext, Header, WritablePage};
 
@@ -49,7 +49,7 @@ pub(crate) struct Scene {
     pub(crate) has_coarse: Cell<bool>,
     pub(crate) counter_reads: Cell<u32>,
     pub(crate) pauses: Cell<u32>,
-    /// The basis of the writer's steps; `None` for a fresh estimate.
+    /// The basis of the writer's iterations; `None` for a fresh estimate.
     pub(crate) basis: Cell<Option<Basis>>,
     pub(crate) slew_ppb: Cell<i64>,
     hook: RefCell<Option<Hook>>,
@@ -116,34 +116,34 @@ impl Scene {
     }
 
     pub(crate) fn writer(&self) -> RefMut<'_, Writer> {
-        RefMut::map(self.writer.borrow_mut(), |writer| writer.as_mut().expect("it is not within a step"))
+        RefMut::map(self.writer.borrow_mut(), |writer| writer.as_mut().expect("no iteration runs"))
     }
 
-    /// Makes a step of the scene's writer.
-    pub(crate) fn step(&'static self) -> WriterStep {
-        self.step_by(&self.estimate())
+    /// Makes an iteration of the scene's writer.
+    pub(crate) fn maintain(&'static self) -> WriterIteration {
+        self.maintain_by(&self.estimate())
     }
 
-    pub(crate) fn step_by(&'static self, estimate: &Estimate) -> WriterStep {
-        let mut writer = self.writer.take().expect("it is not within a step");
-        let step = self.try_step(&mut writer, estimate).unwrap();
+    pub(crate) fn maintain_by(&'static self, estimate: &Estimate) -> WriterIteration {
+        let mut writer = self.writer.take().expect("no iteration runs");
+        let iteration = self.try_maintain(&mut writer, estimate).unwrap();
         *self.writer.borrow_mut() = Some(writer);
-        step
+        iteration
     }
 
-    pub(crate) fn try_step(
+    pub(crate) fn try_maintain(
         &'static self,
         writer: &mut Writer,
         estimate: &Estimate,
-    ) -> Result<WriterStep, PageChanged> {
+    ) -> Result<WriterIteration, PageChanged> {
         let basis = self.basis.get().unwrap_or(Basis::Estimate(*estimate));
-        writer.step(self, &self, &self, basis, self.slew_ppb.get())
+        writer.maintain(self, &self, &self, basis, self.slew_ppb.get())
     }
 
-    /// Makes a step of the scene's writer, and checks its action.
+    /// Makes an iteration of the scene's writer, and checks its action.
     #[track_caller]
     pub(crate) fn does(&'static self, action: WriterAction) {
-        assert_eq!(self.step().action, action);
+        assert_eq!(self.maintain().action, action);
     }
 
     /// Switches the page off from outside.

@@ -2,8 +2,8 @@
 //!
 //! A page has one writer at a time, whose caller holds a lock. The writer changes the word only by
 //! compare-exchange. So if a second writer breaks this rule, one of the two ends without harm (W1).
-//! The caller runs an iteration of its own clock, calls [`Writer::step`] with the result, and
-//! sleeps until the next step is due.
+//! The caller runs an iteration of its own clock, calls [`Writer::maintain`] with the result, and
+//! sleeps until the next call is due.
 //!
 //! This module does not calibrate (`tickline-core`), lock files, or decide about gates.
 
@@ -82,7 +82,7 @@ impl core::fmt::Display for PageChanged {
 
 impl core::error::Error for PageChanged {}
 
-/// The basis of a step. Without an estimate, the writer publishes no line (rule W6).
+/// The basis of an iteration. Without an estimate, the writer publishes no line (rule W6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// The bounds of the OS clock: the writer publishes lines.
@@ -93,7 +93,7 @@ pub enum Basis {
     Doubt,
 }
 
-/// The action of a step.
+/// The action of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WriterAction {
@@ -114,16 +114,16 @@ pub enum WriterAction {
     SetUnix,
 }
 
-/// The action of a step, and the time until the next step is due.
+/// One iteration of a writer: its action, and the time until the next one is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WriterStep {
+pub struct WriterIteration {
     /// The action.
     pub action: WriterAction,
-    /// Time until the next step, ns.
+    /// The time until the next iteration, ns.
     pub next_in_ns: u64,
 }
 
-impl WriterStep {
+impl WriterIteration {
     const fn at_once(action: WriterAction) -> Self {
         Self { action, next_in_ns: 0 }
     }
@@ -192,14 +192,14 @@ impl Writer {
     /// # Errors
     ///
     /// [`PageChanged`] if another process writes to the page.
-    pub fn step(
+    pub fn maintain(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
         os: &impl Reference,
         basis: Basis,
         slew_ppb: i64,
-    ) -> Result<WriterStep, PageChanged> {
+    ) -> Result<WriterIteration, PageChanged> {
         if memory.word() != self.word {
             return Err(PageChanged);
         }
@@ -226,10 +226,10 @@ impl Writer {
         }
     }
 
-    /// A step that did nothing. The next step is due after at most a lease, even if the page that
-    /// this writer has taken over had garbage in its slots.
-    fn waited(&self, next_in_ns: u64) -> WriterStep {
-        WriterStep { action: WriterAction::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
+    /// An iteration that did nothing. The next one is due after at most a lease, even if the page
+    /// that this writer has taken over had garbage in its slots.
+    fn waited(&self, next_in_ns: u64) -> WriterIteration {
+        WriterIteration { action: WriterAction::Waited, next_in_ns: next_in_ns.min(self.config.lease_ns) }
     }
 
     /// Two slots of this writer's bank that the word does not name.
@@ -258,9 +258,9 @@ impl Writer {
     }
 
     /// Stores `Doubted` (rules W2, W3, W6, W9 and W10): readers then also ask the OS clock.
-    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, PageChanged> {
+    fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterIteration, PageChanged> {
         self.swap(memory, self.word.next(LeasePhase::Doubted, self.word.first(), self.word.second()))?;
-        Ok(WriterStep::at_once(WriterAction::Doubted))
+        Ok(WriterIteration::at_once(WriterAction::Doubted))
     }
 
     /// Ends or doubts the lines that the word names, changes their Unix offset, or publishes their
@@ -271,7 +271,7 @@ impl Writer {
         counter: &impl Counter,
         os: &impl Reference,
         basis: &Basis,
-    ) -> Result<WriterStep, PageChanged> {
+    ) -> Result<WriterIteration, PageChanged> {
         let (first_slot, second_slot) = (self.word.first(), self.word.second());
         let first = LeaseLine::load(memory, first_slot);
         let second = second_slot.map(|slot| LeaseLine::load(memory, slot));
@@ -286,12 +286,12 @@ impl Writer {
             // could return more than the mark until the swap.
             let lead_ns = first.lead_ns.max(last.lead_ns);
             self.end(memory, &HighWater { lead_ns, ..last.high_water() })?;
-            return Ok(WriterStep::at_once(WriterAction::Ended));
+            return Ok(WriterIteration::at_once(WriterAction::Ended));
         }
         if !is_before(ticks, last.end_ticks) {
             // W4: the leases have run out.
             self.end(memory, &last.high_water())?;
-            return Ok(WriterStep::at_once(WriterAction::Ended));
+            return Ok(WriterIteration::at_once(WriterAction::Ended));
         }
         if self.word.phase() == LeasePhase::Doubted {
             return Ok(self.waited(in_ns(last.end_ticks)));
@@ -310,7 +310,7 @@ impl Writer {
         }
         if estimate.unix_after(last.unix).offset_ns != last.unix.offset_ns {
             self.republish(memory, estimate, &first, second.as_ref())?;
-            return Ok(WriterStep::at_once(WriterAction::SetUnix));
+            return Ok(WriterIteration::at_once(WriterAction::SetUnix));
         }
         let current_slot = second_slot.unwrap_or(first_slot);
         let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.cpu_difference_ns));
@@ -334,7 +334,7 @@ impl Writer {
         (slot, last): (SlotNumber, &LeaseLine),
         ticks: u64,
         limit_ticks: u64,
-    ) -> Result<WriterStep, PageChanged> {
+    ) -> Result<WriterIteration, PageChanged> {
         let start_ticks = last.end_ticks;
         // Rounded up: whole nanoseconds of the successor must not be below those of `last`.
         let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
@@ -354,7 +354,7 @@ impl Writer {
         }
         let next_in_ns = ns_between(after_ticks, start_ticks, last.line.slope);
         let next_in_ns = next_in_ns.saturating_add(self.config.cpu_difference_ns);
-        Ok(WriterStep { action: WriterAction::PublishedNext, next_in_ns })
+        Ok(WriterIteration { action: WriterAction::PublishedNext, next_in_ns })
     }
 
     /// Publishes the same lines with another Unix offset, in slots that the word does not name
@@ -390,7 +390,7 @@ impl Writer {
         counter: &impl Counter,
         os: &impl Reference,
         estimate: &Estimate,
-    ) -> Result<WriterStep, PageChanged> {
+    ) -> Result<WriterIteration, PageChanged> {
         let high_water = HighWater::load(memory, self.word.first());
         let limit = high_water.limit(Timescale::Monotonic);
         let now_ns = os.monotonic_ns();
@@ -448,7 +448,8 @@ impl Writer {
         if is_before(after_ticks, at_ticks) || !is_before(after_ticks, deadline_ticks) {
             return self.doubt(memory);
         }
-        Ok(WriterStep { action: WriterAction::PublishedFirst, next_in_ns: self.config.cpu_difference_ns })
+        let next_in_ns = self.config.cpu_difference_ns;
+        Ok(WriterIteration { action: WriterAction::PublishedFirst, next_in_ns })
     }
 
     /// The shortest time between two first publications, ns.
@@ -457,11 +458,11 @@ impl Writer {
     }
 
     /// Ends a first publication with the mark from its beginning, and doubles the next pause.
-    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterStep, PageChanged> {
+    fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterIteration, PageChanged> {
         self.swap(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
         let next_in_ns = self.pause_ns();
         self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
-        Ok(WriterStep { action: WriterAction::GaveUp, next_in_ns })
+        Ok(WriterIteration { action: WriterAction::GaveUp, next_in_ns })
     }
 }
 

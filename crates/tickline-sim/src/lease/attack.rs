@@ -61,8 +61,8 @@ pub const WIDTH_NS: i64 = 50;
 const READ_EVERY_NS: u64 = 100_000;
 const STEP_NS: u64 = 10;
 
-/// The first slew begins this long after a step of the writer, ns, so that the writer notices it as
-/// late as possible.
+/// The first slew begins this long after an iteration of the writer, ns, so that the writer notices
+/// it as late as possible.
 const LATE_NS: u64 = 1_000_000;
 
 /// A writer and readers in two processes.
@@ -154,7 +154,7 @@ pub fn attack(attack: &Attack) -> Result<LeaseCounts, String> {
         let delay_ns = delay(&mut rng, next == WRITER, is_swap);
         run.ready_ns[next] = run.now_ns + delay_ns;
         if next != WRITER && delay_ns > LONG_NS && rng.bool() {
-            // A reader just before the writer's next step is most likely to find a step back.
+            // A reader just before the writer's next iteration is most likely to find a step back.
             let early_ns = rng.u64(..2_000);
             run.ready_ns[next] = run.ready_ns[WRITER].saturating_sub(early_ns).max(run.now_ns + 1);
         }

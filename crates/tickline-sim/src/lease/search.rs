@@ -33,8 +33,8 @@ pub struct SmallMachine {
     pub is_published: bool,
     /// The length of a run, ticks.
     pub horizon_ticks: u64,
-    /// The number of steps of a writer.
-    pub writer_steps: u32,
+    /// The number of iterations of a writer.
+    pub writer_iterations: u32,
     /// The number of times that the writer may be killed and started again.
     pub kills: u64,
     /// The lines' upper bound above the middle of the estimate, ns. A writer that keeps the rules
@@ -94,7 +94,8 @@ struct Run {
 impl Run {
     fn begin(world: &'static World, small: &SmallMachine) -> Self {
         world.reset();
-        let scripts = [Some(world.writer(CONFIG, small.writer_steps)), Some(world.reader(READER, 2, None))];
+        let scripts =
+            [Some(world.writer(CONFIG, small.writer_iterations)), Some(world.reader(READER, 2, None))];
         let begin_ticks = world.ticks.get();
         let mut run = Self { world, small: *small, scripts, current: WRITER, kills: 0, begin_ticks };
         if small.is_published {
@@ -163,7 +164,7 @@ impl Run {
                 self.kills += 1;
                 self.world.counts.borrow_mut().killed += 1;
                 self.scripts[WRITER] = None;
-                self.scripts[WRITER] = Some(self.world.writer(CONFIG, self.small.writer_steps));
+                self.scripts[WRITER] = Some(self.world.writer(CONFIG, self.small.writer_iterations));
                 self.world.observed[WRITER].set(self.kills);
                 self.world.pending[WRITER].set(Pending::Memory);
             }

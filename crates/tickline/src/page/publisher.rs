@@ -18,17 +18,17 @@ use crate::status::State;
 use crate::sys::reference::{OsClock, Timex};
 use crate::sys::{self, COUNTER};
 
-/// The longest time to the next step while the clock has no line, but may have one at any moment.
+/// The longest time to the next iteration while the clock has no line, but may have one soon.
 const NO_LINE_RETRY: Duration = Duration::from_millis(10);
 
-/// The longest time to the next step while a gate is closed.
+/// The longest time to the next iteration while a gate is closed.
 const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
 
 /// Serves a page: publishes the calibration of a [`Clock`], lease by lease.
 ///
-/// One thread calls [`step`](Self::step), and sleeps for the time that the call returns. If a
-/// publisher is dropped, stopped or killed, its leases run out within a second, and readers then
-/// ask the OS clock. Another publisher then continues in the same page, in order.
+/// One thread calls [`maintain`](Self::maintain), and sleeps for the time that the call returns.
+/// If a publisher is dropped, stopped or killed, its leases run out within a second, and readers
+/// then ask the OS clock. Another publisher then continues in the same page, in order.
 ///
 /// The clock should have a thread and one line for all CPUs
 /// ([`PerCpu::Off`](crate::PerCpu::Off)). The process must not fork.
@@ -41,7 +41,7 @@ const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
 /// let clock = Clock::builder().per_cpu(PerCpu::Off).start()?;
 /// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1")?;
 /// loop {
-///     std::thread::sleep(publisher.step()?);
+///     std::thread::sleep(publisher.maintain()?);
 /// }
 /// # }
 /// ```
@@ -59,8 +59,8 @@ pub struct Publisher {
 impl Publisher {
     /// Locks the page's file, creates it if it is missing, and takes it over from the last
     /// publisher. Does not publish yet. The folder must exist. A page that was switched off
-    /// (`tickline serve off`) stays so: [`phase`](Self::phase) is [`LeasePhase::Off`], and a step
-    /// does nothing.
+    /// (`tickline serve off`) stays so: [`phase`](Self::phase) is [`LeasePhase::Off`], and
+    /// [`maintain`](Self::maintain) does nothing.
     ///
     /// # Errors
     ///
@@ -83,22 +83,22 @@ impl Publisher {
         Ok(Self { clock, counter, page, writer, is_ending: false, is_off: false })
     }
 
-    /// Does the work that is due, and returns the time until the next step. Never waits. Once
+    /// Does the work that is due, and returns the time until the next call. Never waits. Once
     /// another process has switched the page off, [`phase`](Self::phase) is [`LeasePhase::Off`],
-    /// and a step does nothing.
+    /// and the call does nothing.
     ///
     /// # Errors
     ///
     /// [`PageUnusable`](crate::ErrorKind::PageUnusable) if the page's file was truncated, or
     /// another process writes to the page against the rules. The publisher must be dropped.
-    pub fn step(&mut self) -> Result<Duration, Error> {
+    pub fn maintain(&mut self) -> Result<Duration, Error> {
         self.page.check_size().map_err(Error::page)?;
-        match self.try_step() {
+        match self.try_maintain() {
             Err(PageChanged) if self.was_switched_off() => {
                 self.is_off = true;
                 Ok(GATE_CLOSED_RETRY)
             }
-            step => step.map_err(|PageChanged| Error::page(self.page.changed_error())),
+            next_in => next_in.map_err(|PageChanged| Error::page(self.page.changed_error())),
         }
     }
 
@@ -109,7 +109,7 @@ impl Publisher {
         word.phase() == LeasePhase::Off && word.generation() > own.generation()
     }
 
-    fn try_step(&mut self) -> Result<Duration, PageChanged> {
+    fn try_maintain(&mut self) -> Result<Duration, PageChanged> {
         let engine = self.clock.engine();
         let estimate = || if self.is_ending { None } else { engine.lease_estimate() };
         let basis = basis(engine.state(), estimate);
@@ -118,17 +118,17 @@ impl Publisher {
             self.writer.set_resolution_ns(os_resolution_ns());
         }
         let slew_ppb = kernel_rate_ppb().unwrap_or(0);
-        let step = self.writer.step(&self.page, &self.counter, &OsClock, basis, slew_ppb)?;
-        let next_in = Duration::from_nanos(step.next_in_ns);
-        Ok(match (step.action, basis) {
+        let iteration = self.writer.maintain(&self.page, &self.counter, &OsClock, basis, slew_ppb)?;
+        let next_in = Duration::from_nanos(iteration.next_in_ns);
+        Ok(match (iteration.action, basis) {
             (WriterAction::Waited, Basis::Doubt) => next_in.min(GATE_CLOSED_RETRY),
             (WriterAction::Waited, Basis::Nothing) => next_in.min(NO_LINE_RETRY),
             _ => next_in,
         })
     }
 
-    /// Publishes no line from now on. The leases run out within a second; the steps go on until
-    /// [`has_line`](Self::has_line) is false.
+    /// Publishes no line from now on. The leases run out within a second; the caller goes on with
+    /// [`maintain`](Self::maintain) until [`has_line`](Self::has_line) is false.
     pub fn end(&mut self) {
         self.is_ending = true;
     }
@@ -139,7 +139,7 @@ impl Publisher {
         !matches!(self.phase(), LeasePhase::Off | LeasePhase::NoLine)
     }
 
-    /// The phase of the page since the last step.
+    /// The phase of the page since the last iteration.
     #[must_use]
     pub fn phase(&self) -> LeasePhase {
         if self.is_off { LeasePhase::Off } else { self.writer.word().phase() }

@@ -394,7 +394,7 @@ mod tests {
         let mut publisher = Publisher::start(clock, &path).unwrap();
         for _ in 0..1_000 {
             if publisher.phase() != LeasePhase::Published {
-                std::thread::sleep(publisher.step().unwrap().min(core::time::Duration::from_millis(1)));
+                std::thread::sleep(publisher.maintain().unwrap().min(core::time::Duration::from_millis(1)));
             }
         }
         test(&path, &mut publisher);
@@ -424,7 +424,7 @@ mod tests {
         with_page("end", Clock::builder().start().unwrap(), |_, publisher| {
             publisher.end();
             while publisher.has_line() {
-                let next_in = publisher.step().unwrap();
+                let next_in = publisher.maintain().unwrap();
                 assert!(next_in <= core::time::Duration::from_millis(10), "{next_in:?}");
                 std::thread::sleep(next_in);
             }

@@ -105,7 +105,7 @@ impl LockedPageFile {
     }
 
     /// Checks that the page's owner has not truncated the file. Otherwise SIGBUS would end this
-    /// process at its next store. Call this before each step.
+    /// process at its next store. Call this before each iteration.
     ///
     /// # Errors
     ///
@@ -264,8 +264,8 @@ fn make_file(path: &PagePath<'_>, header: Header) -> Result<(), ErrorCause> {
 }
 
 /// Switches a page off at once, for all readers, even if its writer is dead or stopped. Readings
-/// step back by at most the lead of the page's line. A running writer ends at its next step. A new
-/// writer leaves the page off, until [`switch_on`] or the next boot. Returns the old phase.
+/// step back by at most the lead of the page's line. A running writer ends at its next iteration. A
+/// new writer leaves the page off, until [`switch_on`] or the next boot. Returns the old phase.
 ///
 /// # Errors
 ///

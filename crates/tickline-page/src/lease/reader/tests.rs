@@ -255,6 +255,6 @@ fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
 #[test]
 fn a_line_without_a_unix_offset_leaves_unix_time_to_the_os() {
     let scene = Scene::published_twice();
-    assert_eq!(scene.step_by(&Estimate { unix_ns: None, ..scene.estimate() }).action, SetUnix);
+    assert_eq!(scene.maintain_by(&Estimate { unix_ns: None, ..scene.estimate() }).action, SetUnix);
     assert_eq!((scene.read_unix().source, scene.source()), (PageSource::Os, PageSource::Line));
 }

@@ -54,14 +54,14 @@ fn rule_w2_sleeps_do_not_add_up() {
     for _ in 0..40 {
         let end_ticks = scene.ticks.get() + 200_000_000;
         while scene.ticks.get() < end_ticks {
-            let step = scene.step();
-            doubted += u32::from(step.action == Doubted);
+            let WriterIteration { action, next_in_ns } = scene.maintain();
+            doubted += u32::from(action == Doubted);
             let (now_ns, unix_ns) = (scene.now(), scene.read_unix().ns);
             assert!(now_ns >= last_ns && unix_ns >= last_unix_ns, "{unix_ns} after {last_unix_ns}");
             (last_ns, last_unix_ns) = (now_ns, unix_ns);
             most_ahead_ns = most_ahead_ns.max(scene.ahead_ns());
             assert!(scene.unix_ahead_ns() < 20_000_000, "Unix time is {} ns ahead", scene.unix_ahead_ns());
-            scene.pass(step.next_in_ns.min(10_000_000));
+            scene.pass(next_in_ns.min(10_000_000));
         }
         // The counter and Unix time run on, the OS clock does not.
         scene.pass(300_000_000);
@@ -77,8 +77,8 @@ fn rule_w2_a_successor_comes_no_later_than_m_before_the_end() {
     let scene = Scene::published();
     let (last, margin_ns) = (scene.last(), WriterConfig::DEFAULT.margin_ns);
     scene.ticks.set(last.end_ticks - margin_ns);
-    let step = scene.step();
-    assert!(step.action == Waited && step.next_in_ns > margin_ns / 2, "until the end: {step:?}");
+    let WriterIteration { action, next_in_ns } = scene.maintain();
+    assert!(action == Waited && next_in_ns > margin_ns / 2, "until the end: {action:?} {next_in_ns}");
     // The writer is stopped between the decision and the read before the swap.
     scene.ticks.set(last.end_ticks - margin_ns - 10_000);
     scene.once(|op| op == Op::Fill, || scene.pass(10_000));
@@ -114,7 +114,7 @@ fn rule_w3_after_a_late_swap_or_a_reset_the_line_is_doubted() {
         scene.does(Doubted);
         assert_eq!(scene.word().phase(), LeasePhase::Doubted);
         assert!(scene.ahead_ns() >= -100, "readers also ask the OS clock");
-        assert!(matches!(scene.step().action, Waited | Ended), "no successor");
+        assert!(matches!(scene.maintain().action, Waited | Ended), "no successor");
     }
 }
 
@@ -160,7 +160,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
 fn rule_w7_a_page_that_was_switched_off_stays_so() {
     let scene = Scene::published_twice();
     scene.switch_off();
-    assert_eq!(scene.try_step(&mut scene.writer(), &scene.estimate()), Err(PageChanged));
+    assert_eq!(scene.try_maintain(&mut scene.writer(), &scene.estimate()), Err(PageChanged));
     for _ in 0..2 {
         scene.restart();
         scene.does(Waited);
@@ -188,7 +188,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     let second = slots(&scene.writer());
     assert!(slots(&first).iter().all(|slot| !second.contains(slot)));
     scene.pass(LEASE);
-    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(PageChanged));
+    assert_eq!(scene.try_maintain(&mut first, &scene.estimate()), Err(PageChanged));
     let before_ns = scene.now();
     scene.does(PublishedNext);
     assert!(scene.now() >= before_ns && scene.source() == PageSource::Line, "it goes on with the leases");
@@ -215,7 +215,7 @@ fn rule_w7_a_first_publication_that_is_found_is_over() {
         stopped.set(Some(scene.word()));
     };
     scene.once(|op| matches!(op, Op::Swapped(word) if word.phase() == LeasePhase::FirstPublication), kill);
-    assert_eq!(scene.try_step(&mut first, &scene.estimate()), Err(PageChanged));
+    assert_eq!(scene.try_maintain(&mut first, &scene.estimate()), Err(PageChanged));
     assert_eq!(stopped.get(), Some(scene.word()));
 }
 
@@ -248,7 +248,7 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
             }
             let line_ns = scene.now();
             scene.os_jumps(line_ns - scene.truth_ns() + AHEAD_NS.end / 4 + ran_on_ns);
-            (scene.step().action == Doubted, scene.ahead_ns() >= -100)
+            (scene.maintain().action == Doubted, scene.ahead_ns() >= -100)
         };
         assert!(!doubted(990_000).0, "an NTP daemon may do as much");
         assert_eq!(doubted(1_010_000), (true, true), "readers also ask the OS clock");
@@ -261,21 +261,21 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
 #[test]
 fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::without_line();
-    let step = |rate_ppb, open_ppm: u64| {
+    let action = |rate_ppb, open_ppm: u64| {
         scene.slew_ppb.set(rate_ppb);
         let Estimate { lower, upper, unix_ns } = scene.estimate();
         let bits = upper.slope.bits;
         let upper = Line { slope: Slope { bits: bits + bits / 1_000_000 * 2 * open_ppm }, ..upper };
-        scene.step_by(&Estimate { lower, upper, unix_ns }).action
+        scene.maintain_by(&Estimate { lower, upper, unix_ns }).action
     };
-    assert_eq!(step(80_000_000, 0), Waited, "a server starts during a slew");
-    assert_eq!(step(0, 80_000), Waited);
+    assert_eq!(action(80_000_000, 0), Waited, "a server starts during a slew");
+    assert_eq!(action(0, 80_000), Waited);
     scene.writer().set_resolution_ns(280);
-    assert_eq!(step(0, 1_001), Waited);
-    assert_eq!(step(0, 999), PublishedFirst);
+    assert_eq!(action(0, 1_001), Waited);
+    assert_eq!(action(0, 999), PublishedFirst);
     // The sum of an NTP daemon's rate and adjtime(3)'s rate is not a fast slew.
-    assert_eq!((step(-1_000_000, 0), step(1_000_000, 0)), (PublishedNext, Waited));
-    assert_eq!(step(1_000_001, 0), Doubted);
+    assert_eq!((action(-1_000_000, 0), action(1_000_000, 0)), (PublishedNext, Waited));
+    assert_eq!(action(1_000_001, 0), Doubted);
 }
 
 /// A writer can take over any memory. Symptom: a server that found garbage in its page slept for
@@ -292,9 +292,9 @@ fn any_page_is_taken_over() {
         assert!(scene.words().swap(LeaseWord::default(), LeaseWord::from_bits(random.u64(..))));
         scene.restart();
         for _ in 0..6 {
-            let step = scene.step();
-            assert!(step.action != Waited || step.next_in_ns <= LEASE, "{step:?}");
-            scene.pass(step.next_in_ns.min(LEASE));
+            let WriterIteration { action, next_in_ns } = scene.maintain();
+            assert!(action != Waited || next_in_ns <= LEASE, "{action:?} {next_in_ns}");
+            scene.pass(next_in_ns.min(LEASE));
         }
     }
 }

@@ -13,10 +13,10 @@ fn rule_w5_a_first_line_waits_for_the_high_water() {
     scene.os_jumps(-300_000_000);
     scene.restart();
     let behind_ns = last.end_ns() - scene.truth_ns();
-    let step = scene.step();
-    assert!(step.action == Waited && step.next_in_ns.abs_diff(behind_ns.unsigned_abs()) < 1_000, "{step:?}");
+    let WriterIteration { action, next_in_ns } = scene.maintain();
+    assert!(action == Waited && next_in_ns.abs_diff(behind_ns.unsigned_abs()) < 1_000, "{next_in_ns}");
     assert_eq!(scene.now(), last.end_ns());
-    scene.pass(step.next_in_ns - 5_000);
+    scene.pass(next_in_ns - 5_000);
     scene.does(PublishedFirst);
     assert!(scene.now() >= last.end_ns());
     assert!(scene.last().lead_ns < MAX_MARK_AHEAD_NS + AHEAD_NS.end);
@@ -35,13 +35,13 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     let mut before_ns = scene.now();
     loop {
         let left_ns = (end_ns - scene.truth_ns()).unsigned_abs();
-        let step = scene.step();
-        if step.action == PublishedFirst {
+        let WriterIteration { action, next_in_ns } = scene.maintain();
+        if action == PublishedFirst {
             break;
         }
-        assert!(step.action == Waited && step.next_in_ns.abs_diff(left_ns.min(LEASE)) < 1_000, "{step:?}");
+        assert!(action == Waited && next_in_ns.abs_diff(left_ns.min(LEASE)) < 1_000, "{next_in_ns}");
         before_ns = scene.now();
-        scene.pass(step.next_in_ns);
+        scene.pass(next_in_ns);
     }
     assert!(before_ns <= scene.now() && scene.last().line.at(scene.ticks.get()) >= end_ns);
 }
@@ -54,10 +54,10 @@ fn rule_w5_a_first_line_does_not_use_an_estimate_from_before_a_suspend() {
         let scene = Scene::without_line();
         let estimate = scene.estimate();
         act(scene);
-        let step = scene.step_by(&estimate);
-        assert_eq!(step.action, GaveUp);
+        let WriterIteration { action, next_in_ns } = scene.maintain_by(&estimate);
+        assert_eq!(action, GaveUp);
         assert!(scene.ahead_ns().abs() < 100, "the readings come from the OS clock");
-        scene.pass(step.next_in_ns);
+        scene.pass(next_in_ns);
         scene.does(PublishedFirst);
         assert!(AHEAD_NS.contains(&scene.ahead_ns()), "the line uses a new estimate");
     }
@@ -82,7 +82,7 @@ fn rule_w5_a_first_line_is_above_all_that_was_returned_before_it() {
         }
         _ => {}
     });
-    assert_eq!(scene.step_by(&estimate).action, PublishedFirst);
+    assert_eq!(scene.maintain_by(&estimate).action, PublishedFirst);
     assert!(returned_ns.get() > 0);
     assert!(scene.now() >= returned_ns.get(), "the line allows for the age of the writer's read");
 }
@@ -143,7 +143,7 @@ fn rule_w5_a_first_publication_that_takes_too_long_fails() {
             }
         });
         let begin_ns = scene.truth_ns();
-        assert_eq!(scene.step().action, GaveUp, "{number}");
+        assert_eq!(scene.maintain().action, GaveUp, "{number}");
         assert_eq!(scene.word().phase(), LeasePhase::NoLine);
         assert!(scene.now() >= begin_ns);
         scene.on_step(|_| {});
@@ -164,9 +164,9 @@ fn rule_w5_a_writer_tries_less_often_after_each_failed_first_publication() {
     });
     let (end_ticks, mut failed) = (scene.ticks.get() + 80 * LEASE, 0);
     while scene.ticks.get() < end_ticks {
-        let step = scene.step();
-        failed += u32::from(step.action == GaveUp);
-        scene.pass(step.next_in_ns);
+        let WriterIteration { action, next_in_ns } = scene.maintain();
+        failed += u32::from(action == GaveUp);
+        scene.pass(next_in_ns);
     }
     assert!((4..=7).contains(&failed), "{failed} in 40 s");
 }
