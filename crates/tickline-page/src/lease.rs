@@ -18,7 +18,7 @@
 //! | a process's high-water mark | the largest time of the OS clock that the process has read (R8) | none: a first line begins above all earlier readings (rule 7) |
 //! | deadline, D | the tick at which readers stop waiting for a first publication | none |
 //! | lead | the largest distance of a line above the OS clock | none: a line is between its bounds |
-//! | bounds | the two lines between which the OS clock must be ([`Estimate`]) | bounds |
+//! | bounds | the two lines between which the OS clock must be ([`OsBounds`]) | bounds |
 //! | second load | a reader's second load of the word, after all its other reads (R1) | second load (rule 1) |
 //! | attempt | a reader's steps from the first load of the word to the second one; a reading repeats them if the word changes or a first publication lasts (R1, R7) | attempt of the slow path |
 //! | doubt, end | to store `Doubted`; to store `NoLine` (W3, W4) | retire |
@@ -39,8 +39,8 @@
 //! - [`Writer`]: publishes lines; the caller passes a [`Basis`] to each iteration;
 //! - [`Line`]: converts ticks to nanoseconds, in integers. Layout version 1 fixes its arithmetic.
 
+mod bounds;
 mod cell;
-mod estimate;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod reader;
@@ -50,8 +50,8 @@ pub(crate) mod testing;
 mod word;
 mod writer;
 
+pub use bounds::OsBounds;
 pub use cell::LeaseWords;
-pub use estimate::Estimate;
 pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 pub use slot::{Field, HighWater, LeaseLine, LowerLimit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};

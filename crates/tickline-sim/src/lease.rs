@@ -22,7 +22,7 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_page::protocol::{
-    Basis, Estimate, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, PageReading,
+    Basis, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds, PageReading,
     PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult, Timescale, Writer,
     WriterAction, WriterConfig, read,
 };
@@ -97,7 +97,7 @@ enum Pending {
 struct World {
     memory: LeaseWords,
     ticks: Cell<u64>,
-    /// The middle of a fresh estimate of the OS clock, minus the ticks, ns.
+    /// The middle of fresh bounds of the OS clock, minus the ticks, ns.
     base_ns: Cell<i64>,
     /// The kernel's correction of the OS clock's rate, ppb; and the part of it that `base_ns` does
     /// not contain yet, 10^-9 ns.
@@ -106,10 +106,10 @@ struct World {
     /// The age at which a new sample replaces the last one, ns; and the newest sample.
     sample_every_ns: Cell<u64>,
     sample: Cell<Sample>,
-    /// The OS clock minus the middle of the estimate, ns: within the estimate's width.
+    /// The OS clock minus the middle of the bounds, ns: within their width.
     off_ns: Cell<i64>,
     width_ns: i64,
-    /// The upper bound of an estimate above the middle, ns.
+    /// The upper bound above the middle, ns.
     bound_ns: i64,
     /// The largest age of a reading of the OS clock, ns.
     stale_ns: Cell<i64>,
@@ -117,7 +117,7 @@ struct World {
     /// The largest complete readings by a line and by the OS clock, ns.
     line_ns: Cell<i64>,
     os_ns: Cell<i64>,
-    /// The basis of the writer's iterations in place of an estimate.
+    /// The basis of the writer's iterations in place of bounds.
     closing: Cell<Option<Basis>>,
     stops: Stops,
     pending: [Cell<Pending>; ACTORS],
@@ -182,7 +182,7 @@ impl World {
         self.off_ns.set(self.rng.borrow_mut().i64(least..=self.width_ns));
     }
 
-    fn estimate(&self) -> Estimate {
+    fn os_bounds(&self) -> OsBounds {
         let last = self.sample.get();
         if self.ticks.get().wrapping_sub(last.ticks) >= self.sample_every_ns.get() {
             let (base_ns, rate_ppb) = (self.base_ns.get(), self.rate_ppb.get());
@@ -196,10 +196,10 @@ impl World {
             let slope = Slope { bits: ghz.wrapping_add_signed(i64::try_from(share).expect("a small share")) };
             Line { start_ticks: ticks, base_ns: ticks.cast_signed() + base_ns + ns, slope }
         };
-        Estimate {
+        OsBounds {
             lower: line(-self.width_ns, -uncertainty_ppb),
             upper: line(self.bound_ns, uncertainty_ppb),
-            unix_ns: None,
+            unix_offset_ns: None,
         }
     }
 
@@ -282,7 +282,7 @@ impl World {
                 let closing = self.closing.get();
                 access.step(Pending::Counter);
                 let slew_ppb = self.rate_ppb.get();
-                let basis = closing.unwrap_or(Basis::Estimate(self.estimate()));
+                let basis = closing.unwrap_or(Basis::Bounds(self.os_bounds()));
                 access.observe(self.ticks.get());
                 let Ok(done) = writer.maintain(&access, &access, &access, basis, slew_ppb) else { return };
                 match done.action {

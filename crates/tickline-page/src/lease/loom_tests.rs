@@ -22,7 +22,7 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
 use super::{
-    Basis, Estimate, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    Basis, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds,
     PageReading, PageSource, ProcessHighWater, ReaderOs, Slope, SlotNumber, Timescale, UnixOffset, Writer,
     WriterAction, WriterConfig, read,
 };
@@ -105,16 +105,16 @@ fn rule_w1_two_writers_at_once() {
         let (memory, time) = (new_shared(LeaseWords::new()), new_shared(Time::new(1 << 30, 0)));
         let view = time.view(10);
         let mut first = Writer::start(&*memory, CONFIG).unwrap();
-        let begun = first.maintain(&*memory, &view, &view, estimate(&time), 0).unwrap();
+        let begun = first.maintain(&*memory, &view, &view, basis(&time), 0).unwrap();
         assert_eq!(begun.action, WriterAction::PublishedFirst);
         time.pass(100);
-        let estimate = estimate(&time);
+        let basis = basis(&time);
         let other = spawn(&(memory.clone(), time.clone()), move |(memory, time)| {
             let view = time.view(1);
             let Ok(mut second) = Writer::start(&**memory, CONFIG) else { return };
-            second.maintain(&**memory, &view, &view, estimate, 0).ok();
+            second.maintain(&**memory, &view, &view, basis, 0).ok();
         });
-        let ended = first.maintain(&*memory, &view, &view, estimate, 0);
+        let ended = first.maintain(&*memory, &view, &view, basis, 0);
         other.join().unwrap();
         seen.note(if ended.is_err() { "lost" } else { "won" });
         let word = memory.word();
@@ -137,7 +137,7 @@ const CONFIG: WriterConfig = WriterConfig {
 
 const WIDTH_NS: i64 = 20;
 
-fn estimate(time: &Time) -> Basis {
+fn basis(time: &Time) -> Basis {
     // ORDERING: Relaxed: the threads that change the ticks have not started, or wait.
     let ticks = time.ticks.load(Ordering::Relaxed);
     let line = |ns: i64| Line {
@@ -145,7 +145,7 @@ fn estimate(time: &Time) -> Basis {
         base_ns: i64::try_from(ticks).unwrap() + ns,
         slope: Slope::from_hz(1_000_000_000).unwrap(),
     };
-    Basis::Estimate(Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: None })
+    Basis::Bounds(OsBounds { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_offset_ns: None })
 }
 
 /// The memory, the clocks and the results that the threads of a model of the order share.
@@ -221,12 +221,12 @@ impl Order {
         check(Some(2), wanted, move |seen| {
             let (scene, mut writer) = Scene::new(seen);
             begin(&scene, &mut writer);
-            let estimate = estimate(&scene.time);
+            let basis = basis(&scene.time);
             let read = |readings: u32| {
                 spawn(&scene, move |scene| (0..readings).for_each(|_| scene.process(reader_ticks)))
             };
             let threads: Vec<_> = readings.iter().map(|readings| read(*readings)).collect();
-            scene.maintain(&mut writer, estimate, writer_ticks);
+            scene.maintain(&mut writer, basis, writer_ticks);
             threads.into_iter().for_each(|thread| thread.join().unwrap());
             scene.process(10);
         });
@@ -234,7 +234,7 @@ impl Order {
 }
 
 fn begin_line(scene: &Scene, writer: &mut Writer) {
-    assert_eq!(scene.maintain(writer, estimate(&scene.time), 10), WriterAction::PublishedFirst);
+    assert_eq!(scene.maintain(writer, basis(&scene.time), 10), WriterAction::PublishedFirst);
     scene.time.pass(20);
 }
 
@@ -271,7 +271,7 @@ fn rule_r8_a_process_high_water_among_threads() {
     check(Some(3), &["Line after another"], |seen| {
         let (scene, mut writer) = Scene::new(seen);
         let process_high_water = new_shared(ProcessHighWater::new());
-        let estimate = estimate(&scene.time);
+        let basis = basis(&scene.time);
         // The OS clock is far above the line that will be published.
         let other =
             spawn(&(scene.clone(), process_high_water.clone()), move |(scene, process_high_water)| {
@@ -279,7 +279,7 @@ fn rule_r8_a_process_high_water_among_threads() {
             });
         let view = scene.time.view(10);
         process_high_water.raise(view.now_ordered().try_into().unwrap());
-        scene.maintain(&mut writer, estimate, 10);
+        scene.maintain(&mut writer, basis, 10);
         let before_ns = scene.before_ns() - 1;
         let reading = scene.read(&view, &process_high_water);
         scene.is_ordered(reading, before_ns);

@@ -6,7 +6,7 @@ use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 
 use super::{
-    Basis, Estimate, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line,
+    Basis, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds,
     PageChanged, PageReading, PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber,
     Timescale, Writer, WriterAction, WriterConfig, WriterIteration, read,
 };
@@ -49,7 +49,7 @@ pub(crate) struct Scene {
     pub(crate) has_coarse: Cell<bool>,
     pub(crate) counter_reads: Cell<u32>,
     pub(crate) pauses: Cell<u32>,
-    /// The basis of the writer's iterations; `None` for a fresh estimate.
+    /// The basis of the writer's iterations; `None` for fresh bounds.
     pub(crate) basis: Cell<Option<Basis>>,
     pub(crate) slew_ppb: Cell<i64>,
     hook: RefCell<Option<Hook>>,
@@ -58,10 +58,10 @@ pub(crate) struct Scene {
 
 pub(crate) const UNIX_NS: i64 = 1_000_000_000_000;
 
-/// Half of the distance between the bounds of the scene's estimates, ns.
+/// Half of the distance between the scene's bounds, ns.
 const WIDTH_NS: i64 = 50;
 
-/// The range of a line's distance above the OS clock, if its estimate is fresh, ns.
+/// The range of a line's distance above the OS clock, if its bounds are fresh, ns.
 pub(crate) const AHEAD_NS: core::ops::Range<i64> = 0..4 * WIDTH_NS;
 
 impl Scene {
@@ -121,12 +121,12 @@ impl Scene {
 
     /// Makes an iteration of the scene's writer.
     pub(crate) fn maintain(&'static self) -> WriterIteration {
-        self.maintain_by(&self.estimate())
+        self.maintain_by(&self.bounds())
     }
 
-    pub(crate) fn maintain_by(&'static self, estimate: &Estimate) -> WriterIteration {
+    pub(crate) fn maintain_by(&'static self, bounds: &OsBounds) -> WriterIteration {
         let mut writer = self.writer.take().expect("no iteration runs");
-        let iteration = self.try_maintain(&mut writer, estimate).unwrap();
+        let iteration = self.try_maintain(&mut writer, bounds).unwrap();
         *self.writer.borrow_mut() = Some(writer);
         iteration
     }
@@ -134,9 +134,9 @@ impl Scene {
     pub(crate) fn try_maintain(
         &'static self,
         writer: &mut Writer,
-        estimate: &Estimate,
+        bounds: &OsBounds,
     ) -> Result<WriterIteration, PageChanged> {
-        let basis = self.basis.get().unwrap_or(Basis::Estimate(*estimate));
+        let basis = self.basis.get().unwrap_or(Basis::Bounds(*bounds));
         writer.maintain(self, &self, &self, basis, self.slew_ppb.get())
     }
 
@@ -219,14 +219,14 @@ impl Scene {
         self.os_ns.set(truth_ns - 5_000);
     }
 
-    pub(crate) fn estimate(&self) -> Estimate {
+    pub(crate) fn bounds(&self) -> OsBounds {
         let line = |ns: i64| Line {
             start_ticks: self.ticks.get(),
             base_ns: self.truth_ns() + ns,
             slope: Slope::from_hz(1_000_000_000).unwrap(),
         };
-        let unix_ns = self.unix_ns.get();
-        Estimate { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_ns: Some((unix_ns - 5, unix_ns + 5)) }
+        let unix_offset_ns = Some((self.unix_ns.get() - 5, self.unix_ns.get() + 5));
+        OsBounds { lower: line(-WIDTH_NS), upper: line(WIDTH_NS), unix_offset_ns }
     }
 
     pub(crate) fn read(&'static self, process_high_water: &ProcessHighWater) -> PageReading {

@@ -1,4 +1,4 @@
-//! The writer: publishes leases from the control loop's estimates.
+//! The writer: publishes leases from the control loop's bounds of the OS clock.
 //!
 //! A page has one writer at a time, whose caller holds a lock. The writer changes the word only by
 //! compare-exchange. So if a second writer breaks this rule, one of the two ends without harm (W1).
@@ -12,7 +12,7 @@ use tickline_core::counter::{Counter, ticks_between};
 use tickline_core::sample::Reference;
 
 use super::{
-    Estimate, HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, Slope, SlotNumber, SwapResult,
+    HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, Slope, SlotNumber, SwapResult,
     Timescale, is_before,
 };
 
@@ -82,14 +82,14 @@ impl core::fmt::Display for PageChanged {
 
 impl core::error::Error for PageChanged {}
 
-/// The basis of an iteration. Without an estimate, the writer publishes no line (rule W6).
+/// The basis of an iteration. Without bounds, the writer publishes no line (rule W6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
     /// The bounds of the OS clock: the writer publishes lines.
-    Estimate(Estimate),
-    /// No estimate: the published leases run out.
+    Bounds(OsBounds),
+    /// No bounds: the published leases run out.
     Nothing,
-    /// No estimate, and the published lines may be below the OS clock: the writer doubts them.
+    /// No bounds, and the published lines may be below the OS clock: the writer doubts them.
     Doubt,
 }
 
@@ -187,7 +187,7 @@ impl Writer {
 
     /// Makes at most one change of the page, or one first publication. Never panics or waits.
     /// `slew_ppb` is the kernel's correction of its clock's rate, ppb; 0 if it is not known. Beyond
-    /// [`FAST_SLEW_PPB`], the writer waits until an estimate has the rate again (rule W10).
+    /// [`FAST_SLEW_PPB`], the writer waits until the bounds show the rate again (rule W10).
     ///
     /// # Errors
     ///
@@ -205,23 +205,21 @@ impl Writer {
         }
         if slew_ppb.unsigned_abs() > FAST_SLEW_PPB {
             self.waits_for_slew = true;
-        } else if let Basis::Estimate(estimate) = basis
-            && estimate.rate_uncertainty_ppb() <= FAST_SLEW_PPB
+        } else if let Basis::Bounds(bounds) = basis
+            && bounds.rate_uncertainty_ppb() <= FAST_SLEW_PPB
         {
             self.waits_for_slew = false;
         }
         let basis = match basis {
             _ if self.waits_for_slew => Basis::Doubt,
-            Basis::Estimate(estimate) => Basis::Estimate(estimate.with_resolution(self.config.resolution_ns)),
+            Basis::Bounds(bounds) => Basis::Bounds(bounds.with_resolution(self.config.resolution_ns)),
             Basis::Nothing | Basis::Doubt => basis,
         };
         match (self.word.phase(), &basis) {
             (LeasePhase::Published | LeasePhase::Doubted, basis) => {
                 self.maintain_lines(memory, counter, os, basis)
             }
-            (LeasePhase::NoLine, Basis::Estimate(estimate)) => {
-                self.publish_first(memory, counter, os, estimate)
-            }
+            (LeasePhase::NoLine, Basis::Bounds(bounds)) => self.publish_first(memory, counter, os, bounds),
             _ => Ok(self.waited(self.config.lease_ns)),
         }
     }
@@ -297,19 +295,19 @@ impl Writer {
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
         let current = if is_before(ticks, first.end_ticks) { &first } else { &last };
-        // W9 holds with an estimate and without one.
+        // W9 holds with bounds and without them.
         let is_left_behind = os_ns.saturating_sub(current.line.at(ticks)) > MAX_BEHIND_NS;
         if *basis == Basis::Doubt || is_left_behind {
             return self.doubt(memory);
         }
-        let Basis::Estimate(estimate) = basis else { return Ok(self.waited(in_ns(last.end_ticks))) };
-        if estimate.above_upper_ns(&last) > MAX_EXCESS_NS {
+        let Basis::Bounds(bounds) = basis else { return Ok(self.waited(in_ns(last.end_ticks))) };
+        if bounds.above_upper_ns(&last) > MAX_EXCESS_NS {
             // W2: this comes before the change of the Unix offset. The line and a new offset would
             // both contain the suspended time.
             return self.doubt(memory);
         }
-        if estimate.unix_after(last.unix).offset_ns != last.unix.offset_ns {
-            self.republish(memory, estimate, &first, second.as_ref())?;
+        if bounds.unix_after(last.unix).offset_ns != last.unix.offset_ns {
+            self.republish(memory, bounds, &first, second.as_ref())?;
             return Ok(WriterIteration::at_once(WriterAction::SetUnix));
         }
         let current_slot = second_slot.unwrap_or(first_slot);
@@ -322,7 +320,7 @@ impl Writer {
             // W2: it is too late for a successor.
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
-        self.publish_next(memory, counter, estimate, (current_slot, &last), ticks, limit_ticks)
+        self.publish_next(memory, counter, bounds, (current_slot, &last), ticks, limit_ticks)
     }
 
     /// Publishes the successor of `last`, which is current at `ticks` (rules W2 and W3).
@@ -330,7 +328,7 @@ impl Writer {
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
-        estimate: &Estimate,
+        bounds: &OsBounds,
         (slot, last): (SlotNumber, &LeaseLine),
         ticks: u64,
         limit_ticks: u64,
@@ -338,8 +336,8 @@ impl Writer {
         let start_ticks = last.end_ticks;
         // Rounded up: whole nanoseconds of the successor must not be below those of `last`.
         let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
-        let end_ticks = start_ticks.wrapping_add(self.lease_ticks(estimate));
-        let next = estimate.line((start_ticks, 0), from_ns, end_ticks, estimate.unix_after(last.unix));
+        let end_ticks = start_ticks.wrapping_add(self.lease_ticks(bounds));
+        let next = bounds.line((start_ticks, 0), from_ns, end_ticks, bounds.unix_after(last.unix));
         let free = self.free_slots().0;
         memory.fill(free, &next.to_words());
         let to = self.word.next(LeasePhase::Published, slot, Some(free));
@@ -362,12 +360,12 @@ impl Writer {
     fn republish(
         &mut self,
         memory: &impl LeaseStore,
-        estimate: &Estimate,
+        bounds: &OsBounds,
         first: &LeaseLine,
         second: Option<&LeaseLine>,
     ) -> Result<(), PageChanged> {
         let with_unix = |line: &LeaseLine| {
-            let unix = estimate.unix_after(line.unix);
+            let unix = bounds.unix_after(line.unix);
             LeaseLine { unix: unix.with_lead(line.lead_ns), ..*line }
         };
         let (first_free, second_free) = self.free_slots();
@@ -379,8 +377,8 @@ impl Writer {
         self.swap(memory, self.word.next(LeasePhase::Published, first_free, second_free))
     }
 
-    fn lease_ticks(&self, estimate: &Estimate) -> u64 {
-        estimate.lower.slope.ticks_in(self.config.lease_ns).clamp(1, Line::MAX_DELTA_TICKS >> 1)
+    fn lease_ticks(&self, bounds: &OsBounds) -> u64 {
+        bounds.lower.slope.ticks_in(self.config.lease_ns).clamp(1, Line::MAX_DELTA_TICKS >> 1)
     }
 
     /// Publishes a first line (rule W5).
@@ -389,7 +387,7 @@ impl Writer {
         memory: &impl LeaseStore,
         counter: &impl Counter,
         os: &impl Reference,
-        estimate: &Estimate,
+        bounds: &OsBounds,
     ) -> Result<WriterIteration, PageChanged> {
         let high_water = HighWater::load(memory, self.word.first());
         let limit = high_water.limit(Timescale::Monotonic);
@@ -406,12 +404,12 @@ impl Writer {
         }
         self.not_before_ns = now_ns.saturating_add_unsigned(self.pause_ns());
 
-        let wait_ticks = estimate.upper.slope.ticks_in(self.config.wait_ns);
+        let wait_ticks = bounds.upper.slope.ticks_in(self.config.wait_ns);
         let slot = self.free_slots().0;
         let begin_ticks = counter.now_ordered();
         let deadline_ticks = begin_ticks.wrapping_add(wait_ticks);
         // A reader on a CPU whose counter is behind this one is further from the deadline.
-        let cpu_difference_ticks = estimate.upper.slope.ticks_in(self.config.cpu_difference_ns);
+        let cpu_difference_ticks = bounds.upper.slope.ticks_in(self.config.cpu_difference_ns);
         let longest_ticks = wait_ticks.saturating_add(cpu_difference_ticks);
         memory.fill(slot, &HighWater { deadline_ticks, wait_ticks: longest_ticks, ..high_water }.to_words());
         self.swap(memory, self.word.next(LeasePhase::FirstPublication, slot, None))?;
@@ -424,17 +422,17 @@ impl Writer {
         if is_before(before_ticks, begin_ticks) || is_before(at_ticks, before_ticks) {
             return self.give_up(memory);
         }
-        if !estimate.is_consistent_with(os_ns, before_ticks, at_ticks) {
+        if !bounds.is_consistent_with(os_ns, before_ticks, at_ticks) {
             return self.give_up(memory);
         }
         let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
-        let latest_ns = estimate.latest_after(os_ns, since_ticks);
+        let latest_ns = bounds.latest_after(os_ns, since_ticks);
         let from_ns = limit
             .applied_to(os_ns, Timescale::Monotonic)
             .max(latest_ns.saturating_add(self.config.resolution_ns));
-        let end_ticks = at_ticks.wrapping_add(self.lease_ticks(estimate));
-        let unix = estimate.unix_after(high_water.unix);
-        let line = estimate.line((at_ticks, cpu_difference_ticks), from_ns, end_ticks, unix);
+        let end_ticks = at_ticks.wrapping_add(self.lease_ticks(bounds));
+        let unix = bounds.unix_after(high_water.unix);
+        let line = bounds.line((at_ticks, cpu_difference_ticks), from_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Published, free, None);

@@ -14,7 +14,7 @@ pub struct Attack {
     pub steps: u64,
     /// The faults of the machine.
     pub faults: Faults,
-    /// The lines' upper bound above the middle of an estimate, ns. The OS clock is within 50 ns of
+    /// The lines' upper bound above the middle of the bounds, ns. The OS clock is within 50 ns of
     /// the middle.
     pub bound_ns: i64,
     /// The steps at which the writer can be stopped.
@@ -54,7 +54,7 @@ const LONG_NS: u64 = 10_000;
 /// The interval between samples of the clock of `tickline serve`, ns.
 const SAMPLE_EVERY_NS: u64 = 500_000_000;
 
-/// Half the width of an estimate, ns.
+/// Half the width of the bounds, ns.
 pub const WIDTH_NS: i64 = 50;
 
 /// The time between two readings, and the time of a step, while no actor is late, ns.

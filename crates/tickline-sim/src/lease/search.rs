@@ -37,8 +37,8 @@ pub struct SmallMachine {
     pub writer_iterations: u32,
     /// The number of times that the writer may be killed and started again.
     pub kills: u64,
-    /// The lines' upper bound above the middle of the estimate, ns. A writer that keeps the rules
-    /// uses 1, the estimate's half-width.
+    /// The lines' upper bound above the middle of the bounds, ns. A writer that keeps the rules
+    /// uses 1, half the width of the bounds.
     pub bound_ns: i64,
     /// The steps at which the writer can be stopped.
     pub stops: Stops,
@@ -57,8 +57,8 @@ const CONFIG: WriterConfig = WriterConfig {
     counter_ticks: 0,
 };
 
-/// Half the width of an estimate, ns. The OS clock begins at the estimate's lower end, and may jump
-/// to the upper end at any moment.
+/// Half the width of the bounds, ns. The OS clock begins at the lower bound, and may jump to
+/// the upper one at any moment.
 const WIDTH_NS: i64 = 1;
 
 /// The result of a search.

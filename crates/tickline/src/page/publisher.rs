@@ -8,7 +8,7 @@ use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
 use tickline_page::protocol::{
-    Basis, Estimate, LeaseMemory as _, PageChanged, Writer, WriterAction, WriterConfig,
+    Basis, LeaseMemory as _, OsBounds, PageChanged, Writer, WriterAction, WriterConfig,
 };
 
 use crate::clock::Clock;
@@ -111,9 +111,9 @@ impl Publisher {
 
     fn try_maintain(&mut self) -> Result<Duration, PageChanged> {
         let engine = self.clock.engine();
-        let estimate = || if self.is_ending { None } else { engine.lease_estimate() };
-        let basis = basis(engine.state(), estimate);
-        if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Estimate(_)) {
+        let bounds = || if self.is_ending { None } else { engine.lease_bounds() };
+        let basis = basis(engine.state(), bounds);
+        if self.writer.word().phase() == LeasePhase::NoLine && matches!(basis, Basis::Bounds(_)) {
             // Since the last line the kernel may have changed its clocksource.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
@@ -174,7 +174,7 @@ impl Publisher {
 impl Engine {
     /// The bounds of the OS clock, while one line is in use on all CPUs, and the OS clock is within
     /// its bounds.
-    fn lease_estimate(&self) -> Option<Estimate> {
+    fn lease_bounds(&self) -> Option<OsBounds> {
         if self.is_disrupted() {
             return None;
         }
@@ -183,10 +183,10 @@ impl Engine {
         let BoundedReading { bounds, .. } = self.read_bounded()?;
         // The least and the greatest value of Unix time minus monotonic time.
         let (offset_ns, bound_ns) = (bounds.unix_offset_ns, bounds.unix_bound_ns);
-        let unix_ns =
+        let interval_ns =
             (offset_ns.saturating_sub_unsigned(bound_ns), offset_ns.saturating_add_unsigned(bound_ns));
-        let unix_ns = (!self.os_serves_unix()).then_some(unix_ns);
-        Some(Estimate { lower: bounds.lower, upper: bounds.upper, unix_ns })
+        let unix_offset_ns = (!self.os_serves_unix()).then_some(interval_ns);
+        Some(OsBounds { lower: bounds.lower, upper: bounds.upper, unix_offset_ns })
     }
 }
 
@@ -214,12 +214,10 @@ fn rate_ppb(timex: &Timex) -> i64 {
 
 /// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
 /// ends, because the line may be wrong.
-fn basis(state: State, estimate: impl FnOnce() -> Option<Estimate>) -> Basis {
+fn basis(state: State, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {
     match state {
         State::Fallback(_) | State::Unavailable | State::Mock => Basis::Doubt,
-        State::Fast | State::Disrupted | State::Calibrating => {
-            estimate().map_or(Basis::Nothing, Basis::Estimate)
-        }
+        State::Fast | State::Disrupted | State::Calibrating => bounds().map_or(Basis::Nothing, Basis::Bounds),
     }
 }
 
@@ -234,13 +232,13 @@ mod tests {
     #[test]
     fn a_fallback_puts_leases_in_doubt_whether_or_not_the_publisher_ends() {
         let line = Line::default();
-        let estimate = Estimate { lower: line, upper: line, unix_ns: None };
-        for estimate in [None, Some(estimate)] {
-            assert_eq!(basis(State::Fallback(Reason::Unsynchronised), || estimate), Basis::Doubt);
-            assert_eq!(basis(State::Mock, || estimate), Basis::Doubt);
+        let bounds = OsBounds { lower: line, upper: line, unix_offset_ns: None };
+        for bounds in [None, Some(bounds)] {
+            assert_eq!(basis(State::Fallback(Reason::Unsynchronised), || bounds), Basis::Doubt);
+            assert_eq!(basis(State::Mock, || bounds), Basis::Doubt);
         }
         assert_eq!(basis(State::Fast, || None), Basis::Nothing);
-        assert_eq!(basis(State::Fast, || Some(estimate)), Basis::Estimate(estimate));
+        assert_eq!(basis(State::Fast, || Some(bounds)), Basis::Bounds(bounds));
     }
 
     /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.

@@ -4,7 +4,7 @@
 
 use super::super::WriterAction::{Doubted, Ended, PublishedFirst, SetUnix, Waited};
 use super::super::testing::{AHEAD_NS, Op, Scene, UNIX_NS};
-use super::super::{Basis, Estimate};
+use super::super::{Basis, OsBounds};
 use super::*;
 
 /// Lines count until the word has changed 64 times. A later attempt keeps the rules of the first.
@@ -255,6 +255,6 @@ fn rule_r10_unix_time_that_was_set_is_seen_before_the_writer_knows() {
 #[test]
 fn a_line_without_a_unix_offset_leaves_unix_time_to_the_os() {
     let scene = Scene::published_twice();
-    assert_eq!(scene.maintain_by(&Estimate { unix_ns: None, ..scene.estimate() }).action, SetUnix);
+    assert_eq!(scene.maintain_by(&OsBounds { unix_offset_ns: None, ..scene.bounds() }).action, SetUnix);
     assert_eq!((scene.read_unix().source, scene.source()), (PageSource::Os, PageSource::Line));
 }

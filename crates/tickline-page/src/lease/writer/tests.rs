@@ -160,7 +160,7 @@ fn rule_w6_a_closed_gate_lets_the_leases_run_out() {
 fn rule_w7_a_page_that_was_switched_off_stays_so() {
     let scene = Scene::published_twice();
     scene.switch_off();
-    assert_eq!(scene.try_maintain(&mut scene.writer(), &scene.estimate()), Err(PageChanged));
+    assert_eq!(scene.try_maintain(&mut scene.writer(), &scene.bounds()), Err(PageChanged));
     for _ in 0..2 {
         scene.restart();
         scene.does(Waited);
@@ -188,7 +188,7 @@ fn rule_w7_two_writers_that_start_from_one_word_have_two_banks() {
     let second = slots(&scene.writer());
     assert!(slots(&first).iter().all(|slot| !second.contains(slot)));
     scene.pass(LEASE);
-    assert_eq!(scene.try_maintain(&mut first, &scene.estimate()), Err(PageChanged));
+    assert_eq!(scene.try_maintain(&mut first, &scene.bounds()), Err(PageChanged));
     let before_ns = scene.now();
     scene.does(PublishedNext);
     assert!(scene.now() >= before_ns && scene.source() == PageSource::Line, "it goes on with the leases");
@@ -215,7 +215,7 @@ fn rule_w7_a_first_publication_that_is_found_is_over() {
         stopped.set(Some(scene.word()));
     };
     scene.once(|op| matches!(op, Op::Swapped(word) if word.phase() == LeasePhase::FirstPublication), kill);
-    assert_eq!(scene.try_maintain(&mut first, &scene.estimate()), Err(PageChanged));
+    assert_eq!(scene.try_maintain(&mut first, &scene.bounds()), Err(PageChanged));
     assert_eq!(stopped.get(), Some(scene.word()));
 }
 
@@ -263,10 +263,10 @@ fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::without_line();
     let action = |rate_ppb, open_ppm: u64| {
         scene.slew_ppb.set(rate_ppb);
-        let Estimate { lower, upper, unix_ns } = scene.estimate();
+        let OsBounds { lower, upper, unix_offset_ns } = scene.bounds();
         let bits = upper.slope.bits;
         let upper = Line { slope: Slope { bits: bits + bits / 1_000_000 * 2 * open_ppm }, ..upper };
-        scene.maintain_by(&Estimate { lower, upper, unix_ns }).action
+        scene.maintain_by(&OsBounds { lower, upper, unix_offset_ns }).action
     };
     assert_eq!(action(80_000_000, 0), Waited, "a server starts during a slew");
     assert_eq!(action(0, 80_000), Waited);

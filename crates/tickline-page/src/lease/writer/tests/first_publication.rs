@@ -46,20 +46,20 @@ fn rule_w5_a_first_line_after_a_reset_waits_for_the_end_of_the_leases() {
     assert!(before_ns <= scene.now() && scene.last().line.at(scene.ticks.get()) >= end_ns);
 }
 
-/// Symptom: readings were an hour ahead, and then stood still for an hour. Cause: the estimate was
+/// Symptom: readings were an hour ahead, and then stood still for an hour. Cause: the bounds were
 /// from before a suspend in which the counter ran on.
 #[test]
-fn rule_w5_a_first_line_does_not_use_an_estimate_from_before_a_suspend() {
+fn rule_w5_a_first_line_does_not_use_bounds_from_before_a_suspend() {
     for act in [|scene: &Scene| scene.os_jumps(-3_600_000_000_000), Scene::reset] {
         let scene = Scene::without_line();
-        let estimate = scene.estimate();
+        let bounds = scene.bounds();
         act(scene);
-        let WriterIteration { action, next_in_ns } = scene.maintain_by(&estimate);
+        let WriterIteration { action, next_in_ns } = scene.maintain_by(&bounds);
         assert_eq!(action, GaveUp);
         assert!(scene.ahead_ns().abs() < 100, "the readings come from the OS clock");
         scene.pass(next_in_ns);
         scene.does(PublishedFirst);
-        assert!(AHEAD_NS.contains(&scene.ahead_ns()), "the line uses a new estimate");
+        assert!(AHEAD_NS.contains(&scene.ahead_ns()), "the line uses new bounds");
     }
 }
 
@@ -67,7 +67,7 @@ fn rule_w5_a_first_line_does_not_use_an_estimate_from_before_a_suspend() {
 fn rule_w5_a_first_line_is_above_all_that_was_returned_before_it() {
     // The OS clock is above its bounds, and the writer is stopped for 100 us after it has read it.
     let scene = Scene::without_line();
-    let estimate = scene.estimate();
+    let bounds = scene.bounds();
     scene.os_jumps(100_000);
     let (asked, returned_ns) = (leak(Cell::new(0)), leak(Cell::new(0)));
     scene.on_step(move |op| match op {
@@ -82,7 +82,7 @@ fn rule_w5_a_first_line_is_above_all_that_was_returned_before_it() {
         }
         _ => {}
     });
-    assert_eq!(scene.maintain_by(&estimate).action, PublishedFirst);
+    assert_eq!(scene.maintain_by(&bounds).action, PublishedFirst);
     assert!(returned_ns.get() > 0);
     assert!(scene.now() >= returned_ns.get(), "the line allows for the age of the writer's read");
 }
@@ -125,7 +125,7 @@ fn rule_w5_a_first_publication_that_takes_too_long_fails() {
     let acts: [(Op, Act); 3] = [
         // The read of the OS clock takes long.
         (Op::Os, |scene| scene.pass(LONG)),
-        // The counter is set back by so little that the estimate stays consistent.
+        // The counter is set back by so little that the bounds stay consistent.
         (Op::Os, |scene| {
             scene.ticks.update(|ticks| ticks - 100_000);
             scene.os_jumps(100_000);

@@ -11,12 +11,12 @@ use super::{LeaseLine, Line, Slope, UNIX_BY_OS, UnixOffset};
 /// before by more than this, ns. So a sample that is wrong by less does not set Unix time back.
 const SET_BACK_TOLERANCE_NS: i64 = 1_000;
 
-/// If the OS clock is below the bounds of an estimate by more than this, ns, the estimate is from
-/// before a suspend or a counter reset.
+/// If the OS clock is below the bounds by more than this, ns, they are from before a suspend or a
+/// counter reset.
 const MAX_BELOW_NS: i64 = 10_000;
 
-/// If the OS clock is above the bounds of an estimate by more than this, ns, the estimate is from
-/// before a suspend or a counter reset. A clock that keeps its order may be wrong by this much.
+/// If the OS clock is above the bounds by more than this, ns, they are from before a suspend or a
+/// counter reset. A clock that keeps its order may be wrong by this much.
 const MAX_ABOVE_NS: i64 = 1_000_000;
 
 /// The number of fractional bits of [`Slope::bits`].
@@ -25,18 +25,18 @@ const SLOPE_BITS: u32 = 48;
 /// The lines between which the OS clock must be, and the interval of its Unix offset. The lines
 /// correspond to the `Bounds` of `tickline-core`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Estimate {
+pub struct OsBounds {
     /// From the newest sample on, the OS clock is not below this line.
     pub lower: Line,
     /// The OS clock is not above this line, whose slope is the fastest that it may have.
     pub upper: Line,
     /// The smallest and the largest possible Unix time minus monotonic time, ns. `None` if Unix
     /// time comes from the OS clock.
-    pub unix_ns: Option<(i64, i64)>,
+    pub unix_offset_ns: Option<(i64, i64)>,
 }
 
-impl Estimate {
-    /// This estimate with a lower bound for readings of the OS clock, which may be a resolution
+impl OsBounds {
+    /// These bounds, with a lower one for readings of the OS clock, which may be a resolution
     /// old. A lead is then the largest distance of a line above any such reading.
     pub(super) fn with_resolution(&self, resolution_ns: i64) -> Self {
         let base_ns = self.lower.base_ns.saturating_sub(resolution_ns);
@@ -90,7 +90,7 @@ impl Estimate {
     /// upper bound, so Unix readings are in order until the clock is set. The offset does not fall
     /// while samples only narrow its interval. Its lead is still 0 ([`UnixOffset::with_lead`]).
     pub(super) fn unix_after(&self, before: UnixOffset) -> UnixOffset {
-        let Some((least_ns, most_ns)) = self.unix_ns else { return UnixOffset::NONE };
+        let Some((least_ns, most_ns)) = self.unix_offset_ns else { return UnixOffset::NONE };
         let fresh = UnixOffset { offset_ns: most_ns, lead_ns: 0, least_ns };
         let was_set_back = most_ns < before.least_ns.saturating_sub(SET_BACK_TOLERANCE_NS);
         let was_set_forward = least_ns > before.offset_ns;
@@ -104,8 +104,8 @@ impl Estimate {
         }
     }
 
-    /// Whether this estimate is consistent with `os_ns`, a read of the OS clock between two ticks.
-    /// If so, neither a suspend nor a counter reset was between the estimate and that read.
+    /// Whether these bounds are consistent with `os_ns`, a read of the OS clock between two ticks.
+    /// If so, neither a suspend nor a counter reset was between the bounds and that read.
     pub(super) fn is_consistent_with(&self, os_ns: i64, before_ticks: u64, after_ticks: u64) -> bool {
         let earliest_ns = self.lower.fixed_at(before_ticks).floor_ns().saturating_sub(MAX_BELOW_NS);
         let latest_ns = self.upper.fixed_at(after_ticks).ceil_ns().saturating_add(MAX_ABOVE_NS);
@@ -139,11 +139,11 @@ mod tests {
             // The upper bound is 300 ppb faster than the lower one.
             let slope = Slope { bits: bits_of_lower + bits_of_lower / 10_000_000 * 3 };
             let upper = Line { slope, ..at(1_000_040, hz) };
-            let estimate = Estimate { lower, upper, unix_ns: None };
+            let bounds = OsBounds { lower, upper, unix_offset_ns: None };
             let start = (1 << 40) + random.u64(..1 << 14);
             let lease = lower.slope.ticks_in(1_000 + random.u64(..1 << 19));
             let least = upper.fixed_at(start).ceil_ns() + random.i64(-30..30);
-            let line = estimate.line((start, 0), least, start + lease, UnixOffset::NONE);
+            let line = bounds.line((start, 0), least, start + lease, UnixOffset::NONE);
             assert!(line.line.base_ns >= least);
             for ticks in (0..64).map(|part| start + lease * part / 63) {
                 assert!(line.line.at(ticks) >= upper.at(ticks), "{line:?} at {ticks}");
@@ -156,9 +156,9 @@ mod tests {
     fn a_line_that_is_far_ahead_keeps_half_the_rate() {
         let (lower, upper) = (at(0, 1_000_000_000), at(10, 1_000_000_000));
         let start = 1 << 40;
-        let estimate = Estimate { lower, upper, unix_ns: Some((90, 100)) };
-        let unix = estimate.unix_after(UnixOffset::NONE);
-        let line = estimate.line((start, 0), 5_000_000, start + 1_000_000, unix);
+        let bounds = OsBounds { lower, upper, unix_offset_ns: Some((90, 100)) };
+        let unix = bounds.unix_after(UnixOffset::NONE);
+        let line = bounds.line((start, 0), 5_000_000, start + 1_000_000, unix);
         assert_eq!((line.line.base_ns, line.end_ns()), (5_000_000, 5_500_000));
         assert_eq!((line.lead_ns, line.unix.offset_ns, line.unix.lead_ns), (5_000_000, 100, 5_000_010));
     }
@@ -168,21 +168,21 @@ mod tests {
     #[test]
     fn rule_w8_a_unix_offset_stays_until_the_clock_is_set() {
         let line = at(0, 1_000_000_000);
-        let estimate = |unix_ns| Estimate { lower: line, upper: line, unix_ns: Some(unix_ns) };
-        let mut unix = estimate((1_000, 1_400)).unix_after(UnixOffset::NONE);
+        let bounds = |offset_ns| OsBounds { lower: line, upper: line, unix_offset_ns: Some(offset_ns) };
+        let mut unix = bounds((1_000, 1_400)).unix_after(UnixOffset::NONE);
         assert_eq!(unix.offset_ns, 1_400);
-        unix = estimate((1_100, 1_200)).unix_after(unix);
+        unix = bounds((1_100, 1_200)).unix_after(unix);
         assert_eq!(unix.offset_ns, 1_400, "narrower samples alone");
-        unix = estimate((1_100, 1_450)).unix_after(unix);
+        unix = bounds((1_100, 1_450)).unix_after(unix);
         assert_eq!((unix.offset_ns, unix.least_ns), (1_450, 1_100), "it may be higher");
-        unix = estimate((-100, 500)).unix_after(unix);
+        unix = bounds((-100, 500)).unix_after(unix);
         assert_eq!(unix.offset_ns, 1_450, "set back by so little that it may have been there");
-        unix = estimate((-200, 90)).unix_after(unix);
+        unix = bounds((-200, 90)).unix_after(unix);
         assert_eq!(unix.offset_ns, 90, "once more: it can't have been there");
-        unix = estimate((200, 300)).unix_after(unix);
+        unix = bounds((200, 300)).unix_after(unix);
         assert_eq!(unix.offset_ns, 300, "set forward");
-        unix = estimate((-9_000, -8_900)).unix_after(unix);
+        unix = bounds((-9_000, -8_900)).unix_after(unix);
         assert_eq!(unix.offset_ns, -8_900, "set back");
-        assert_eq!(Estimate { unix_ns: None, ..estimate((0, 0)) }.unix_after(unix), UnixOffset::NONE);
+        assert_eq!(OsBounds { unix_offset_ns: None, ..bounds((0, 0)) }.unix_after(unix), UnixOffset::NONE);
     }
 }
