@@ -3,7 +3,7 @@
 use tickline_core::sample::{Reference, Timescale};
 
 use crate::Counter;
-use crate::layout::{COUNTER, LAYOUT_VERSION, PAGE_BYTES, Page};
+use crate::layout::{COUNTER_ID, LAYOUT_VERSION, PAGE_BYTES, Page};
 use crate::lease::{PageReading, ProcessHighWater, ReaderOs, read, read_first_line};
 
 /// The boot and the time namespace of a process. A forked child must collect them again.
@@ -44,7 +44,7 @@ pub enum Refusal {
     /// The page's writer reads another counter.
     OtherCounter {
         /// The id of that counter.
-        counter: u64,
+        counter_id: u64,
     },
     /// The page's writer is in another time namespace, and the reader's own offset is not known.
     OtherNamespace {
@@ -64,7 +64,9 @@ impl core::fmt::Display for Refusal {
                 let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
                 write!(f, "the page is of boot {page:032x}, and this is boot {running:032x}")
             }
-            Self::OtherCounter { counter } => write!(f, "the page is for counter {counter}, not {COUNTER}"),
+            Self::OtherCounter { counter_id } => {
+                write!(f, "the page is for counter {counter_id}, not {COUNTER_ID}")
+            }
             Self::OtherNamespace { namespace } => {
                 write!(
                     f,
@@ -102,8 +104,8 @@ impl Page {
         if header.boot_id != context.boot_id {
             return Err(Refusal::OtherBoot { page: header.boot_id, running: context.boot_id });
         }
-        if header.counter != COUNTER || COUNTER == 0 {
-            return Err(Refusal::OtherCounter { counter: header.counter });
+        if header.counter_id != COUNTER_ID || COUNTER_ID == 0 {
+            return Err(Refusal::OtherCounter { counter_id: header.counter_id });
         }
         let page_offset_ns = if header.time_namespace == context.time_namespace {
             0

@@ -15,8 +15,8 @@ pub const LAYOUT_VERSION: u32 = 1;
 /// The first 8 bytes of a page: `tickline`, in the byte order of the machine.
 const MAGIC: u64 = u64::from_ne_bytes(*b"tickline");
 
-/// The number of this target's counter: 1 for x86-64, 2 for aarch64, 3 for riscv64, 0 for none.
-pub const COUNTER: u64 = if cfg!(target_arch = "x86_64") {
+/// The id of this target's counter: 1 for x86-64, 2 for aarch64, 3 for riscv64, 0 for none.
+pub const COUNTER_ID: u64 = if cfg!(target_arch = "x86_64") {
     1
 } else if cfg!(target_arch = "aarch64") {
     2
@@ -37,7 +37,7 @@ pub struct Page {
     size: AtomicU32,
     boot_id: [AtomicU64; 2],
     time_namespace: AtomicU64,
-    counter: AtomicU64,
+    counter_id: AtomicU64,
     monotonic_offset_ns: AtomicU64,
     _reserved: AtomicU64,
     words: LeaseWords,
@@ -47,7 +47,7 @@ pub struct Page {
 const _: () = assert!(size_of::<Page>() == PAGE_BYTES || cfg!(loom));
 const _: () = assert!(size_of::<LeaseWords>() == 640 - 64 || cfg!(loom));
 const _: () = assert!(offset_of!(Page, boot_id) == 16 && offset_of!(Page, time_namespace) == 32);
-const _: () = assert!(offset_of!(Page, counter) == 40 && offset_of!(Page, monotonic_offset_ns) == 48);
+const _: () = assert!(offset_of!(Page, counter_id) == 40 && offset_of!(Page, monotonic_offset_ns) == 48);
 const _: () = assert!(offset_of!(Page, version) == 8 && offset_of!(Page, size) == 12);
 const _: () = assert!(offset_of!(Page, words) == 64);
 const _: () = assert!(offset_of!(Page, _tail) == 640 || cfg!(loom));
@@ -64,8 +64,8 @@ pub struct Header {
     pub boot_id: [u8; 16],
     /// The inode number of the writer's time namespace; 0 if the kernel has none.
     pub time_namespace: u64,
-    /// The number of the writer's counter ([`COUNTER`]).
-    pub counter: u64,
+    /// The id of the writer's counter ([`COUNTER_ID`]).
+    pub counter_id: u64,
     /// `CLOCK_MONOTONIC` in the writer's time namespace minus that in the initial one, ns.
     pub monotonic_offset_ns: i64,
 }
@@ -78,10 +78,10 @@ impl Header {
     pub fn new(context: &BootContext) -> Self {
         Self {
             version: LAYOUT_VERSION,
-            size: 4096,
+            size: u32::try_from(PAGE_BYTES).unwrap_or(u32::MAX),
             boot_id: context.boot_id,
             time_namespace: context.time_namespace,
-            counter: COUNTER,
+            counter_id: COUNTER_ID,
             monotonic_offset_ns: context.monotonic_offset_ns.unwrap_or(0),
         }
     }
@@ -125,7 +125,7 @@ impl Page {
             size: self.size.load(order),
             boot_id,
             time_namespace: self.time_namespace.load(order),
-            counter: self.counter.load(order),
+            counter_id: self.counter_id.load(order),
             monotonic_offset_ns: self.monotonic_offset_ns.load(order).cast_signed(),
         })
     }
@@ -157,7 +157,7 @@ impl WritablePage {
             size: AtomicU32::new(header.size),
             boot_id: [half([a, b, c, d, e, f, g, h]), half([i, j, k, l, m, n, o, p])],
             time_namespace: AtomicU64::new(header.time_namespace),
-            counter: AtomicU64::new(header.counter),
+            counter_id: AtomicU64::new(header.counter_id),
             monotonic_offset_ns: AtomicU64::new(header.monotonic_offset_ns.cast_unsigned()),
             _reserved: AtomicU64::new(0),
             words: LeaseWords::new(),

@@ -51,7 +51,7 @@ mod primitive;
 pub mod program;
 
 pub use attach::{AttachedPage, BootContext, Refusal};
-pub use layout::{COUNTER, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
+pub use layout::{COUNTER_ID, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // The arguments and the result of a reading.
 pub use lease::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
 pub use tickline_core::counter::{Counter, HardwareCounter};

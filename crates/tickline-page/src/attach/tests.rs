@@ -39,8 +39,8 @@ fn refusals_say_what_was_found() {
         (Header { version: 2, ..header }, Refusal::Version { version: 2 }, "the page has layout 2, not 1"),
         (Header { size: 100, ..header }, Refusal::Size { bytes: 100 }, "the page says 100 bytes, not 4096"),
         (
-            Header { counter: 77, ..header },
-            Refusal::OtherCounter { counter: 77 },
+            Header { counter_id: 77, ..header },
+            Refusal::OtherCounter { counter_id: 77 },
             "the page is for counter 77",
         ),
         (

@@ -6,7 +6,7 @@ use std::mem::{offset_of, transmute};
 use std::ops::Range;
 
 use tickline_page::{
-    BootContext, COUNTER, Counter, Page, PageSource, ProcessHighWater, ReaderOs, Reference, Refusal,
+    BootContext, COUNTER_ID, Counter, Page, PageSource, ProcessHighWater, ReaderOs, Reference, Refusal,
 };
 
 /// 4096 bytes at a multiple of 64.
@@ -98,7 +98,7 @@ impl Case {
         page[..3].copy_from_slice(&header.map(u64::from_ne_bytes));
         page[3] = u64::from_ne_bytes(BOOT[8..].try_into().unwrap());
         page[4] = random.u64(..3);
-        page[5] = COUNTER;
+        page[5] = COUNTER_ID;
         if random.u8(..4) > 0 {
             page[8] = page[8] & !7 | random.choice([1, 2, 3, 3, 3, 4]).unwrap();
         }
