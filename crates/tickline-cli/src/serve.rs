@@ -44,7 +44,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
         }
         Some(ServeAction::Status) => {
             let outputs = Outputs::open(&args.json)?;
-            let status = status::PageStatus::read(page)?;
+            let status = status::PageReport::read(page)?;
             outputs.emit(&status, &status.text())?;
             Ok(if status.serving { Exit::Success } else { Exit::Negative })
         }
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
 /// [`Machine`](crate::machine::Machine).
 pub(crate) fn page_readers() -> Option<usize> {
     let counts = pages().into_iter().filter_map(|page| {
-        let server = host::writer_of(&page).ok().flatten();
+        let server = host::writer_pid(&page).ok().flatten();
         Some(readers::find(&page, server).ok()?.0.len())
     });
     counts.reduce(|all, count| all + count)

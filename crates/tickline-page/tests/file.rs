@@ -42,7 +42,7 @@ fn a_page_is_made_whole_and_kept() {
     let (folder, page) = folder();
     // A killed writer has left an incomplete page.
     fs::write(folder.path().join("page.new"), b"half").unwrap();
-    let context = BootContext::find().unwrap();
+    let context = BootContext::current().unwrap();
     let writer = LockedPageFile::create(&page).unwrap();
     let (file, page_offset_ns) = PageFile::attach(&page).unwrap();
     assert_eq!(file.page().header(), Some(Header::new(&context)));

@@ -76,7 +76,7 @@ impl ServerLog<'_> {
         if !publisher.is_locked_in_memory() {
             self.line("the page is not locked in memory (ulimit -l)");
         }
-        if !publisher.is_restartable() {
+        if !publisher.uses_rseq() {
             self.line(
                 "the kernel has no restartable sequences, and may stop the server between a read and a store",
             );

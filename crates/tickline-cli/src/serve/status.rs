@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tickline::page::LeasePhase;
-use tickline_page::host::{PageFile, writer_of};
+use tickline_page::host::{PageFile, writer_pid};
 use tickline_page::protocol::FAST_SLEW_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 
@@ -18,7 +18,7 @@ use crate::screen::Screen;
 
 /// The state of a page; `help/serve.txt` describes the keys.
 #[derive(Debug, Serialize)]
-pub(super) struct PageStatus {
+pub(super) struct PageReport {
     schema: &'static str,
     page: String,
     owner: u32,
@@ -41,7 +41,7 @@ pub(super) struct PageStatus {
     time_namespace: Option<u64>,
 }
 
-impl PageStatus {
+impl PageReport {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
         let (file, page_offset_ns) = PageFile::attach(page).map_err(super::page_error)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
@@ -51,7 +51,7 @@ impl PageStatus {
         let excess_ns = ahead.as_ref().zip(snapshot.lead_ns).map_or(0, |(ahead, stated_ns)| {
             ahead.lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
         });
-        let (server_pid, server_unknown) = match writer_of(page) {
+        let (server_pid, server_unknown) = match writer_pid(page) {
             Ok(pid) => (pid, None),
             Err(error) => (None, Some(error.to_string())),
         };

@@ -12,6 +12,6 @@ mod restartable;
 mod snapshot;
 
 pub use error::PageError;
-pub use lock::writer_of;
+pub use lock::writer_pid;
 pub use locked_file::{LockedPageFile, switch_off, switch_on};
 pub use snapshot::PageSnapshot;

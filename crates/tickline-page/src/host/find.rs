@@ -19,12 +19,12 @@ impl BootContext {
     ///
     /// [`FileError::System`] if the boot id or the time namespace cannot be read; with `EINVAL` if
     /// the file of the boot id contains something else.
-    pub fn find() -> Result<Self, FileError> {
-        Self::find_or(None)
+    pub fn current() -> Result<Self, FileError> {
+        Self::current_or(None)
     }
 
-    /// Like [`find`](Self::find), but with `boot_id_of_page` if `/proc` hides the boot id.
-    pub(super) fn find_or(boot_id_of_page: Option<[u8; 16]>) -> Result<Self, FileError> {
+    /// Like [`current`](Self::current), but with `boot_id_of_page` if `/proc` hides the boot id.
+    pub(super) fn current_or(boot_id_of_page: Option<[u8; 16]>) -> Result<Self, FileError> {
         let found = match (read(c"/proc/sys/kernel/random/boot_id", &mut [0; 64]), boot_id_of_page) {
             (Err(error @ Errno::NOENT), Some(boot_id)) => match Self::for_boot(boot_id) {
                 // Without any `/proc`, the namespace is not known.

@@ -124,15 +124,15 @@ impl PageFile {
         self.owner
     }
 
-    /// The boot and the time namespace of this process, by [`BootContext::find`]. If `/proc` hides
-    /// the boot id (`ProcSubset=pid` of systemd), the method returns the page's boot id, provided
-    /// that the page's file is on tmpfs: such a file does not outlive its boot.
+    /// The boot and the time namespace of this process, by [`BootContext::current`]. If `/proc`
+    /// hides the boot id (`ProcSubset=pid` of systemd), the method returns the page's boot id,
+    /// provided that the page's file is on tmpfs: such a file does not outlive its boot.
     ///
     /// # Errors
     ///
-    /// The errors of [`BootContext::find`].
+    /// The errors of [`BootContext::current`].
     pub fn boot_context(&self) -> Result<BootContext, FileError> {
         let header = self.page().header().filter(|_| self.is_on_tmpfs);
-        BootContext::find_or(header.map(|header| header.boot_id))
+        BootContext::current_or(header.map(|header| header.boot_id))
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use tempfile::TempDir;
-use tickline_page::host::{LockedPageFile, writer_of};
+use tickline_page::host::{LockedPageFile, writer_pid};
 
 /// The environment variable that has the page's path in a child process.
 const PAGE: &str = "TICKLINE_TEST_PAGE";
@@ -45,7 +45,7 @@ pub(crate) fn output_of(
 #[test]
 fn asks_for_the_writer() {
     if let Some(page) = given_page() {
-        println!("said: {:?}", writer_of(&page).unwrap());
+        println!("said: {:?}", writer_pid(&page).unwrap());
     }
 }
 
@@ -56,14 +56,14 @@ fn a_writer_stays_known_to_other_processes() {
     let writer_by_child = || output_of("writer::asks_for_the_writer", &page, || Ok(())).unwrap();
     let process = std::process::id();
     let this_process = Some(process);
-    assert_eq!(writer_of(&page).unwrap(), None);
+    assert_eq!(writer_pid(&page).unwrap(), None);
     let writer = LockedPageFile::create(&page).unwrap();
     assert_eq!(writer_by_child(), format!("{this_process:?}"));
     let error = LockedPageFile::create(&page).unwrap_err().to_string();
     assert!(error.contains(&format!("process {process} serves this page; a page has one server")), "{error}");
     assert_eq!(writer_by_child(), format!("{this_process:?}"), "after a second writer was refused");
-    assert_eq!(writer_of(&page).unwrap(), this_process);
+    assert_eq!(writer_pid(&page).unwrap(), this_process);
     assert_eq!(writer_by_child(), format!("{this_process:?}"), "after this process has asked");
     drop(writer);
-    assert_eq!((writer_by_child(), writer_of(&page).unwrap()), ("None".to_owned(), None));
+    assert_eq!((writer_by_child(), writer_pid(&page).unwrap()), ("None".to_owned(), None));
 }

@@ -166,8 +166,8 @@ impl Publisher {
     /// Whether rseq(2) excludes a preemption between the last read of the counter and the store
     /// that follows (x86-64).
     #[must_use]
-    pub fn is_restartable(&self) -> bool {
-        self.page.is_restartable()
+    pub fn uses_rseq(&self) -> bool {
+        self.page.uses_rseq()
     }
 }
 

@@ -118,7 +118,7 @@ fn lock_name(path: &PagePath<'_>) -> Vec<u8> {
 /// # Errors
 ///
 /// If the lock cannot be opened.
-pub fn writer_of(path: &Path) -> Result<Option<u32>, PageError> {
+pub fn writer_pid(path: &Path) -> Result<Option<u32>, PageError> {
     let ask = || {
         let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
         let held_locks = held_locks();

@@ -84,7 +84,7 @@ impl LockedPageFile {
     }
 
     fn try_create(path: &Path) -> Result<Self, ErrorCause> {
-        let header = header(&BootContext::find()?)?;
+        let header = header(&BootContext::current()?)?;
         let page_path = PagePath::resolve(path.as_os_str().as_bytes())?;
         judge_folder(&page_path)?;
         // This call makes no lock file next to a file that is not a page.
@@ -134,7 +134,7 @@ impl LockedPageFile {
     /// Whether this thread reads the counter and stores in one restartable sequence (rseq(2)). This
     /// needs x86-64, and an rseq area that libc or this crate has registered.
     #[must_use]
-    pub fn is_restartable(&self) -> bool {
+    pub fn uses_rseq(&self) -> bool {
         restartable::is_available()
     }
 }
