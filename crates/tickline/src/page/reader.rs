@@ -117,11 +117,11 @@ pub struct PageStatus {
     pub owner: u32,
     /// The page's phase.
     pub phase: LeasePhase,
-    /// How far readings may be ahead of the OS clock while that clock keeps its rate, ns; `None`
-    /// without a line.
+    /// How far readings may be ahead of the OS clock while that clock keeps its rate, ns; `None` if
+    /// no line counts now.
     pub lead_ns: Option<i64>,
-    /// The time until the present lease ends, ns; `None` without a lease.
-    pub lease_left_ns: Option<u64>,
+    /// The time until the leases run out, ns; `None` if no line counts now.
+    pub lease_left_ns: Option<i64>,
 }
 
 impl Clock {
@@ -352,7 +352,7 @@ impl ClockBackend for PageReader {
             owner: self.file.owner(),
             phase: self.file.phase(),
             lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
-            lease_left_ns: served.and_then(|snapshot| u64::try_from(snapshot.lease_left_ns?).ok()),
+            lease_left_ns: served.and_then(|snapshot| snapshot.lease_left_ns),
         })
     }
 
