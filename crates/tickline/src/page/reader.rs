@@ -125,9 +125,11 @@ pub struct PageStatus {
 }
 
 impl Clock {
-    /// A clock that reads the time from the page at `path`, which another process serves (`tickline
-    /// serve`, or a [`Publisher`](crate::page::Publisher)). On other systems than Linux the call is
-    /// an error of the kind [`PageUnusable`](crate::ErrorKind::PageUnusable).
+    /// A clock that reads the time from the page at `path`, which another process serves
+    /// (`tickline serve`, or a [`Publisher`](crate::page::Publisher)). On other systems than Linux
+    /// the call is an error of the kind [`PageUnusable`](crate::ErrorKind::PageUnusable), and the
+    /// crate has neither [`page_status`](Clock::page_status) nor the items of
+    /// [`page`](crate::page).
     ///
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
     /// thread and no line, and its only setting is `probes`. [`maintain`](Clock::maintain) does
