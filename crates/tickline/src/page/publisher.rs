@@ -145,7 +145,8 @@ impl Publisher {
         if self.is_off { LeasePhase::Off } else { self.writer.word().phase() }
     }
 
-    /// Whether no line is published because of the kernel's [slew](kernel_rate_ppb).
+    /// Whether no line is published because the kernel slews its clock by more than 1,000 ppm, or
+    /// did so before the clock's newest samples.
     #[must_use]
     pub const fn waits_for_slew(&self) -> bool {
         self.writer.waits_for_slew()
@@ -199,6 +200,9 @@ fn os_resolution_ns() -> i64 {
 /// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and
 /// any slew (adjtimex(2)). It does not include a slew by adjtime(3), of 500 ppm. `None` if the
 /// kernel does not say. While the change is beyond 1,000 ppm, a [`Publisher`] publishes no line.
+///
+/// Used by the program `tickline`, which is built with this version. Not part of the API.
+#[doc(hidden)]
 #[must_use]
 pub fn kernel_rate_ppb() -> Option<i64> {
     OsClock::timex().map(|timex| rate_ppb(&timex))
