@@ -22,12 +22,6 @@ pub(crate) trait ClockBackend: fmt::Debug + Send + Sync {
     /// The clock that readings come from now.
     fn state(&self) -> State;
 
-    /// The status of the page; `None` for a mock.
-    #[cfg(all(feature = "page", target_os = "linux", not(miri)))]
-    fn page_status(&self) -> Option<crate::page::PageStatus> {
-        None
-    }
-
     fn disable(&self) {}
 
     fn enable(&self) {}

@@ -2,8 +2,8 @@
 //! clock's engine.
 //!
 //! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `utc.rs` the
-//! calls about UTC, `page/reader.rs` has `open_page` and `page_status` (on other systems than Linux
-//! `page/other.rs` has an `open_page` that fails).
+//! calls about UTC, `page/reader.rs` `open_page` (on other systems than Linux `page/other.rs` has
+//! one that fails).
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};

@@ -10,5 +10,4 @@ mod publisher;
 mod reader;
 
 pub use publisher::{Publisher, kernel_rate_ppb};
-pub use reader::PageStatus;
 pub use tickline_page::LeasePhase;

@@ -1,14 +1,14 @@
 //! A clock that reads a page of another process. The clock has no thread and no line.
 
 use core::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering, fence};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
 use tickline_core::sample::{Reference, Timescale};
 use tickline_page::host::PageFile;
-use tickline_page::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
+use tickline_page::{PageReading, PageSource, ProcessHighWater, ReaderOs};
 
 use crate::backend::ClockBackend;
 use crate::clock::Clock;
@@ -80,7 +80,6 @@ impl ReaderOs for PageOs {
 /// A page, and this process's state for it.
 #[derive(Debug)]
 pub(crate) struct PageReader {
-    path: PathBuf,
     file: PageFile,
     os: PageOs,
     probes: Probes,
@@ -95,49 +94,19 @@ pub(crate) struct PageReader {
     refused: Option<Reason>,
 }
 
-/// The status of the page that a clock reads: [`Clock::page_status`](crate::Clock::page_status).
-///
-/// ```no_run
-/// use tickline::{Clock, Probes};
-///
-/// # fn main() -> Result<(), tickline::Error> {
-/// let clock = Clock::open_page("/run/tickline/page.v1", Probes::Full)?;
-/// if let Some(page) = clock.page_status() {
-///     println!("{}: {}, {:?} ns ahead", page.path.display(), page.phase.code(), page.lead_ns);
-/// }
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct PageStatus {
-    /// The page's file.
-    pub path: PathBuf,
-    /// The user that it belongs to: 0 is root.
-    pub owner: u32,
-    /// The page's phase.
-    pub phase: LeasePhase,
-    /// How far readings may be ahead of the OS clock while that clock keeps its rate, ns; `None` if
-    /// no line counts now.
-    pub lead_ns: Option<i64>,
-    /// The time until the leases run out, ns; `None` if no line counts now.
-    pub lease_left_ns: Option<i64>,
-}
-
 impl Clock {
     /// A clock that reads the time from the page at `path`, which another process serves
     /// (`tickline serve`, or a [`Publisher`](crate::page::Publisher)). On other systems than Linux
     /// the call is an error of the kind [`PageUnusable`](crate::ErrorKind::PageUnusable), and the
-    /// crate has neither [`page_status`](Clock::page_status) nor the items of
-    /// [`page`](crate::page).
+    /// crate has no module [`page`](crate::page).
     ///
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
     /// thread and no line, and its only setting is `probes`. [`maintain`](Clock::maintain) does
     /// nothing. The monotonic readings of all processes that read the page are in order;
-    /// `docs/lease.md` in the repository has the exceptions. Readings are up to
-    /// [`lead_ns`](crate::page::PageStatus::lead_ns) ahead of the OS clock. If the page has no
-    /// line, because its server has ended or the counter can't be trusted, readings come from the
-    /// OS clock, in order. While the server publishes its first line, a reading may wait for up to
+    /// `docs/lease.md` in the repository has the exceptions. Readings may be ahead of the
+    /// OS clock by the page's lead, which `tickline serve status` shows. If the page has no line,
+    /// because its server has ended or the counter can't be trusted, readings come from the OS
+    /// clock, in order. While the server publishes its first line, a reading may wait for up to
     /// 1 ms. Unix time comes from the page, too.
     ///
     /// This call reads files and maps memory, also with [`Probes::Minimal`]: make it before the
@@ -174,12 +143,6 @@ impl Clock {
         engine.set_backend(Arc::new(PageReader::open(path.as_ref(), probes, token)?));
         Ok(Self::from_engine(Arc::new(engine), None))
     }
-
-    /// The status of the page that this clock reads; `None` for a clock that reads no page.
-    #[must_use]
-    pub fn page_status(&self) -> Option<PageStatus> {
-        self.engine().backend.as_ref()?.page_status()
-    }
 }
 
 impl PageReader {
@@ -196,7 +159,6 @@ impl PageReader {
             _ => None,
         };
         let reader = Self {
-            path: path.to_owned(),
             os: PageOs::find(),
             probes,
             token: AtomicU64::new(token),
@@ -346,18 +308,6 @@ impl ClockBackend for PageReader {
         }
     }
 
-    fn page_status(&self) -> Option<PageStatus> {
-        let snapshot = COUNTER.filter(|_| self.is_enabled()).map(|counter| self.file.snapshot(&counter));
-        let served = snapshot.filter(|snapshot| snapshot.is_served);
-        Some(PageStatus {
-            path: self.path.clone(),
-            owner: self.file.owner(),
-            phase: self.file.phase(),
-            lead_ns: served.and_then(|snapshot| snapshot.lead_ns),
-            lease_left_ns: served.and_then(|snapshot| snapshot.lease_left_ns),
-        })
-    }
-
     /// Readings come from the OS clock from now on, and are not below earlier readings.
     fn disable(&self) {
         // ORDERING: Relaxed, the fence below orders it.
@@ -383,6 +333,8 @@ impl ClockBackend for PageReader {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::DirBuilderExt as _;
+
+    use tickline_page::LeasePhase;
 
     use super::*;
     use crate::page::Publisher;
