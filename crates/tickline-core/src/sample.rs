@@ -120,6 +120,18 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// with `CONFIG_NTP_PPS` (which excludes tickless kernels) removes 0.5 s in one second.
 pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
+/// The rate, ppb, at which a Linux kernel slews an offset of `ADJ_OFFSET`, which only tickline's
+/// own crates need. `offset_ns` and `time_constant` are those that adjtimex(2) returns. At the
+/// start of each second the kernel takes one part in 2^(2 + constant) off the offset, and removes
+/// that part in this second (`ntp_offset_chunk`, `second_overflow` in `kernel/time/ntp.c`). So it
+/// is one part in 2^(2 + constant) - 1 of the rest.
+#[doc(hidden)]
+#[must_use]
+pub fn offset_slew_ppb(offset_ns: i64, time_constant: i64) -> i64 {
+    let parts = 4_i64.saturating_mul(1 << time_constant.clamp(0, 10)).saturating_sub(1);
+    offset_ns.checked_div(parts).unwrap_or(0)
+}
+
 /// The clock from which the reference is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReferenceKind {
@@ -411,6 +423,13 @@ mod tests {
     use crate::units::FixedNs;
 
     const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, ..CONFIG.resolutions };
+
+    #[test]
+    fn an_offset_is_slewed_by_its_part_in_each_second() {
+        assert_eq!(offset_slew_ppb(300_000_000, 0), 100_000_000, "a quarter of 0.4 s");
+        assert_eq!(offset_slew_ppb(-1_023_000, 8), -1_000);
+        assert_eq!(offset_slew_ppb(-1_023_000, 8), offset_slew_ppb(-4_095_000, i64::MAX));
+    }
 
     #[test]
     fn a_burst_keeps_the_best_of_each_side() {
