@@ -159,13 +159,13 @@ timex() {
     printf '%s\n' "$timex" | sed -n "s/^[-a-z ]*$1: *\(-\{0,1\}[0-9]\{1,\}\).*/\1/p" | head -n 1
 }
 offset=$(timex offset) frequency=$(timex 'freq[a-z.]*') error=$(timex maxerror) likely=$(timex esterror)
-status=$(timex status) tick=$(timex tick)
+status=$(timex status) tick=$(timex tick) constant=$(timex 'time_\{0,1\}constant')
 if [ -n "$offset" ] && [ -n "$frequency" ] && [ -n "$error" ] && [ -n "$likely" ] && [ -n "$status" ] && [ -n "$tick" ]; then
     # STA_NANO and STA_UNSYNC; the frequency has 16 binary places of ppm.
     [ $((status & 8192)) -ne 0 ] || offset=$((offset * 1000))
     if [ $((status & 64)) -eq 0 ]; then synchronised=true; else synchronised=false; fi
     printf '    "ntp": {\n      "synchronised": %s,\n      "frequency_ppb": %s,\n' "$synchronised" $((frequency * 1000 / 65536))
-    printf '      "tick_us": %s,\n      "offset_ns": %s,\n' "$tick" "$offset"
+    printf '      "tick_us": %s,\n      "offset_ns": %s,\n      "time_constant": %s,\n' "$tick" "$offset" "${constant:-null}"
     printf '      "maximum_error_us": %s,\n      "estimated_error_us": %s\n    },\n' "$error" "$likely"
 fi
 # chronyc's fields, with times in seconds: reference, its name, stratum, time of the update, offset,

@@ -15,8 +15,11 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tickline::{CounterComparison, Hypervisor, Status};
+use tickline_core::sample::offset_slew_ppb;
 
 pub(crate) use cpuid::Cpuid;
+#[cfg(target_os = "linux")]
+pub(crate) use system::ntp;
 pub(crate) use system::{allow_counter, counter_readable};
 
 /// See the kernel's `Documentation/ABI/testing/sysfs-devices-system-clocksource`.
@@ -114,6 +117,9 @@ pub(crate) struct Ntp {
     pub(crate) tick_us: i64,
     /// The offset that the kernel has still to slew, ns.
     pub(crate) offset_ns: i64,
+    /// The time constant of that slew: the kernel removes one part in 2^(2 + constant) of the offset
+    /// in each second. Null if it is unknown.
+    pub(crate) time_constant: Option<i64>,
     /// The largest error against UTC that the NTP daemon claims, us.
     pub(crate) maximum_error_us: i64,
     /// The likely error against UTC that the NTP daemon claims, us.
@@ -125,9 +131,12 @@ pub(crate) struct Ntp {
 
 impl Ntp {
     /// The whole correction of the clock's rate, ppb. One microsecond more or less in `tick_us` is
-    /// 100 ppm.
-    pub(crate) const fn rate_ppb(&self) -> i64 {
-        self.frequency_ppb.saturating_add(self.tick_us.saturating_sub(10_000).saturating_mul(100_000))
+    /// 100 ppm. Leaves out a slew of `offset_ns` whose time constant is unknown, and a slew by
+    /// adjtime(3), of 500 ppm, which the kernel does not show.
+    pub(crate) fn rate_ppb(&self) -> i64 {
+        let by_tick = self.tick_us.saturating_sub(10_000).saturating_mul(100_000);
+        let by_offset = self.time_constant.map_or(0, |constant| offset_slew_ppb(self.offset_ns, constant));
+        self.frequency_ppb.saturating_add(by_tick).saturating_add(by_offset)
     }
 }
 

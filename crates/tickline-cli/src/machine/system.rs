@@ -35,8 +35,9 @@ pub(super) fn facts() -> Machine {
 const FLAGS: &str = "PLL PPSFREQ PPSTIME FLL INS DEL UNSYNC FREQHOLD PPSSIGNAL PPSJITTER PPSWANDER PPSERROR \
                      CLOCKERR NANO MODE CLK";
 
+/// The kernel's NTP state; `None` if the kernel does not tell.
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-fn ntp() -> Option<Ntp> {
+pub(crate) fn ntp() -> Option<Ntp> {
     // SAFETY: `timex` is plain data, for which all zeros is a valid value. Modes of 0 only read.
     let mut timex: libc::timex = unsafe { std::mem::zeroed() };
     // SAFETY: `timex` is valid for reads and writes.
@@ -52,6 +53,7 @@ fn ntp() -> Option<Ntp> {
         frequency_ppb: i64::from(timex.freq).saturating_mul(1_000) >> 16,
         tick_us: timex.tick.into(),
         offset_ns: i64::from(timex.offset).saturating_mul(to_ns),
+        time_constant: Some(timex.constant.into()),
         maximum_error_us: timex.maxerror.into(),
         estimated_error_us: timex.esterror.into(),
         flags: Some(flags.map(|(_, name)| name.to_owned()).collect()),

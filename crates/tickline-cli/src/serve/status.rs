@@ -11,7 +11,7 @@ use tickline_page::protocol::FAST_SLEW_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 
 use super::readers::{self, Reader};
-use crate::machine;
+use crate::machine::{self, Ntp};
 use crate::measure::calls::monotonic_ns;
 use crate::measure::narrowest;
 use crate::screen::Screen;
@@ -74,7 +74,7 @@ impl PageReport {
             lead_ns: snapshot.lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
             unix_lead_ns: snapshot.unix_lead_ns.map(|ns| ns.saturating_add(excess_ns)).filter(|_| is_known),
             ahead_ns: ahead.map(|ahead| ahead.least_ns),
-            rate_ppb: tickline::page::kernel_rate_ppb(),
+            rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers,
             readers_unknown,
             time_namespace: file.page().header().map(|header| header.time_namespace),
