@@ -9,5 +9,5 @@
 mod publisher;
 mod reader;
 
-pub use publisher::{Publisher, kernel_rate_ppb};
+pub use publisher::Publisher;
 pub use tickline_page::LeasePhase;

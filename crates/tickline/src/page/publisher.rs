@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::sample::offset_slew_ppb;
 use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
@@ -15,7 +16,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::status::State;
-use crate::sys::reference::{OsClock, Timex};
+use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
 /// The longest time to the next iteration while the clock has no line, but may have one soon.
@@ -199,21 +200,10 @@ fn os_resolution_ns() -> i64 {
 
 /// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and
 /// any slew (adjtimex(2)). It does not include a slew by adjtime(3), of 500 ppm. `None` if the
-/// kernel does not say. While the change is beyond 1,000 ppm, a [`Publisher`] publishes no line.
-///
-/// Used by the program `tickline`, which is built with this version. Not part of the API.
-#[doc(hidden)]
-#[must_use]
-pub fn kernel_rate_ppb() -> Option<i64> {
-    OsClock::timex().map(|timex| rate_ppb(&timex))
-}
-
-/// The steering, plus the share of the offset that the kernel removes in this second, ppb. That
-/// share is one part in 2^(2 + constant) - 1 of the remaining offset (`ntp_offset_chunk` in
-/// `kernel/time/ntp.c`).
-fn rate_ppb(timex: &Timex) -> i64 {
-    let parts = (1_i64 << (2 + timex.constant.clamp(0, 10))) - 1;
-    timex.steering_ppb.saturating_add(timex.offset_ns.checked_div(parts).unwrap_or(0))
+/// kernel does not say.
+fn kernel_rate_ppb() -> Option<i64> {
+    let timex = OsClock::timex()?;
+    Some(timex.steering_ppb.saturating_add(offset_slew_ppb(timex.offset_ns, timex.constant)))
 }
 
 /// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
@@ -243,17 +233,5 @@ mod tests {
         }
         assert_eq!(basis(State::Fast, || None), Basis::Nothing);
         assert_eq!(basis(State::Fast, || Some(bounds)), Basis::Bounds(bounds));
-    }
-
-    /// chronyd slews by tick and frequency, systemd-timesyncd by an offset.
-    #[test]
-    fn a_rate_is_of_the_steering_and_the_offset() {
-        let kernels = OsClock::timex().expect("a kernel that may be asked");
-        let rate = |steering_ppb, offset_ns, constant| {
-            rate_ppb(&Timex { steering_ppb, offset_ns, constant, ..kernels })
-        };
-        assert_eq!(rate(83_270_000, 0, 0), 83_270_000);
-        assert_eq!(rate(83_270_000, 300_000_000, 0), 83_270_000 + 100_000_000, "a third in this second");
-        assert_eq!(rate(0, -1_023_000, 8), -1_000);
     }
 }
