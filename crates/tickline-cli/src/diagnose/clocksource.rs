@@ -1,5 +1,6 @@
 //! Explains a slow clock by the kernel's clocksource, and by whether the vDSO can read it.
 
+use super::facts::{is_counter, is_slow};
 use super::finding::Finding;
 use super::fix::Fix;
 use super::{fix, steps, texts};
@@ -7,16 +8,12 @@ use crate::document::Document;
 use crate::machine::CLOCKSOURCE;
 use crate::measure::served_by::ServedBy;
 
-/// Clocksources that are slow or coarse, even if the vDSO answers: timers behind a bus, or the
-/// timer tick.
-const SLOW: [&str; 6] = ["hpet", "acpi_pm", "jiffies", "refined-jiffies", "pit", "pmtmr"];
-
-/// At most one finding: the deepest cause with evidence. A clocksource in `SLOW` is always a
-/// finding. Any other is a finding only if a system call answers, or if its name is unreadable.
+/// At most one finding: the deepest cause with evidence. A slow clocksource is always a finding.
+/// Any other is a finding only if a system call answers, or if its name is unreadable.
 pub(super) fn slow(facts: &Document) -> Option<Finding> {
     let current = facts.clocksource();
     let served = facts.precise_served_by();
-    let is_slow = current.is_some_and(|name| SLOW.contains(&name));
+    let is_slow = current.is_some_and(is_slow);
     let by_call = matches!(served, Some((_, ServedBy::SystemCall)));
     if !is_slow && !by_call {
         return unknown_clocksource(facts);
@@ -76,7 +73,7 @@ fn readable(key: &'static str, name: &str, facts: &Document) -> Finding {
 /// The finding about a clocksource that is slow, or that the vDSO does not read.
 fn slow_clocksource(current: Option<&str>, facts: &Document) -> Finding {
     match current {
-        Some(name) if facts.is_counter(name) => vdso_unused(name, facts),
+        Some(name) if is_counter(name) => vdso_unused(name, facts),
         Some("kvm-clock") => kvm_clock(facts),
         Some("xen") => xen(facts),
         Some(name @ ("hyperv_clocksource_msr" | "hyperv_clocksource")) => hyperv(name, facts),

@@ -4,6 +4,7 @@
 
 use serde_json::json;
 
+use super::facts::is_counter;
 use super::finding::Finding;
 use super::texts::{self, TEXTS};
 use super::{fix, log};
@@ -32,12 +33,12 @@ pub(super) fn counters_unsynchronised(facts: &Document) -> Option<Finding> {
     // because the host guarantees that they hold for all CPUs (`__arch_get_hw_counter` and
     // `vread_pvclock` in `arch/x86/include/asm/vdso/gettimeofday.h`). A system call uses its own
     // CPU's parameters.
-    let used = facts.clocksource().is_some_and(|name| facts.is_counter(name))
+    let used = facts.clocksource().is_some_and(is_counter)
         || facts.paravirtual_clock().is_some() && facts.is_answered_by_vdso();
     let key = if used { "counters_unsynchronised/used" } else { "counters_unsynchronised" };
     let host = fix::host_or_firmware_fix(facts);
     let others = facts.machine.available_clocksources.as_deref().unwrap_or_default();
-    let is_other = |name: &&str| !facts.is_counter(name) && facts.clocksource() != Some(name);
+    let is_other = |name: &&str| !is_counter(name) && facts.clocksource() != Some(name);
     let other = others.split_whitespace().find(is_other).filter(|_| used);
     let fix = match other {
         Some(other) => {

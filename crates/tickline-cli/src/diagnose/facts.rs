@@ -23,6 +23,28 @@ const ORDERED: [&str; 3] = ["lfence; rdtsc", "isb; cntvct_el0", "fence; rdtime"]
 /// The bare counter read. A recorded machine may have another architecture than this program.
 const BARE: [&str; 3] = ["rdtsc", "cntvct_el0", "rdtime"];
 
+/// The clocksource of this name, by the table of names in core.
+fn by_name(name: &str) -> Clocksource {
+    Clocksource::from_name(name.as_bytes())
+}
+
+/// Whether this clocksource is the counter, read directly.
+pub(super) fn is_plain_counter(name: &str) -> bool {
+    matches!(by_name(name), Clocksource::Tsc | Clocksource::ArchSysCounter | Clocksource::Riscv)
+}
+
+/// Whether this clocksource is the counter itself. Every vDSO of the architecture can read it, and
+/// it has the counter's differences between CPUs.
+pub(super) fn is_counter(name: &str) -> bool {
+    is_plain_counter(name) || matches!(by_name(name), Clocksource::TscEarly | Clocksource::HypervPage)
+}
+
+/// Whether this clocksource is slow or coarse, even if the vDSO answers: a timer behind a bus, or
+/// the timer tick.
+pub(super) fn is_slow(name: &str) -> bool {
+    matches!(by_name(name), Clocksource::Hpet | Clocksource::AcpiPm | Clocksource::Jiffies) || name == "pit"
+}
+
 impl Document {
     pub(crate) fn row(&self, clock: &str) -> Option<&CostRow> {
         self.costs.iter().find(|row| row.clock == clock)
@@ -74,20 +96,13 @@ impl Document {
         self.precise_ns().zip(self.attainable_ns()).filter(|(now_ns, then_ns)| *now_ns > DEARER * then_ns)
     }
 
-    /// Whether this clocksource is the counter itself. Every vDSO of the architecture can read it,
-    /// and it has the counter's differences between CPUs.
-    pub(super) fn is_counter(&self, clocksource: &str) -> bool {
-        ["tsc", "tsc-early", "arch_sys_counter", "hyperv_clocksource_tsc_page", "riscv_clocksource"]
-            .contains(&clocksource)
-    }
-
     pub(super) fn clocksource(&self) -> Option<&str> {
         self.machine.clocksource.as_deref()
     }
 
     /// The clocksource, if it is the hypervisor's clock.
     pub(super) fn paravirtual_clock(&self) -> Option<&str> {
-        self.clocksource().filter(|name| ["kvm-clock", "xen"].contains(name))
+        self.clocksource().filter(|name| matches!(by_name(name), Clocksource::KvmClock | Clocksource::Xen))
     }
 
     /// Whether the kernel accepts the TSC as its clocksource; `None` if that is unknown. Its list
@@ -145,11 +160,11 @@ impl Document {
     }
 
     /// Whether the machine is x86. If the architecture was not recorded, the clocksource decides:
-    /// the four clocksources below exist only on x86.
+    /// hpet and acpi_pm exist only on x86.
     pub(super) fn is_x86(&self) -> bool {
         match self.machine.architecture.as_deref() {
             Some(architecture) => matches!(architecture, "x86_64" | "x86"),
-            None => matches!(self.clocksource(), Some("hpet" | "acpi_pm" | "pit" | "pmtmr")),
+            None => matches!(self.clocksource().map(by_name), Some(Clocksource::Hpet | Clocksource::AcpiPm)),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::is_plain_counter;
 use super::fix::Fix;
 use super::steps::{Place, Steps};
 use super::texts::{self, Values};
@@ -96,7 +97,7 @@ impl Finding {
         let is_counters = match target.or(facts.clocksource()) {
             _ if self.code.starts_with("tsc_") => true,
             Some("xen") => facts.invariant() != Some(false),
-            name => name.is_none_or(|name| ["tsc", "arch_sys_counter", "riscv_clocksource"].contains(&name)),
+            name => name.is_none_or(is_plain_counter),
         };
         let Some((now_ns, then_ns)) = facts.avoidable_cost_ns().filter(|_| is_counters) else { return self };
         let gain_ratio = (!self.fix.is_none()).then_some(now_ns / then_ns);
