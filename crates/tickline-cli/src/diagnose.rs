@@ -20,10 +20,10 @@
 //!    `explain.md`, beside `src/`, explains the code at more length.
 //! 4. The schema: `TICKLINE_WRITE_SCHEMA=1 cargo test -p tickline-cli schema` rewrites it. If a key
 //!    changes its meaning or is removed, raise the version (`document.rs`).
-//! 5. The test: add a row to `rule_cases.json`, which starts from a machine without faults. Put the
-//!    facts of a real machine into `tests/facts/`, with their source, and the expected finding into
-//!    `tests/it/recorded.json`. Put a guest into `tests/vm/guests.toml`; `cargo xtask vm NAME
-//!    --write` puts its finding into `docs/findings.md`.
+//! 5. The test: add a row to `tests/data/rule_cases.json`, which starts from a machine without
+//!    faults. Put the facts of a real machine into `tests/facts/`, with their source, and the
+//!    expected finding into `tests/it/recorded.json`. Put a guest into `tests/vm/guests.toml`;
+//!    `cargo xtask vm NAME --write` puts its finding into `docs/findings.md`.
 
 mod clocksource;
 mod counter_and_process;

@@ -110,10 +110,10 @@ mod tests {
     /// Dashboards and alarms use these names and units, so a change here breaks them.
     #[test]
     fn the_text_is_what_collectors_read() {
-        let document = include_str!("openmetrics_document.json");
+        let document = include_str!("../tests/data/openmetrics_document.json");
         let mut document: Document = serde_json::from_str(document).unwrap();
         document.track = Some(crate::measure::track::TrackSummary::new(vec![point(0.0, 12.5)]));
         document.diagnose();
-        assert_eq!(text(&document), include_str!("openmetrics_expected.txt"));
+        assert_eq!(text(&document), include_str!("../tests/data/openmetrics_expected.txt"));
     }
 }

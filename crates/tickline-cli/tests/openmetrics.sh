@@ -3,7 +3,7 @@
 # and refuse a damaged file. The client for Python parses OpenMetrics. promtool parses the older text format, and also
 # checks names.
 set -u
-stored=crates/tickline-cli/src/openmetrics_expected.txt
+stored=crates/tickline-cli/tests/data/openmetrics_expected.txt
 folder=$(mktemp -d)
 trap 'rm -r "$folder"' EXIT
 
