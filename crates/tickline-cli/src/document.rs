@@ -18,7 +18,8 @@ use serde::{Deserialize, Serialize};
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, CpuStatus, EnvironmentSwitch, Reason, State, Status, UnixTime};
 
-use crate::bench::BenchSummary;
+use crate::commands::bench::BenchSummary;
+use crate::commands::who::WhoSummary;
 use crate::diagnose::{self, Finding, Health, Level};
 use crate::exit::Exit;
 use crate::machine::Machine;
@@ -31,7 +32,6 @@ use crate::measure::track::TrackSummary;
 use crate::measure::warp::WarpTest;
 use crate::measure::watch::WatchSummary;
 use crate::screen::{BAD, GOOD, SLOW, Screen};
-use crate::who::WhoSummary;
 use crate::words::time;
 
 /// The schema's name. Its number rises when a key changes its meaning or is removed.

@@ -7,7 +7,7 @@ mod log;
 #[cfg(target_os = "linux")]
 mod ntp_daemon;
 mod platform;
-#[cfg_attr(not(target_os = "linux"), path = "machine/other.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "machine/unsupported.rs")]
 mod system;
 
 use std::fs;
@@ -191,7 +191,6 @@ impl Machine {
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: online_cpus(),
-            page_readers: crate::serve::page_readers(),
             systemd: fs::exists("/run/systemd/system").ok(),
             synchronised_cpus: match status.comparison {
                 CounterComparison::Synchronised { cpus } => Some(cpus),

@@ -1,42 +1,28 @@
 //! The program `tickline`: measures and explains the clocks of the machine on which it runs.
 //!
-//! `args` parses the command line. A command (`doctor`, ...) measures (`measure`), collects facts
+//! `args` parses the command line. A command (`commands`) measures (`measure`), collects facts
 //! (`machine`), and stores both in a document (`document`). `diagnose` adds findings to the
 //! document, and `output` writes it as text, JSON or HTML.
 
 #![deny(unsafe_code)]
 
 mod args;
-mod bench;
-mod compare;
+mod commands;
 mod cpu_list;
 mod diagnose;
-mod doctor;
 mod document;
 mod exit;
-mod explain;
-mod flight;
 mod input;
 mod machine;
-mod manual;
 mod measure;
 mod openmetrics;
 mod output;
 mod progress;
-mod report;
-
-#[cfg_attr(not(all(target_os = "linux", target_arch = "x86_64")), path = "run/other.rs")]
-mod run;
 #[cfg(test)]
 mod schema;
 mod screen;
-#[cfg_attr(not(target_os = "linux"), path = "serve/other.rs")]
-mod serve;
 mod setup;
 mod signal;
-mod warp;
-mod watch;
-mod who;
 mod words;
 
 use std::io::{self, Write};
@@ -45,6 +31,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use crate::args::{Args, Command};
+use crate::commands::{
+    bench, compare, doctor, explain, flight, manual, report, run, serve, warp, watch, who,
+};
 use crate::exit::Exit;
 
 fn main() -> ExitCode {

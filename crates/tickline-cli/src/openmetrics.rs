@@ -105,7 +105,7 @@ pub(crate) fn text(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::point;
+    use crate::commands::report::sample::point;
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.
     #[test]

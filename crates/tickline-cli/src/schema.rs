@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
-use crate::compare::DocumentDiff;
+use crate::commands::compare::DocumentDiff;
 use crate::document::Document;
 use crate::words::split_unit;
 
@@ -34,7 +34,7 @@ fn document_schema() -> Value {
 
 /// The file name of each schema, and the schema.
 fn schemas() -> [(&'static str, Value); 2] {
-    let comparison = schema_of::<DocumentDiff>("tickline compare --json", crate::compare::SCHEMA);
+    let comparison = schema_of::<DocumentDiff>("tickline compare --json", crate::commands::compare::SCHEMA);
     [("tickline-2.schema.json", document_schema()), ("tickline-compare-1.schema.json", comparison)]
 }
 

@@ -122,7 +122,8 @@ mod tests {
     /// Replies that chronyd 4.3 has sent, and variants of them, each with the expected result.
     #[test]
     fn replies_are_read() {
-        let cases: Vec<Value> = serde_json::from_str(include_str!("../../tests/data/ntp_replies.json")).unwrap();
+        let cases: Vec<Value> =
+            serde_json::from_str(include_str!("../../tests/data/ntp_replies.json")).unwrap();
         for case in cases {
             let hex: Vec<_> = case["reply"].as_str().unwrap().split_whitespace().collect();
             let hex = hex.concat();

@@ -249,7 +249,7 @@ pub(crate) struct CpuSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::point;
+    use crate::commands::report::sample::point;
 
     #[test]
     fn a_slope_is_that_of_the_points() {

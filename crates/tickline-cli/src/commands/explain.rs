@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::output::text_to_stdout;
 use crate::screen::{Screen, bold};
 
-const TEXT: &str = include_str!("../explain.md");
+const TEXT: &str = include_str!("../../explain.md");
 
 /// Each code with its section.
 pub(crate) fn sections() -> impl Iterator<Item = (&'static str, &'static str)> {

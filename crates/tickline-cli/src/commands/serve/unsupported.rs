@@ -9,7 +9,3 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
     let _ = (args.action, &args.page, &args.json);
     Err(io::Error::new(io::ErrorKind::Unsupported, "pages are for Linux only"))
 }
-
-pub(crate) fn page_readers() -> Option<usize> {
-    None
-}

@@ -3,12 +3,12 @@
 
 use tickline::State;
 
+use crate::commands::warp::tests::warp;
 use crate::document::Document;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
 use crate::measure::track::{Point, TrackSummary};
-use crate::warp::tests::warp;
 
 /// A text that would run if the report did not escape it.
 pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
@@ -46,7 +46,7 @@ const fn latency(clock: &'static str, median_ns: u64) -> LatencyRow {
 
 /// The document: a recorded machine whose clock is slow, with hostile facts.
 pub(super) fn document() -> Document {
-    let recorded = include_str!("../../tests/facts/guest-hpet.json");
+    let recorded = include_str!("../../../tests/facts/guest-hpet.json");
     let mut recorded: Document = serde_json::from_str(recorded).unwrap();
     recorded.costs.push(CostRow { clock: "rdtscp".to_owned(), ..CostRow::default() });
     recorded.machine.cpu = Some(HOSTILE.to_owned());

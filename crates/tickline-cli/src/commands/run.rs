@@ -35,11 +35,11 @@ use tickline_page::program::{
 use tickline_page::{Counter as _, HardwareCounter};
 
 use crate::args;
+use crate::commands::serve;
 use crate::exit::Exit;
 use crate::machine;
 use crate::measure::calls::{self, MONOTONIC, SYSTEM_CALL};
 use crate::measure::narrowest;
-use crate::serve;
 use crate::signal::is_ignored;
 use crate::words;
 

@@ -142,7 +142,7 @@ fn units(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::point;
+    use crate::commands::report::sample::point;
 
     #[test]
     fn the_range_holds_everything_unless_a_few_are_far_off() {

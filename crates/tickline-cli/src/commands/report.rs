@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
 /// Adds the findings. If the counters are unsynchronised, also says so in the verdict.
 fn conclude(document: &mut Document) {
     document.diagnose();
-    if let Some(verdict) = document.unsynchronised().map(crate::warp::verdict) {
+    if let Some(verdict) = document.unsynchronised().map(crate::commands::warp::verdict) {
         document.verdict = format!("{} {verdict}", document.verdict);
     }
 }

@@ -5,6 +5,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 
 use super::offset;
+use crate::commands::warp;
 use crate::diagnose::{Detail, Finding, Level, Severity};
 use crate::document::{Document, GateRow, machine_rows};
 use crate::measure::as_f64;
@@ -13,7 +14,6 @@ use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
 use crate::measure::served_by::ServedBy;
 use crate::measure::warp::WarpTest;
-use crate::warp;
 use crate::words::{UNKNOWN, code, text, time};
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; \

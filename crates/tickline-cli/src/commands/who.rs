@@ -16,7 +16,7 @@ mod clocks;
         target_os = "linux",
         any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")
     )),
-    path = "who/other.rs"
+    path = "who/unsupported.rs"
 )]
 mod count;
 

@@ -160,7 +160,7 @@ fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::sample::point;
+    use crate::commands::report::sample::point;
 
     #[test]
     fn of_many_points_the_older_ones_are_thinned_out() {

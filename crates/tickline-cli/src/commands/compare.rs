@@ -238,7 +238,7 @@ mod tests {
     /// each fact it has some keys of the result.
     #[test]
     fn what_differs_is_what_the_table_says() {
-        let table: Value = serde_json::from_str(include_str!("../tests/data/compare_cases.json")).unwrap();
+        let table: Value = serde_json::from_str(include_str!("../../tests/data/compare_cases.json")).unwrap();
         let read = |document: &Value| {
             side(Path::new("x.json"), &input::parse(document.to_string().as_bytes()).unwrap().1, 10.0)
         };
