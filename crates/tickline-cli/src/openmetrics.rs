@@ -22,24 +22,21 @@ const GAUGES: &str = include_str!("openmetrics_gauges.txt");
 /// The document's JSON, with derived values that only the gauges need.
 fn figures(document: &Document) -> Value {
     const LEVELS: [Level; 5] = [Level::Ok, Level::Unsure, Level::Slow, Level::Wrong, Level::Unknown];
-    let (machine, clock) = (&document.machine, &document.clock);
     let level = document.health.as_ref().map(|health| health.level);
     let taken_at: Option<Timestamp> = document.taken_at.parse().ok();
-    let (source, why_unknown) = (clock.utc_source.as_deref(), clock.utc_unknown.as_deref());
-    // OpenMetrics treats an empty label as an absent one.
-    let utc = json!({ "source": source, "why_unknown": why_unknown.unwrap_or_default() });
+    let (source, why_unknown) = (&document.clock.utc_source, &document.clock.utc_unknown);
+    let mut json = json!(document);
+    json["fast"] = json!(document.counter_used());
+    json["levels"] =
+        json!(LEVELS.map(|one| json!({ "level": one, "applies": level.map(|level| level == one) })));
     // Facts that were collected without the program have neither a source nor a reason.
-    let utc = source.or(why_unknown).map(|_| utc);
-    let mut json = json!({
-        "machine": machine, "clock": clock, "fast": document.counter_used(),
-        "findings": document.findings(), "costs": document.costs, "gates": document.gates,
-        "levels": LEVELS.map(|one| json!({ "level": one, "applies": level.map(|level| level == one) })),
-        "utc": utc,
-        "track": { "largest_offset_ns": document.track.as_ref().map(|track| track.all.largest_offset_ns) },
-        "taken_s": taken_at.map(Timestamp::as_second),
-    });
+    if source.is_some() || why_unknown.is_some() {
+        // OpenMetrics treats an empty label as an absent one.
+        json["utc"] = json!({ "source": source, "why_unknown": why_unknown.as_deref().unwrap_or_default() });
+    }
+    json["taken_s"] = json!(taken_at.map(Timestamp::as_second));
     json["machine"]["version"] = document.program_version.as_str().into();
-    json["machine"]["rate_ppb"] = json!(machine.ntp.as_ref().map(Ntp::rate_ppb));
+    json["machine"]["rate_ppb"] = json!(document.machine.ntp.as_ref().map(Ntp::rate_ppb));
     json["clock"]["attainable_ns"] = json!(document.attainable_ns());
     for (index, row) in document.costs.iter().enumerate() {
         json["costs"][index]["is_system_call"] = json!(row.served_by.map(|by| by == ServedBy::SystemCall));
