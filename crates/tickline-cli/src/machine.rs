@@ -175,6 +175,11 @@ impl Machine {
         // If the processor has CPUID, and CPUID names no hypervisor, there is no hypervisor.
         let by_cpuid = Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None);
         let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
+        let (synchronised_cpus, counter_difference_ticks) = match status.comparison {
+            CounterComparison::Synchronised { cpus } => (Some(cpus), None),
+            CounterComparison::Unsynchronised { difference, .. } => (None, Some(difference.size_ticks())),
+            _ => (None, None),
+        };
         Self {
             cpu: cpu_name(),
             architecture: Some(std::env::consts::ARCH.to_owned()),
@@ -192,15 +197,9 @@ impl Machine {
             allowed_cpus: status_line("Cpus_allowed_list:"),
             online_cpus: online_cpus(),
             systemd: fs::exists("/run/systemd/system").ok(),
-            synchronised_cpus: match status.comparison {
-                CounterComparison::Synchronised { cpus } => Some(cpus),
-                _ => None,
-            },
+            synchronised_cpus,
             counters: comparison_text(status.comparison),
-            counter_difference_ticks: match status.comparison {
-                CounterComparison::Unsynchronised { difference, .. } => Some(difference.size_ticks()),
-                _ => None,
-            },
+            counter_difference_ticks,
             ..system
         }
     }

@@ -76,13 +76,11 @@ fn page_error(error: PageError) -> io::Error {
 
 fn off(page: &Path) -> io::Result<Exit> {
     let before = host::switch_off(page).map_err(page_error)?;
-    say(
-        page,
-        &match before {
-            LeasePhase::Off => "was off already".to_owned(),
-            before => format!("off; it was {}", before.code()),
-        },
-    )
+    let said = match before {
+        LeasePhase::Off => "was off already".to_owned(),
+        before => format!("off; it was {}", before.code()),
+    };
+    say(page, &said)
 }
 
 fn on(page: &Path) -> io::Result<Exit> {
@@ -120,11 +118,8 @@ fn machine_page() -> &'static Path {
 fn user_page(runtime_folder: Option<OsString>) -> io::Result<PathBuf> {
     let name = machine_page().strip_prefix("/run").map_err(io::Error::other)?;
     let folder = runtime_folder.map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let folder = folder.ok_or_else(|| {
-        io::Error::other(
-            "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH",
-        )
-    })?;
+    let unset = "XDG_RUNTIME_DIR names no folder for the page of this user; name one with --page PATH";
+    let folder = folder.ok_or_else(|| io::Error::other(unset))?;
     Ok(folder.join(name))
 }
 

@@ -92,10 +92,8 @@ fn cost(facts: &Document, slow: Option<&Finding>) -> String {
     let clocksource = facts.clocksource().map_or_else(String::new, |name| format!(" ({name})"));
     match (facts.precise_served_by(), slow) {
         (Some((clock, ServedBy::SystemCall)), _) => {
-            let costs = match (
-                facts.precise_ns(),
-                facts.avoidable_cost_ns().filter(|_| slow.is_some_and(|found| found.gain_ratio.is_some())),
-            ) {
+            let has_gain = slow.is_some_and(|found| found.gain_ratio.is_some());
+            let costs = match (facts.precise_ns(), facts.avoidable_cost_ns().filter(|_| has_gain)) {
                 (_, Some((now, then))) => format!(": {now:.0} ns, {then:.0} possible"),
                 (Some(now), None) => format!(": {now:.0} ns"),
                 (None, None) => String::new(),

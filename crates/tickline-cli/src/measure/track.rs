@@ -66,17 +66,10 @@ impl TrackSummary {
 
     /// The extremes in words.
     pub(crate) fn summary(&self) -> String {
-        let OffsetSummary {
-            samples,
-            largest_offset_ns,
-            largest_bound_ns,
-            outside_bracket,
-            bound_violated,
-            ..
-        } = self.all;
+        let all = &self.all;
         format!(
-            "{samples} samples: largest offset {largest_offset_ns:.0} ns, largest bound {largest_bound_ns} ns, outside their \
-             bracket {outside_bracket}, bound violated {bound_violated}"
+            "{} samples: largest offset {:.0} ns, largest bound {} ns, outside their bracket {}, bound violated {}",
+            all.samples, all.largest_offset_ns, all.largest_bound_ns, all.outside_bracket, all.bound_violated
         )
     }
 }

@@ -80,14 +80,11 @@ fn user_agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
 /// Writes the name and reads it back, because the kernel ignores a clocksource that it rejects.
 fn write_clocksource(path: &Path, clocksource: &str) -> io::Result<()> {
     fs::write(path, clocksource).map_err(|error| refused(path, &error))?;
-    let now = fs::read_to_string(path)?;
-    if now.trim() == clocksource {
+    let now = plain(fs::read_to_string(path)?.trim());
+    if now == clocksource {
         return Ok(());
     }
-    Err(io::Error::other(format!(
-        "--fix: the kernel keeps {} and does not take {clocksource}",
-        plain(now.trim())
-    )))
+    Err(io::Error::other(format!("--fix: the kernel keeps {now} and does not take {clocksource}")))
 }
 
 fn refused(path: &Path, error: &io::Error) -> io::Error {
