@@ -5,16 +5,19 @@
 
 use crate::discipline::{STEP_PPB, Steering, meet_old_line, recover, steer};
 use crate::estimate::Target;
-use crate::line::Line;
+use crate::line::{Line, Slope};
+use crate::state::wrap_mask;
 use crate::units::{FixedNs, NS_PER_S};
 use num_bigint::BigInt;
+use proptest::prelude::*;
 
-use super::state::{Oracle, is_in_one_turn};
+use super::state::{Oracle, line_in_use, usual_slope};
 use super::wide::{bits, carried, floor_ns, is_moderate, units, wide, wrapped_i64};
+use super::{CHEAP, above, config, number, signed_number};
 
 /// Rule 11: if the target is ahead by much, the line steps to it. Every other offset is slewed, and
 /// no rate is below half.
-pub(crate) fn check_steer(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
+fn check_steer(old: &Oracle, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
     let steering = steer(&old.line, at_ticks, target, window_ticks);
     let ours = old.exact_at(at_ticks) >> 16;
     let theirs = carried(target.ticks, &units(target.ns), target.slope, at_ticks);
@@ -66,9 +69,14 @@ fn is_exact(ns: FixedNs) -> bool {
     i64::try_from(floor_ns(&units(ns))).is_ok()
 }
 
+/// Whether `ticks << shift` does not wrap between two ticks.
+const fn is_in_one_turn(shift: u32, from_ticks: u64, to_ticks: u64) -> bool {
+    from_ticks <= to_ticks && (from_ticks ^ to_ticks) & !wrap_mask(shift) == 0
+}
+
 /// Rules 2 and 9: the new line is nowhere below the old one where both may be used, and no higher
 /// than necessary.
-pub(crate) fn check_meeting(old: &Oracle, steering: &Steering, at_ticks: u64, margin_ticks: u64, probe: u64) {
+fn check_meeting(old: &Oracle, steering: &Steering, at_ticks: u64, margin_ticks: u64, probe: u64) {
     let Some(next) = old.next(steering.slope, true) else { return };
     let shift = old.line.shift;
     let joined = meet_old_line(&old.line, next.line.state, steering, at_ticks, margin_ticks);
@@ -90,26 +98,86 @@ pub(crate) fn check_meeting(old: &Oracle, steering: &Steering, at_ticks: u64, ma
     }
 }
 
-/// Rule 7: a first line is not below `from` at `at_ticks`, nowhere below the high-water mark, and
-/// no higher than necessary.
-pub(crate) fn check_recover(
-    next: &Oracle,
-    from: FixedNs,
-    high_water_ns: i64,
-    start_ticks: u64,
-    at_ticks: u64,
-    probe: u64,
-) {
-    let shift = next.line.shift;
-    let line = recover(next.line.state, shift, start_ticks, high_water_ns, at_ticks, from);
-    let points = [(start_ticks, wide(high_water_ns) << 64), (at_ticks, units(from) << 16)];
-    let Some(b) = least_b(next, &points).filter(|_| is_exact(from)) else { return };
-    let story = || format!("{from:?}, {high_water_ns}, {next:?} from {start_ticks} at {at_ticks}: {line:?}");
-    assert_eq!(line, next.line.state.with_b(b), "{}", story());
-    assert!(line.at(shift, at_ticks).wrapping_sub(from.floor_ns()) >= 0, "below `from`: {}", story());
-    for ticks in [start_ticks, start_ticks.wrapping_add(probe & Line::MAX_DELTA_TICKS)] {
-        let above_ns = line.at(shift, ticks).wrapping_sub(high_water_ns);
-        let is_above = above_ns >= 0 || !is_in_one_turn(shift, start_ticks, ticks);
-        assert!(is_above, "below the high-water mark at {ticks}: {}", story());
+/// Slopes near `slope`, as the next line has them, and distant slopes.
+fn next_slope(slope: Slope) -> impl Strategy<Value = Slope> {
+    prop_oneof![
+        (-1_000_000..1_000_000_i64).prop_map(move |ppb| slope.adjusted_ppb(ppb)),
+        (-2_000..2_000_i128).prop_map(move |more| Slope::saturating_from(i128::from(slope.bits) + more)),
+        Just(Slope { bits: slope.bits >> 1 }),
+        usual_slope(14.0),
+    ]
+}
+
+/// An old line, a tick on it, and a target around there.
+fn meeting() -> impl Strategy<Value = (Oracle, u64, Target)> {
+    line_in_use().prop_flat_map(|(old, at)| {
+        let target = (next_slope(old.slope()), signed_number(), 0..64_u32, 0..1_u64 << 34).prop_map(
+            move |(slope, ahead, shift, age)| {
+                let ticks = at.wrapping_sub(age);
+                Target { ticks, ns: above(old.line.fixed_at(ticks), i128::from(ahead) << shift), slope }
+            },
+        );
+        (Just(old), Just(at), target)
+    })
+}
+
+proptest! {
+    #![proptest_config(config(CHEAP))]
+
+    #[test]
+    fn rule_11_steering_goes_forward_and_never_below_half_the_rate(
+        ((old, at, target), window) in (meeting(), number())
+    ) {
+        check_steer(&old, at, &target, window);
+        check_steer(&old, at, &target, window & 0xffff_ffff);
+    }
+
+    #[test]
+    fn rule_2_a_line_that_joins_is_not_below_the_old_one(
+        ((old, at, target), window, margin, probe)
+            in (meeting(), 0..1_u64 << 36, 0..1_u64 << 20, any::<u64>())
+    ) {
+        let steering = check_steer(&old, at, &target, window);
+        check_meeting(&old, &steering, at, margin, probe);
+        // The slopes differ minimally or not at all. With the old slope the old line must result,
+        // also for a step to below it, and a line a nanosecond higher for the smallest step up.
+        let step_by = |units| (old.slope(), Some(above(old.line.fixed_at(at), units)));
+        for (slope, step_to) in [(target.slope, None), (old.slope(), None), step_by(-5_000 << 48), step_by(1)] {
+            let steering = Steering { slope, step_to, offset: FixedNs::ZERO };
+            check_meeting(&old, &steering, at, margin, probe);
+        }
+    }
+
+    /// A first line is not below `from` at `at`, nowhere below the high-water mark, and no higher
+    /// than necessary.
+    #[test]
+    fn rule_7_a_first_line_is_above_reference_and_high_water_mark(
+        ((oracle, at, target), since_start, high_water, probe)
+            in (meeting(), number(), signed_number(), any::<u64>())
+    ) {
+        let start = at.wrapping_sub(since_start & (Line::MAX_DELTA_TICKS >> 8));
+        let Some(next) = oracle.next(target.slope, true) else { return Ok(()) };
+        let (state, shift) = (next.line.state, next.line.shift);
+        let near = oracle.line.at(at).saturating_add(high_water >> 32);
+        // A whole `b` meets this limit exactly, but not the next larger limit.
+        let exact = next.line.fixed_at(at);
+        for (from, high_water) in [
+            (target.fixed_at(at), high_water),
+            (target.fixed_at(at), near),
+            (exact, i64::MIN),
+            (above(exact, 1), i64::MIN),
+        ] {
+            let line = recover(state, shift, start, high_water, at, from);
+            let points = [(start, wide(high_water) << 64), (at, units(from) << 16)];
+            let Some(b) = least_b(&next, &points).filter(|_| is_exact(from)) else { continue };
+            let story = || format!("{from:?}, {high_water}, {next:?}: {line:?}");
+            assert_eq!(line, state.with_b(b), "{}", story());
+            assert!(line.at(shift, at).wrapping_sub(from.floor_ns()) >= 0, "below `from`: {}", story());
+            for ticks in [start, start.wrapping_add(probe & Line::MAX_DELTA_TICKS)] {
+                let is_above = line.at(shift, ticks).wrapping_sub(high_water) >= 0;
+                let is_comparable = is_in_one_turn(shift, start, ticks);
+                assert!(is_above || !is_comparable, "below the high-water mark at {ticks}: {}", story());
+            }
+        }
     }
 }

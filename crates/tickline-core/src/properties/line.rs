@@ -2,73 +2,100 @@
 
 use crate::line::{Line, Slope};
 use crate::units::{FixedNs, NS_PER_S};
+use proptest::prelude::*;
 
 use super::wide::{
     UNITS_PER_NS, bits, ceil_div, ceil_ns, clamped_fixed, clamped_i64, clamped_u64, exact_at, floor_div,
     floor_ns, units, wide,
 };
+use super::{CHEAP, config, fixed, number, signed_number, slope};
 
-/// Ticks to nanoseconds: exact, or rounded down, or saturated. `at` wraps instead.
-pub(crate) fn check_conversion(line: &Line, ticks: u64) {
-    let exact = exact_at(line, ticks);
-    assert_eq!(line.fixed_at(ticks), clamped_fixed(exact.clone()), "{line:?} at {ticks}");
-    assert_eq!(line.fixed_at(ticks).floor_ns(), clamped_i64(floor_ns(&exact)), "{line:?} at {ticks}");
-    if ticks.wrapping_sub(line.start_ticks) <= Line::MAX_DELTA_TICKS {
-        let around = wide(1_u128 << 64);
-        let difference = floor_ns(&exact) - wide(line.at(ticks));
-        assert_eq!(difference % around, wide(0), "{line:?} at {ticks}");
+proptest! {
+    #![proptest_config(config(CHEAP))]
+
+    /// Ticks to nanoseconds: exact, or rounded down, or saturated. `at` wraps instead.
+    #[test]
+    fn conversion_is_exact_or_saturates_everywhere(
+        (start_ticks, base_ns, slope, ticks) in (number(), signed_number(), slope(), number())
+    ) {
+        let line = Line { start_ticks, base_ns, slope };
+        for ticks in [ticks, start_ticks.wrapping_sub(ticks), start_ticks.wrapping_add(ticks)] {
+            let exact = exact_at(&line, ticks);
+            assert_eq!(line.fixed_at(ticks), clamped_fixed(exact.clone()), "at {ticks}");
+            assert_eq!(line.fixed_at(ticks).floor_ns(), clamped_i64(floor_ns(&exact)), "at {ticks}");
+            if ticks.wrapping_sub(start_ticks) <= Line::MAX_DELTA_TICKS {
+                let difference = floor_ns(&exact) - wide(line.at(ticks));
+                assert_eq!(difference % wide(1_u128 << 64), wide(0), "at {ticks}");
+            }
+        }
     }
-}
 
-/// Frequencies to slopes (rounded down) and back (to the nearest).
-pub(crate) fn check_frequency(hz: u64, slope: Slope) {
-    let scale = wide(NS_PER_S) * UNITS_PER_NS;
-    let expected = if hz == 0 { None } else { u64::try_from(&scale / hz).ok() };
-    assert_eq!(Slope::from_hz(hz).map(|slope| slope.bits), expected, "{hz} Hz");
-    let nearest = match slope.bits {
-        0 => wide(0),
-        some => floor_div(&(&scale * 2 + some), &(wide(some) * 2)),
-    };
-    assert_eq!(slope.to_hz(), clamped_u64(nearest), "{slope:?}");
-}
+    /// Frequencies to slopes (rounded down) and back (to the nearest).
+    #[test]
+    fn frequencies_convert_both_ways((hz, slope) in (number(), slope())) {
+        let scale = wide(NS_PER_S) * UNITS_PER_NS;
+        let expected = if hz == 0 { None } else { u64::try_from(&scale / hz).ok() };
+        let from_hz = Slope::from_hz(hz);
+        assert_eq!(from_hz.map(|slope| slope.bits), expected);
+        for slope in [Some(slope), from_hz].into_iter().flatten() {
+            let nearest = match slope.bits {
+                0 => wide(0),
+                some => floor_div(&(&scale * 2 + some), &(wide(some) * 2)),
+            };
+            assert_eq!(slope.to_hz(), clamped_u64(nearest), "{slope:?}");
+        }
+    }
 
-/// Spans of ticks and of nanoseconds along a slope.
-pub(crate) fn check_spans(slope: Slope, ticks: i64, ns: u64) {
-    assert_eq!(slope.over(ticks), clamped_fixed(bits(slope) * ticks), "{slope:?} over {ticks}");
-    let expected = match slope.bits {
-        0 => u64::MAX,
-        some => clamped_u64(ceil_div(&(wide(ns) * UNITS_PER_NS), &wide(some))),
-    };
-    assert_eq!(slope.ticks_in(ns), expected, "{slope:?} in {ns} ns");
-}
+    #[test]
+    fn spans_of_ticks_and_of_time((slope, ticks, ns) in (slope(), signed_number(), number())) {
+        assert_eq!(slope.over(ticks), clamped_fixed(bits(slope) * ticks));
+        let expected = match slope.bits {
+            0 => u64::MAX,
+            some => clamped_u64(ceil_div(&(wide(ns) * UNITS_PER_NS), &wide(some))),
+        };
+        assert_eq!(slope.ticks_in(ns), expected);
+    }
 
-/// Relative changes of slopes: both rounded toward zero, both saturating.
-pub(crate) fn check_ppb(slope: Slope, other: Slope, ppb: i64, raw: i128) {
-    let adjusted = bits(slope) + bits(slope) * ppb / NS_PER_S;
-    assert_eq!(slope.adjusted_ppb(ppb).bits, clamped_u64(adjusted), "{slope:?} by {ppb}");
-    let expected = match (slope.bits, other.bits) {
-        (0, 0) => 0,
-        (_, 0) => i64::MAX,
-        (_, _) => clamped_i64((bits(slope) - bits(other)) * NS_PER_S / bits(other)),
-    };
-    assert_eq!(slope.ppb_above(other), expected, "{slope:?} above {other:?}");
-    assert_eq!(Slope::saturating_from(raw).bits, clamped_u64(wide(raw)), "{raw}");
-}
+    /// Both directions round toward zero, and saturate.
+    #[test]
+    fn relative_changes((slope, other, ppb, raw) in (slope(), slope(), signed_number(), any::<i128>())) {
+        let near = slope.adjusted_ppb(ppb);
+        for (slope, other, ppb, raw) in
+            [(slope, other, ppb, raw >> (ppb & 127)), (near, slope, ppb % 1_000_000_000, raw)]
+        {
+            let adjusted = bits(slope) + bits(slope) * ppb / NS_PER_S;
+            assert_eq!(slope.adjusted_ppb(ppb).bits, clamped_u64(adjusted), "{slope:?} by {ppb}");
+            let expected = match (slope.bits, other.bits) {
+                (0, 0) => 0,
+                (_, 0) => i64::MAX,
+                (_, _) => clamped_i64((bits(slope) - bits(other)) * NS_PER_S / bits(other)),
+            };
+            assert_eq!(slope.ppb_above(other), expected, "{slope:?} above {other:?}");
+            assert_eq!(Slope::saturating_from(raw).bits, clamped_u64(wide(raw)), "{raw}");
+        }
+    }
 
-/// Fixed-point values: whole nanoseconds in the three directions, and sums; saturating.
-pub(crate) fn check_fixed(fixed: FixedNs, other: FixedNs, ns: i64) {
-    let (exact, other_exact) = (units(fixed), units(other));
-    let (floor, half) = (floor_ns(&exact), wide(UNITS_PER_NS / 2));
-    assert_eq!(fixed.floor_ns(), clamped_i64(floor.clone()), "{fixed:?}");
-    assert_eq!(fixed.ceil_ns(), clamped_i64(ceil_ns(&exact)), "{fixed:?}");
-    assert_eq!(fixed.round_ns(), clamped_i64(floor_ns(&(&exact + half))), "{fixed:?}");
-    assert_eq!(units(FixedNs::from_ns(ns)), wide(ns) * UNITS_PER_NS);
-    let (whole_ns, fraction) = fixed.parts();
-    assert_eq!((whole_ns, wide(fraction)), (fixed.floor_ns(), &exact - &floor * UNITS_PER_NS), "{fixed:?}");
-    assert_eq!(units(FixedNs::from_parts(ns, fraction)), wide(ns) * UNITS_PER_NS + fraction);
-    let sum_difference = [&exact + &other_exact, &exact - &other_exact].map(clamped_fixed);
-    assert_eq!([fixed.plus(other), fixed.minus(other)], sum_difference, "{fixed:?}, {other:?}");
-    assert_eq!(fixed.times(ns), clamped_fixed(&exact * ns), "{fixed:?} times {ns}");
-    assert_eq!(fixed.abs(), clamped_fixed(exact.clone().max(-&exact)), "{fixed:?}");
-    assert_eq!(units(fixed.half()), floor_div(&exact, &wide(2)), "{fixed:?}");
+    /// Whole nanoseconds in the three directions, and sums; saturating.
+    #[test]
+    fn fixed_point_values_keep_their_direction(
+        (fixed, other, ns) in (fixed(), fixed(), signed_number())
+    ) {
+        for (other, ns) in [(other, ns), (FixedNs::from_bits(i128::from(ns)), 1)] {
+            let (exact, other_exact) = (units(fixed), units(other));
+            let (floor, half) = (floor_ns(&exact), wide(UNITS_PER_NS / 2));
+            assert_eq!(fixed.floor_ns(), clamped_i64(floor.clone()));
+            assert_eq!(fixed.ceil_ns(), clamped_i64(ceil_ns(&exact)));
+            assert_eq!(fixed.round_ns(), clamped_i64(floor_ns(&(&exact + half))));
+            assert_eq!(units(FixedNs::from_ns(ns)), wide(ns) * UNITS_PER_NS);
+            let (whole_ns, fraction) = fixed.parts();
+            let expected = (fixed.floor_ns(), &exact - &floor * UNITS_PER_NS);
+            assert_eq!((whole_ns, wide(fraction)), expected);
+            assert_eq!(units(FixedNs::from_parts(ns, fraction)), wide(ns) * UNITS_PER_NS + fraction);
+            let sum_difference = [&exact + &other_exact, &exact - &other_exact].map(clamped_fixed);
+            assert_eq!([fixed.plus(other), fixed.minus(other)], sum_difference, "{other:?}");
+            assert_eq!(fixed.times(ns), clamped_fixed(&exact * ns), "times {ns}");
+            assert_eq!(fixed.abs(), clamped_fixed(exact.clone().max(-&exact)));
+            assert_eq!(units(fixed.half()), floor_div(&exact, &wide(2)));
+        }
+    }
 }

@@ -2,22 +2,24 @@
 
 use crate::cell::WindowedLine;
 use crate::line::Slope;
-use crate::state::{LineState, Phase, is_supported, wrap_mask};
-use crate::units::{FRACTION_BITS, FixedNs};
+use crate::state::{LineState, MAX_SHIFT, Phase, is_supported};
+use crate::units::FRACTION_BITS;
 use num_bigint::BigInt;
+use proptest::prelude::*;
 
 use super::wide::{UNITS_PER_NS, floor_ns, units, wide, wrapped_i64};
+use super::{CHEAP, above, config, fixed, number, signed_number};
 
 /// A state, and the `m` that its line has by the layout at the head of `state.rs`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Oracle {
-    pub(crate) line: WindowedLine,
+pub(super) struct Oracle {
+    pub(super) line: WindowedLine,
     m: u64,
 }
 
 impl Oracle {
     /// A state without a line: `tag` has the slot, and how often the gate was opened.
-    pub(crate) fn without_line(tag: u8, shift: u32) -> Self {
+    pub(super) fn without_line(tag: u8, shift: u32) -> Self {
         let mut state = LineState::default();
         if tag & 8 != 0 {
             state = state.next_line(Slope { bits: 1 << 20 }, shift).expect("fits").without_line(0);
@@ -30,7 +32,7 @@ impl Oracle {
     }
 
     /// The line after this state, with `b` = 0, if the counter is fast enough.
-    pub(crate) fn next(&self, slope: Slope, serves_unix: bool) -> Option<Self> {
+    pub(super) fn next(&self, slope: Slope, serves_unix: bool) -> Option<Self> {
         let WindowedLine { state, shift, .. } = self.line;
         let next = state.next_line(slope, shift);
         assert_eq!(next, state.replacing().next_line(slope, shift), "announced or not");
@@ -43,78 +45,127 @@ impl Oracle {
         Some(Self { line, m: m | tag })
     }
 
-    pub(crate) fn slope(&self) -> Slope {
+    pub(super) fn slope(&self) -> Slope {
         Slope { bits: (self.m & !0xffff) >> (64 - FRACTION_BITS - self.line.shift) }
     }
 
-    pub(crate) fn with_b(self, b: i64) -> Self {
+    pub(super) fn with_b(self, b: i64) -> Self {
         Self { line: WindowedLine { state: self.line.state.with_b(b), ..self.line }, ..self }
     }
 
     /// The line in units of 2^-64 ns, if nothing wraps.
-    pub(crate) fn exact_at(&self, ticks: u64) -> BigInt {
+    pub(super) fn exact_at(&self, ticks: u64) -> BigInt {
         (wide(self.line.state.high_water_ns()) << 64) + wide(ticks << self.line.shift) * self.m
     }
 
     /// The least `b` with which this line is not below `needed` (units of 2^-64 ns) at `ticks`.
-    pub(crate) fn b_not_below_ns(&self, needed: BigInt, ticks: u64) -> BigInt {
+    pub(super) fn b_not_below_ns(&self, needed: BigInt, ticks: u64) -> BigInt {
         let spare: BigInt = (self.with_b(0).exact_at(ticks) - needed) >> 64;
         -spare
     }
 }
 
-/// Ticks to nanoseconds, in every phase, and back to `b` and slope.
-pub(crate) fn check_conversion(oracle: &Oracle, ticks: u64, ns: FixedNs) {
-    let WindowedLine { state, shift, .. } = oracle.line;
-    let fixed = oracle.exact_at(ticks) >> 16;
-    let (at, fraction) = (wrapped_i64(&floor_ns(&fixed)), &fixed - floor_ns(&fixed) * UNITS_PER_NS);
-    for state in [state, state.replacing(), state.with_gate_closed(), state.replacing().with_gate_closed()] {
-        assert_eq!(state.at(shift, ticks), at, "{oracle:?} at {ticks}");
-        let found = state.fixed_at(shift, ticks).parts();
-        assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{oracle:?} at {ticks}");
-        assert_eq!(state.slope(shift), oracle.slope(), "{oracle:?}");
-    }
-    assert!(!state.allows_fast_path() || state.fast_at(shift, ticks) == at, "{oracle:?} at {ticks}");
-    if i64::try_from(floor_ns(&units(ns))).is_ok() {
-        let least = wrapped_i64(&oracle.b_not_below_ns(units(ns) << 16, ticks));
-        assert_eq!(state.b_not_below_ns(shift, ticks, ns), least, "{oracle:?} through {ns:?} at {ticks}");
-    }
+/// Slopes of counters that exist, from `min_log_hz` to 16 GHz. 14.0 is 15.3 kHz.
+pub(super) fn usual_slope(min_log_hz: f64) -> impl Strategy<Value = Slope> {
+    (min_log_hz..34.0).prop_filter_map("too slow", |log_hz| {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^34, positive")]
+        let hz = log_hz.exp2() as u64;
+        Slope::from_hz(hz)
+    })
 }
 
-/// Rule 9: the least `b` with which a line is not below another, at any tick.
-pub(crate) fn check_not_below(new: &Oracle, old: &Oracle, ticks: u64) {
-    let b = new.line.state.b_not_below(old.line.state, old.line.shift, ticks);
-    let least = wrapped_i64(&new.b_not_below_ns(old.exact_at(ticks), ticks));
-    assert_eq!(b, least, "{new:?} {old:?} at {ticks}");
+/// A state without a line, and a state with the next line, of a counter that is fast enough for the
+/// shift.
+fn beginning() -> impl Strategy<Value = (Oracle, Oracle)> {
+    (any::<u8>(), 0..=MAX_SHIFT, any::<bool>()).prop_flat_map(|(tag, shift, serves)| {
+        let any = number().prop_map(move |bits| (bits % (1 << (FRACTION_BITS + shift))).max(1 << shift));
+        let slope = prop_oneof![any.prop_map(|bits| Slope { bits }), usual_slope(30.0 - f64::from(shift))];
+        let before = Oracle::without_line(tag & 15, shift);
+        slope.prop_map(move |slope| (before, before.next(slope, serves).expect("fast enough")))
+    })
 }
 
-/// Every operation on a line keeps the right parts of its state.
-pub(crate) fn check_life(before: &Oracle, line: &Oracle, high_water_ns: i64) {
-    let (line, unix) = (line.line.state, line.m & 2 != 0);
-    let slot = 1 - before.line.state.slot();
-    let fast = is_supported();
-    assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");
-    let (replacing, gated) = (line.replacing(), line.with_gate_closed());
-    assert_eq!(replacing.with_gate_closed(), gated, "in either order");
-    for (state, phase) in [(line, Phase::Published), (replacing, Phase::Replacing), (gated, Phase::Replacing)]
-    {
-        let ended = state.without_line(high_water_ns);
-        let first = ended.first_publication();
-        assert_eq!(first.given_up(), ended);
-        assert_eq!(first.with_gate_closed().given_up(), ended.with_gate_closed(), "{ended:?}");
-        let turned = ended.with_gate_closed().with_gate_open();
-        assert_eq!((turned.phase(), turned.slot(), turned.is_gate_closed()), (Phase::NoLine, slot, false));
-        assert_eq!([ended, first, turned].map(LineState::high_water_ns), [high_water_ns; 3], "{turned:?}");
-        for (next, phase) in [(state, phase), (ended, Phase::NoLine), (first, Phase::FirstPublication)] {
-            let expected = (phase, slot, state == gated);
-            assert_eq!((next.phase(), next.slot(), next.is_gate_closed()), expected, "{next:?}");
-            assert_eq!(next.is_published(), next == line, "{next:?}");
-            assert!(next == line || !next.allows_fast_path() && !next.allows_fast_unix(), "{next:?}");
+/// A line in use, some centuries around zero at a tick anywhere on the counter.
+pub(super) fn line_in_use() -> impl Strategy<Value = (Oracle, u64)> {
+    (beginning(), number(), -(1_i64 << 61)..1 << 61)
+        .prop_map(|((_, oracle), ticks, ns)| (oracle.with_b(ns.wrapping_sub(oracle.line.at(ticks))), ticks))
+}
+
+proptest! {
+    #![proptest_config(config(CHEAP))]
+
+    /// Every operation on a line keeps the right parts of its state.
+    #[test]
+    fn states_have_what_they_were_made_of(
+        ((before, line), b, high_water_ns) in (beginning(), signed_number(), signed_number())
+    ) {
+        let (line, unix) = (line.with_b(b).line.state, line.m & 2 != 0);
+        let slot = 1 - before.line.state.slot();
+        let fast = is_supported();
+        assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");
+        let (replacing, gated) = (line.replacing(), line.with_gate_closed());
+        assert_eq!(replacing.with_gate_closed(), gated, "in either order");
+        for (state, phase) in
+            [(line, Phase::Published), (replacing, Phase::Replacing), (gated, Phase::Replacing)]
+        {
+            let ended = state.without_line(high_water_ns);
+            let first = ended.first_publication();
+            assert_eq!(first.given_up(), ended);
+            assert_eq!(first.with_gate_closed().given_up(), ended.with_gate_closed(), "{ended:?}");
+            let turned = ended.with_gate_closed().with_gate_open();
+            assert_eq!((turned.phase(), turned.slot(), turned.is_gate_closed()), (Phase::NoLine, slot, false));
+            assert_eq!([ended, first, turned].map(LineState::high_water_ns), [high_water_ns; 3], "{turned:?}");
+            for (next, phase) in [(state, phase), (ended, Phase::NoLine), (first, Phase::FirstPublication)] {
+                let expected = (phase, slot, state == gated);
+                assert_eq!((next.phase(), next.slot(), next.is_gate_closed()), expected, "{next:?}");
+                assert_eq!(next.is_published(), next == line, "{next:?}");
+                assert!(next == line || !next.allows_fast_path() && !next.allows_fast_unix(), "{next:?}");
+            }
         }
     }
-}
 
-/// Whether `ticks << shift` does not wrap between two ticks.
-pub(crate) const fn is_in_one_turn(shift: u32, from_ticks: u64, to_ticks: u64) -> bool {
-    from_ticks <= to_ticks && (from_ticks ^ to_ticks) & !wrap_mask(shift) == 0
+    /// Ticks to nanoseconds, in every phase, and back to `b` and slope.
+    #[test]
+    fn a_line_is_exact_at_every_tick_in_every_phase(
+        ((oracle, _), b, ticks, ns) in (line_in_use(), signed_number(), number(), fixed())
+    ) {
+        // At the line itself `b` must be the line's, and for the smallest step above it one more.
+        let on_line = oracle.line.fixed_at(ticks);
+        for (oracle, ticks, ns) in [
+            (oracle.with_b(b), !ticks, ns),
+            (oracle, ticks, ns),
+            (oracle, ticks, on_line),
+            (oracle, ticks, above(on_line, 1)),
+        ] {
+            let WindowedLine { state, shift, .. } = oracle.line;
+            let exact = oracle.exact_at(ticks) >> 16;
+            let (at, fraction) = (wrapped_i64(&floor_ns(&exact)), &exact - floor_ns(&exact) * UNITS_PER_NS);
+            let replacing = state.replacing();
+            for state in [state, replacing, state.with_gate_closed(), replacing.with_gate_closed()] {
+                assert_eq!(state.at(shift, ticks), at, "{oracle:?} at {ticks}");
+                let found = state.fixed_at(shift, ticks).parts();
+                assert_eq!((found.0, wide(found.1)), (at, fraction.clone()), "{oracle:?} at {ticks}");
+                assert_eq!(state.slope(shift), oracle.slope(), "{oracle:?}");
+            }
+            assert!(!state.allows_fast_path() || state.fast_at(shift, ticks) == at, "{oracle:?} at {ticks}");
+            if i64::try_from(floor_ns(&units(ns))).is_ok() {
+                let least = wrapped_i64(&oracle.b_not_below_ns(units(ns) << 16, ticks));
+                assert_eq!(state.b_not_below_ns(shift, ticks, ns), least, "{oracle:?} through {ns:?}");
+            }
+        }
+    }
+
+    /// The least `b` with which a line is not below another, at any tick.
+    #[test]
+    fn rule_9_a_line_is_put_above_any_other(
+        ((old, _), ticks, serves, raw) in (line_in_use(), number(), any::<bool>(), number())
+    ) {
+        let near = Slope { bits: old.slope().bits ^ raw >> 32 };
+        for slope in [Slope { bits: raw }, old.slope(), near] {
+            let Some(new) = old.next(slope, serves) else { continue };
+            let b = new.line.state.b_not_below(old.line.state, old.line.shift, ticks);
+            let least = wrapped_i64(&new.b_not_below_ns(old.exact_at(ticks), ticks));
+            assert_eq!(b, least, "{new:?}");
+        }
+    }
 }
