@@ -23,14 +23,9 @@ fn facts(machine: &Table, trust: Trust, comparison: CounterComparison) -> Facts 
     let is = |key, usual| machine.get(key).and_then(Value::as_bool).unwrap_or(usual);
     let counter = Clocksource::from_name(text("counter", "tsc").as_bytes());
     let costs_ps = machine.get("costs_ps").and_then(Value::as_array);
-    let costs_ps: Vec<_> =
-        costs_ps.into_iter().flatten().map(|ps| ps.as_integer().unwrap().cast_unsigned()).collect();
-    let [counter_ps, os_ps, os_unix_ps] = match costs_ps[..] {
-        [] => [9_000, 25_000, 25_000],
-        [counter, os] => [counter, os, os],
-        [counter, os, os_unix] => [counter, os, os_unix],
-        _ => panic!("{costs_ps:?}"),
-    };
+    let cost_ps = |index: usize| Some(costs_ps?.get(index)?.as_integer().unwrap().cast_unsigned());
+    let (counter_ps, os_ps) = (cost_ps(0).unwrap_or(9_000), cost_ps(1).unwrap_or(25_000));
+    let os_unix_ps = cost_ps(2).unwrap_or(os_ps);
     Facts {
         switched_off_by: Reason::ALL.iter().copied().find(|reason| reason.code() == text("switch", "on")),
         trust,
