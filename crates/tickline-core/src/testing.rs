@@ -6,7 +6,6 @@
 //! Hooks refer to the machine that owns them, so machines and clocks of tests are leaked.
 
 use core::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 use crate::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedLine};
 use crate::control::{Cadence, Config, Control, Iteration, Outcome};
@@ -374,11 +373,10 @@ pub(crate) fn interrupted<T: 'static, W>(
     act: impl FnOnce() -> T + 'static,
     work: impl FnOnce() -> W,
 ) -> (T, W) {
-    let (done, mut act) = (Rc::new(Cell::new(None)), Some(act));
-    let seen = Rc::clone(&done);
+    let (done, mut act) = (leak(Cell::new(None)), Some(act));
     machine.hooks.set(move |step| {
         if is_stop(step) {
-            act.take().into_iter().for_each(|act| seen.set(Some(act())));
+            act.take().into_iter().for_each(|act| done.set(Some(act())));
         }
     });
     let worked = work();

@@ -2,9 +2,9 @@
 //! before the gate is closed. `loom_tests` checks the orderings.
 
 use core::cell::{Cell, RefCell};
-use std::rc::Rc;
 
 use super::*;
+use crate::testing::leak;
 
 type Act = Box<dyn Fn(&GateKeeper, &Gate)>;
 
@@ -156,9 +156,8 @@ fn an_open_gate_is_judged_again_and_its_line_ends() {
     assert!(!review(Some(Ok(()))), "there is a first judgement to come");
     assert!(gate.opens());
     assert!(!review(None) && gate.open.get(), "nothing new");
-    let is_closed = Rc::new(Cell::new(false));
-    let seen_open = Rc::clone(&is_closed);
-    *gate.before_close.borrow_mut() = Some(Box::new(move |_, gate| seen_open.set(gate.open.get())));
+    let is_closed = leak(Cell::new(false));
+    *gate.before_close.borrow_mut() = Some(Box::new(|_, gate| is_closed.set(gate.open.get())));
     assert!(review(Some(Ok(()))) && gate.open.get());
     assert!(is_closed.get(), "the line by the earlier judgement goes on");
     assert!(review(Some(FOR_GOOD)) && !gate.open.get());
@@ -179,10 +178,9 @@ fn each_kind_of_lines_is_judged_for_itself() {
             assert_eq!(judged, kind);
             Some(Ok(()))
         };
-        let found_before = Rc::new(Cell::new(None));
-        let noted = Rc::clone(&found_before);
+        let found_before = leak(Cell::new(None));
         *gate.before_close.borrow_mut() =
-            Some(Box::new(move |keeper, _| noted.set(Some(keeper.line_kind()))));
+            Some(Box::new(|keeper, _| found_before.set(Some(keeper.line_kind()))));
         assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(kind));
         let ends_the_common_line = (kind == LineKind::PerCpu).then_some(None);
         assert_eq!(found_before.get(), ends_the_common_line, "{kind:?}");
