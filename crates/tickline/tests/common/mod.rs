@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 #[cfg(unix)]
 use fork::{CANNOT, code_of_fork, watch_over};
 use tickline::{Clock, Driver, Event, Reason, State, Status};
+#[cfg(target_os = "linux")]
+use tickline_observe::Bounded;
 
 const CHILD: &str = "TICKLINE_TEST_CHILD";
 
@@ -28,31 +30,25 @@ const SKIPPED: &str = "SKIPPED: ";
 /// The emulator that runs programs of this target, with its arguments, if there is one.
 const RUNNER: &str = "TICKLINE_TEST_RUNNER";
 
-/// Whether this runs in a user-mode emulator.
-fn in_an_emulator() -> bool {
-    std::env::var_os(RUNNER).is_some()
-}
-
 /// Whether this is unoptimised code in an emulator, where an iteration takes longer than the first
 /// lines last. If so, reports that the test is skipped.
 pub(crate) fn skipped_as_too_slow() -> bool {
-    let slow = cfg!(debug_assertions) && in_an_emulator();
-    if slow {
-        skip(
-            "unoptimised code in an emulator: an iteration takes longer than the first lines last. Add --release",
-        );
-    }
-    slow
+    const WHY: &str = "an iteration takes longer than the first lines last";
+    cfg!(debug_assertions) && skipped_with_a_runner(&format!("unoptimised code: {WHY}. Add --release"))
 }
 
 /// Whether this runs in a user-mode emulator. QEMU accepts `MADV_WIPEONFORK` without effect, and
 /// keeps some signals for itself. Reports that the test is skipped.
 pub(crate) fn skipped_in_an_emulator() -> bool {
-    let emulated = in_an_emulator();
-    if emulated {
-        skip("a user-mode emulator does not do what a kernel does here");
+    skipped_with_a_runner("it does not do what a kernel does here")
+}
+
+fn skipped_with_a_runner(why: &str) -> bool {
+    let has_runner = std::env::var_os(RUNNER).is_some();
+    if has_runner {
+        skip(&format!("in a user-mode emulator: {why}"));
     }
-    emulated
+    has_runner
 }
 
 /// The arguments by which a test program runs only the test `name`.
@@ -142,29 +138,7 @@ pub(crate) fn right_if_possible(why: &str, code: i32) {
 #[cfg(target_os = "linux")]
 #[track_caller]
 pub(crate) fn until_it_agrees_with_the_os(clock: &Clock) {
-    let agrees = || {
-        let before = os_monotonic_ns();
-        let reading = clock.reading();
-        reading.earliest().as_nanos() <= os_monotonic_ns() && before <= reading.latest().as_nanos()
-    };
-    until(clock, || (0..100).any(|_| agrees()));
-}
-
-/// The time of an OS clock, ns.
-#[cfg(unix)]
-pub(crate) fn os_ns(clock: libc::clockid_t) -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is valid for a write.
-    assert_eq!(unsafe { libc::clock_gettime(clock, &raw mut time) }, 0);
-    let [seconds, ns] =
-        [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).expect("this clock is not negative"));
-    seconds * 1_000_000_000 + ns
-}
-
-/// `CLOCK_MONOTONIC`, ns.
-#[cfg(unix)]
-pub(crate) fn os_monotonic_ns() -> u64 {
-    os_ns(libc::CLOCK_MONOTONIC)
+    until(clock, || (0..100).any(|_| Bounded::read(clock).missed_ns() == 0));
 }
 
 /// Calls the clock until it is fast. `None`, with a message, behind a closed gate.

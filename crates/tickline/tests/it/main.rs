@@ -9,4 +9,5 @@ mod clock;
 mod conversions;
 #[cfg(feature = "mock")]
 mod mock;
+#[cfg(target_os = "linux")]
 mod per_cpu;

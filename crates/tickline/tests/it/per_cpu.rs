@@ -1,10 +1,13 @@
 //! A line for each CPU, on any machine. The lines must also work if the counters are synchronised.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::common;
-use tickline::{Clock, Driver, ErrorKind, Event, PerCpu, State, Status};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use tickline::{Clock, ErrorKind, Event, PerCpu, State, Status};
+use tickline_observe::{Bounded, Bracket};
+
+use crate::common::{self, procfs};
 
 /// Starts a clock with a line for each CPU, and waits until it is fast. `None`, with a message, if
 /// this machine can't have one.
@@ -41,31 +44,28 @@ fn is_void(clock: &Clock) -> bool {
 #[test]
 fn readings_are_those_of_the_os_clock() {
     let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
-    let os = Clock::builder().driver(Driver::Manual).start().unwrap(); // never maintained, so it is the OS clock
     let end = Instant::now() + Duration::from_millis(500);
     let fast = AtomicU32::new(0);
+    // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another CPU's
+    // origin would be.
+    let is_near = |at: Bracket| at.ahead_ns().max(at.behind_ns()) < 1_000_000;
     let read = || {
         while Instant::now() < end {
-            let (before, unix_before) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
-            let readings = [clock.now().as_nanos(), clock.now_ordered().as_nanos()];
-            let reading = clock.reading();
-            let unix = [clock.unix_now(), clock.unix_reading().time()].map(tickline::UnixTime::as_nanos);
-            let (after, unix_after) = (os.now_ordered().as_nanos(), os.unix_now().as_nanos());
-            if is_void(&clock) || unix_after.abs_diff(unix_before) > 1_000_000_000 {
+            let reading = Bounded::read(&clock);
+            let readings = [
+                Bracket::around(|| clock.now().as_nanos()),
+                Bracket::around(|| clock.now_ordered().as_nanos()),
+                Bracket::by(libc::CLOCK_REALTIME, || clock.unix_now().as_nanos()),
+                Bounded::read_unix(&clock).at,
+            ];
+            let has_jumped = |at: &Bracket| at.after_ns.abs_diff(at.before_ns) > 1_000_000_000;
+            if is_void(&clock) || readings.iter().any(has_jumped) {
                 return common::skip("the OS clock jumped");
             }
-            assert!(
-                reading.earliest().as_nanos() <= after && before <= reading.latest().as_nanos(),
-                "{reading:?}, {before} to {after}"
-            );
-            // A line starts up to microseconds ahead, and is slewed; 1 ms is far from what another
-            // CPU's origin would be.
-            let near =
-                |ns: &u64, before: u64, after: u64| *ns + 1_000_000 > before && *ns < after + 1_000_000;
-            assert!(readings.iter().all(|ns| near(ns, before, after)), "{readings:?}, {before} to {after}");
-            assert!(unix.iter().all(|ns| near(ns, unix_before, unix_after)), "{unix:?}, {unix_before}");
+            assert_eq!(reading.missed_ns(), 0, "{reading:?}");
+            assert!(readings.iter().all(|at| is_near(*at)), "{readings:?}");
             // ORDERING: Relaxed, a count on its own.
-            fast.fetch_add(u32::from(reading.is_from_counter()), Ordering::Relaxed);
+            fast.fetch_add(u32::from(reading.by_counter), Ordering::Relaxed);
         }
     };
     std::thread::scope(|scope| (0..3).for_each(|_| _ = scope.spawn(read)));
@@ -95,114 +95,104 @@ fn the_global_clock_can_have_them_too() {
     });
 }
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use std::sync::atomic::AtomicBool;
+fn own_cpus() -> Vec<usize> {
+    let set = sched_getaffinity(None).expect("the CPUs of this thread");
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
 
-    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+fn run_on(cpu: usize) {
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    sched_setaffinity(None, &set).expect("a CPU of this process");
+}
 
-    use super::*;
-    use crate::common::procfs;
+/// The CPUs on which the clock's thread may run.
+fn threads_cpus() -> Option<String> {
+    procfs::status_field(procfs::tickline_threads().first()?, "Cpus_allowed_list:")
+}
 
-    fn own_cpus() -> Vec<usize> {
-        let set = sched_getaffinity(None).expect("the CPUs of this thread");
-        (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
-    }
-
-    fn run_on(cpu: usize) {
-        let mut set = CpuSet::new();
-        set.set(cpu);
-        sched_setaffinity(None, &set).expect("a CPU of this process");
-    }
-
-    /// The CPUs on which the clock's thread may run.
-    fn threads_cpus() -> Option<String> {
-        procfs::status_field(procfs::tickline_threads().first()?, "Cpus_allowed_list:")
-    }
-
-    /// A thread that stays on its CPU sees no step back while that CPU's line is replaced.
-    #[test]
-    fn readings_on_one_cpu_are_in_order() {
-        let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
-        let stop = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for cpu in own_cpus().into_iter().take(2) {
-                let (clock, stop) = (&clock, &stop);
-                scope.spawn(move || {
-                    run_on(cpu);
-                    let mut last = tickline::Instant::ZERO;
-                    // ORDERING: Relaxed, a flag on its own.
-                    while !stop.load(Ordering::Relaxed) {
-                        for reading in 0..1_000 {
-                            let now = if reading % 3 == 0 { clock.now_ordered() } else { clock.now() };
-                            assert!(now >= last, "CPU {cpu}: {now:?} after {last:?}");
-                            last = now;
-                        }
+/// A thread that stays on its CPU sees no step back while that CPU's line is replaced.
+#[test]
+fn readings_on_one_cpu_are_in_order() {
+    let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for cpu in own_cpus().into_iter().take(2) {
+            let (clock, stop) = (&clock, &stop);
+            scope.spawn(move || {
+                run_on(cpu);
+                let mut last = tickline::Instant::ZERO;
+                // ORDERING: Relaxed, a flag on its own.
+                while !stop.load(Ordering::Relaxed) {
+                    for reading in 0..1_000 {
+                        let now = if reading % 3 == 0 { clock.now_ordered() } else { clock.now() };
+                        assert!(now >= last, "CPU {cpu}: {now:?} after {last:?}");
+                        last = now;
                     }
-                });
-            }
-            std::thread::sleep(Duration::from_millis(500));
-            // ORDERING: Relaxed, a flag on its own.
-            stop.store(true, Ordering::Relaxed);
-        });
-    }
-
-    /// The table has the CPUs that the thread may run on, and those on which readers run. After a
-    /// pass the thread has its former CPU mask.
-    #[test]
-    fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
-        common::in_child(&[], || {
-            let cpus = own_cpus();
-            let (first, rest) = cpus.split_first().unwrap();
-            run_on(*first); // as in a container with a small cpuset
-            let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
-            let table = || clock.status().per_cpu;
-            assert_eq!(table().iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [*first]);
-            common::until(&clock, || {
-                let served = table()[0];
-                let has_rate = served.frequency_hz.is_some_and(|hz| hz > 1_000_000);
-                served.state == State::Fast && served.age_ns.is_some() && has_rate
-            });
-
-            let home = first.to_string();
-            common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
-            let Some(second) = rest.first() else {
-                return common::skip("one CPU: no reader can run on another");
-            };
-            run_on(*second);
-            common::until(&clock, || {
-                core::hint::black_box(clock.now());
-                table().iter().any(|cpu| cpu.cpu == *second && cpu.state == State::Fast)
-            });
-            common::until(&clock, || clock.reading().is_from_counter());
-            common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
-        });
-    }
-
-    /// A child has the lines, but not their thread. When the lines have ended, the OS clock serves
-    /// the child until its readers have made a common line, if the gates allow one. Readers of only
-    /// Unix time make one, too.
-    #[test]
-    fn a_forked_child_leaves_the_cpus_lines_and_makes_a_common_one() {
-        common::in_child(&[], || {
-            let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
-            common::in_fork(|| {
-                let before = clock.now().as_nanos();
-                std::thread::sleep(Duration::from_millis(50));
-                for _ in 0..100 {
-                    core::hint::black_box(clock.now());
                 }
-                let (after, status) = (clock.now().as_nanos(), clock.status());
-                assert!(after > before && status.per_cpu.is_empty(), "{status:?}");
             });
-            if clock.status().unix_reason().is_some() {
-                return common::skip("the OS clock serves Unix time");
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        // ORDERING: Relaxed, a flag on its own.
+        stop.store(true, Ordering::Relaxed);
+    });
+}
+
+/// The table has the CPUs that the thread may run on, and those on which readers run. After a
+/// pass the thread has its former CPU mask.
+#[test]
+fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
+    common::in_child(&[], || {
+        let cpus = own_cpus();
+        let (first, rest) = cpus.split_first().unwrap();
+        run_on(*first); // as in a container with a small cpuset
+        let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
+        let table = || clock.status().per_cpu;
+        assert_eq!(table().iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [*first]);
+        common::until(&clock, || {
+            let served = table()[0];
+            let has_rate = served.frequency_hz.is_some_and(|hz| hz > 1_000_000);
+            served.state == State::Fast && served.age_ns.is_some() && has_rate
+        });
+
+        let home = first.to_string();
+        common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
+        let Some(second) = rest.first() else {
+            return common::skip("one CPU: no reader can run on another");
+        };
+        run_on(*second);
+        common::until(&clock, || {
+            core::hint::black_box(clock.now());
+            table().iter().any(|cpu| cpu.cpu == *second && cpu.state == State::Fast)
+        });
+        common::until(&clock, || clock.reading().is_from_counter());
+        common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
+    });
+}
+
+/// A child has the lines, but not their thread. When the lines have ended, the OS clock serves
+/// the child until its readers have made a common line, if the gates allow one. Readers of only
+/// Unix time make one, too.
+#[test]
+fn a_forked_child_leaves_the_cpus_lines_and_makes_a_common_one() {
+    common::in_child(&[], || {
+        let Some(clock) = fast_clock(Duration::from_millis(1)) else { return };
+        common::in_fork(|| {
+            let before = clock.now().as_nanos();
+            std::thread::sleep(Duration::from_millis(50));
+            for _ in 0..100 {
+                core::hint::black_box(clock.now());
             }
-            common::in_fork(|| {
-                common::read_until(&clock, Clock::unix_now, |status| {
-                    status.per_cpu.is_empty() && status.state == State::Fast
-                });
+            let (after, status) = (clock.now().as_nanos(), clock.status());
+            assert!(after > before && status.per_cpu.is_empty(), "{status:?}");
+        });
+        if clock.status().unix_reason().is_some() {
+            return common::skip("the OS clock serves Unix time");
+        }
+        common::in_fork(|| {
+            common::read_until(&clock, Clock::unix_now, |status| {
+                status.per_cpu.is_empty() && status.state == State::Fast
             });
         });
-    }
+    });
 }

@@ -19,24 +19,21 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
     let clock = Clock::builder().interval(Duration::from_millis(5)).start().unwrap();
     until_fast(&clock);
     for _ in 0..5 {
-        let last = clock.now_ordered().as_nanos();
-        in_fork(|| check_forked_child(&clock, last));
+        let mut last = clock.now_ordered().as_nanos();
+        in_fork(|| {
+            read_in_order(&clock, &mut last);
+            assert_eq!((clock.status().driver, tickline_threads().len()), (Driver::Reader, 0));
+            // Longer than any line of the parent is valid, so that the child makes its own.
+            let end = clock.recent().as_nanos() + 300_000_000;
+            while last < end {
+                read_in_order(&clock, &mut last);
+            }
+            assert!(clock.recent().as_nanos() >= end, "the coarse time of a thread that does not exist here");
+            // On a busy machine a thread may be preempted for longer than a line lasts, so this
+            // asks for the state again and again.
+            read_until(&clock, Clock::now_ordered, |status| status.state != State::Calibrating);
+        });
     }
-}
-
-fn check_forked_child(clock: &Clock, parents_last: u64) {
-    assert!(clock.now_ordered().as_nanos() >= parents_last);
-    assert_eq!((clock.status().driver, tickline_threads().len()), (Driver::Reader, 0));
-    // Longer than any line of the parent is valid, so that the child makes its own.
-    let mut last = clock.recent().as_nanos();
-    let end = last + 300_000_000;
-    while last < end {
-        read_in_order(clock, &mut last);
-    }
-    assert!(clock.recent().as_nanos() >= end, "the coarse time of a thread that does not exist here");
-    // On a busy machine a thread may be preempted for longer than a line lasts, so this asks for
-    // the state again and again.
-    read_until(clock, Clock::now_ordered, |status| status.state != State::Calibrating);
 }
 
 /// A child drops the clocks and guards that it has inherited. It is then rid of their descriptors.

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, Driver, ErrorKind, Reason, State};
+use tickline_observe::monotonic_ns;
 
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
 use crate::common::procfs::{await_tickline_threads, own_signals, tickline_threads, timers};
 use crate::common::{
-    alone, await_publications, goes_on, in_fork, os_monotonic_ns, own_name, read_in_order, right_if_possible,
-    skip, until_fast, until_it_agrees_with_the_os,
+    alone, await_publications, goes_on, in_fork, own_name, read_in_order, right_if_possible, skip,
+    until_fast, until_it_agrees_with_the_os,
 };
 
 in_processes! { in_child:
@@ -59,14 +60,6 @@ fn is_open(descriptor: i32) -> bool {
     unsafe { libc::fcntl(descriptor, libc::F_GETFD) >= 0 }
 }
 
-/// Closes all descriptors from `first` on, as daemons do.
-fn close_from(first: i32) {
-    for descriptor in first..256 {
-        // SAFETY: this process owns all descriptors that it closes here.
-        unsafe { libc::close(descriptor) };
-    }
-}
-
 // ---- fork, exec, daemons ----------------------------------------------------------------------
 
 const EXECUTED: &str = "TICKLINE_TEST_EXECUTED";
@@ -104,7 +97,10 @@ fn a_daemon_has_a_clock() {
         // SAFETY: the call has no precondition.
         unsafe { libc::setsid() };
         let fault = code_of_fork(|| {
-            close_from(0);
+            for descriptor in 0..256 {
+                // SAFETY: this process owns all descriptors that it closes here.
+                unsafe { libc::close(descriptor) };
+            }
             daemon(last)
         });
         assert_eq!(fault, 0, "the check of the daemon that failed");
@@ -206,16 +202,19 @@ fn many_threads_use_a_clock_at_once() {
 /// A process that is stopped for longer than any line is valid goes on in order, with fresh
 /// readings, and its control loop goes on.
 fn a_stopped_process_goes_on_where_time_is() {
+    let own = std::process::id();
+    let stop = format!("kill -STOP {own} && sleep 0.25 && kill -CONT {own}");
     for driver in [Driver::Thread, Driver::Reader] {
         let clock = Clock::builder().driver(driver).interval(Duration::from_millis(20)).start().unwrap();
         let fast = until_fast(&clock).is_some();
         for _ in 0..3 {
-            let (last, stopped_at) = (clock.now_ordered().as_nanos(), os_monotonic_ns());
-            stop_for_a_while();
+            let (last, stopped_at) = (clock.now_ordered().as_nanos(), monotonic_ns());
+            // A shell stops this process, all its threads, and continues it a while later.
+            assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
             let now = clock.now_ordered().as_nanos();
             assert!(now >= last, "{now} after {last}");
             until_it_agrees_with_the_os(&clock);
-            let stopped_ns = os_monotonic_ns() - stopped_at;
+            let stopped_ns = monotonic_ns() - stopped_at;
             assert!(stopped_ns > 200_000_000, "the process was not stopped: {stopped_ns} ns");
             assert!(
                 now - last > stopped_ns / 2,
@@ -227,13 +226,6 @@ fn a_stopped_process_goes_on_where_time_is() {
             await_publications(&clock, 3);
         }
     }
-}
-
-/// Stops this process, all its threads, by a shell that continues it a while later.
-fn stop_for_a_while() {
-    let own = std::process::id();
-    let script = format!("kill -STOP {own} && sleep 0.25 && kill -CONT {own}");
-    assert!(Command::new("sh").args(["-c", &script]).status().unwrap().success());
 }
 
 // ---- refusals ---------------------------------------------------------------------------------
@@ -309,21 +301,20 @@ fn a_process_without_the_right_to_the_counter_has_a_clock() {
 
 // ---- namespaces -------------------------------------------------------------------------------
 
-/// Runs `body` in a time namespace whose monotonic clock is `offset_s` ahead.
-fn in_time_namespace(offset_s: i64, body: impl FnOnce()) {
-    let code = code_in_time_namespace(offset_s * 1_000_000_000, || {
+/// Runs `body` in a time namespace whose monotonic clock is `ahead_ns` ahead.
+fn in_time_namespace(ahead_ns: i64, body: impl FnOnce()) {
+    let code = code_in_time_namespace(ahead_ns, || {
         body();
         0
     });
     right_if_possible("no time namespace can be made here", code);
 }
 
-const DAY_S: i64 = 86_400;
-const DAY_NS: u64 = 86_400_000_000_000;
-
 fn clock_with_driver(driver: Driver) -> Clock {
     Clock::builder().driver(driver).interval(Duration::from_millis(5)).start().unwrap()
 }
+
+const DAY_NS: u64 = 86_400_000_000_000;
 
 /// If a fork moves a calibrated clock into another namespace, it follows the clock of that
 /// namespace when its line ends. A clock that is created there follows it from the start.
@@ -331,7 +322,7 @@ fn a_fork_into_a_time_namespace_that_is_ahead_is_followed() {
     let clock = clock_with_driver(Driver::Reader);
     until_fast(&clock);
     let last = clock.now_ordered().as_nanos();
-    in_time_namespace(DAY_S, || {
+    in_time_namespace(DAY_NS.cast_signed(), || {
         until_it_agrees_with_the_os(&clock);
         assert!(settles(&clock, last + DAY_NS / 100 * 99), "{:?}", clock.status());
         for driver in [Driver::Reader, Driver::Thread] {
@@ -357,8 +348,7 @@ fn a_fork_into_a_time_namespace_that_is_behind_does_not_step_back() {
             break reading.time().as_nanos();
         }
     };
-    let behind_s = i64::try_from(os_monotonic_ns() / 2_000_000_000).unwrap();
-    in_time_namespace(-behind_s, || {
+    in_time_namespace(-(monotonic_ns() / 2).cast_signed(), || {
         let start = Instant::now();
         // Time goes on: a reader calibrates the counter though the parent's line was to last
         // longer.

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tickline::{Clock, Driver, Probes, State};
+use tickline_observe::{Bracket, monotonic_ns};
 
-use crate::common::{in_fork, os_monotonic_ns, skip, until};
+use crate::common::{in_fork, skip, until};
 
 in_processes! { in_child_of_a_kernel:
     two_processes_in_one_memory_do_not_iterate_at_once,
@@ -26,19 +27,16 @@ static BACK: AtomicU32 = AtomicU32::new(0);
 
 /// Runs iterations and readings for a second. It may not allocate: both processes run it at once.
 fn use_clock(clock: &Clock) {
-    let (start_ns, mut last_ns) = (os_monotonic_ns(), 0);
+    let (start_ns, mut last_ns) = (monotonic_ns(), 0);
     loop {
         clock.maintain();
         for _ in 0..50 {
-            let before_ns = os_monotonic_ns();
-            let now_ns = clock.now_ordered().as_nanos();
-            let after_ns = os_monotonic_ns();
-            let off_ns = before_ns.saturating_sub(now_ns).max(now_ns.saturating_sub(after_ns));
-            FARTHEST_NS.fetch_max(off_ns, Ordering::Relaxed);
-            BACK.fetch_add(u32::from(now_ns < last_ns), Ordering::Relaxed);
+            let at = Bracket::around(|| clock.now_ordered().as_nanos());
+            FARTHEST_NS.fetch_max(at.ahead_ns().max(at.behind_ns()), Ordering::Relaxed);
+            BACK.fetch_add(u32::from(at.now_ns < last_ns), Ordering::Relaxed);
             READINGS.fetch_add(1, Ordering::Relaxed);
-            last_ns = now_ns;
-            if after_ns - start_ns > 1_000_000_000 {
+            last_ns = at.now_ns;
+            if at.after_ns - start_ns > 1_000_000_000 {
                 return;
             }
         }

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tickline::{Clock, CounterComparison, Driver, ErrorKind, Gate, Hypervisor, Reason, State, Trust};
+use tickline_observe::{clock_ns, monotonic_ns};
 
 use crate::allocator::{ASLEEP, SLEEPS};
 use crate::common::procfs::{await_tickline_threads, own_signals, signals, tickline_threads};
-use crate::common::{in_fork, os_ns, skip, skipped_as_too_slow, until, until_fast};
+use crate::common::{in_fork, skip, skipped_as_too_slow, until, until_fast};
 
 in_processes! { in_child:
     there_is_a_thread_only_between_start_and_drop,
@@ -162,10 +163,10 @@ fn while_a_start_takes_long(body: impl FnOnce()) {
 /// held the lock.
 fn a_start_that_waits_for_another_one_sleeps() {
     while_a_start_takes_long(|| {
-        let (start_ns, start_cpu_ns) = (os_ns(libc::CLOCK_MONOTONIC), os_ns(libc::CLOCK_THREAD_CPUTIME_ID));
+        let (start_ns, start_cpu_ns) = (monotonic_ns(), clock_ns(libc::CLOCK_THREAD_CPUTIME_ID));
         let guard = tickline::start().unwrap();
-        let waited_ns = os_ns(libc::CLOCK_MONOTONIC) - start_ns;
-        let used_ns = os_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns;
+        let waited_ns = monotonic_ns() - start_ns;
+        let used_ns = clock_ns(libc::CLOCK_THREAD_CPUTIME_ID) - start_cpu_ns;
         assert!(waited_ns > 100_000_000, "the other start did not hold the lock: {waited_ns} ns");
         assert!(used_ns < waited_ns / 20, "{used_ns} ns of CPU time in {waited_ns} ns of waiting");
         drop(guard);
