@@ -302,8 +302,9 @@ mod tests {
     fn work_is_done_on_the_cpu_that_was_named_or_not_at_all() {
         assert_eq!(on_cpu(u32::MAX, || ()), None);
         let Some(&cpu) = cpus().last() else {
-            eprintln!("SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only");
-            return;
+            return eprintln!(
+                "SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only"
+            );
         };
         match on_cpu(cpu, sys::CpuMask::for_current_thread) {
             Some(Some(mask)) => assert_eq!((0..8_192).filter(|cpu| mask.contains(*cpu)).count(), 1),

@@ -13,11 +13,16 @@ use crate::options::{Driver, Settings};
 use crate::status::{State, Status};
 use crate::trust::facts::injected;
 
-/// Judges by these costs, ns (the counter; the OS clock's monotonic and Unix time), and iterates
-/// until there is a line. `None`, with a message, if another reason closes the gate here.
-fn judged(engine: &Engine, (counter, os, os_unix): (u64, u64, u64)) -> Option<Status> {
-    let ps = |ns: u64| ns * 1_000;
-    injected::COST.set(Some(Cost { counter_ps: ps(counter), os_ps: ps(os), os_unix_ps: ps(os_unix) }));
+/// Injects these costs, ns: the counter; the OS clock's monotonic and Unix time.
+fn inject(costs: (u64, u64, u64)) {
+    let [counter_ps, os_ps, os_unix_ps] = <[u64; 3]>::from(costs).map(|ns| ns * 1_000);
+    injected::COST.set(Some(Cost { counter_ps, os_ps, os_unix_ps }));
+}
+
+/// Judges by these costs, and iterates until there is a line. `None`, with a message, if another
+/// reason closes the gate here.
+fn judged(engine: &Engine, costs: (u64, u64, u64)) -> Option<Status> {
+    inject(costs);
     engine.request_judgement();
     let start = std::time::Instant::now();
     loop {
@@ -100,10 +105,9 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
 #[test]
 fn a_request_is_not_judged_by_facts_that_are_older() {
     let engine = Engine::new(Driver::Reader);
-    let cost = |counter_ps| Some(Cost { counter_ps, os_ps: 40_000, os_unix_ps: 40_000 });
-    injected::COST.set(cost(1_000_000));
+    inject((1_000, 40, 40));
     while !engine.is_prepared() {}
-    injected::COST.set(cost(1_000));
+    inject((1, 40, 40));
     engine.enable();
     engine.maintain(Cadence::OnDemand);
     injected::COST.set(None);
@@ -144,7 +148,7 @@ fn a_slow_counter_is_measured_again() {
     let engine = Engine::new(Driver::Manual);
     let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
     assert_eq!(status.state, State::Fallback(Reason::Slow));
-    injected::COST.set(Some(Cost { counter_ps: 1_000, os_ps: 40_000, os_unix_ps: 40_000 }));
+    inject((1, 40, 40));
     engine.maintain(Cadence::Scheduled);
     assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
     engine.clock.keeper.set_due(OsClock.monotonic_ns());
@@ -159,8 +163,7 @@ fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     let engine = Engine::new(Driver::Manual);
     let Some(status) = judged(&engine, (1, 1_000, 1_000)) else { return };
     if status.state != State::Fast {
-        eprintln!("SKIPPED: no line by the counter here: {}", status.state);
-        return;
+        return eprintln!("SKIPPED: no line by the counter here: {}", status.state);
     }
     // If a line ends while this thread is preempted, the loop tries again.
     let seen = (0..10_000).any(|_| {

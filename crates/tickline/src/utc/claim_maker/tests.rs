@@ -10,6 +10,9 @@ const SECOND_NS: i64 = 1_000_000_000;
 const START_NS: i64 = 1_800_000_000 * SECOND_NS;
 const VALID_NS: i64 = 5 * SECOND_NS / 2;
 
+/// The next midnight, s after the start.
+const MIDNIGHT_S: i64 = (DAY_NS - START_NS % DAY_NS) / SECOND_NS;
+
 /// A machine `seconds` after its start. Its clocks run at the rate of UTC, its counter at 3 ticks a
 /// ns.
 pub(in crate::utc) fn moment(seconds: i64) -> Moment {
@@ -29,11 +32,21 @@ fn at_ms(ms: i64) -> Moment {
     }
 }
 
+/// A moment whose OS clock was set by `ns`.
+fn moment_after_set(ns: i64, seconds: i64) -> Moment {
+    Moment { realtime_ns: moment(seconds).realtime_ns + ns, ..moment(seconds) }
+}
+
 /// A report that UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
 pub(in crate::utc) fn said(offset_ns: i64, measurement: u64) -> Answer {
+    said_within(1_000, offset_ns, measurement)
+}
+
+/// A report like [`said`]'s, by `half_ns` more or less.
+fn said_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
     Ok(Report {
         source: UtcSource::Chronyd,
-        offset_ns: [offset_ns - 1_000, offset_ns + 1_000],
+        offset_ns: [offset_ns - half_ns, offset_ns + half_ns],
         request_ns: 0,
         rates_ppb: [-WANDER_PPB, WANDER_PPB],
         valid_ns: i64::MAX,
@@ -112,12 +125,7 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
 #[test]
 fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
     for (offset_ns, measurement) in [(3_000_000, 1), (-3_000_000, 1), (100_000, 0), (-100_000, 0)] {
-        let wide = |offset_ns: i64, measurement: u64| {
-            said(offset_ns, measurement).map(|report| {
-                let half_ns = 1_000_000;
-                Report { offset_ns: [offset_ns - half_ns, offset_ns + half_ns], ..report }
-            })
-        };
+        let wide = |offset_ns, measurement| said_within(1_000_000, offset_ns, measurement);
         let mut maker = ClaimMaker::default();
         assert_eq!(failure(&mut maker, &moment(0), wide(0, 0)), None);
         assert_eq!(failure(&mut maker, &moment(1), wide(100, 0)), None);
@@ -138,9 +146,7 @@ fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
     for step_ns in [10_000, -10_000, 100_000] {
         let mut maker = ClaimMaker::default();
         let mut grown = |seconds: i64, step_ns: i64| {
-            let half_ns = 1_000 + seconds * WANDER_PPB;
-            let report = Report { offset_ns: [step_ns - half_ns, step_ns + half_ns], ..said(0, 0).unwrap() };
-            failure(&mut maker, &moment(seconds), Ok(report))
+            failure(&mut maker, &moment(seconds), said_within(1_000 + seconds * WANDER_PPB, step_ns, 0))
         };
         assert_eq!((0..300).find_map(|seconds| grown(seconds, 0)), None);
         assert_eq!(grown(300, step_ns), Some(UtcUnknown::Disrupted), "{step_ns}");
@@ -209,22 +215,17 @@ fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
     let mut maker = ClaimMaker::default();
     assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), vague)), [None; 2]);
     maker.notice_clock_set();
-    let set = Moment { realtime_ns: moment(2).realtime_ns + 400_000, ..moment(2) };
-    assert_eq!(failure(&mut maker, &set, vague), Some(UtcUnknown::Disrupted));
+    assert_eq!(failure(&mut maker, &moment_after_set(400_000, 2), vague), Some(UtcUnknown::Disrupted));
 }
 
 /// The clock is set after a measurement and before the request that returns it. The thread learns
 /// of that after the request. The source then agrees only with itself.
 #[test]
 fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
-    let wide =
-        |measurement| said(0, measurement).map(|old| Report { offset_ns: [-1_000_000, 1_000_000], ..old });
+    let wide = |measurement| said_within(1_000_000, 0, measurement);
     let mut maker = ClaimMaker::default();
     assert_eq!(failure(&mut maker, &moment(0), wide(0)), None);
-    let set = |seconds| {
-        let moment = moment(seconds);
-        Moment { realtime_ns: moment.realtime_ns + 100_000, ..moment }
-    };
+    let set = |seconds| moment_after_set(100_000, seconds);
     assert_eq!(failure(&mut maker, &set(1), wide(1)), None, "the thread does not know of it");
     maker.notice_clock_set();
     assert_eq!(failure(&mut maker, &set(2), wide(1)), Some(UtcUnknown::Disrupted));
@@ -234,18 +235,17 @@ fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
 #[test]
 fn nothing_is_claimed_around_a_leap_second() {
     let mut maker = ClaimMaker::default();
-    let midnight_s = DAY_NS / SECOND_NS - (START_NS % DAY_NS) / SECOND_NS;
     let leap = |offset_ns, measurement| {
         said(offset_ns, measurement).map(|report| Report { leap_second_today: true, ..report })
     };
-    let claim = maker.claim(&moment(midnight_s - 3), leap(0, 0), VALID_NS).unwrap();
+    let claim = maker.claim(&moment(MIDNIGHT_S - 3), leap(0, 0), VALID_NS).unwrap();
     assert_eq!(claim.failure, UtcUnknown::LeapSecond);
-    let (last_ns, margin_ns) = (SECOND_NS - 2_000, midnight_s * SECOND_NS - 3 * SECOND_NS);
+    let (last_ns, margin_ns) = (SECOND_NS - 2_000, MIDNIGHT_S * SECOND_NS - 3 * SECOND_NS);
     assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
     for seconds in -2..=2 {
         // The clock is set back by a second meanwhile.
         let offset_ns = if seconds < 0 { 0 } else { -SECOND_NS };
-        let near = failure(&mut maker, &moment(midnight_s + seconds), leap(offset_ns, 0));
+        let near = failure(&mut maker, &moment(MIDNIGHT_S + seconds), leap(offset_ns, 0));
         assert_eq!(near, Some(UtcUnknown::LeapSecond), "{seconds}");
     }
     for (seconds, offset_ns, measurement, why) in [
@@ -253,19 +253,17 @@ fn nothing_is_claimed_around_a_leap_second() {
         (5, 0, 0, Some(UtcUnknown::Disrupted)),
         (6, -SECOND_NS, 1, None),
     ] {
-        assert_eq!(failure(&mut maker, &moment(midnight_s + seconds), said(offset_ns, measurement)), why);
+        assert_eq!(failure(&mut maker, &moment(MIDNIGHT_S + seconds), said(offset_ns, measurement)), why);
     }
 }
 
 /// The source announces it so late that the day may be over.
 #[test]
 fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
-    let midnight_s = DAY_NS / SECOND_NS - (START_NS % DAY_NS) / SECOND_NS;
-    let wide =
-        Report { offset_ns: [-5 * SECOND_NS, 5 * SECOND_NS], leap_second_today: true, ..said(0, 0).unwrap() };
+    let wide = Report { leap_second_today: true, ..said_within(5 * SECOND_NS, 0, 0).unwrap() };
     for seconds in [-4, -1] {
         let mut maker = ClaimMaker::default();
-        let why = failure(&mut maker, &moment(midnight_s + seconds), Ok(wide));
+        let why = failure(&mut maker, &moment(MIDNIGHT_S + seconds), Ok(wide));
         assert_eq!(why, Some(UtcUnknown::LeapSecond), "{seconds}");
     }
 }

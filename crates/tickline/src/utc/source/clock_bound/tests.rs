@@ -7,6 +7,11 @@ use crate::utc::claim_maker::tests;
 const AS_OF_NS: i64 = 1_800_000_000_000_000_000;
 const AS_OF_TICKS: u64 = 1_000_000;
 
+/// The places of the times, and of the bound, in a segment of this version.
+const fn places(version: u16) -> (usize, usize) {
+    if version == 2 { (16, 48) } else { (24, 72) }
+}
+
 /// A segment of clock-bound 3.0's daemon. The marker is 9, the bound 500 ns, and the drift 15 ppm.
 /// In version 3 a tick is 2^-31 s, and its error 2^-20, less than 1 ppm.
 fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> Segment {
@@ -16,10 +21,9 @@ fn segment(version: u16, status: u32, looks_for_disruptions: bool) -> Segment {
     put(4, &MAGIC[1].to_ne_bytes());
     put(12, &version.to_ne_bytes());
     put(14, &4_u16.to_ne_bytes());
-    let times = if version == 2 { 16 } else { 24 };
+    let (times, bound) = places(version);
     put(times, &1_800_000_000_i64.to_ne_bytes());
     put(times + 16, &1_800_001_000_i64.to_ne_bytes());
-    let bound = if version == 2 { 48 } else { 72 };
     put(bound, &500_i64.to_ne_bytes());
     put(bound + 8, &9_u64.to_ne_bytes());
     put(bound + 16, &15_000_u32.to_ne_bytes());
@@ -89,10 +93,9 @@ fn a_segment_that_says_nothing_is_no_claim() {
         };
         // Another file; two other versions; an update that is not complete (generation 0).
         assert_eq!((with(0, 0), with(12, 4), with(13, 1), with(14, 0)), (None, None, None, None));
-        let bound_at = if version == 2 { 48 } else { 72 };
-        assert_eq!((with(bound_at + 7, 0x80), with(bound_at + 19, 0x80)), (None, None));
+        let (times, bound) = places(version);
+        assert_eq!((with(bound + 7, 0x80), with(bound + 19, 0x80)), (None, None));
         // A segment that is void since it was written.
-        let times = if version == 2 { 16 } else { 24 };
         let mut void = right;
         void.0.copy_within(times..times + 16, times + 16);
         assert_eq!(answer(&void, 9), Some(Err(UtcUnknown::Expired)));

@@ -76,11 +76,6 @@ impl World {
         world
     }
 
-    /// The growth of the NTP clock's dispersion, as a fraction of the time.
-    fn growth(&self) -> f64 {
-        self.skew + self.residual.abs() + 1e-6
-    }
-
     /// chronyd measures: the errors of its clock and of its rate are within its own bounds.
     fn measure(&mut self) {
         let random = &mut self.random;
@@ -112,7 +107,7 @@ impl World {
         self.ticks += raw * (1.0 + self.counter_wander) * self.ticks_in_ns;
         let by_chronyd = raw * (1.0 + self.tick) * (1.0 - self.frequency);
         self.ntp += by_chronyd;
-        self.dispersion += by_chronyd * self.growth();
+        self.dispersion += by_chronyd * (self.skew + self.residual.abs() + 1e-6);
         // The slew ends when the clock has reached the NTP clock.
         let left = self.ntp - self.realtime - by_chronyd;
         self.realtime += by_chronyd + (raw * self.slew).clamp(left.min(0.0), left.max(0.0));
@@ -126,10 +121,6 @@ impl World {
         clock(self).floor() as i64
     }
 
-    fn resolution_ns(&self) -> i64 {
-        (1.0 / self.ticks_in_ns).ceil() as i64 + 1
-    }
-
     /// A clock that the kernel derives from the counter steps with the counter.
     fn stepped(&self, ns: f64) -> f64 {
         ns - (self.ticks - self.ticks.floor()) / self.ticks_in_ns
@@ -140,7 +131,8 @@ impl World {
         let ticks = self.read(|world| world.ticks).unsigned_abs();
         let (ticks, suspended_ns) = (self.is_open.then_some(ticks), self.suspended as i64);
         let realtime_ns = START_NS + self.read(|world| world.stepped(world.realtime));
-        let width_ns = self.read(|world| world.stepped(world.raw)) - raw_ns + 3 * self.resolution_ns();
+        let resolution_ns = (1.0 / self.ticks_in_ns).ceil() as i64 + 1;
+        let width_ns = self.read(|world| world.stepped(world.raw)) - raw_ns + 3 * resolution_ns;
         Moment { ticks, raw_ns, realtime_ns, width_ns, suspended_ns, ..moment(0) }
     }
 
