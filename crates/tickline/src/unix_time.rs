@@ -49,6 +49,8 @@ pub struct UnixTime {
     ns: u64,
 }
 
+const _: () = assert!(size_of::<UnixTime>() == 8);
+
 impl UnixTime {
     /// 1970-01-01 00:00:00 UTC, which is also the default.
     pub const UNIX_EPOCH: Self = Self { ns: 0 };

@@ -39,12 +39,6 @@ fn text(value: &Value) -> &str {
     value.as_str().expect("a text")
 }
 
-/// The output of the program; `None` if the program is missing, or fails.
-fn output(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = Command::new(program).args(arguments).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
 /// The optimised example. It is built into a folder of its own, so that it does not disturb the
 /// build that runs this test. It keeps its symbols; settings in the environment may otherwise take
 /// them from a release.
@@ -66,8 +60,10 @@ fn example(target: &str) -> PathBuf {
 
 /// The listing, by the first disassembler that knows this target.
 fn listing(example: &Path, objdump: &str) -> Option<String> {
-    let path = example.to_str().expect("a path in UTF-8");
-    [objdump, "objdump"].iter().find_map(|program| output(program, &["-d", "--no-show-raw-insn", path]))
+    [objdump, "objdump"].iter().find_map(|program| {
+        let output = Command::new(program).args(["-d", "--no-show-raw-insn"]).arg(example).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    })
 }
 
 /// The instructions of `function` from its entry to its first return, with single spaces: the path

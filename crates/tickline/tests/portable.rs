@@ -173,19 +173,6 @@ fn subtracting_too_much_panics_as_in_std() {
 }
 
 #[test]
-fn unix_time_converts_to_system_time_and_back() {
-    let time = UnixTime::from_nanos(1_767_225_600_123_456_789);
-    let system = SystemTime::from(time);
-    assert_eq!(system, UNIX_EPOCH + Duration::new(1_767_225_600, 123_456_789));
-    // Windows' `SystemTime` counts units of 100 ns.
-    let back = if cfg!(windows) { UnixTime::from_nanos(1_767_225_600_123_456_700) } else { time };
-    assert_eq!(UnixTime::try_from(system), Ok(back));
-    assert_eq!((time.as_secs(), time.subsec_nanos()), (1_767_225_600, 123_456_789));
-    assert_eq!(format!("{time:?}"), "UnixTime(1767225600.123456789)");
-    assert_eq!(size_of::<UnixTime>(), 8);
-}
-
-#[test]
 fn system_times_out_of_range_are_named_with_their_limit() {
     let before = UnixTime::try_from(UNIX_EPOCH - SECOND).unwrap_err().to_string();
     assert_eq!(before, "1 s before 1970 is before the earliest Unix time, 1970");

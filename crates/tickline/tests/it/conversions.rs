@@ -9,11 +9,6 @@ fn nanos() -> impl Strategy<Value = u64> {
     prop_oneof![any::<u64>(), 0..5_000_000_000_u64, (0..5_000_000_000_u64).prop_map(|ns| u64::MAX - ns)]
 }
 
-/// `ns`, if the type can hold it.
-fn in_range(ns: i128) -> Option<u64> {
-    u64::try_from(ns).ok()
-}
-
 proptest! {
     /// Exact in the range, and the nearest end beyond it.
     #[test]
@@ -25,8 +20,8 @@ proptest! {
         let (instant, time) = (Instant::from_nanos(ns), UnixTime::from_nanos(ns));
         prop_assert_eq!(anchor.to_unix(instant).as_nanos(), nearest(later));
         prop_assert_eq!(anchor.to_instant(time).as_nanos(), nearest(earlier));
-        prop_assert!(in_range(later).is_none() || anchor.to_instant(anchor.to_unix(instant)) == instant);
-        prop_assert!(in_range(earlier).is_none() || anchor.to_unix(anchor.to_instant(time)) == time);
+        prop_assert!(u64::try_from(later).is_err() || anchor.to_instant(anchor.to_unix(instant)) == instant);
+        prop_assert!(u64::try_from(earlier).is_err() || anchor.to_unix(anchor.to_instant(time)) == time);
     }
 
     #[test]
@@ -40,6 +35,9 @@ proptest! {
         let units_ns = [1_000_000_000, 1_000_000, 1_000];
         prop_assert_eq!(whole.map(UnixTime::as_nanos), units_ns.map(|unit_ns| ns - ns % unit_ns));
         prop_assert_eq!((time.as_millis(), time.as_micros()), (ns / 1_000_000, ns / 1_000));
+        let (seconds, rest_ns) = (time.as_secs(), time.subsec_nanos());
+        prop_assert_eq!((seconds, u64::from(rest_ns)), (ns / 1_000_000_000, ns % 1_000_000_000));
+        prop_assert_eq!(format!("{time:?}"), format!("UnixTime({seconds}.{rest_ns:09})"));
     }
 
     /// Fewer digits are cut off.
@@ -122,7 +120,7 @@ proptest! {
         ns in prop_oneof![nanos().prop_map(i128::from), -(1_i128 << 65)..1_i128 << 65],
         offset_s in -86_399..86_400_i32,
     ) {
-        let time = in_range(ns).map(UnixTime::from_nanos);
+        let time = u64::try_from(ns).ok().map(UnixTime::from_nanos);
         let by_jiff = jiff::Timestamp::from_nanosecond(ns).expect("in its range");
         prop_assert_eq!(UnixTime::try_from(by_jiff).ok(), time);
         let seconds = i64::try_from(ns.div_euclid(1_000_000_000)).expect("in chrono's range");
