@@ -10,7 +10,8 @@ use tickline_core::counter::CpuCounter;
 use tickline_core::driver::{DrivenClock, DriverMemory, Platform};
 use tickline_core::gate::keeper::{ClosedGate, LineGate, LineKind, Stage};
 use tickline_core::per_cpu;
-use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
+use tickline_core::sample::ReferenceKind::{Independent, SameRead};
+use tickline_core::sample::{Reference, Resolutions};
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};
@@ -76,11 +77,7 @@ impl Clock {
             resolutions: Resolutions {
                 counter_ticks: machine.counter_resolution_ticks,
                 reference_ns: i64::try_from(machine.resolution_ns).expect("in its range"),
-                reference_kind: if machine.same_counter {
-                    ReferenceKind::SameRead
-                } else {
-                    ReferenceKind::Independent
-                },
+                reference_kind: if machine.same_counter { SameRead } else { Independent },
             },
             cadence: if setup.per_cpu { Cadence::Pinned } else { Cadence::Scheduled },
         };
