@@ -177,7 +177,11 @@ fn run<S: StateCell>(cell: S, kind: u8, input: &Input) {
         resolutions: Resolutions {
             counter_ticks: if extreme { input.number() } else { input.byte().into() },
             reference_ns: if extreme { input.number().cast_signed() } else { input.byte().into() },
-            reference_kind: if extreme || kind >> 7 == 0 { ReferenceKind::Independent } else { ReferenceKind::SameRead },
+            reference_kind: if extreme || kind >> 7 == 0 {
+                ReferenceKind::Independent
+            } else {
+                ReferenceKind::SameRead
+            },
         },
         cadence: if kind & 2 != 0 { Cadence::Scheduled } else { Cadence::OnDemand },
     });

@@ -126,8 +126,11 @@ extern "C" fn main() -> ! {
     let counter_ticks = resolution_ticks(&TSC);
     let closed = trust::judge(counter_ticks);
     assert!(closed.is_none(), "the counter is not used: {closed:?}");
-    let resolutions =
-        Resolutions { counter_ticks, reference_ns: hpet.resolution_ns(), reference_kind: ReferenceKind::Independent };
+    let resolutions = Resolutions {
+        counter_ticks,
+        reference_ns: hpet.resolution_ns(),
+        reference_kind: ReferenceKind::Independent,
+    };
     say!("TSC: moves by {counter_ticks} ticks; HPET: by {} ns", resolutions.reference_ns);
 
     let config = Config { interval_ns: INTERVAL_NS, resolutions, cadence: Cadence::Scheduled };
