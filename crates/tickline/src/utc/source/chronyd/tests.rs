@@ -9,8 +9,9 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Replies of chronyd 4.3, and variants of them; tickline-cli uses them, too.
-const REPLIES: &str = include_str!("../../../../../tickline-cli/tests/data/ntp_replies.json");
+/// Replies of chronyd 4.3, and variants of them. The file is a link to one of tickline-cli;
+/// `cargo package` stores what it links to.
+const REPLIES: &str = include_str!("tests/ntp_replies.json");
 
 /// The head of a reply to [`TRACKING`].
 const HEAD: [u8; 20] = [6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b'i', b'c', b'k'];
