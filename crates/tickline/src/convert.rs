@@ -117,8 +117,8 @@ impl Anchor<UnixTime> {
         current(Self::unix_from)
     }
 
-    /// The present on `clock`, and its Unix time, as [`unix`](Self::unix) has them for the global
-    /// clock.
+    /// The present on `clock`, and its Unix time, with the bounds of [`unix`](Self::unix). An active
+    /// mock does not change them; the clock of a mock has the mock's times.
     ///
     /// ```
     /// use tickline::{Anchor, Clock};

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::status::State;
-use crate::sys::reference::OsClock;
+use crate::sys::reference::{OsClock, Timex};
 use crate::sys::{self, COUNTER};
 
 /// The longest time to the next iteration while the clock has no line, but may have one soon.
@@ -118,7 +118,7 @@ impl Publisher {
             // Since the last line the kernel may have changed its clocksource.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
-        let slew_ppb = kernel_rate_ppb().unwrap_or(0);
+        let slew_ppb = OsClock::timex().map_or(0, |timex| kernel_rate_ppb(&timex));
         let iteration = self.writer.maintain(&self.page, &self.counter, &OsClock, basis, slew_ppb)?;
         let next_in = Duration::from_nanos(iteration.next_in_ns);
         Ok(match (iteration.action, basis) {
@@ -199,11 +199,9 @@ fn os_resolution_ns() -> i64 {
 }
 
 /// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and
-/// any slew (adjtimex(2)). It does not include a slew by adjtime(3), of 500 ppm. `None` if the
-/// kernel does not say.
-fn kernel_rate_ppb() -> Option<i64> {
-    let timex = OsClock::timex()?;
-    Some(timex.steering_ppb.saturating_add(offset_slew_ppb(timex.offset_ns, timex.constant)))
+/// any slew (adjtimex(2)). It does not include a slew by adjtime(3), of 500 ppm.
+fn kernel_rate_ppb(timex: &Timex) -> i64 {
+    timex.steering_ppb.saturating_add(offset_slew_ppb(timex.offset_ns, timex.constant))
 }
 
 /// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
@@ -221,6 +219,18 @@ mod tests {
 
     use super::*;
     use crate::Reason;
+
+    /// Rule W10 needs the whole rate, also of a daemon that leaves the slew to the kernel
+    /// (systemd-timesyncd).
+    #[test]
+    fn a_rate_is_of_the_steering_and_the_offset() {
+        let kernels = OsClock::timex().expect("a kernel that may be asked");
+        let rate = |steering_ppb, offset_ns| {
+            kernel_rate_ppb(&Timex { steering_ppb, offset_ns, constant: 0, ..kernels })
+        };
+        assert_eq!(rate(83_270_000, 0), 83_270_000);
+        assert_eq!(rate(83_270_000, 300_000_000), 83_270_000 + 100_000_000, "a third in this second");
+    }
 
     /// Rule W6. Symptom: leases stayed trusted if the clock fell back after `end`.
     #[test]
