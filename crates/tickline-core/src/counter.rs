@@ -45,11 +45,9 @@ mod resolution;
 pub use crate::units::ticks_between;
 pub use arch::HardwareCounter;
 #[cfg(target_arch = "x86_64")]
-#[doc(hidden)]
 pub use arch::HardwareCpuCounter;
 pub(crate) use arch::SHIFT;
 #[cfg(not(target_arch = "x86_64"))]
-#[doc(hidden)]
 pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;
 pub use resolution::{resolution_ticks, resolution_ticks_in};
@@ -82,7 +80,6 @@ pub trait Counter {
 /// 7. in [`now_ordered`](CpuCounter::now_ordered), give the id of the CPU on which the counter was
 ///    read, even if the thread is moved meanwhile. [`now`](CpuCounter::now) may give the wrong id
 ///    if the thread was moved away and back between two instructions.
-#[doc(hidden)]
 pub trait CpuCounter {
     /// The counter, in ticks, and the id of the CPU; `None` if the thread was moved in between. The
     /// CPU may read the counter before older loads complete.
