@@ -97,7 +97,7 @@ fn fault(check: &Check, phases: &[Value]) -> Option<String> {
 }
 
 /// Whether a value of a phase satisfies a rule of `tests/vm/guests.toml`; `None` if `rule` is not a
-/// rule. A missing value satisfies only `is nothing`.
+/// rule. A missing value satisfies only `is nothing` and `lacks`.
 pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
     let is_one_of = |seen: &Value, texts: &str| texts.split(", ").any(|text| *seen == *text);
     // A limit is a number, or a multiple of another value of the phase plus a third value.
@@ -118,6 +118,7 @@ pub(super) fn holds(rule: &str, seen: &Value, phase: &Value) -> Option<bool> {
         ("is", "nothing") => seen.is_null(),
         ("is", text) => *seen == *text.trim(),
         ("has", text) => seen.as_str().is_some_and(|seen| seen.contains(text)),
+        ("lacks", text) => !seen.to_string().contains(text),
         ("one", texts) => is_one_of(seen, texts.strip_prefix("of ")?),
         ("lists", texts) => seen.as_array().is_some_and(|list| list.iter().any(|one| is_one_of(one, texts))),
         ("=", text) => order(limit(text)?).is_some_and(Ordering::is_eq),
@@ -151,6 +152,7 @@ mod tests {
             ("is tsc", json!("tsc"), json!("tsc-early")),
             ("is ", json!(""), json!("tsc")),
             ("has echo tsc", json!("echo tsc | tee"), json!("echo hpet | tee")),
+            ("lacks ntp_flag", json!({ "code": "time_off" }), json!({ "code": "ntp_flag" })),
             ("one of hpet, acpi_pm", json!("hpet"), json!("tsc")),
             ("lists slow, x", json!(["unsynchronised", "slow"]), json!(["slower"])),
             ("is true", json!(true), json!(null)),
@@ -165,7 +167,7 @@ mod tests {
             ("<= 0", json!(0), json!(-1)),
             ("<= 2 * nothing", json!(0), json!(0)),
         ] {
-            if !rule.contains("nothing") {
+            if !rule.contains("nothing") && !rule.starts_with("lacks") {
                 assert!(fault_of(rule, &Value::Null).is_some(), "{rule}");
             }
             if rule != "<= 2 * nothing" {
