@@ -115,10 +115,10 @@ pub(crate) struct Ntp {
     pub(crate) frequency_ppb: i64,
     /// The length of a hundredth of a second, us: 10,000, unless the NTP daemon slews by it.
     pub(crate) tick_us: i64,
-    /// The offset that the kernel has still to slew, ns.
+    /// The offset that the kernel has still to slew after this second, ns.
     pub(crate) offset_ns: i64,
-    /// The time constant of that slew: the kernel removes one part in 2^(2 + constant) of the offset
-    /// in each second. Null if it is unknown.
+    /// The time constant of that slew: each second the kernel removes one part in 2^(2 + constant) of
+    /// the offset at the second's start. Null if it is unknown.
     pub(crate) time_constant: Option<i64>,
     /// The largest error against UTC that the NTP daemon claims, us.
     pub(crate) maximum_error_us: i64,
@@ -132,7 +132,7 @@ pub(crate) struct Ntp {
 impl Ntp {
     /// The whole correction of the clock's rate, ppb. One microsecond more or less in `tick_us` is
     /// 100 ppm. Leaves out a slew of `offset_ns` whose time constant is unknown, and a slew by
-    /// adjtime(3), of 500 ppm, which the kernel does not show.
+    /// adjtime(3), of 500 ppm, which this call does not show.
     pub(crate) fn rate_ppb(&self) -> i64 {
         let by_tick = self.tick_us.saturating_sub(10_000).saturating_mul(100_000);
         let by_offset = self.time_constant.map_or(0, |constant| offset_slew_ppb(self.offset_ns, constant));

@@ -1,6 +1,8 @@
 //! Findings about Unix time: whether it is known to be right, by the kernel's NTP state and by the
 //! state that an NTP daemon reports. Without a claim, it is not known.
 
+use std::fmt::Display;
+
 use serde_json::json;
 
 use super::finding::Finding;
@@ -98,8 +100,16 @@ pub(super) fn ntp_slewing(facts: &Document) -> Option<Finding> {
         None if rate_ppb.saturating_abs() > LOOP_PPB => "ntp_slewing/fast",
         None => "ntp_slewing",
     };
-    let (rate, off) = (with_unit(&json!(rate_ppb), Some("ppb")), span(off_ns.unwrap_or(0)));
-    Some(Finding::new(key, &[("rate", &rate), ("tick_us", &ntp.tick_us), ("off", &off)]))
+    let [rate, frequency] = [rate_ppb, ntp.frequency_ppb].map(|ppb| with_unit(&json!(ppb), Some("ppb")));
+    let [off, offset] = [off_ns.unwrap_or(0), ntp.offset_ns].map(span);
+    let seen: [(_, &dyn Display); 5] = [
+        ("rate", &rate),
+        ("frequency", &frequency),
+        ("tick_us", &ntp.tick_us),
+        ("offset", &offset),
+        ("off", &off),
+    ];
+    Some(Finding::new(key, &seen))
 }
 
 /// Unix time has a known offset, and no fast slew removes it.
