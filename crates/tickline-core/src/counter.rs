@@ -21,8 +21,8 @@
 //!
 //! The behaviour of a processor is undefined at an instruction that it *lacks*. A method that
 //! executes such an instruction therefore takes a value that proves that the processor has it.
-//! There are three proofs: the processor's own answer (on x86_64 `Rdtscp` and `Rdpid`); the target,
-//! if all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`); the operating system's
+//! There are three proofs: the processor's own answer ([`HardwareCpuCounter`]); the target, if
+//! all its processors have the instruction (`rdtsc`, `CNTVCT_EL0`); the operating system's
 //! promise (`rdtime`). An instruction that a process is *denied* raises a defined exception,
 //! SIGSEGV or SIGILL, before it has done anything. The exception breaks point 5 and ends the
 //! program, but breaks no rule of the language. So reading a counter needs no `unsafe`.
