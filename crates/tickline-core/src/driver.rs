@@ -9,7 +9,7 @@
 use crate::cell::LineCell;
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
 use crate::gate::Facts;
-use crate::gate::keeper::{ClosedGate, GateKeeper, LineGate, LineKind};
+use crate::gate::keeper::{GateKeeper, Judgement, LineGate, LineKind};
 use crate::sample::{ReferenceKind, Resolutions};
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
@@ -70,11 +70,11 @@ pub unsafe trait Platform: LineGate {
 
     /// Judges the gates for lines of this kind. If all are open, begins the control loop anew.
     /// `None` if another thread collects the facts.
-    fn judge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>>;
+    fn judge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement>;
 
     /// Judges the gates as [`judge`](Self::judge) does, if a fact that concerns the present line
     /// has changed; else `None`.
-    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>>;
+    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement>;
 
     /// One iteration of the common line's control loop. `None` without a counter.
     fn iterate(&self, control: &mut Control) -> Option<Iteration>;
@@ -119,9 +119,9 @@ impl<S> DrivenClock<S> {
         let mut locked = self.lock(platform)?;
         let known = self.keeper.line_kind().filter(|_| locked.is_judged_here);
         let judge = |kind| {
-            let judged = platform.judge(kind, &mut locked)?;
+            let judgement = platform.judge(kind, &mut locked)?;
             locked.is_judged_here = true;
-            Some(judged)
+            Some(judgement)
         };
         let judge_if_due = || self.keeper.judge_if_due(|| platform.monotonic_ns(), platform, judge);
         let kind = known.or_else(judge_if_due)?;

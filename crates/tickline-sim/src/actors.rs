@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tickline_core::control::{Cadence, Config, Control, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::counter::CpuCounter;
 use tickline_core::driver::{DrivenClock, DriverMemory, Platform};
-use tickline_core::gate::keeper::{ClosedGate, LineGate, LineKind, Stage};
+use tickline_core::gate::keeper::{self, LineGate, LineKind, Stage};
 use tickline_core::per_cpu;
 use tickline_core::sample::ReferenceKind::{Independent, SameRead};
 use tickline_core::sample::{Reference, Resolutions};
@@ -501,25 +501,25 @@ unsafe impl Platform for Context {
 
     /// Judges the gates in a few steps. Other threads run between them, as they do while `tickline`
     /// collects one fact after the other.
-    fn judge(&self, _: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+    fn judge(&self, _: LineKind, locked: &mut DriverMemory) -> Option<keeper::Judgement> {
         self.world.step(Step::Load);
         let verdict = self.clock.verdict.get();
         self.clock.judged.set(verdict);
         self.world.step(Step::Load);
-        Some(match verdict {
+        let retry_at_ns = match verdict {
             Judgement::Open => {
                 locked.control.begin_anew(self.clock.config);
-                Ok(())
+                return Some(keeper::Judgement::Open);
             }
             Judgement::Passing => {
-                let interval_ns = i64::try_from(self.clock.config.interval_ns).expect("in its range");
-                Err(ClosedGate { retry_at_ns: Some(self.world.returned_ns().saturating_add(interval_ns)) })
+                Some(self.world.returned_ns().saturating_add_unsigned(self.clock.config.interval_ns))
             }
-            Judgement::Closed => Err(ClosedGate { retry_at_ns: None }),
-        })
+            Judgement::Closed => None,
+        };
+        Some(keeper::Judgement::Closed { retry_at_ns })
     }
 
-    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<keeper::Judgement> {
         if self.clock.verdict.get() == self.clock.judged.get() { None } else { self.judge(kind, locked) }
     }
 

@@ -65,14 +65,14 @@ unsafe impl Platform for Process {
         CONFIG.interval_ns * 2
     }
 
-    fn judge(&self, _: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+    fn judge(&self, _: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
         self.judgements.set(self.judgements.get() + 1);
         self.was_open.set(self.is_open.get());
         locked.control.begin_anew(CONFIG);
-        Some(self.is_open.get().then_some(()).ok_or(ClosedGate { retry_at_ns: None }))
+        Some(if self.is_open.get() { Judgement::Open } else { Judgement::Closed { retry_at_ns: None } })
     }
 
-    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
         if self.is_open == self.was_open { None } else { self.judge(kind, locked) }
     }
 

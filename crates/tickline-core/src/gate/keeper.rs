@@ -98,12 +98,17 @@ pub enum LineKind {
     PerCpu,
 }
 
-/// The result of a judgement that finds a gate closed.
+/// The result of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClosedGate {
-    /// When to judge again, ns, if the reason passes by itself. `None`: a call must ask for another
-    /// judgement.
-    pub retry_at_ns: Option<i64>,
+pub enum Judgement {
+    /// Every gate is open.
+    Open,
+    /// A gate is closed.
+    Closed {
+        /// When to judge again, ns, if the reason passes by itself. `None`: a call must ask for
+        /// another judgement.
+        retry_at_ns: Option<i64>,
+    },
 }
 
 const STAGE_MASK: u64 = 3;
@@ -212,7 +217,7 @@ impl GateKeeper {
         &self,
         now_ns: impl FnOnce() -> i64,
         gate: &impl LineGate,
-        judge: impl FnOnce(LineKind) -> Option<Result<(), ClosedGate>>,
+        judge: impl FnOnce(LineKind) -> Option<Judgement>,
     ) -> Option<LineKind> {
         let before = self.load_word();
         let kind = kind_of(before);
@@ -221,29 +226,25 @@ impl GateKeeper {
             Stage::Waiting if self.is_due(Stage::Waiting, now_ns()) => {}
             Stage::Waiting | Stage::Closed | Stage::Disabled => return None,
         }
-        let judged = judge(kind)?;
+        let judgement = judge(kind)?;
         if kind == LineKind::PerCpu {
             gate.close(); // `set_line_kind` has left the common line in use
         }
-        self.carry_out(before, judged, gate).then_some(kind)
+        self.carry_out(before, judgement, gate).then_some(kind)
     }
 
     /// Judges the gates again, because facts have changed since the last judgement. The caller
     /// holds the clock's lock. Returns whether the gates were judged. They are not if `judge` finds
     /// no change, if the first judgement since a change of the word is still to come, or if the
     /// counter is switched off.
-    pub fn rejudge(
-        &self,
-        gate: &impl LineGate,
-        judge: impl FnOnce(LineKind) -> Option<Result<(), ClosedGate>>,
-    ) -> bool {
+    pub fn rejudge(&self, gate: &impl LineGate, judge: impl FnOnce(LineKind) -> Option<Judgement>) -> bool {
         let before = self.load_word();
         if matches!(stage_of(before), Stage::Unjudged | Stage::Disabled) {
             return false;
         }
-        let Some(judged) = judge(kind_of(before)) else { return false };
+        let Some(judgement) = judge(kind_of(before)) else { return false };
         gate.close();
-        self.carry_out(before, judged, gate);
+        self.carry_out(before, judgement, gate);
         true
     }
 
@@ -254,19 +255,19 @@ impl GateKeeper {
         self.word.load(Ordering::Acquire)
     }
 
-    /// Closes or opens the gate as `judged` says. Returns whether the holder of the lock may run an
-    /// iteration.
-    fn carry_out(&self, before: u64, judged: Result<(), ClosedGate>, gate: &impl LineGate) -> bool {
-        let stage = match judged {
-            Ok(()) => {
+    /// Closes or opens the gate as `judgement` says. Returns whether the holder of the lock may run
+    /// an iteration.
+    fn carry_out(&self, before: u64, judgement: Judgement, gate: &impl LineGate) -> bool {
+        let stage = match judgement {
+            Judgement::Open => {
                 gate.open();
                 Stage::Open
             }
-            Err(ClosedGate { retry_at_ns: Some(due_ns) }) => {
+            Judgement::Closed { retry_at_ns: Some(due_ns) } => {
                 self.set_due(due_ns);
                 Stage::Waiting
             }
-            Err(ClosedGate { retry_at_ns: None }) => Stage::Closed,
+            Judgement::Closed { retry_at_ns: None } => Stage::Closed,
         };
         let stands = self.set_stage(before, stage);
         let admitted = stands && stage == Stage::Open;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{EventCounts, Scene, WRITER_TICKS, check, new_shared, reading, spawn};
 use crate::cell::StateCell;
 use crate::control::{Control, Outcome};
-use crate::gate::keeper::{ClosedGate, GateKeeper, LineGate, LineKind, Stage};
+use crate::gate::keeper::{GateKeeper, Judgement, LineGate, LineKind, Stage};
 use crate::primitive::{AtomicU64, Ordering};
 use crate::shared::ReadingSource;
 use crate::state::Phase;
@@ -49,7 +49,7 @@ impl Judged {
             // ORDERING: Relaxed: the thread that sets it asks for a judgement afterwards, which
             // orders it.
             let is_open = self.against.load(Ordering::Relaxed) == 0;
-            Some(is_open.then_some(()).ok_or(ClosedGate { retry_at_ns: None }))
+            Some(if is_open { Judgement::Open } else { Judgement::Closed { retry_at_ns: None } })
         };
         let judge_if_due = || self.keeper.judge_if_due(|| 0, &self.scene, judge);
         let kind = self.keeper.line_kind().or_else(judge_if_due)?;
@@ -178,7 +178,7 @@ fn a_verdict_is_published_after_its_reasons() {
         let judge = |_| {
             // ORDERING: Relaxed, ordered by the verdict.
             noted.store(1, Ordering::Relaxed);
-            Some(Ok(()))
+            Some(Judgement::Open)
         };
         assert!(keeper.judge_if_due(|| 0, &NoLine, judge).is_some(), "the gate was judged before");
         asker.join().unwrap();

@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use super::gate::{Judged, NoLine};
 use super::{check, new_shared, spawn};
 use crate::cell::StateCell;
-use crate::gate::keeper::{GateKeeper, LineKind, Stage};
+use crate::gate::keeper::{GateKeeper, Judgement, LineKind, Stage};
 use crate::shared::{AtomicFigures, Figures};
 
 /// A keeper, and a cell in place of the CPUs' lines. Loom reports a thread that reads the cell
@@ -41,7 +41,7 @@ fn the_lines_are_made_before_they_are_found() {
             Some(LineKind::Common) => noted.note("common"),
             None => noted.note("none"),
         });
-        table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Ok(())));
+        table.0.0.judge_if_due(|| 0, &NoLine, |_| Some(Judgement::Open));
         maker.join().unwrap();
         reader.join().unwrap();
     });

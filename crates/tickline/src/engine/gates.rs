@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering;
 use tickline_core::control::{Config, Control, Iteration};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{DriverMemory, Platform};
-use tickline_core::gate::keeper::{ClosedGate, LineGate, LineKind, Stage};
+use tickline_core::gate::keeper::{Judgement, LineGate, LineKind, Stage};
 use tickline_core::gate::{
     Clocksource, CounterComparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge,
 };
@@ -37,9 +37,9 @@ const WARNING: u8 = 1 << 7;
 /// The time after which the cost of a slow counter is measured again, ns.
 const COST_RETRY_NS: i64 = 5_000_000_000;
 
-/// The result of a judgement. A line stays in use until a judgement has another result.
+/// What a judgement has found. A line stays in use until a judgement finds something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Judgement {
+struct JudgedFacts {
     /// Why the first closed gate is closed.
     closed_by: Option<Reason>,
     /// Why Unix time comes from the OS clock.
@@ -112,37 +112,37 @@ impl Engine {
         self.probes() == Probes::Full && self.clock.review(self)
     }
 
-    /// Judges the gates, and records the verdicts. `None` if the result equals the `present`
-    /// judgement, or if another thread uses the collector: the line stays in use. In the second
-    /// case the next holder of the clock's lock judges.
+    /// Judges the gates, and records the verdicts. `None` if the `present` judgement found
+    /// the same, or if another thread uses the collector: the line stays in use. In the second case
+    /// the next holder of the clock's lock judges.
     #[inline(never)]
     fn judge_with(
         &self,
-        present: Option<Judgement>,
+        present: Option<JudgedFacts>,
         kind: LineKind,
         locked: &mut DriverMemory,
-    ) -> Option<Result<(), ClosedGate>> {
+    ) -> Option<Judgement> {
         if !self.collect(&mut locked.facts, kind) {
             return None;
         }
-        let judgement = self.judge_facts(&locked.facts);
-        (Some(judgement) != present).then(|| self.act_on(judgement, locked))
+        let found = self.judge_facts(&locked.facts);
+        (Some(found) != present).then(|| self.act_on(found, locked))
     }
 
     #[inline(never)]
-    fn judge_facts(&self, facts: &Facts) -> Judgement {
+    fn judge_facts(&self, facts: &Facts) -> JudgedFacts {
         let verdicts = each_gate(|gate| judge(gate, facts));
         verdicts.iter().for_each(|verdict| self.record(*verdict));
-        Judgement {
+        JudgedFacts {
             closed_by: first_closed(verdicts),
             unix_closed_by: verdicts[Gate::UnixCost as usize].closed_by,
             clocksource: facts.clocksource,
         }
     }
 
-    /// Carries out a judgement. If all gates are open, the control loop begins anew.
+    /// The judgement by these facts. If all gates are open, the control loop begins anew.
     #[inline(never)]
-    fn act_on(&self, found: Judgement, locked: &mut DriverMemory) -> Result<(), ClosedGate> {
+    fn act_on(&self, found: JudgedFacts, locked: &mut DriverMemory) -> Judgement {
         let wait_ns = match found.closed_by {
             None => {
                 let resolution_ticks = locked.facts.resolution_ticks.unwrap_or(0);
@@ -151,7 +151,7 @@ impl Engine {
                 resolutions.reference_ns = resolutions.reference_ns.max(OsClock::resolution_ns());
                 locked.control.begin_anew(Config { resolutions, ..locked.control.config });
                 locked.control.serves_unix = found.unix_closed_by.is_none();
-                return Ok(());
+                return Judgement::Open;
             }
             // The kernel decides about the counter within seconds of boot.
             Some(Reason::KernelUndecided) => Some(self.interval_ns().cast_signed()),
@@ -160,7 +160,8 @@ impl Engine {
             // No other reason goes away by itself.
             Some(_) => None,
         };
-        Err(ClosedGate { retry_at_ns: wait_ns.map(|wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns)) })
+        let retry_at_ns = wait_ns.map(|wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns));
+        Judgement::Closed { retry_at_ns }
     }
 
     pub(crate) fn record(&self, verdict: Verdict) {
@@ -254,15 +255,15 @@ unsafe impl Platform for Engine {
         self.interval_ns()
     }
 
-    fn judge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+    fn judge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
         self.judge_with(None, kind, locked)
     }
 
-    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Result<(), ClosedGate>> {
+    fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<Judgement> {
         if facts::are_current(&locked.facts) {
             return None;
         }
-        let present = (self.clock.keeper.stage() == Stage::Open).then(|| Judgement {
+        let present = (self.clock.keeper.stage() == Stage::Open).then(|| JudgedFacts {
             closed_by: None,
             unix_closed_by: self.closing_reason(Gate::UnixCost),
             clocksource: locked.facts.clocksource,

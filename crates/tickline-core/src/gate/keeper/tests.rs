@@ -32,7 +32,7 @@ impl LineGate for Gate {
 }
 
 impl Gate {
-    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Result<(), ClosedGate>) -> bool {
+    fn judge_if_due(&self, now_ns: i64, judge: impl FnOnce() -> Judgement) -> bool {
         let judged = || self.keeper.judge_if_due(|| now_ns, self, |_| Some(judge()));
         let kind = self.keeper.line_kind().or_else(judged);
         let admitted = kind.is_some();
@@ -48,22 +48,22 @@ impl Gate {
 
     /// Judges an open gate again, and runs `act` meanwhile. Returns whether the gate is open after
     /// that.
-    fn rejudge(&self, act: Act, judged: Result<(), ClosedGate>) -> bool {
+    fn rejudge(&self, act: Act, judgement: Judgement) -> bool {
         assert!(self.opens());
         assert!(self.keeper.rejudge(self, |_| {
             act(&self.keeper, self);
-            Some(judged)
+            Some(judgement)
         }));
         self.keeper.stage() == Stage::Open
     }
 
     /// Runs the next judgement without other threads, and with all facts for the counter.
     fn opens(&self) -> bool {
-        self.judge_if_due(0, || Ok(()))
+        self.judge_if_due(0, || Judgement::Open)
     }
 }
 
-const FOR_GOOD: Result<(), ClosedGate> = Err(ClosedGate { retry_at_ns: None });
+const FOR_GOOD: Judgement = Judgement::Closed { retry_at_ns: None };
 
 type NamedAct = (&'static str, fn(&GateKeeper, &Gate));
 
@@ -119,7 +119,7 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
         let judge = |_| {
             assert_eq!(gate.keeper.line_kind(), Some(kind));
             (0..2).for_each(|_| gate.keeper.enable());
-            Some(Ok(()))
+            Some(Judgement::Open)
         };
         assert_eq!(gate.keeper.judge_if_due(|| 0, &gate, judge), Some(kind));
         assert!(gate.keeper.rejudge(&gate, judge));
@@ -132,7 +132,7 @@ fn readers_keep_their_lines_while_the_gates_are_open() {
 #[test]
 fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
     let gate = Gate::default();
-    assert!(!gate.judge_if_due(0, || Err(ClosedGate { retry_at_ns: Some(100) })));
+    assert!(!gate.judge_if_due(0, || Judgement::Closed { retry_at_ns: Some(100) }));
     assert_eq!((gate.keeper.stage(), gate.is_due(99), gate.is_due(100)), (Stage::Waiting, false, true));
     assert!(!gate.judge_if_due(99, || panic!("not yet")));
     assert!(!gate.judge_if_due(100, || FOR_GOOD));
@@ -152,18 +152,18 @@ fn a_closed_gate_is_judged_again_when_that_is_due_or_asked_for() {
 #[test]
 fn an_open_gate_is_judged_again_and_its_line_ends() {
     let gate = Gate::default();
-    let review = |judged| gate.keeper.rejudge(&gate, |_| judged);
-    assert!(!review(Some(Ok(()))), "there is a first judgement to come");
+    let review = |judgement| gate.keeper.rejudge(&gate, |_| judgement);
+    assert!(!review(Some(Judgement::Open)), "there is a first judgement to come");
     assert!(gate.opens());
     assert!(!review(None) && gate.open.get(), "nothing new");
     let is_closed = leak(Cell::new(false));
     *gate.before_close.borrow_mut() = Some(Box::new(|_, gate| is_closed.set(gate.open.get())));
-    assert!(review(Some(Ok(()))) && gate.open.get());
+    assert!(review(Some(Judgement::Open)) && gate.open.get());
     assert!(is_closed.get(), "the line by the earlier judgement goes on");
     assert!(review(Some(FOR_GOOD)) && !gate.open.get());
-    assert!(review(Some(Ok(()))) && gate.open.get());
+    assert!(review(Some(Judgement::Open)) && gate.open.get());
     gate.keeper.disable(&gate);
-    assert!(!review(Some(Ok(()))), "switched off");
+    assert!(!review(Some(Judgement::Open)), "switched off");
 }
 
 /// A judgement is for one kind of lines, and does not open the gate for the other. The common line
@@ -176,7 +176,7 @@ fn each_kind_of_lines_is_judged_for_itself() {
         assert_eq!(gate.keeper.line_kind(), None);
         let judge = |judged| {
             assert_eq!(judged, kind);
-            Some(Ok(()))
+            Some(Judgement::Open)
         };
         let found_before = leak(Cell::new(None));
         *gate.before_close.borrow_mut() =
@@ -199,12 +199,12 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         ("while the facts are collected", |gate, act| {
             gate.judge_if_due(0, || {
                 act(&gate.keeper, gate);
-                Ok(())
+                Judgement::Open
             })
         }),
         ("before the gate is opened", |gate, act| {
             *gate.before_open.borrow_mut() = Some(act);
-            gate.judge_if_due(0, || Ok(()))
+            gate.judge_if_due(0, || Judgement::Open)
         }),
         ("while a gate is found to be closed", |gate, act| {
             gate.judge_if_due(0, || {
@@ -218,9 +218,9 @@ fn a_judgement_does_not_outlive_what_happened_during_it() {
         // not open the gate.
         ("before the gate is closed", |gate, act| {
             *gate.before_close.borrow_mut() = Some(act);
-            gate.judge_if_due(0, || Err(ClosedGate { retry_at_ns: Some(i64::MAX) }))
+            gate.judge_if_due(0, || Judgement::Closed { retry_at_ns: Some(i64::MAX) })
         }),
-        ("while an open gate is judged again", |gate, act| gate.rejudge(act, Ok(()))),
+        ("while an open gate is judged again", |gate, act| gate.rejudge(act, Judgement::Open)),
         // Symptom: a clock that its readers drive stayed closed until the next `enable()`. The
         // program had called it while facts that had passed were about to close an open gate.
         ("while an open gate is about to be closed", |gate, act| gate.rejudge(act, FOR_GOOD)),

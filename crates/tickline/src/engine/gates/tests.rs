@@ -94,7 +94,7 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
     let engine = Engine::new(Driver::Reader);
     let judge = |_| {
         engine.apply(&Settings { assume_invariant: true, ..Settings::DEFAULT });
-        Some(Ok(()))
+        Some(Judgement::Open)
     };
     assert_eq!(engine.clock.keeper.judge_if_due(|| 0, &engine, judge), None);
     assert_eq!(engine.clock.keeper.stage(), Stage::Unjudged);
