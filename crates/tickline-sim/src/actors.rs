@@ -52,8 +52,8 @@ pub(crate) struct Clock {
     pub(crate) token: Cell<u64>,
     pub(crate) readers_drive: Cell<bool>,
     /// The result of a judgement made now, and that of the last one.
-    pub(crate) verdict: Cell<Judgement>,
-    judged: Cell<Judgement>,
+    pub(crate) judgement: Cell<Judgement>,
+    last_judgement: Cell<Judgement>,
     /// Whether the thread was woken to calibrate all CPUs now.
     pub(crate) forced: Cell<bool>,
     /// The program's commands on the gate that are still to do. An idle thread takes the first one.
@@ -89,8 +89,8 @@ impl Clock {
             config,
             token: Cell::new(1),
             readers_drive: Cell::new(setup.driver == Driver::Readers),
-            verdict: Cell::new(Judgement::Open),
-            judged: Cell::new(Judgement::Open),
+            judgement: Cell::new(Judgement::Open),
+            last_judgement: Cell::new(Judgement::Open),
             forced: Cell::new(false),
             commands: RefCell::default(),
         }
@@ -156,8 +156,8 @@ impl Context {
         let iteration = self.clock.driven.maintain(self, cadence);
         self.world.actors[me].serving.set(false);
         let barred = iteration.is_none_or(|iteration| iteration.outcome == Outcome::GateClosed);
-        // If readers drive, a verdict against the counter may stay, because they collect the facts
-        // only after an iteration.
+        // If readers drive, a judgement against the counter may stay, because they collect the
+        // facts only after an iteration.
         self.check.gate_after_iteration(barred && !self.clock.readers_drive.get(), self.may_lack_line());
         iteration
     }
@@ -173,7 +173,7 @@ impl Context {
 
     /// Whether the clock is allowed to be without a line.
     fn may_lack_line(&self) -> bool {
-        self.clock.verdict.get() != Judgement::Open || self.clock.driven.keeper.stage() == Stage::Disabled
+        self.clock.judgement.get() != Judgement::Open || self.clock.driven.keeper.stage() == Stage::Disabled
     }
 
     /// Runs an iteration for a cell. `None` if the thread did not stay on the cell's CPU.
@@ -503,10 +503,10 @@ unsafe impl Platform for Context {
     /// collects one fact after the other.
     fn judge(&self, _: LineKind, locked: &mut DriverMemory) -> Option<keeper::Judgement> {
         self.world.step(Step::Load);
-        let verdict = self.clock.verdict.get();
-        self.clock.judged.set(verdict);
+        let judgement = self.clock.judgement.get();
+        self.clock.last_judgement.set(judgement);
         self.world.step(Step::Load);
-        let retry_at_ns = match verdict {
+        let retry_at_ns = match judgement {
             Judgement::Open => {
                 locked.control.begin_anew(self.clock.config);
                 return Some(keeper::Judgement::Open);
@@ -520,7 +520,7 @@ unsafe impl Platform for Context {
     }
 
     fn rejudge(&self, kind: LineKind, locked: &mut DriverMemory) -> Option<keeper::Judgement> {
-        if self.clock.verdict.get() == self.clock.judged.get() { None } else { self.judge(kind, locked) }
+        if self.clock.judgement == self.clock.last_judgement { None } else { self.judge(kind, locked) }
     }
 
     fn iterate(&self, control: &mut Control) -> Option<Iteration> {

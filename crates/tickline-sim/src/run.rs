@@ -317,8 +317,8 @@ impl Scheduler {
             }
             Fault::Fork => self.fork(),
             Fault::GateCloses | Fault::GateOpens | Fault::JudgeAgain => self.command(fault),
-            Fault::Verdict { verdict } => {
-                self.context.clock.verdict.set(verdict);
+            Fault::Judgement { judgement } => {
+                self.context.clock.judgement.set(judgement);
                 self.context.check.acts(|| {});
             }
         }

@@ -211,9 +211,9 @@ pub enum Fault {
     /// The program sets another policy. The line ends, and the driver judges the gates again.
     JudgeAgain,
     /// From now on judgements have this result.
-    Verdict {
+    Judgement {
         /// The result.
-        verdict: Judgement,
+        judgement: Judgement,
     },
 }
 
@@ -373,10 +373,10 @@ fn add_random_fault(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
         Fault::GateCloses => Some(Fault::GateOpens),
         Fault::Offline { cpu } => Some(Fault::Online { cpu }),
         Fault::DriverDies => Some(Fault::DriverStarts),
-        Fault::Verdict { .. } => Some(Fault::Verdict { verdict: Judgement::Open }),
+        Fault::Judgement { .. } => Some(Fault::Judgement { judgement: Judgement::Open }),
         _ => None,
     };
-    if matches!(fault, Fault::GateCloses | Fault::JudgeAgain | Fault::Verdict { .. }) {
+    if matches!(fault, Fault::GateCloses | Fault::JudgeAgain | Fault::Judgement { .. }) {
         // Several threads change the gate at the same time, or while the driver judges it.
         for _ in 0..rng.u32(..6) {
             let fault = pick(rng, &GATE_FAULTS);
@@ -402,9 +402,9 @@ fn unsteady_reference(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
 /// The program often switches the gate, while the kernel's verdict may still change.
 fn busy_switch(rng: &mut fastrand::Rng, scenario: &mut Scenario) {
     let until_ns = scenario.duration_ns / pick(rng, &[1, 8, 64]);
-    let verdict = |verdict| Fault::Verdict { verdict };
-    scenario.add_fault(0, verdict(Judgement::Passing));
-    scenario.add_fault(rng.u64(0..until_ns), verdict(Judgement::Open));
+    let judgement = |judgement| Fault::Judgement { judgement };
+    scenario.add_fault(0, judgement(Judgement::Passing));
+    scenario.add_fault(rng.u64(0..until_ns), judgement(Judgement::Open));
     for _ in 0..rng.u32(20..200) {
         let fault = pick(rng, &GATE_FAULTS);
         scenario.add_fault(rng.u64(0..until_ns), fault);
@@ -485,8 +485,8 @@ fn random_fault(rng: &mut fastrand::Rng, scenario: &Scenario) -> Fault {
         10 => Fault::DriverDies,
         11 => Fault::Fork,
         12 => Fault::JudgeAgain,
-        13 | 14 => Fault::Verdict {
-            verdict: pick(rng, &[Judgement::Passing, Judgement::Passing, Judgement::Closed]),
+        13 | 14 => Fault::Judgement {
+            judgement: pick(rng, &[Judgement::Passing, Judgement::Passing, Judgement::Closed]),
         },
         _ => Fault::GateCloses,
     }
