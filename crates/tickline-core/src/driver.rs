@@ -14,9 +14,9 @@ use crate::sample::{ReferenceKind, Resolutions};
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
 
-mod callers;
+mod reader_schedule;
 
-pub use callers::CallerSchedule;
+pub use reader_schedule::ReaderSchedule;
 
 /// The memory of a clock's drivers, which the clock's lock protects.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ pub struct DrivenClock<S = LineCell> {
     /// The stage of the judgement, and the kind of lines.
     pub keeper: GateKeeper,
     /// Whether a reader should run an iteration, and whether a review of the facts is due.
-    pub callers: CallerSchedule,
+    pub reader_schedule: ReaderSchedule,
 }
 
 impl<S> DrivenClock<S> {
@@ -99,8 +99,8 @@ impl<S> DrivenClock<S> {
     pub const fn new(shared: SharedClock<S>) -> Self {
         let locked = TryLock::new(DriverMemory::new());
         let keeper = GateKeeper::new();
-        let callers = CallerSchedule::new();
-        Self { shared, locked, keeper, callers }
+        let reader_schedule = ReaderSchedule::new();
+        Self { shared, locked, keeper, reader_schedule }
     }
 
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from

@@ -212,10 +212,10 @@ impl Context {
     /// renew a line past its window, and start a line when an iteration is due.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
         let Clock { driven, config, .. } = &*self.clock;
-        let wanted =
-            !self.is_per_cpu() && driven.callers.wants_iteration(&driven.keeper, reading, config.interval_ns);
+        let wanted = !self.is_per_cpu()
+            && driven.reader_schedule.wants_iteration(&driven.keeper, reading, config.interval_ns);
         let served = wanted && self.clock.readers_drive.get() && self.maintain(Cadence::OnDemand).is_some();
-        if served && driven.callers.count_iteration() {
+        if served && driven.reader_schedule.count_iteration() {
             self.review();
         }
         served

@@ -249,12 +249,14 @@ impl Engine {
 
     /// Runs an iteration if this reader should do so now. Returns whether it did.
     fn maintain_as_reader(&self, reading: &SlowReading) -> bool {
-        let wanted = self.clock.callers.wants_iteration(&self.clock.keeper, reading, self.interval_ns());
-        let _errno = if wanted { sys::PreserveErrno::new() } else { return false };
+        if !self.clock.reader_schedule.wants_iteration(&self.clock.keeper, reading, self.interval_ns()) {
+            return false;
+        }
+        let _errno = sys::PreserveErrno::new();
         let iterated = self.driver() == Driver::Reader
             && self.is_prepared()
             && self.clock.maintain(self, Cadence::OnDemand).is_some();
-        if iterated && self.clock.callers.count_iteration() {
+        if iterated && self.clock.reader_schedule.count_iteration() {
             self.review();
         }
         iterated
@@ -265,7 +267,7 @@ impl Engine {
     pub(crate) fn maintain_by_hand(&self) -> Option<Iteration> {
         let iteration = self.maintain(Cadence::Scheduled);
         let is_driver = iteration.is_some() && self.driver() == Driver::Manual;
-        if is_driver && self.clock.callers.count_iteration() && self.review() {
+        if is_driver && self.clock.reader_schedule.count_iteration() && self.review() {
             return self.maintain(Cadence::Scheduled);
         }
         iteration

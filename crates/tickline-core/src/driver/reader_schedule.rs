@@ -29,9 +29,9 @@ const STREAK: u64 = 8;
 /// reader. A thread reviews the facts at each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
 
-/// The schedule of a clock whose callers run the iterations.
+/// The schedule of a clock whose readers run the iterations.
 #[derive(Debug)]
-pub struct CallerSchedule {
+pub struct ReaderSchedule {
     /// The last reading by the slow path, ns.
     last_ns: AtomicI64,
     /// The number of frequent readings in a row by the slow path.
@@ -40,7 +40,7 @@ pub struct CallerSchedule {
     iterations: AtomicU64,
 }
 
-impl CallerSchedule {
+impl ReaderSchedule {
     pub(super) const fn new() -> Self {
         Self { last_ns: AtomicI64::new(i64::MIN), streak: AtomicU64::new(0), iterations: AtomicU64::new(1) }
     }
@@ -48,24 +48,24 @@ impl CallerSchedule {
     /// Whether the reader that has just got `reading` by the slow path should run an iteration.
     /// `keeper` knows whether one is due.
     pub fn wants_iteration(&self, keeper: &GateKeeper, reading: &SlowReading, interval_ns: u64) -> bool {
-        let frequent_ns = interval_ns / CALLS_PER_INTERVAL;
+        let max_gap_ns = interval_ns / CALLS_PER_INTERVAL;
         match reading.source {
-            // A caller that comes right after the end of the window calls often; other callers must
+            // A reader that comes right after the end of the window calls often; other readers must
             // prove that they do.
             ReadingSource::Line { overdue_ns } => {
-                overdue_ns > 0 && (overdue_ns <= frequent_ns || self.are_frequent(reading.ns, frequent_ns))
+                overdue_ns > 0 && (overdue_ns <= max_gap_ns || self.count_reading(reading.ns, max_gap_ns))
             }
             ReadingSource::Reference { reference_ns } => {
-                keeper.is_due(keeper.stage(), reference_ns) && self.are_frequent(reference_ns, frequent_ns)
+                keeper.is_due(keeper.stage(), reference_ns) && self.count_reading(reference_ns, max_gap_ns)
             }
         }
     }
 
     /// Counts a reading by the slow path. Returns whether enough came in a row.
-    fn are_frequent(&self, now_ns: i64, frequent_ns: u64) -> bool {
+    fn count_reading(&self, now_ns: i64, max_gap_ns: u64) -> bool {
         // ORDERING: Relaxed, a hint: a lost update costs a call or two.
         let gap_ns = now_ns.wrapping_sub(self.last_ns.swap(now_ns, Ordering::Relaxed));
-        if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= frequent_ns) {
+        if u64::try_from(gap_ns).is_ok_and(|gap_ns| gap_ns <= max_gap_ns) {
             // ORDERING: Relaxed, a hint.
             self.streak.fetch_add(1, Ordering::Relaxed).saturating_add(1) >= STREAK
         } else {
@@ -88,48 +88,48 @@ mod tests {
     use super::*;
 
     const INTERVAL_NS: u64 = 256_000;
-    const FREQUENT_NS: i64 = 1_000;
+    const MAX_GAP_NS: i64 = 1_000;
 
-    fn by_reference(callers: &CallerSchedule, ns: i64) -> bool {
+    fn by_reference(schedule: &ReaderSchedule, ns: i64) -> bool {
         let reading = SlowReading { ns: ns + 50, source: ReadingSource::Reference { reference_ns: ns } };
-        callers.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS) // a judgement is due
+        schedule.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS) // a judgement is due
     }
 
-    fn by_line(callers: &CallerSchedule, ns: i64, overdue_ns: u64) -> bool {
+    fn by_line(schedule: &ReaderSchedule, ns: i64, overdue_ns: u64) -> bool {
         let reading = SlowReading { ns, source: ReadingSource::Line { overdue_ns } };
-        callers.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS)
+        schedule.wants_iteration(&GateKeeper::new(), &reading, INTERVAL_NS)
     }
 
     #[test]
     fn readers_start_a_clock_after_a_streak_of_frequent_calls() {
-        let callers = CallerSchedule::new();
+        let schedule = ReaderSchedule::new();
         let mut ns = 0;
         for call in 0..20 {
-            assert_eq!(by_reference(&callers, ns), call >= 8, "call {call}");
-            ns += FREQUENT_NS;
+            assert_eq!(by_reference(&schedule, ns), call >= 8, "call {call}");
+            ns += MAX_GAP_NS;
         }
         ns += 1;
-        assert!(!by_reference(&callers, ns), "a pause that is too long begins a new streak");
+        assert!(!by_reference(&schedule, ns), "a pause that is too long begins a new streak");
         for _ in 0..7 {
             ns += 1;
-            assert!(!by_reference(&callers, ns));
+            assert!(!by_reference(&schedule, ns));
         }
-        assert!(by_reference(&callers, ns + 1));
-        assert!(!by_reference(&callers, ns - 5), "a time before the last one proves nothing");
+        assert!(by_reference(&schedule, ns + 1));
+        assert!(!by_reference(&schedule, ns - 5), "a time before the last one proves nothing");
         for _ in 0..100 {
-            ns += FREQUENT_NS + 1;
-            assert!(!by_reference(&callers, ns), "calls that are too rare never pay");
+            ns += MAX_GAP_NS + 1;
+            assert!(!by_reference(&schedule, ns), "calls that are too rare never pay");
         }
     }
 
     #[test]
-    fn a_line_is_renewed_at_once_by_a_frequent_caller_and_by_others_after_a_streak() {
-        let callers = CallerSchedule::new();
-        assert!(!by_line(&callers, 0, 0), "inside its window");
-        assert!(by_line(&callers, 1, 1) && by_line(&callers, 2, FREQUENT_NS.unsigned_abs()));
-        let late_ns = FREQUENT_NS.unsigned_abs() + 1;
+    fn a_line_is_renewed_at_once_by_a_frequent_reader_and_by_others_after_a_streak() {
+        let schedule = ReaderSchedule::new();
+        assert!(!by_line(&schedule, 0, 0), "inside its window");
+        assert!(by_line(&schedule, 1, 1) && by_line(&schedule, 2, MAX_GAP_NS.unsigned_abs()));
+        let late_ns = MAX_GAP_NS.unsigned_abs() + 1;
         for call in 0..9 {
-            assert_eq!(by_line(&callers, 10 + call, late_ns), call >= 8, "call {call}");
+            assert_eq!(by_line(&schedule, 10 + call, late_ns), call >= 8, "call {call}");
         }
     }
 }
