@@ -1,16 +1,12 @@
-//! The thread driver: when it wakes up, and which functions it calls. It has no arithmetic of its
-//! own.
+//! The thread driver: when it wakes up, and which functions it calls.
 //!
 //! # Drivers
 //!
 //! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
 //!   that is still undecided (`tsc-early`) again at each interval.
-//! - **Readers** count their readings by the slow path. If eight come in a row, each within 2 ms of
-//!   the one before (1/256 of the interval), the eighth runs an iteration if one is due. Collecting
-//!   the facts for the gates takes 60 to 80 us, so each call does one step of it
-//!   (`facts/collector.rs`). `benches/README.md` has the time of the slowest call. A reader that
-//!   calls within 2 ms of the window's end replaces the line at once. Other readers use the line to
-//!   the end of its validity, then the OS clock.
+//! - **Readers** run an iteration if their calls are frequent enough ([`ReaderSchedule`]).
+//!   Collecting the facts for the gates takes 60 to 80 us, so each call does one step of it
+//!   (`facts/collector.rs`). `benches/README.md` has the time of the slowest call.
 //! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
 //!   clock is set and when the machine resumes. The thread neither reads nor writes the descriptor.
 //!   Before each use the thread checks that the descriptor is still its own, by the odd period with
@@ -39,6 +35,8 @@
 //! | option | price |
 //! |---|---|
 //! | `pthread_atfork` in place of the process id | misses children of `clone`, which sandboxes use |
+//!
+//! [`ReaderSchedule`]: tickline_core::driver::ReaderSchedule
 
 use core::ops::Deref;
 use core::time::Duration;
