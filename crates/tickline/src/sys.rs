@@ -26,7 +26,7 @@ use linux as system;
 use other as system;
 
 #[cfg(feature = "utc")]
-pub(crate) use system::map_page;
+pub(crate) use system::map_beginning;
 pub(crate) use system::{
     ClockSetNotifier, CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, clocksource, comparable_cpus,
     cpu_ids, disable_fork_token, environment_at_start, find_clocksource, is_accepted, lock_token,

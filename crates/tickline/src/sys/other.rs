@@ -28,7 +28,7 @@ pub(crate) fn lock_token() -> u64 {
 
 /// Maps nothing: no such device is known on these systems.
 #[cfg(feature = "utc")]
-pub(crate) fn map_page(_: &core::ffi::CStr, _: impl FnOnce(core::ptr::NonNull<u8>) -> bool) {}
+pub(crate) fn map_beginning(_: &core::ffi::CStr, _: impl FnOnce(core::ptr::NonNull<u8>) -> bool) {}
 
 /// Does nothing: these systems have no fork token.
 pub(crate) fn disable_fork_token() {}

@@ -49,7 +49,7 @@ impl VmClock {
         // ORDERING: Relaxed, nothing is read through it here.
         if core::ptr::eq(self.0.load(Ordering::Relaxed), &NONE) {
             // SAFETY: a page is larger than `VmClockAbi`, and stays mapped if accepted.
-            sys::map_page(device, |page| unsafe { self.accept(page.cast()) });
+            sys::map_beginning(device, |page| unsafe { self.accept(page.cast()) });
         }
     }
 

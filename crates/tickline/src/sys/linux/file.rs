@@ -56,7 +56,7 @@ pub(crate) fn read<T>(path: &CStr, buffer: &mut [u8], parse: impl FnOnce(&[u8]) 
 
 /// Maps the first page of a file, read-only. The page stays mapped if `accept` returns true.
 #[cfg(feature = "utc")]
-pub(crate) fn map_page(path: &CStr, accept: impl FnOnce(NonNull<libc::c_void>) -> bool) {
+pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<libc::c_void>) -> bool) {
     /// The length of the mapping, bytes. The kernel rounds it up to whole pages.
     const MAPPED_BYTES: usize = 4_096;
     let Some(file) = File::open(path, libc::O_RDONLY) else { return };
