@@ -254,7 +254,7 @@ impl Engine {
         }
         let _errno = sys::PreserveErrno::new();
         let iterated = self.driver() == Driver::Reader
-            && self.is_prepared()
+            && self.prepare_one_task()
             && self.clock.maintain(self, Cadence::OnDemand).is_some();
         if iterated && self.clock.reader_schedule.count_iteration() {
             self.review();
@@ -282,7 +282,7 @@ impl Engine {
     /// The lock on the collected facts; `None` while another thread has it.
     pub(crate) fn collector(&self) -> Option<LockGuard<'_, Collector>> {
         // SAFETY: `lock_token` meets the conditions of `try_lock`, see `impl Platform for Engine`.
-        unsafe { self.collector.try_lock(sys::lock_token(), Collector::begin_anew) }
+        unsafe { self.collector.try_lock(sys::lock_token(), Collector::discard_facts) }
     }
 }
 

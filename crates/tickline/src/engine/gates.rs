@@ -12,7 +12,7 @@
 //!
 //! - Steps are functions that are not inlined, so each frame is freed before the next step.
 //! - Large buffers are in memory that a lock protects.
-//! - A reader [prepares](Engine::is_prepared) the facts, one task a call.
+//! - A reader [prepares](Engine::prepare_one_task) the facts, one task a call.
 
 use core::sync::atomic::Ordering;
 
@@ -20,9 +20,7 @@ use tickline_core::control::{Config, Control, Iteration};
 use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{DriverMemory, Platform};
 use tickline_core::gate::keeper::{Judgement, LineGate, LineKind, Stage};
-use tickline_core::gate::{
-    Clocksource, CounterComparison, Facts, Gate, Reason, Trust, Verdict, first_closed, judge,
-};
+use tickline_core::gate::{Clocksource, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
 use tickline_core::sample::Reference;
 
 use super::Engine;
@@ -69,7 +67,7 @@ impl Engine {
             _ => Trust::Auto,
         };
         facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
-        facts.comparison = compare::result().unwrap_or(CounterComparison::Pending);
+        facts.comparison = compare::result_or_pending();
         facts.has_line_per_cpu = kind == LineKind::PerCpu;
         facts.was_slower_than_os = self.closing_reason(Gate::Cost) == Some(Reason::Slow);
         facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
@@ -86,15 +84,15 @@ impl Engine {
         true
     }
 
-    /// Whether a reader may go on to an iteration: the gates are open, or the facts for a judgement
-    /// are complete. A collection takes too long for one call, so each call runs one task.
-    pub(super) fn is_prepared(&self) -> bool {
+    /// Runs one task of the collection of facts, unless the gates are open. Returns whether the
+    /// reader may go on to an iteration: the gates are open, or the facts are complete. A whole
+    /// collection takes too long for one call.
+    pub(super) fn prepare_one_task(&self) -> bool {
         if self.clock.keeper.stage() == Stage::Open {
             return true;
         }
         let Some(mut collector) = self.collector() else { return false };
-        let comparison = compare::result().unwrap_or(CounterComparison::Pending);
-        collector.run_one(self.clock.keeper.changes(), self.probes(), comparison)
+        collector.run_one(self.clock.keeper.changes(), self.probes(), compare::result_or_pending())
     }
 
     /// Whether the clock's thread should compare the CPUs' counters.

@@ -2,7 +2,7 @@
 
 use tickline_core::cell::StateCell;
 use tickline_core::control::DISRUPTED_OFFSET_NS;
-use tickline_core::gate::{CounterComparison, Gate, Reason, Verdict, first_closed, judge_missing_line};
+use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_missing_line};
 use tickline_core::sample::Reference;
 use tickline_core::shared::{BoundedReading, Figures, SharedClock};
 use tickline_core::state::Phase;
@@ -39,9 +39,9 @@ impl Engine {
             is_judged: self.is_judged(),
             verdicts: self.verdicts(),
             driver: self.driver(),
-            environment: facts::environment(self.probes()),
+            environment: facts::environment_switch(self.probes()),
             hypervisor: facts::hypervisor(),
-            comparison: compare::result().unwrap_or(CounterComparison::Pending),
+            comparison: compare::result_or_pending(),
             nominal_frequency_hz: facts::nominal_hz(self.probes()),
             frequency_hz: figures.frequency_hz,
             bound_ns: self.bound_ns(),

@@ -19,7 +19,7 @@ use crate::reading::Reading;
 use crate::status::State;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
-use crate::trust::facts::{environment, learn_environment};
+use crate::trust::facts::{environment_switch, learn_environment};
 
 /// Stands for a missing offset: this process can't use the page.
 const NO_PAGE: i64 = i64::MIN;
@@ -152,7 +152,7 @@ impl PageReader {
             let kind = if error.is_not_found() { ErrorKind::PageNotFound } else { ErrorKind::PageUnusable };
             Error::new(kind, error)
         })?;
-        let refused = match environment(probes) {
+        let refused = match environment_switch(probes) {
             EnvironmentSwitch::Off => Some(Reason::DisabledByEnvironment),
             _ if COUNTER.is_none() => Some(Reason::NoCounter),
             _ if !sys::may_read_counter() => Some(Reason::Denied),

@@ -65,6 +65,11 @@ pub(crate) fn result() -> Option<CounterComparison> {
     locked_result().map(|result| result.map_or(CounterComparison::Pending, |last| last.comparison))
 }
 
+/// The result; `Pending` also while another thread has the lock.
+pub(crate) fn result_or_pending() -> CounterComparison {
+    result().unwrap_or(CounterComparison::Pending)
+}
+
 fn publish(comparison: CounterComparison) {
     // Other threads hold the lock for nanoseconds. A forked child may wait in vain (`lock_token`).
     let locked = (0..PUBLISH_TRIES).find_map(|_| {

@@ -14,7 +14,7 @@ pub(crate) use collector::Collector;
 #[cfg(test)]
 pub(crate) use cost::injected;
 pub(crate) use cpu::{hypervisor, nominal_hz};
-pub(crate) use environment::{environment, learn_environment};
+pub(crate) use environment::{environment_switch, learn_environment};
 
 use tickline_core::gate::{self, Facts};
 

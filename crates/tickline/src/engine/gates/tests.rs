@@ -106,7 +106,7 @@ fn a_policy_counts_that_is_set_under_the_first_judge() {
 fn a_request_is_not_judged_by_facts_that_are_older() {
     let engine = Engine::new(Driver::Reader);
     inject((1_000, 40, 40));
-    while !engine.is_prepared() {}
+    while !engine.prepare_one_task() {}
     inject((1, 40, 40));
     engine.enable();
     engine.maintain(Cadence::OnDemand);

@@ -13,7 +13,7 @@ use tickline_core::sample::Reference;
 
 use super::cost::measure_cost;
 use super::cpu::{self, hypervisor};
-use super::environment::environment;
+use super::environment::environment_switch;
 use crate::options::{EnvironmentSwitch, Probes};
 use crate::status::Hypervisor;
 use crate::sys::reference::OsClock;
@@ -49,7 +49,7 @@ enum CollectionTask {
 pub(crate) struct Collector {
     next: CollectionTask,
     begun_ns: i64,
-    /// The count of requests for a judgement at the beginning of this collection.
+    /// The count of changes of the keeper's word at the beginning of this collection.
     changes: u64,
     clocksource: Clocksource,
     kernel_accepts: Option<bool>,
@@ -69,13 +69,14 @@ fn may_measure(probes: Probes, comparison: CounterComparison) -> bool {
         )
 }
 
-fn is_readable(probes: Probes) -> bool {
+/// Whether tickline may read the counter. With minimal probes this is true, without asking.
+fn may_read(probes: Probes) -> bool {
     probes == Probes::Minimal || may_read_counter()
 }
 
 /// The counter, if tickline may read it for a measurement.
 fn measurable(probes: Probes, comparison: CounterComparison) -> Option<HardwareCounter> {
-    COUNTER.filter(|_| may_measure(probes, comparison) && is_readable(probes))
+    COUNTER.filter(|_| may_measure(probes, comparison) && may_read(probes))
 }
 
 impl Collector {
@@ -93,27 +94,28 @@ impl Collector {
     }
 
     /// Discards the collected facts.
-    pub(crate) fn begin_anew(&mut self) {
+    pub(crate) fn discard_facts(&mut self) {
         self.next = CollectionTask::Begin;
         self.clocksource = Clocksource::Unknown;
         (self.kernel_accepts, self.resolution_ticks, self.cost) = (None, None, None);
     }
 
-    /// Runs one task. Returns whether all tasks were done before. `changes` counts the requests for
-    /// a judgement; `comparison` is the last one that the clock knows.
+    /// Runs one task. Returns whether all tasks were done before. `changes` counts the changes of
+    /// the keeper's word; `comparison` is the last one that the clock knows.
     pub(crate) fn run_one(&mut self, changes: u64, probes: Probes, comparison: CounterComparison) -> bool {
-        self.begin(changes);
+        self.begin_if_stale(changes);
         let was_done = self.next == CollectionTask::Done;
         self.advance(probes, comparison);
         was_done
     }
 
-    /// Begins anew if the collection is old, or if a judgement was requested since its beginning.
-    fn begin(&mut self, changes: u64) {
+    /// Begins anew if the collection is old, or if the keeper's word has changed since its
+    /// beginning.
+    fn begin_if_stale(&mut self, changes: u64) {
         let now_ns = OsClock.monotonic_ns();
         let is_old = now_ns.saturating_sub(self.begun_ns) > COLLECTION_LASTS_NS;
         if self.next == CollectionTask::Begin || is_old || self.changes != changes {
-            self.begin_anew();
+            self.discard_facts();
             (self.begun_ns, self.changes) = (now_ns, changes);
         }
     }
@@ -127,7 +129,7 @@ impl Collector {
         self.next = match self.next {
             CollectionTask::Begin => CollectionTask::Invariant,
             CollectionTask::Invariant => {
-                cpu::invariant();
+                cpu::is_counter_invariant();
                 CollectionTask::Hypervisor
             }
             CollectionTask::Hypervisor => {
@@ -135,7 +137,7 @@ impl Collector {
                 if probes == Probes::Full { CollectionTask::Environment } else { CollectionTask::Resolution }
             }
             CollectionTask::Environment => {
-                environment(probes);
+                environment_switch(probes);
                 CollectionTask::Path
             }
             CollectionTask::Path => {
@@ -165,27 +167,22 @@ impl Collector {
     }
 
     /// Runs the tasks that are left, adds the facts about the machine to the clock's own, and
-    /// begins anew.
+    /// discards the collection.
     pub(crate) fn finish(&mut self, changes: u64, probes: Probes, facts: &mut Facts) {
-        self.begin(changes);
+        self.begin_if_stale(changes);
         while self.next != CollectionTask::Done {
             self.advance(probes, facts.comparison);
         }
-        self.add_to(probes, facts);
-    }
-
-    /// Adds the facts to the clock's own, after all tasks. Begins anew.
-    fn add_to(&mut self, probes: Probes, facts: &mut Facts) {
-        if facts.switched_off_by.is_none() && environment(probes) == EnvironmentSwitch::Off {
+        if facts.switched_off_by.is_none() && environment_switch(probes) == EnvironmentSwitch::Off {
             facts.switched_off_by = Some(Reason::DisabledByEnvironment);
         }
         // Asked again, because the right to read the counter may have changed meanwhile.
-        facts.may_read_counter = is_readable(probes);
+        facts.may_read_counter = may_read(probes);
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| facts.may_read_counter && may_measure);
         facts.has_counter = COUNTER.is_some();
         facts.has_atomics = tickline_core::cell::is_supported();
-        facts.is_invariant = cpu::invariant();
+        facts.is_invariant = cpu::is_counter_invariant();
         facts.is_virtual = hypervisor() != Hypervisor::None;
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
         if probes == Probes::Full {
@@ -197,7 +194,7 @@ impl Collector {
         facts.cost = counter.map(|counter| self.cost.unwrap_or_else(|| measure_cost(&counter)));
         let known = self.resolution_ticks.filter(|_| counter.is_some());
         facts.resolution_ticks = known.or_else(|| self.measure_resolution(counter));
-        self.begin_anew();
+        self.discard_facts();
     }
 }
 

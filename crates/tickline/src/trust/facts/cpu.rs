@@ -33,27 +33,27 @@ fn cached(answer: &AtomicU64, ask: impl FnOnce() -> u64) -> u64 {
 }
 
 /// The leaf that names the last extended leaf, and the leaf of the invariant TSC.
-const EXTENDED: u32 = 0x8000_0000;
-const ADVANCED_POWER: u32 = 0x8000_0007;
+const EXTENDED_LEAF: u32 = 0x8000_0000;
+const ADVANCED_POWER_LEAF: u32 = 0x8000_0007;
 
 /// Whether the TSC is invariant: CPUID 8000_0007h, EDX bit 8 (Intel SDM vol. 3B 18.17.1; AMD APM
 /// vol. 3, appendix E.4.6).
-pub(crate) fn invariant() -> bool {
+pub(crate) fn is_counter_invariant() -> bool {
     static INVARIANT: AtomicU64 = AtomicU64::new(UNKNOWN);
     let is_invariant = cached(&INVARIANT, || {
-        let known = cpuid(EXTENDED).eax >= ADVANCED_POWER;
-        u64::from(known && cpuid(ADVANCED_POWER).edx & (1 << 8) != 0)
+        let known = cpuid(EXTENDED_LEAF).eax >= ADVANCED_POWER_LEAF;
+        u64::from(known && cpuid(ADVANCED_POWER_LEAF).edx & (1 << 8) != 0)
     });
     is_invariant != 0
 }
 
 /// The first leaf that hypervisors answer (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor
 /// Top Level Functional Specification, 2.4).
-const HYPERVISOR: u32 = 0x4000_0000;
+const HYPERVISOR_LEAF: u32 = 0x4000_0000;
 
-/// The leaves that name frequencies: see [`nominal_hz`].
-const HYPERVISOR_KHZ: u32 = 0x4000_0010;
-const CRYSTAL: u32 = 0x15;
+/// The leaves that state frequencies: see [`nominal_hz`].
+const HYPERVISOR_KHZ_LEAF: u32 = 0x4000_0010;
+const CRYSTAL_LEAF: u32 = 0x15;
 
 /// The hypervisor. CPUID 1, ECX bit 31 says whether there is one (AMD APM vol. 3, E.3.2).
 pub(crate) fn hypervisor() -> Hypervisor {
@@ -63,7 +63,7 @@ pub(crate) fn hypervisor() -> Hypervisor {
         if cpuid(1).ecx & (1 << 31) == 0 {
             return NONE;
         }
-        let leaf = cpuid(HYPERVISOR);
+        let leaf = cpuid(HYPERVISOR_LEAF);
         (u64::from(leaf.ecx) << 32 | u64::from(leaf.ebx)).max(NONE + 1)
     });
     // Eight of the signature's twelve bytes distinguish the hypervisors.
@@ -88,20 +88,20 @@ pub(crate) fn hypervisor() -> Hypervisor {
 /// The probes do not matter, because any process may execute CPUID.
 pub(crate) fn nominal_hz(_: Probes) -> Option<u64> {
     static HZ: AtomicU64 = AtomicU64::new(UNKNOWN);
-    Some(cached(&HZ, || named_hz().unwrap_or(0))).filter(|hz| *hz != 0)
+    Some(cached(&HZ, || stated_hz().unwrap_or(0))).filter(|hz| *hz != 0)
 }
 
-fn named_hz() -> Option<u64> {
-    if hypervisor() != Hypervisor::None && cpuid(HYPERVISOR).eax >= HYPERVISOR_KHZ {
-        let khz = cpuid(HYPERVISOR_KHZ).eax;
+fn stated_hz() -> Option<u64> {
+    if hypervisor() != Hypervisor::None && cpuid(HYPERVISOR_LEAF).eax >= HYPERVISOR_KHZ_LEAF {
+        let khz = cpuid(HYPERVISOR_KHZ_LEAF).eax;
         if khz != 0 {
             return Some(u64::from(khz).saturating_mul(1_000));
         }
     }
-    if cpuid(0).eax < CRYSTAL {
+    if cpuid(0).eax < CRYSTAL_LEAF {
         return None;
     }
-    let leaf = cpuid(CRYSTAL);
+    let leaf = cpuid(CRYSTAL_LEAF);
     // BOUND: 2^32 * 2^32 fits into u64.
     u64::from(leaf.ecx).saturating_mul(leaf.ebx.into()).checked_div(leaf.eax.into())
 }

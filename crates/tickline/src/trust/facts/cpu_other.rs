@@ -7,7 +7,7 @@ use crate::status::Hypervisor;
 
 /// Whether the counter is invariant. The architectures demand it: Arm ARM D12.1.1 for the generic
 /// timer of aarch64, the ISA manual for RISC-V.
-pub(crate) fn invariant() -> bool {
+pub(crate) fn is_counter_invariant() -> bool {
     true
 }
 

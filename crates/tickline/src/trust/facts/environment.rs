@@ -4,8 +4,8 @@
 //! another one reads the time. `getenv` then reads memory that is being moved. So the variable is
 //! read once, and never by a racing `getenv`:
 //!
-//! - Any reading may be the first one ([`environment`]), perhaps in a signal handler. On Linux it
-//!   reads the environment of the start from the kernel (`sys/linux/environment.rs`).
+//! - Any reading may be the first one ([`environment_switch`]), perhaps in a signal handler. On
+//!   Linux it reads the environment of the start from the kernel (`sys/linux/environment.rs`).
 //! - A thread that starts a clock, or a clock's thread, first reads the variable in the same way,
 //!   or else through std's lock, which waits for `set_var` ([`learn_environment`]).
 
@@ -41,7 +41,7 @@ fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
 
 /// The value of the environment variable `TICKLINE` when the process started. As long as it can't
 /// be read, it counts as not set. A signal handler may call this.
-pub(crate) fn environment(probes: Probes) -> EnvironmentSwitch {
+pub(crate) fn environment_switch(probes: Probes) -> EnvironmentSwitch {
     cached().unwrap_or_else(|| environment_at_start(probes).map_or(EnvironmentSwitch::Unset, cache))
 }
 
