@@ -43,7 +43,7 @@ impl Engine {
             return ns;
         }
         match self.cpu_lines().filter(|_| !self.os_serves_unix()) {
-            Some(table) => table.read_unix().map_or_else(|| self.unix_by_os(table), to_unsigned),
+            Some(cpu_lines) => cpu_lines.read_unix().map_or_else(|| self.unix_by_os(cpu_lines), to_unsigned),
             None => self.unix_by_common_line(),
         }
     }
@@ -61,9 +61,9 @@ impl Engine {
             return ns;
         }
         match self.cpu_lines() {
-            Some(table) => match read(table) {
+            Some(cpu_lines) => match read(cpu_lines) {
                 Some(ns) => to_unsigned(ns),
-                None => self.now_by_cpus_or_os(table),
+                None => self.now_by_cpus_or_os(cpu_lines),
             },
             None => self.now_by_common_line(),
         }
@@ -112,11 +112,11 @@ impl Engine {
 
     #[cold]
     #[inline(never)]
-    fn now_by_cpus_or_os(&self, table: &CpuLines) -> u64 {
-        let Some((ns, source)) = table.read_slow() else { return self.now_by_common_line() };
+    fn now_by_cpus_or_os(&self, cpu_lines: &CpuLines) -> u64 {
+        let Some((ns, source)) = cpu_lines.read_slow() else { return self.now_by_common_line() };
         if let ReadingSource::Reference { reference_ns } = source
             && !self.has_thread()
-            && table.is_passed_by(reference_ns)
+            && cpu_lines.is_passed_by(reference_ns)
         {
             // In a forked child, or after the thread's end, no thread renews the CPUs' lines. A
             // child may also have lost the right to read the counter.
@@ -128,10 +128,10 @@ impl Engine {
     /// The OS clock's Unix time, for a CPU without a line.
     #[cold]
     #[inline(never)]
-    fn unix_by_os(&self, table: &CpuLines) -> u64 {
+    fn unix_by_os(&self, cpu_lines: &CpuLines) -> u64 {
         // For its side effects: it requests a line from the thread, or leaves the CPUs' lines. A
         // program that reads only Unix time needs them, too.
-        self.now_by_cpus_or_os(table);
+        self.now_by_cpus_or_os(cpu_lines);
         saturating_unsigned(OsClock.realtime_ns())
     }
 
@@ -185,7 +185,7 @@ impl Engine {
         calibrations: &mut CpuCalibrations,
         notifier: &ClockSetNotifier,
     ) -> Option<u64> {
-        let Some(table) = self.cpu_lines.get_or_init() else {
+        let Some(cpu_lines) = self.cpu_lines.get_or_init() else {
             return self.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_line_kind(LineKind::PerCpu);
@@ -194,7 +194,7 @@ impl Engine {
             return None; // another thread has left the CPUs' lines again
         }
         let config = locked.control.config;
-        Some(calibrations.run(table, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
+        Some(calibrations.run(cpu_lines, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
     }
 
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common

@@ -31,9 +31,11 @@ impl Engine {
 
     /// The present status of this clock.
     pub(crate) fn status(&self) -> Status {
-        let table = self.cpu_lines();
+        let cpu_lines = self.cpu_lines();
         let figures = self.figures();
         let has_figures = figures.frequency_hz.is_some();
+        let kernel_utc_error_ns =
+            (self.probes() == Probes::Full).then(reference::kernel_utc_error_ns).flatten();
         Status {
             state: self.state(),
             is_judged: self.is_judged(),
@@ -48,16 +50,12 @@ impl Engine {
             max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),
             offset_ns: has_figures.then_some(figures.offset_ns),
             interval_ns: has_figures.then_some(figures.interval_ns),
-            kernel_utc_error_ns: if self.probes() == Probes::Full {
-                reference::kernel_utc_error_ns()
-            } else {
-                None
-            },
+            kernel_utc_error_ns,
             events: EventCounts::from_fn(|event| {
-                let by_cpu = table.map_or(0, |table| table.event_count(event));
+                let by_cpu = cpu_lines.map_or(0, |lines| lines.event_count(event));
                 self.clock.shared.event_count(event).saturating_add(by_cpu)
             }),
-            per_cpu: table.map_or_else(Vec::new, |table| table.status()),
+            per_cpu: cpu_lines.map_or_else(Vec::new, CpuLines::status),
         }
     }
 

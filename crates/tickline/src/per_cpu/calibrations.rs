@@ -25,13 +25,13 @@ impl CpuCalibrations {
 
     /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread.
     /// Returns the time until the next CPU is due, ns.
-    pub(crate) fn run(&mut self, table: &CpuLines, config: &Config, notifier: &ClockSetNotifier) -> u64 {
+    pub(crate) fn run(&mut self, cpu_lines: &CpuLines, config: &Config, notifier: &ClockSetNotifier) -> u64 {
         let Some(mask) = CpuMask::for_current_thread() else { return config.interval_ns };
-        self.cpus.resize_with(table.clocks.len(), || None);
+        self.cpus.resize_with(cpu_lines.clocks.len(), || None);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
         let mut clock_was_set = false;
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
-        for (cpu, (control, record)) in self.cpus.iter_mut().zip(&table.records).enumerate() {
+        for (cpu, (control, record)) in self.cpus.iter_mut().zip(&cpu_lines.records).enumerate() {
             // ORDERING: Relaxed for both, see `CpuRecord::report_miss`.
             if mask.contains(cpu) {
                 // The thread calibrates this CPU without a request. A request that stayed would
@@ -49,7 +49,7 @@ impl CpuCalibrations {
                 Box::new(CpuControl::new(*config))
             });
             if control.is_ready(OsClock.monotonic_ns()) {
-                match calibrate(control, cpu, table, config, notifier) {
+                match calibrate(control, cpu, cpu_lines, config, notifier) {
                     WakeCause::Timeout => {}
                     WakeCause::ClockSet => clock_was_set = true,
                     WakeCause::Stopped => break,
@@ -70,18 +70,18 @@ impl CpuCalibrations {
 fn calibrate(
     control: &mut CpuControl,
     cpu: usize,
-    table: &CpuLines,
+    cpu_lines: &CpuLines,
     config: &Config,
     notifier: &ClockSetNotifier,
 ) -> WakeCause {
-    let (clock, record) = (&table.clocks[cpu], &table.records[cpu]);
+    let (clock, record) = (&cpu_lines.clocks[cpu], &cpu_lines.records[cpu]);
     let mut woken = WakeCause::Timeout;
     let iteration = control.run(
         config,
         |control| {
             // `None` also if the CPU's register has another id than the kernel.
             u32::try_from(cpu).is_ok_and(sys::pin_this_thread).then_some(())?;
-            per_cpu::maintain(control, clock, cpu, &table.counter, &OsClock)
+            per_cpu::maintain(control, clock, cpu, &cpu_lines.counter, &OsClock)
         },
         |time_ns| {
             woken = notifier.wait(Duration::from_nanos(time_ns));

@@ -29,10 +29,10 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let Some(mask_before) = CpuMask::for_current_thread() else {
         return skip("no way to say where this thread may run");
     };
-    let table = CpuLines::with_ids(counter, ids + 3);
+    let cpu_lines = CpuLines::with_ids(counter, ids + 3);
     let absent = ids + 1;
-    table.records[absent].report_miss();
-    let records = || (0..ids).filter(|cpu| mask_before.contains(*cpu)).map(|cpu| &table.records[cpu]);
+    cpu_lines.records[absent].report_miss();
+    let records = || (0..ids).filter(|cpu| mask_before.contains(*cpu)).map(|cpu| &cpu_lines.records[cpu]);
     records().for_each(CpuRecord::report_miss);
     let config = Config {
         interval_ns: 1_000_000,
@@ -45,12 +45,12 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     };
     let mut pass = CpuCalibrations::default();
     let notifier = ClockSetNotifier::new();
-    let wait_ns = pass.run(&table, &config, &notifier);
+    let wait_ns = pass.run(&cpu_lines, &config, &notifier);
     assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
     // ORDERING: Relaxed: one thread.
     let is_requested = |record: &CpuRecord| record.has_missed.load(Ordering::Relaxed);
     assert!(!records().any(is_requested), "a request for a CPU that the thread calibrates anyway");
-    let status = table.status();
+    let status = cpu_lines.status();
     for cpu in &status {
         // CPUs of the mask may fail, too, if the kernel numbers them otherwise than the register.
         assert!(mask_before.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
@@ -60,15 +60,15 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
     assert!((0..ids + 3).all(|cpu| mask_before.contains(cpu) == may_run(cpu)), "the mask was changed");
 
-    pass.run(&table, &config, &notifier);
-    let status = table.status();
+    pass.run(&cpu_lines, &config, &notifier);
+    let status = cpu_lines.status();
     assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
 
-    let published = table.clocks.iter().filter(|clock| clock.cell.load().is_published());
+    let published = cpu_lines.clocks.iter().filter(|clock| clock.cell.load().is_published());
     let ends_ns = published.map(|clock| clock.cell.snapshot()).map(|line| line.at(line.end_ticks()));
     let most_ns = ends_ns.max().unwrap_or(0);
-    assert!(table.is_passed_by(most_ns.max(OsClock.monotonic_ns())), "a line that has ended");
-    assert!(most_ns == 0 || !table.is_passed_by(most_ns - 1), "a line that may be read");
+    assert!(cpu_lines.is_passed_by(most_ns.max(OsClock.monotonic_ns())), "a line that has ended");
+    assert!(most_ns == 0 || !cpu_lines.is_passed_by(most_ns - 1), "a line that may be read");
 }
 
 /// Sets a CPU's high-water mark to `b_ns`, as the end of a line so far ahead would.
@@ -86,7 +86,7 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
     let thread = ClockThread::start(Arc::clone(engine), settings).expect("a thread");
     loop {
         match engine.cpu_lines() {
-            Some(table) => return Some((thread, table)),
+            Some(cpu_lines) => return Some((thread, cpu_lines)),
             None if requirements().is_err() || engine.is_gate_closed() => break,
             None => std::thread::yield_now(),
         }
@@ -101,14 +101,14 @@ fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &C
 #[test]
 fn readers_leave_the_cpus_lines_in_order() {
     let engine = Arc::new(Engine::new(Driver::Reader));
-    let Some((thread, table)) = with_cpus_lines(&engine) else { return };
+    let Some((thread, cpu_lines)) = with_cpus_lines(&engine) else { return };
     let Some(mask_before) = CpuMask::for_current_thread() else {
         return eprintln!("SKIPPED: no way to say where this thread may run");
     };
-    let here = (0..table.clocks.len()).find(|cpu| mask_before.contains(*cpu)).expect("this CPU");
+    let here = (0..cpu_lines.clocks.len()).find(|cpu| mask_before.contains(*cpu)).expect("this CPU");
     assert!(u32::try_from(here).is_ok_and(sys::pin_this_thread), "it is in the mask");
     let mut most_ns = 0;
-    for (cpu, clock) in table.clocks.iter().enumerate() {
+    for (cpu, clock) in cpu_lines.clocks.iter().enumerate() {
         let ahead_ns = if cpu == here { 20_000_000 } else { 100_000_000 };
         let mark_ns = OsClock.monotonic_ns() + ahead_ns;
         set_high_water(clock, mark_ns);
@@ -132,9 +132,9 @@ fn readers_leave_the_cpus_lines_in_order() {
 #[test]
 fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     let engine = Arc::new(Engine::new(Driver::Reader));
-    let Some((thread, table)) = with_cpus_lines(&engine) else { return };
+    let Some((thread, cpu_lines)) = with_cpus_lines(&engine) else { return };
     let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
-    table.clocks.iter().for_each(|clock| set_high_water(clock, mark_ns));
+    cpu_lines.clocks.iter().for_each(|clock| set_high_water(clock, mark_ns));
     drop(thread);
     assert_eq!(engine.now_ordered_ns().cast_signed(), mark_ns);
     // The lock stays held, as in a child that is forked while its parent's thread holds the lock.
