@@ -129,12 +129,9 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
 }
 
 fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
-    let _marked = match engine.probes() {
-        Probes::Full => engine.thread_futex.hold(),
-        Probes::Minimal => None,
-    };
-    let (mut comparison_thread, mut calibrations) = (ComparisonThread::default(), CpuCalibrations::default());
-    let (mut reviewed_ns, mut comparison) = (i64::MIN, CounterComparison::Pending);
+    let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
+    let (mut calibrations, mut reviews) = (CpuCalibrations::default(), Reviews::default());
+    let mut comparison = CounterComparison::Pending;
     #[cfg(feature = "utc")]
     let mut utc = crate::utc::UtcPolls::default();
     loop {
@@ -149,30 +146,8 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         };
         #[cfg(feature = "utc")]
         utc.poll(engine);
-        let is_gate_closed = next_ns.is_none() && engine.is_gate_closed();
-        let mut wait_ns = match next_ns {
-            Some(next_in_ns) => next_in_ns,
-            None if is_gate_closed => engine.interval_ns(),
-            // Another caller runs an iteration.
-            None => MIN_INTERVAL_NS,
-        };
-        let now_ns = OsClock.monotonic_ns();
-        let since_review_ns = now_ns.saturating_sub(reviewed_ns).unsigned_abs();
-        // The facts are reviewed at least once in each interval: now, if the next wake-up would be
-        // too late.
-        if is_gate_closed || since_review_ns.saturating_add(wait_ns) > engine.interval_ns() {
-            reviewed_ns = now_ns;
-            if engine.needs_comparison() {
-                comparison_thread.start_if_due();
-            }
-            if engine.review() {
-                continue;
-            }
-        }
-        if is_gate_closed && comparison_thread.is_running() {
-            wait_ns = wait_ns.min(ASK_RESULT_EVERY_NS);
-        }
-        match sleep(engine, notifier, Duration::from_nanos(wait_ns), settings.recent_every) {
+        let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else { continue };
+        match sleep_and_store_recent(engine, notifier, wait_ns, settings.recent_every) {
             WakeCause::Timeout => {}
             WakeCause::ClockSet => {
                 calibrations.force_due();
@@ -184,9 +159,53 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
     }
 }
 
-/// Sleeps for `time` in steps of `step`, and stores the coarse time before each step.
-fn sleep(engine: &Engine, notifier: &ClockSetNotifier, time: Duration, step: Option<Duration>) -> WakeCause {
-    let mut left = time;
+/// The thread's reviews of the facts.
+#[derive(Debug, Default)]
+struct Reviews {
+    /// The time of the last review, ns.
+    last_ns: Option<i64>,
+    /// The comparison that a review may start.
+    comparison_thread: ComparisonThread,
+}
+
+impl Reviews {
+    /// Reviews the facts if that is due. `next_ns` is the time to the next iteration; `None` if the
+    /// thread may not run one. Returns the time to sleep, ns. `None` if the gates were judged
+    /// again: an iteration is due now.
+    fn review_if_due(&mut self, engine: &Engine, next_ns: Option<u64>) -> Option<u64> {
+        let is_gate_closed = next_ns.is_none() && engine.is_gate_closed();
+        let wait_ns = match next_ns {
+            Some(next_in_ns) => next_in_ns,
+            None if is_gate_closed => engine.interval_ns(),
+            // Another caller runs an iteration.
+            None => MIN_INTERVAL_NS,
+        };
+        let now_ns = OsClock.monotonic_ns();
+        let since_ns = self.last_ns.map_or(u64::MAX, |last_ns| now_ns.saturating_sub(last_ns).unsigned_abs());
+        // The facts are reviewed at least once in each interval: now, if the next wake-up would be
+        // too late.
+        if is_gate_closed || since_ns.saturating_add(wait_ns) > engine.interval_ns() {
+            self.last_ns = Some(now_ns);
+            if engine.needs_comparison() {
+                self.comparison_thread.start_if_due();
+            }
+            if engine.review() {
+                return None;
+            }
+        }
+        let asks_result = is_gate_closed && self.comparison_thread.is_running();
+        Some(if asks_result { wait_ns.min(ASK_RESULT_EVERY_NS) } else { wait_ns })
+    }
+}
+
+/// Sleeps for `wait_ns` in steps of `step`, and stores the coarse time before each step.
+fn sleep_and_store_recent(
+    engine: &Engine,
+    notifier: &ClockSetNotifier,
+    wait_ns: u64,
+    step: Option<Duration>,
+) -> WakeCause {
+    let mut left = Duration::from_nanos(wait_ns);
     loop {
         engine.store_recent(engine.now_ordered_ns());
         let step = step.unwrap_or(left).min(left);
