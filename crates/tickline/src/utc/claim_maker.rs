@@ -154,6 +154,9 @@ impl Measurement {
     }
 }
 
+/// The counter jumped, or changed its rate.
+struct CounterJumped;
+
 /// See the [module](self).
 #[derive(Debug, Default)]
 pub(crate) struct ClaimMaker {
@@ -191,10 +194,9 @@ impl ClaimMaker {
             self.disrupt();
             self.begin_rate(moment);
         }
-        // If the counter and the clock disagree, one of them stood still or jumped.
-        let has_jumped = !self.measure_rate(moment);
-        // A source that notices a disruption may be silent at the next request.
-        if has_jumped || answer == Err(UtcUnknown::Disrupted) {
+        // If the counter and the clock disagree, one of them stood still or jumped. A source that
+        // notices a disruption may be silent at the next request.
+        if self.measure_rate(moment).is_err() || answer == Err(UtcUnknown::Disrupted) {
             self.disrupt();
         }
         let is_unanswered = matches!(answer, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
@@ -344,25 +346,23 @@ impl ClaimMaker {
         if left_ns > 0 { Ok(left_ns) } else { Err(UtcUnknown::LeapSecond) }
     }
 
-    /// Measures the counter's rate from the base to `moment`. Returns `false` if the counter is
-    /// known to have jumped or to have changed its rate.
-    fn measure_rate(&mut self, moment: &Moment) -> bool {
+    /// Measures the counter's rate from the base to `moment`, if that is possible yet. Fails if the
+    /// counter is known to have jumped or to have changed its rate.
+    fn measure_rate(&mut self, moment: &Moment) -> Result<(), CounterJumped> {
         let Some([base, next]) = self.rate_bases else {
             self.begin_rate(moment);
-            return true;
+            return Ok(());
         };
         let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
         let Some([slowest, fastest]) = slopes_between(&base, moment) else {
             let is_late = since_ns(&base) >= MIN_RATE_BASE_NS;
             // The counter was set back, to a value before the base or just after it.
-            let is_behind = base
-                .ticks
-                .zip(moment.ticks)
-                .is_some_and(|(before, now)| now < before || is_late && self.slopes.is_some());
+            let is_set_back = |(before, now)| now < before || is_late && self.slopes.is_some();
+            let is_behind = base.ticks.zip(moment.ticks).is_some_and(is_set_back);
             if is_behind || is_late {
                 self.begin_rate(moment);
             }
-            return !is_behind;
+            return if is_behind { Err(CounterJumped) } else { Ok(()) };
         };
         // A jump of the counter would look like another rate. And a kernel may measure a suspend of
         // less than a second as 0: the counter then ran on, and no clock did.
@@ -371,14 +371,14 @@ impl ClaimMaker {
         });
         if !continues {
             self.begin_rate(moment);
-            return false;
+            return Err(CounterJumped);
         }
         self.slopes = Some([slowest, fastest]);
         self.rate_bases = Some([
             if since_ns(&base) >= 2 * RATE_BASE_NS { next } else { base },
             if since_ns(&next) >= RATE_BASE_NS { *moment } else { next },
         ]);
-        true
+        Ok(())
     }
 
     fn begin_rate(&mut self, moment: &Moment) {
