@@ -158,8 +158,7 @@ impl Engine {
             // No other reason goes away by itself.
             Some(_) => None,
         };
-        let retry_at_ns = wait_ns.map(|wait_ns| OsClock.monotonic_ns().saturating_add(wait_ns));
-        Judgement::Closed { retry_at_ns }
+        Judgement::Closed { retry_at_ns: wait_ns.map(|ns| OsClock.monotonic_ns().saturating_add(ns)) }
     }
 
     pub(crate) fn record(&self, verdict: Verdict) {

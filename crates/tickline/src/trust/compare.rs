@@ -72,14 +72,12 @@ pub(crate) fn result_or_pending() -> CounterComparison {
 
 fn publish(comparison: CounterComparison) {
     // Other threads hold the lock for nanoseconds. A forked child may wait in vain (`lock_token`).
-    let locked = (0..PUBLISH_TRIES).find_map(|_| {
-        locked_result().or_else(|| {
-            thread::yield_now();
-            None
-        })
-    });
-    if let Some(mut result) = locked {
-        *result = Some(LastResult::after(*result, comparison, OsClock.monotonic_ns()));
+    for _ in 0..PUBLISH_TRIES {
+        if let Some(mut result) = locked_result() {
+            *result = Some(LastResult::after(*result, comparison, OsClock.monotonic_ns()));
+            return;
+        }
+        thread::yield_now();
     }
 }
 

@@ -62,11 +62,8 @@ pub(crate) struct Collector {
 /// Whether tickline may measure the counter. With minimal probes it does not ask the system whether
 /// the process may read the counter, so it needs an earlier comparison, which has read the counter.
 fn may_measure(probes: Probes, comparison: CounterComparison) -> bool {
-    probes == Probes::Full
-        || matches!(
-            comparison,
-            CounterComparison::Synchronised { .. } | CounterComparison::Unsynchronised { .. }
-        )
+    use CounterComparison::{Synchronised, Unsynchronised};
+    probes == Probes::Full || matches!(comparison, Synchronised { .. } | Unsynchronised { .. })
 }
 
 /// Whether tickline may read the counter. With minimal probes this is true, without asking.
