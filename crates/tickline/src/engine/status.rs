@@ -34,8 +34,7 @@ impl Engine {
         let cpu_lines = self.cpu_lines();
         let figures = self.figures();
         let has_figures = figures.frequency_hz.is_some();
-        let kernel_utc_error_ns =
-            (self.probes() == Probes::Full).then(reference::kernel_utc_error_ns).flatten();
+        let utc_error_ns = (self.probes() == Probes::Full).then(reference::kernel_utc_error_ns).flatten();
         Status {
             state: self.state(),
             is_judged: self.is_judged(),
@@ -50,7 +49,7 @@ impl Engine {
             max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),
             offset_ns: has_figures.then_some(figures.offset_ns),
             interval_ns: has_figures.then_some(figures.interval_ns),
-            kernel_utc_error_ns,
+            kernel_utc_error_ns: utc_error_ns,
             events: EventCounts::from_fn(|event| {
                 let by_cpu = cpu_lines.map_or(0, |lines| lines.event_count(event));
                 self.clock.shared.event_count(event).saturating_add(by_cpu)
