@@ -5,10 +5,10 @@
 //! about a microsecond, and makes at most one publication. `DESIGN.md`, section "The pipeline",
 //! lists the stages of an iteration and their functions. A publication has three steps:
 //!
-//! ```text
-//! a line (rule 2):  published -> replacing; read the counter; compute the line -> published
-//! no line (rule 7): no line -> first publication; ask the reference -> published for some 150 us
-//! ```
+//! | before | announce | read clocks and compute | publish |
+//! |---|---|---|---|
+//! | a line (rule 2) | published -> replacing | the counter | -> published |
+//! | no line (rule 7) | no line -> first publication | the reference, between two reads of the counter | -> published, for some 150 us |
 //!
 //! After a recovery the caller runs a second iteration at once, whose line has a proven slope and a
 //! full window. The writer publishes slower and faster lines alike through `Replacing`, so there is
@@ -18,7 +18,7 @@
 //! control loop has watched the reference without a break, but at least 50 us, and at most the
 //! configured interval. So the interval grows by half from iteration to iteration. While the bound
 //! would otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
-//! configured one. `control/schedule.rs` has the reasons.
+//! configured one, but at least 4 ms. `control/schedule.rs` has the reasons.
 
 use crate::cell::{StateCell, WindowedLine};
 use crate::counter::Counter;

@@ -15,9 +15,9 @@
 //! [compared](CounterComparison), and are synchronised. A comparison takes a thread, so a clock
 //! that readers drive never compares. Trust does not change the verdict of any other gate.
 //!
-//! Readings use the counter if every gate is open. Only [`Gate::UnixCost`] may be closed, because
-//! it concerns Unix time alone. A closed gate names its [`Reason`], whose code is stable. A status
-//! shows the first closed gate, in the order of [`Gate`].
+//! Readings use the counter if every gate except [`Gate::UnixCost`] is open. `UnixCost` concerns
+//! only Unix time. A closed gate names its [`Reason`], whose code is stable. A status shows the
+//! first closed gate, in the order of [`Gate`].
 //!
 //! Costs are judged separately for monotonic and for Unix time, because some systems answer one
 //! in user mode and the other by a system call. A reading by the counter costs the same for both:
