@@ -322,7 +322,7 @@ impl History {
     ///
     /// - Its rate has stayed within `max_drift_ppb` of `slope` since each sample.
     /// - It stays within `range` of its intended line.
-    /// - It runs on for at most `ahead` after the tick that a read of the counter returns.
+    /// - It runs on for at most `unseen` after the tick that a read of the counter returns.
     ///
     /// The Unix fields are left at 0.
     #[inline(never)]
@@ -331,7 +331,7 @@ impl History {
         slope: Slope,
         max_drift_ppb: u32,
         range: FixedNs,
-        ahead: FixedNs,
+        unseen: FixedNs,
     ) -> Option<PlannedBounds> {
         let newest = self.samples().last()?;
         let ticks = newest.lower.ticks;
@@ -346,7 +346,7 @@ impl History {
             low = newest.lower.carried(ticks, slowest);
             high = newest.upper.carried(ticks, fastest);
         }
-        high = high.plus(range).plus(ahead);
+        high = high.plus(range).plus(unseen);
         Some(PlannedBounds::new(ticks, (low.minus(range), slowest), (high, fastest)))
     }
 }

@@ -159,8 +159,9 @@ pub struct Resolutions {
 }
 
 impl Resolutions {
-    /// The largest lead of the reference over a read of the counter, ticks.
-    pub(crate) const fn lead_ticks(&self) -> u64 {
+    /// How far the reference may have run on since the tick that a read of the counter returns,
+    /// ticks.
+    pub(crate) const fn unseen_ticks(&self) -> u64 {
         if matches!(self.reference_kind, ReferenceKind::Independent) { self.counter_ticks } else { 0 }
     }
 }
@@ -200,7 +201,7 @@ impl Sample {
         resolutions: Resolutions,
     ) -> Option<Self> {
         let upper = Point { ticks: before_ticks, ns: reference_ns.saturating_add(resolutions.reference_ns) };
-        let lower = Point { ticks: after_ticks.wrapping_add(resolutions.lead_ticks()), ns: reference_ns };
+        let lower = Point { ticks: after_ticks.wrapping_add(resolutions.unseen_ticks()), ns: reference_ns };
         (ticks_between(before_ticks, after_ticks) >= 0).then_some(Self { upper, lower })
     }
 

@@ -82,7 +82,7 @@ impl Control {
         // A read returns the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
         let fastest = plan.target.slope.adjusted_ppb(i64::from(max_drift_ppb));
-        let unseen = fastest.over(self.config.resolutions.lead_ticks().cast_signed());
+        let unseen = fastest.over(self.config.resolutions.unseen_ticks().cast_signed());
         plan.bounds = self.stability.history.bounds(plan.target.slope, max_drift_ppb, dither, unseen)?;
         plan.bounds.resolution_ns = self.config.resolutions.reference_ns;
         let rounded = &mut plan.bounds.rounded;
@@ -239,7 +239,7 @@ impl Control {
     fn first_ns(&self, at_ticks: u64, before_ticks: u64, reference_ns: i64) -> FixedNs {
         let (plan, resolutions) = (&self.plan, &self.config.resolutions);
         let since_ticks =
-            ticks_between(before_ticks, at_ticks).saturating_add(resolutions.lead_ticks().cast_signed());
+            ticks_between(before_ticks, at_ticks).saturating_add(resolutions.unseen_ticks().cast_signed());
         let latest = FixedNs::from_ns(reference_ns.saturating_add(resolutions.reference_ns))
             .plus(plan.target.slope.over(since_ticks));
         // If the writer was stopped between the two reads, the samples' upper bound is tighter.

@@ -43,7 +43,7 @@ proptest! {
             assert_eq!((sample.upper.ticks, sample.lower.ns), (before, time_ns));
             assert_eq!(sample.upper.ns, clamped_i64(wide(time_ns) + resolutions.reference_ns));
             let around = wide(1_u128 << 64);
-            assert_eq!(wide(sample.lower.ticks), (wide(after) + resolutions.lead_ticks()) % around);
+            assert_eq!(wide(sample.lower.ticks), (wide(after) + resolutions.unseen_ticks()) % around);
         }
     }
 }
