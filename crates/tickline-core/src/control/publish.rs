@@ -158,7 +158,7 @@ impl Control {
         let Inputs { shared, counter, reference } = *inputs;
         let plan = &self.plan;
         let before_ticks = counter.now_ordered();
-        if shared.no_longer_counts(old, before_ticks, reference) {
+        if !shared.counts_at(old, before_ticks, reference) {
             shared.retire_expired(old, before_ticks, self.newest_lower_point(), reference);
             return Err(NotPublished::StateChanged);
         }

@@ -11,12 +11,12 @@
 //! suspends the counter runs on and the reference stands still. Readings may then run ahead of the
 //! reference, to the end of the window. Past the window every reading takes the slow path, which
 //! asks the reference. The line counts only for ticks that the counter can have reached by the time
-//! that the reference shows ([`SharedClock::no_longer_counts`]). The reference never decreases. So
-//! the thread that retires the line can ask the reference again. It then knows a tick that no
-//! reading has passed: the later one of the window's end and the last tick for which the reference
-//! vouches now. Suspends, resets, slews and steps in between do not change that. A fork may move
-//! the process into a time namespace whose clock is behind. The clock therefore keeps the latest
-//! time that has vouched for a tick.
+//! that the reference shows ([`SharedClock::counts_at`]). The reference never decreases. So the
+//! thread that retires the line can ask the reference again. It then knows a tick that no reading
+//! has passed: the later one of the window's end and the last tick for which the reference vouches
+//! now. Suspends, resets, slews and steps in between do not change that. A fork may move the
+//! process into a time namespace whose clock is behind. The clock therefore keeps the latest time
+//! that has vouched for a tick.
 //!
 //! A counter may go back without a suspend: a machine was restored, or a thread was moved to
 //! another CPU's counter. Such a counter has a tighter upper limit: it cannot have advanced further
@@ -67,17 +67,22 @@ const _: () = assert!(UNNOTICED_SLEW_PPB > 368_000_000 && UNNOTICED_SLEW_PPB < 3
 /// The reference still vouches for a tick if it is slower than the line's lower bound by at most
 /// this, ppb: 1 %. No promise rests on this number. A line that is off by more over a window should
 /// end. A larger number would let a suspend add a larger share of a window to a high-water mark.
-const VOUCHED_SLEW_PPB: i64 = 10_000_000;
+const VOUCHING_TOLERANCE_PPB: i64 = 10_000_000;
 
 /// The last tick that the counter can have reached when the reference is at `reference_ns`, on two
 /// conditions: at the tick of `since` the reference was at `since.ns` or later, and since then it
-/// has been slower than `slope` by no more than `slew_ppb`.
-fn last_ticks(since: Point, slope: Slope, reference_ns: i64, slew_ppb: i64) -> u64 {
+/// has been slower than `slope` by no more than `tolerance_ppb`.
+fn last_possible_ticks(since: Point, slope: Slope, reference_ns: i64, tolerance_ppb: i64) -> u64 {
     let passed_ns = reference_ns.saturating_sub(since.ns).saturating_add(1).max(0).cast_unsigned();
-    let slowest = slope.adjusted_ppb(slew_ppb.saturating_neg());
+    let slowest = slope.adjusted_ppb(tolerance_ppb.saturating_neg());
     // The 2^63 ticks that follow a given tick count as later ones. The function returns no tick
     // beyond the middle of those.
     since.ticks.wrapping_add(slowest.ticks_in(passed_ns).min((i64::MAX >> 1).cast_unsigned()))
+}
+
+/// The last tick for which a reference at `reference_ns` vouches (rule 12).
+fn vouched_ticks(evidence: &Evidence, slowest: Slope, reference_ns: i64) -> u64 {
+    last_possible_ticks(evidence.proven, slowest, reference_ns, VOUCHING_TOLERANCE_PPB)
 }
 
 /// The largest number of ticks by which a reader's read of the counter may follow its second load
@@ -88,22 +93,22 @@ fn margin_ticks(line: &WindowedLine) -> u64 {
 
 /// The last use of the line by any reading, ticks from the line's start, if `ticks` was read after
 /// the state that ended the line.
-fn last_used_delta(line: &WindowedLine, ticks: u64) -> u64 {
-    let (delta, valid_ticks) = (ticks.wrapping_sub(line.start_ticks), line.valid_ticks());
-    if delta < valid_ticks { delta.saturating_add(margin_ticks(line)).min(valid_ticks) } else { valid_ticks }
+fn last_used_ticks_in(line: &WindowedLine, ticks: u64) -> u64 {
+    let ticks_in = ticks.wrapping_sub(line.start_ticks);
+    ticks_in.saturating_add(margin_ticks(line)).min(line.valid_ticks())
 }
 
 /// The furthest that the counter can have come by `reference_ns`, ticks from the line's start, if
 /// there was no suspend since the point `since`.
-fn reachable_delta(line: &WindowedLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+fn reachable_ticks_in(line: &WindowedLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
     // Some references return old values, which are late by microseconds.
     let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
-    let reached = last_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
+    let reached_ticks = last_possible_ticks(since, slowest, latest_ns, UNNOTICED_SLEW_PPB);
     // The result is at least two margins after the start. The meeting point with the previous line
     // is one margin after the start. A reader of the previous line may have read the counter
     // another margin later. No reading of that line exceeds this line there.
-    ticks_since(line.start_ticks, reached).max(margin_ticks(line).saturating_mul(2))
+    ticks_since(line.start_ticks, reached_ticks).max(margin_ticks(line).saturating_mul(2))
 }
 
 /// Whether the reference states that there was no suspend since the samples of a line. False if the
@@ -117,7 +122,7 @@ fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
 }
 
 impl<S: StateCell> SharedClock<S> {
-    /// Whether `line` no longer counts for `ticks`, which were read after its state. It does not in
+    /// Whether `line` counts for `ticks`, which were read after its state. It no longer does in
     /// three cases:
     ///
     /// - The line's validity has passed.
@@ -125,29 +130,23 @@ impl<S: StateCell> SharedClock<S> {
     /// - The line's window has passed, and the reference does not vouch for `ticks` (rule 12).
     ///
     /// Asks the reference only past the window.
-    pub(crate) fn no_longer_counts(
-        &self,
-        line: &WindowedLine,
-        ticks: u64,
-        reference: &impl Reference,
-    ) -> bool {
-        let delta = ticks.wrapping_sub(line.start_ticks);
-        if delta < line.window_ticks {
-            return false;
+    pub(crate) fn counts_at(&self, line: &WindowedLine, ticks: u64, reference: &impl Reference) -> bool {
+        let ticks_in = ticks.wrapping_sub(line.start_ticks);
+        if ticks_in < line.window_ticks {
+            return true;
         }
-        delta >= line.valid_ticks() || {
+        ticks_in < line.valid_ticks() && {
             // The reference is read after the counter, so when `ticks` were read it was not later
             // than this.
             let reference_ns = reference.monotonic_ns();
             let (evidence, slowest) = self.evidence(line);
-            let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
-            let vouches = ticks_between(ticks, vouched) >= 0;
+            let vouches = ticks_between(ticks, vouched_ticks(&evidence, slowest, reference_ns)) >= 0;
             if vouches {
                 // ORDERING: Relaxed: only a forked child needs the value, and it has a copy of its
                 // parent's memory.
                 self.vouched_ns.fetch_max(reference_ns, Ordering::Relaxed);
             }
-            !vouches
+            vouches
         }
     }
 
@@ -169,22 +168,23 @@ impl<S: StateCell> SharedClock<S> {
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> i64 {
-        let mut last = last_used_delta(line, ticks);
-        if last > line.window_ticks {
+        let mut last_ticks_in = last_used_ticks_in(line, ticks);
+        if last_ticks_in > line.window_ticks {
             let (evidence, slowest) = self.evidence(line);
             let unsuspended =
                 ticks_between(line.start_ticks, ticks) < 0 && was_not_suspended(&evidence, reference);
             // ORDERING: Relaxed, pairs with the `fetch_max` of this process or its parent.
             let reference_ns = reference.monotonic_ns().max(self.vouched_ns.load(Ordering::Relaxed));
-            let vouched = last_ticks(evidence.proven, slowest, reference_ns, VOUCHED_SLEW_PPB);
-            last = last.min(ticks_since(line.start_ticks, vouched).max(line.window_ticks));
+            let vouched_ticks = vouched_ticks(&evidence, slowest, reference_ns);
+            let vouched_ticks_in = ticks_since(line.start_ticks, vouched_ticks);
+            last_ticks_in = last_ticks_in.min(vouched_ticks_in.max(line.window_ticks));
             if unsuspended {
                 // The newest point counts unless it is from before the reset.
                 let since = newest.filter(|point| line.is_valid_at(point.ticks)).unwrap_or(evidence.proven);
-                last = last.min(reachable_delta(line, since, slowest, reference_ns));
+                last_ticks_in = last_ticks_in.min(reachable_ticks_in(line, since, slowest, reference_ns));
             }
         }
-        line.at(line.start_ticks.wrapping_add(last))
+        line.at(line.start_ticks.wrapping_add(last_ticks_in))
     }
 }
 

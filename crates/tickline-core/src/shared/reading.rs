@@ -196,7 +196,7 @@ impl<S: StateCell> SharedClock<S> {
         }
         let bounds = self.cell.slot(seen.state).bounds(seen.state.b);
         let ticks = counter.now_ordered();
-        let counts = !self.no_longer_counts(&seen, ticks, reference) && self.cell.is_still(seen.state);
+        let counts = self.counts_at(&seen, ticks, reference) && self.cell.is_still(seen.state);
         counts.then(|| BoundedReading { ticks, ns: seen.at(ticks), bounds })
     }
 
@@ -239,7 +239,7 @@ impl<S: StateCell> SharedClock<S> {
         match state.phase() {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
-                if self.no_longer_counts(&seen, ticks, reference) {
+                if !self.counts_at(&seen, ticks, reference) {
                     self.retire_expired(&seen, ticks, None, reference);
                     return None;
                 }
