@@ -208,7 +208,7 @@ impl<S: StateCell> SharedClock<S> {
         let mut wait = Wait::default();
         loop {
             let unfinished = |seen: &WindowedLine| {
-                if wait.is_long_enough(seen, counter) && self.help(seen, counter, reference) {
+                if !wait.count_and_keep_waiting(seen, counter) && self.help(seen, counter, reference) {
                     self.events.count(Event::Help);
                 }
             };
@@ -265,31 +265,35 @@ impl<S: StateCell> SharedClock<S> {
 /// A reader's wait for a writer.
 #[derive(Default)]
 struct Wait {
-    /// The awaited state, the tick at which the wait began, and the number of loads of that state
-    /// since.
-    current: Option<(LineState, u64, u32)>,
+    /// The state whose end the reader awaits. At first it is a state without a line, which no
+    /// reader awaits.
+    state: LineState,
+    /// The tick at which the wait began; 0 in a first publication.
+    since_ticks: u64,
+    /// The number of loads of this state since.
+    loads: u32,
 }
 
 impl Wait {
-    /// Rule 3: whether the reader has waited long enough for the writer of the state in `seen`.
-    fn is_long_enough(&mut self, seen: &WindowedLine, counter: &impl Counter) -> bool {
+    /// Rule 3: counts a load of the state in `seen`. Returns whether to go on waiting for it.
+    fn count_and_keep_waiting(&mut self, seen: &WindowedLine, counter: &impl Counter) -> bool {
         let first = seen.state.phase() == Phase::FirstPublication;
-        let Some((_, since_ticks, loads)) = self.current.filter(|(state, ..)| *state == seen.state) else {
+        if seen.state != self.state {
             // A line that is being replaced was published before, so the counter may be read.
             let since_ticks = if first { 0 } else { counter.now_ordered() };
-            self.current = Some((seen.state, since_ticks, 0));
-            return false;
-        };
-        let early = if first {
-            loads < FIRST_LOADS
+            *self = Self { state: seen.state, since_ticks, loads: 0 };
+            return true;
+        }
+        let is_early = if first {
+            self.loads < FIRST_LOADS
         } else {
-            let patience_ticks = seen.slope().ticks_in(REPLACING_NS);
-            counter.now_ordered().wrapping_sub(since_ticks) <= patience_ticks && loads < REPLACING_LOADS
+            let waited_ticks = counter.now_ordered().wrapping_sub(self.since_ticks);
+            waited_ticks <= seen.slope().ticks_in(REPLACING_NS) && self.loads < REPLACING_LOADS
         };
-        if early {
-            self.current = Some((seen.state, since_ticks, loads.saturating_add(1)));
+        if is_early {
+            self.loads = self.loads.saturating_add(1);
             crate::primitive::spin_loop();
         }
-        !early
+        is_early
     }
 }
