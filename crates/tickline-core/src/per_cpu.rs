@@ -84,7 +84,7 @@ pub fn read_slow<S: StateCell>(
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
         let unfinished = |seen: &WindowedLine| {
             // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
-            if ticks_here().is_some_and(|ticks| clock.help_at(seen, ticks, None, reference)) {
+            if ticks_here().is_some_and(|ticks| clock.help_at(seen, || ticks, None, reference)) {
                 clock.events.count(Event::Help);
             }
         };

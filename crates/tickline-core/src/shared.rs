@@ -86,7 +86,7 @@ impl<S: StateCell> SharedClock<S> {
         self.events.count(if reset { Event::CounterReset } else { Event::Expiry });
         // Without a reset, readings by other threads may have later ticks than `ticks`.
         let ticks = if reset { ticks } else { line.end_ticks() };
-        self.help_at(&replacing, ticks, newest, reference);
+        self.help_at(&replacing, || ticks, newest, reference);
     }
 
     /// Rule 5: retires a line that is being replaced, with a tick that is read after the state was
@@ -99,17 +99,15 @@ impl<S: StateCell> SharedClock<S> {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> bool {
-        // The end of a first publication needs no tick.
-        let ticks = if seen.state.phase() == Phase::FirstPublication { 0 } else { counter.now_ordered() };
-        self.help_at(seen, ticks, None, reference)
+        self.help_at(seen, || counter.now_ordered(), None, reference)
     }
 
-    /// Does the same as [`help`](Self::help), with `ticks` that the caller has read. `newest` is as
-    /// for [`high_water_ns`](Self::high_water_ns).
+    /// Does the same as [`help`](Self::help), with a tick from the caller. The end of a first
+    /// publication needs none. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn help_at(
         &self,
         seen: &WindowedLine,
-        ticks: u64,
+        ticks: impl FnOnce() -> u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> bool {
@@ -117,7 +115,7 @@ impl<S: StateCell> SharedClock<S> {
         let next = if state.phase() == Phase::FirstPublication {
             state.given_up()
         } else {
-            state.without_line(self.high_water_ns(seen, ticks, newest, reference))
+            state.without_line(self.high_water_ns(seen, ticks(), newest, reference))
         };
         self.cell.swap(state, next)
     }

@@ -222,7 +222,7 @@ impl Control {
                 if published { Ok(steering) } else { Err(NotPublished::StateChanged) }
             }
             _ => {
-                shared.help_at(&replacing, at_ticks, self.newest_lower_point(), reference);
+                shared.help_at(&replacing, || at_ticks, self.newest_lower_point(), reference);
                 Err(NotPublished::StateChanged)
             }
         }
