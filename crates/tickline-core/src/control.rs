@@ -36,7 +36,7 @@ mod schedule;
 #[doc(hidden)]
 pub use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS};
 use publish::Plan;
-use schedule::RecentTimes;
+use schedule::SampleDurations;
 
 /// The shortest interval, ns. Two brackets of 30 ns that are 50 us apart leave the rate uncertain
 /// by 600 ppm, which suffices for another 50 us.
@@ -179,7 +179,7 @@ pub struct Control {
     /// The slope of the last target.
     slope: Option<Slope>,
     /// The durations of the last samples.
-    sampling: RecentTimes,
+    sample_durations: SampleDurations,
     /// Whether the slope of the present line is proven: it comes from samples, and the line is not
     /// the first one after a recovery.
     slope_is_proven: bool,
@@ -219,7 +219,7 @@ impl Control {
             stability: StabilityMonitor::new(),
             unix: UnixTrack::new(),
             slope: None,
-            sampling: RecentTimes::NONE,
+            sample_durations: SampleDurations::NONE,
             slope_is_proven: false,
             iterations_without_line: 0,
             burst_count: 0,
@@ -239,7 +239,7 @@ impl Control {
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
         self.unix = UnixTrack::new();
         (self.slope, self.suspended_ns) = (None, None);
-        self.sampling = RecentTimes::NONE;
+        self.sample_durations = SampleDurations::NONE;
         (self.slope_is_proven, self.disrupted) = (false, false);
         (self.iterations_without_line, self.burst_count) = (0, 0);
         self.plan = Plan::EMPTY;
@@ -277,7 +277,7 @@ impl Control {
             let begin_ticks = counter.now_ordered();
             let Some(is_consistent) = self.take_sample(inputs) else { continue };
             let fit = self.stability.refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
-            self.sampling.add(ticks_between(begin_ticks, counter.now_ordered()));
+            self.sample_durations.add(ticks_between(begin_ticks, counter.now_ordered()));
 
             let seen = shared.cell.snapshot();
             let result = match seen.state.phase() {

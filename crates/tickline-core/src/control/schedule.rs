@@ -52,9 +52,9 @@ use crate::units::{FixedNs, ticks_between};
 /// other CPUs ask it, too. There are eight, because the [`MAX_SAMPLES`](super::MAX_SAMPLES) of one
 /// iteration may all have been preempted.
 #[derive(Debug)]
-pub(super) struct RecentTimes([u64; 8]);
+pub(super) struct SampleDurations([u64; 8]);
 
-impl RecentTimes {
+impl SampleDurations {
     pub(super) const NONE: Self = Self([u64::MAX; 8]);
 
     pub(super) fn add(&mut self, ticks: i64) {
@@ -101,7 +101,7 @@ impl Control {
     /// sampling is slow. A line must not end before the next one can be published. Sampling may
     /// take longer than the whole interval, and end with samples that are young enough.
     pub(super) fn min_interval_ns(&self, slope: Slope) -> u64 {
-        let sampling_ticks = i64::try_from(self.sampling.shortest().saturating_mul(4)).unwrap_or(0);
+        let sampling_ticks = i64::try_from(self.sample_durations.shortest().saturating_mul(4)).unwrap_or(0);
         let sampling_ns = slope.over(sampling_ticks).round_ns().max(0).cast_unsigned();
         MIN_INTERVAL_NS.max(sampling_ns).min(self.config.interval_ns)
     }
@@ -138,8 +138,8 @@ impl Control {
     /// meant to last. A machine whose samples exceed this limit gets no line
     /// ([`Figures::samples_too_old`](crate::shared::Figures::samples_too_old)).
     pub(super) fn samples_are_too_old(&self, ticks: u64, slope: Slope) -> bool {
-        let slow_ticks =
-            self.sampling.shortest().saturating_mul(2).min(slope.ticks_in(self.config.interval_ns >> 1));
+        let half_ticks = slope.ticks_in(self.config.interval_ns >> 1);
+        let slow_ticks = self.sample_durations.shortest().saturating_mul(2).min(half_ticks);
         self.age_ticks(ticks) > slope.ticks_in(MAX_SAMPLE_AGE_NS).max(slow_ticks)
     }
 
