@@ -59,7 +59,7 @@ pub(crate) struct Fit {
     /// Largest feasible slope, rounded down.
     pub(crate) slope_max: Slope,
     /// Whether the set was feasible without the tolerance of [`FIT_TOLERANCE_PPB`].
-    pub(crate) exact: bool,
+    pub(crate) is_exact: bool,
 }
 
 /// The reference's present time and rate: the line to steer to.
@@ -130,7 +130,7 @@ impl Fit {
         let slope_max = Slope::saturating_from(max.floor());
         // Rounding must not make the smaller slope the larger one.
         let slope_min = Slope::saturating_from(min.ceil()).min(slope_max);
-        Some(Self { slope_min, slope_max, exact: true })
+        Some(Self { slope_min, slope_max, is_exact: true })
     }
 }
 
@@ -241,9 +241,9 @@ impl History {
             if self.len < 2 {
                 return (None, dropped);
             }
-            for tolerance_ns in [0, self.dither_ns()] {
+            for tolerance_ns in [0, self.fit_tolerance_ns()] {
                 if let Some(fit) = self.slopes_within(tolerance_ns) {
-                    return (Some(Fit { exact: tolerance_ns == 0, ..fit }), dropped);
+                    return (Some(Fit { is_exact: tolerance_ns == 0, ..fit }), dropped);
                 }
             }
             self.drop_oldest();
@@ -251,18 +251,18 @@ impl History {
         }
     }
 
-    /// Tolerance for the kernel's dither over the last gap between samples, ns.
-    fn dither_ns(&self) -> i64 {
+    /// The tolerance of a fit: for the kernel's dither over the last gap between samples, ns.
+    fn fit_tolerance_ns(&self) -> i64 {
         let [.., before, last] = self.samples() else { return 1 };
         let gap_ns = last.lower.ns.saturating_sub(before.lower.ns).clamp(0, MAX_TOLERANCE_GAP_NS);
         (gap_ns.saturating_mul(FIT_TOLERANCE_PPB) / 1_000_000_000).max(1)
     }
 
     /// The slopes of all straight lines from which the reference can have stayed within
-    /// `amplitude_ns`. `None` if there is no such line.
-    pub(crate) fn slopes_within(&self, amplitude_ns: i64) -> Option<Fit> {
+    /// `tolerance_ns`. `None` if there is no such line.
+    pub(crate) fn slopes_within(&self, tolerance_ns: i64) -> Option<Fit> {
         let (mut min, mut max) = (None, None);
-        self.limit_slopes(amplitude_ns, &mut min, &mut max);
+        self.limit_slopes(tolerance_ns, &mut min, &mut max);
         Fit::between(min.as_ref(), max.as_ref())
     }
 

@@ -319,7 +319,7 @@ impl StabilityMonitor {
         self.slopes = fit.map(|fit| (fit.slope_min, fit.slope_max));
         let newest_ticks = self.history.newest().map(|newest| newest.lower.ticks);
         self.rate_uncertainty_ppb = fit.map_or(MAX_RATE_CHANGE_PPB, |fit| rate_uncertainty_ppb(fit, within));
-        let no_line_fits = dropped > 0 || fit.is_some_and(|fit| !fit.exact && within.is_none());
+        let no_line_fits = dropped > 0 || fit.is_some_and(|fit| !fit.is_exact && within.is_none());
         if let (Some(now_ticks), true) = (newest_ticks, no_line_fits) {
             // No line, not even with dither, passes between the samples. This shows long before a
             // sample leaves the bounds.
@@ -355,8 +355,8 @@ impl StabilityMonitor {
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
         let growth_ns = width_ns.saturating_mul(2).saturating_add(MIN_GROWTH_NS);
         let uncertainty_ppb = fit.spread_ppb().max(0).cast_unsigned().div_ceil(2);
-        let steady_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(uncertainty_ppb).unwrap_or(u64::MAX);
-        watched_ns.min(steady_ns)
+        let slope_ns = growth_ns.saturating_mul(NS_PER_S).checked_div(uncertainty_ppb).unwrap_or(u64::MAX);
+        watched_ns.min(slope_ns)
     }
 
     /// The time for which the bound stays narrow, ns. In this time the bound grows by no more than
@@ -371,12 +371,12 @@ impl StabilityMonitor {
         let least = interval_ns.saturating_mul(NARROW_PPB);
         let growth = (width_ns >> 2).saturating_mul(NS_PER_S).max(least);
         let dither_ppb = if self.dither.is_known() { 0 } else { dither::RATE_PPB };
-        growth.checked_div(self.steady_ppb(Some(fit)).saturating_add(dither_ppb)).unwrap_or(u64::MAX)
+        growth.checked_div(self.rate_drift_ppb(Some(fit)).saturating_add(dither_ppb)).unwrap_or(u64::MAX)
     }
 
     /// The assumed change of rate plus the uncertainty of the rate, ppb. Without a fit the rate may
     /// be anything; otherwise the next sample would look like a jump.
-    fn steady_ppb(&self, fit: Option<&Fit>) -> u64 {
+    fn rate_drift_ppb(&self, fit: Option<&Fit>) -> u64 {
         let uncertainty_ppb = if fit.is_some() { self.rate_uncertainty_ppb } else { MAX_RATE_CHANGE_PPB };
         self.rate_change_ppb.saturating_add(uncertainty_ppb)
     }
@@ -387,7 +387,7 @@ impl StabilityMonitor {
         let by_rate = FixedNs::from_ns((over_ns.saturating_mul(dither::RATE_PPB) / NS_PER_S).cast_signed());
         let (dither_ppb, dither) =
             if by_rate < range { (dither::RATE_PPB, FixedNs::ZERO) } else { (0, range) };
-        let max_drift_ppb = self.steady_ppb(fit).saturating_add(dither_ppb);
+        let max_drift_ppb = self.rate_drift_ppb(fit).saturating_add(dither_ppb);
         Allowance { max_drift_ppb: u32::try_from(max_drift_ppb).unwrap_or(u32::MAX), dither }
     }
 }
@@ -422,7 +422,7 @@ mod tests {
         let fit = |min_ppb, max_ppb| Fit {
             slope_min: ghz.adjusted_ppb(min_ppb),
             slope_max: ghz.adjusted_ppb(max_ppb),
-            exact: true,
+            is_exact: true,
         };
         let seen = fit(-10, 10);
         for (within, expected_ppb) in [
