@@ -260,7 +260,7 @@ impl Control {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Iteration {
-        let iteration = self.iterate(&Inputs { shared, counter, reference });
+        let iteration = self.iterate(&Access { shared, counter, reference });
         self.iterations_without_line = match iteration.outcome {
             Outcome::Published | Outcome::Recovered | Outcome::GateClosed => 0,
             _ => self.iterations_without_line.saturating_add(1),
@@ -268,14 +268,14 @@ impl Control {
         iteration
     }
 
-    fn iterate(&mut self, inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>) -> Iteration {
-        let Inputs { shared, counter, .. } = inputs;
+    fn iterate(&mut self, access: &Access<'_, impl StateCell, impl Counter, impl Reference>) -> Iteration {
+        let Access { shared, counter, .. } = access;
         let iteration = |outcome, next_in_ns| Iteration { outcome, next_in_ns };
         let interval_ns = self.config.interval_ns;
         let mut samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
-            let Some(is_consistent) = self.take_sample(inputs) else { continue };
+            let Some(is_consistent) = self.take_sample(access) else { continue };
             let fit = self.stability.refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sample_durations.add(ticks_between(begin_ticks, counter.now_ordered()));
 
@@ -284,7 +284,7 @@ impl Control {
                 // This thread holds the lock, so no writer will finish this publication: its writer
                 // was in the parent of this process, or another thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
-                    inputs.help(&seen);
+                    access.help(&seen);
                     continue;
                 }
                 _ if !is_supported() => return iteration(Outcome::Unsupported, interval_ns),
@@ -292,16 +292,16 @@ impl Control {
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
-                    inputs.retire_line(&seen);
+                    access.retire_line(&seen);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self
                     .make_plan(seen.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&seen, inputs)),
+                    .and_then(|()| self.replace(&seen, access)),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.recover_line(&seen, inputs)),
+                        .and_then(|()| self.recover_line(&seen, access)),
                     _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
@@ -333,9 +333,9 @@ impl Control {
     #[inline(never)]
     fn take_sample(
         &mut self,
-        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
+        access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Option<bool> {
-        let Inputs { shared, counter, reference } = *inputs;
+        let Access { shared, counter, reference } = *access;
         // The reference is asked before the sample. The thread that ends the line asks again, and
         // so notices each suspend in between.
         self.suspended_ns = reference.suspended_ns();
@@ -372,14 +372,14 @@ impl Control {
     }
 }
 
-/// The clock, the counter and the reference of an iteration.
-struct Inputs<'a, S, C, R> {
+/// What an iteration reads and writes: the clock, the counter and the reference.
+struct Access<'a, S, C, R> {
     shared: &'a SharedClock<S>,
     counter: &'a C,
     reference: &'a R,
 }
 
-impl<S: StateCell, C: Counter, R: Reference> Inputs<'_, S, C, R> {
+impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
     /// Calls [`SharedClock::help`].
     fn help(&self, seen: &WindowedLine) {
         self.shared.help(seen, self.counter, self.reference);

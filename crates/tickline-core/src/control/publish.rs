@@ -6,7 +6,7 @@
 //! `Option<()>`: `None` without a sample.
 
 use super::{
-    Cadence, Control, Inputs, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome,
+    Access, Cadence, Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome,
     UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
 };
 use crate::cell::{PlannedBounds, StateCell, WindowedLine};
@@ -57,7 +57,7 @@ impl Control {
 
     #[inline(never)]
     fn plan_target(&mut self, old: Slope, fit: Option<&Fit>, over_ns: u64) -> Option<()> {
-        let (interval_ns, history) = (self.interval_ns(fit), &self.stability.history);
+        let (interval_ns, history) = (self.next_interval_ns(fit), &self.stability.history);
         let target = match fit {
             Some(fit) => history.target(fit, old.ticks_in(interval_ns))?,
             None => {
@@ -153,9 +153,9 @@ impl Control {
     pub(super) fn replace(
         &mut self,
         old: &WindowedLine,
-        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
+        access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
-        let Inputs { shared, counter, reference } = *inputs;
+        let Access { shared, counter, reference } = *access;
         let plan = &self.plan;
         let before_ticks = counter.now_ordered();
         if !shared.counts_at(old, before_ticks, reference) {
@@ -174,7 +174,7 @@ impl Control {
         // The warm-up also shows whether the next line can be built, before the old line is
         // withdrawn.
         self.warm_up(old, before_ticks, window_ticks)?;
-        let steering = self.swap_lines(old, inputs, window_ticks)?;
+        let steering = self.swap_lines(old, access, window_ticks)?;
         self.slope_is_proven = plan.slope_is_proven;
         self.record_replacement(&steering, shared, offset, interval_ns);
         Ok(Iteration { outcome: Outcome::Published, next_in_ns: interval_ns })
@@ -205,10 +205,10 @@ impl Control {
     fn swap_lines(
         &self,
         old: &WindowedLine,
-        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
+        access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
     ) -> Result<Steering, NotPublished> {
-        let Inputs { shared, counter, reference } = *inputs;
+        let Access { shared, counter, reference } = *access;
         let Some(replacing) = shared.announce(old) else { return Err(NotPublished::StateChanged) };
         let at_ticks = counter.now_ordered();
         // The bend removes the offset by the end of the window, not of the interval. A line may be
@@ -284,23 +284,23 @@ impl Control {
     pub(super) fn recover_line(
         &mut self,
         before: &WindowedLine,
-        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
+        access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let (slope, interval_ns) = (self.plan.target.slope, self.plan.interval_ns);
         // A warm-up, as in `replace`. It also shows whether the line can be built, before the line
         // is announced.
-        let now_ticks = inputs.counter.now_ordered();
+        let now_ticks = access.counter.now_ordered();
         if self.samples_are_too_old(now_ticks, slope) {
             return Err(NotPublished::SamplesTooOld);
         }
         let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
         self.first_line(before, now_ticks, from)?;
-        let offset = self.publish_first(before, inputs)?;
-        inputs.shared.events.count(Event::Recovery);
+        let offset = self.publish_first(before, access)?;
+        access.shared.events.count(Event::Recovery);
         self.slope_is_proven = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
         self.disrupted = !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
-        self.record(offset, inputs.shared, interval_ns);
+        self.record(offset, access.shared, interval_ns);
         Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: MIN_INTERVAL_NS })
     }
 
@@ -309,9 +309,9 @@ impl Control {
     fn publish_first(
         &self,
         before: &WindowedLine,
-        inputs: &Inputs<'_, impl StateCell, impl Counter, impl Reference>,
+        access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<FixedNs, NotPublished> {
-        let Inputs { shared, counter, reference } = *inputs;
+        let Access { shared, counter, reference } = *access;
         let first = WindowedLine { state: before.state.first_publication(), ..*before };
         if !shared.cell.swap(before.state, first.state) {
             return Err(NotPublished::StateChanged);
@@ -333,7 +333,7 @@ impl Control {
                 if published { Ok(offset) } else { Err(NotPublished::StateChanged) }
             }
             Err(refusal) => {
-                inputs.help(&first);
+                access.help(&first);
                 Err(refusal)
             }
         }

@@ -80,7 +80,7 @@ impl Control {
     }
 
     /// The time for which the next line is good, within the limits of the interval, ns.
-    pub(super) fn interval_ns(&self, fit: Option<&Fit>) -> u64 {
+    pub(super) fn next_interval_ns(&self, fit: Option<&Fit>) -> u64 {
         let good_ns = fit.map_or(0, |fit| {
             // A punctual driver can come more often to keep the bound narrow. Readers shorten the
             // interval only while the range of the dither is unknown.
