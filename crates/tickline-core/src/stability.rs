@@ -80,6 +80,27 @@ pub(crate) struct Allowance {
     pub(crate) dither: FixedNs,
 }
 
+/// The contradiction between a sample and the bounds published before it.
+#[derive(Debug)]
+struct Contradiction {
+    /// The proven distance of the reference from the bounds, ns; at least 1.
+    excess_ns: u128,
+    /// The age of the bounds, ns; at least 1.
+    age_ns: u128,
+}
+
+impl Contradiction {
+    /// The change of the reference's rate that would explain the distance, ppb.
+    fn rate_ppb(&self) -> u128 {
+        self.excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(self.age_ns).unwrap_or(u128::MAX)
+    }
+
+    /// Whether only a jump of the reference or the counter explains the distance.
+    fn is_jump(&self) -> bool {
+        self.rate_ppb() > MIN_JUMP_PPB && self.excess_ns > MIN_JUMP_NS
+    }
+}
+
 /// See the [module](self).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StabilityMonitor {
@@ -140,7 +161,7 @@ impl StabilityMonitor {
     ) -> bool {
         let departure = self.departure(sample, slope);
         let contradiction = self.contradiction(sample);
-        let is_consistent = self.check_sample(sample, contradiction, slope, interval_ns, events);
+        let is_consistent = self.check_sample(sample, contradiction.as_ref(), slope, interval_ns, events);
         if let Some(departure) = departure
             && contradiction.is_none()
             && is_consistent
@@ -158,7 +179,7 @@ impl StabilityMonitor {
     fn check_sample(
         &mut self,
         sample: &Sample,
-        contradiction: Option<(u128, u128)>,
+        contradiction: Option<&Contradiction>,
         slope: Slope,
         interval_ns: u64,
         events: &EventCounters,
@@ -174,15 +195,13 @@ impl StabilityMonitor {
             return false;
         }
         let broken = gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
-        if let Some((excess_ns, age_ns)) = contradiction {
+        if let Some(contradiction) = contradiction {
             events.count(Event::BoundViolation);
-            let rate_ppb =
-                excess_ns.saturating_mul(u128::from(NS_PER_S)).checked_div(age_ns).unwrap_or(u128::MAX);
-            if rate_ppb > MIN_JUMP_PPB && excess_ns > MIN_JUMP_NS {
+            if contradiction.is_jump() {
                 self.disrupt(sample, events);
                 return false;
             }
-            let doubled = u64::try_from(rate_ppb.saturating_mul(2)).unwrap_or(u64::MAX);
+            let doubled = u64::try_from(contradiction.rate_ppb().saturating_mul(2)).unwrap_or(u64::MAX);
             self.rate_change_ppb = self
                 .rate_change_ppb
                 .saturating_add(doubled)
@@ -262,16 +281,15 @@ impl StabilityMonitor {
         Some(self.history.upper_bound(ticks, fastest)?.minus(low).max(FixedNs::ZERO))
     }
 
-    /// The proven distance of the reference from the last bounds, ns, and the age of these bounds,
-    /// ns. `None` if `sample` does not contradict them.
-    fn contradiction(&self, sample: &Sample) -> Option<(u128, u128)> {
+    /// How `sample` contradicts the last bounds; `None` if it does not.
+    fn contradiction(&self, sample: &Sample) -> Option<Contradiction> {
         let bounds = self.bounds.as_ref()?;
         let below = bounds.lower.fixed_at(sample.upper.ticks).minus(FixedNs::from_ns(sample.upper.ns));
         let above = FixedNs::from_ns(sample.lower.ns).minus(bounds.upper.fixed_at(sample.lower.ticks));
         let excess = below.max(above);
         let age = bounds.lower.slope.over(ticks_between(bounds.lower.start_ticks, sample.lower.ticks));
-        let whole_ns = |fixed: FixedNs| u128::try_from(fixed.floor_ns()).unwrap_or(0);
-        (excess > FixedNs::ZERO).then(|| (whole_ns(excess).max(1), whole_ns(age).max(1)))
+        let whole_ns = |fixed: FixedNs| u128::from(fixed.floor_ns().max(1).cast_unsigned());
+        (excess > FixedNs::ZERO).then(|| Contradiction { excess_ns: whole_ns(excess), age_ns: whole_ns(age) })
     }
 
     fn disrupt(&mut self, sample: &Sample, events: &EventCounters) {
