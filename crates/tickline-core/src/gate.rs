@@ -278,11 +278,10 @@ const fn judge_synchronised(facts: &Facts) -> Option<Reason> {
     }
 }
 
-/// Whether a reading costs more by the counter than by the OS. A counter that cost more before must
-/// be a tenth cheaper to be used again.
-const fn costs_more(counter_ps: u64, os_ps: u64, cost_more: bool) -> bool {
-    let allowance_ps = if cost_more { counter_ps / 10 } else { 0 };
-    counter_ps.saturating_add(allowance_ps) > os_ps
+/// The cost of a reading by the counter, with hysteresis, ps: a counter that was slower than the OS
+/// must be a tenth cheaper to be used again.
+const fn with_hysteresis_ps(counter_ps: u64, was_slower: bool) -> u64 {
+    if was_slower { counter_ps.saturating_add(counter_ps / 10) } else { counter_ps }
 }
 
 /// Whether the counter makes Unix time cheaper by more than a tenth, and monotonic time dearer by
@@ -291,14 +290,14 @@ const fn costs_more(counter_ps: u64, os_ps: u64, cost_more: bool) -> bool {
 const fn is_worth_it_for_unix(cost: Cost, was_slower_than_os: bool) -> bool {
     let bearable_ps = cost.os_ps.saturating_add(cost.os_ps / 10);
     let gain_ps = cost.os_unix_ps.saturating_sub(cost.counter_ps);
-    !costs_more(cost.counter_ps, bearable_ps, was_slower_than_os) && gain_ps > cost.counter_ps / 10
+    with_hysteresis_ps(cost.counter_ps, was_slower_than_os) <= bearable_ps && gain_ps > cost.counter_ps / 10
 }
 
 const fn judge_cost(facts: &Facts) -> Verdict {
     let gate = Gate::Cost;
     match (facts.resolution_ticks, facts.cost) {
         (Some(0), _) => Verdict::new(gate, Some(Reason::Stuck)),
-        (_, Some(cost)) if costs_more(cost.counter_ps, cost.os_ps, facts.was_slower_than_os) => {
+        (_, Some(cost)) if with_hysteresis_ps(cost.counter_ps, facts.was_slower_than_os) > cost.os_ps => {
             match (is_worth_it_for_unix(cost, facts.was_slower_than_os), cost.counter_ps > cost.os_ps) {
                 (true, true) => Verdict::with_warning(gate, Reason::Slow),
                 (true, false) => Verdict::new(gate, None),
@@ -310,12 +309,9 @@ const fn judge_cost(facts: &Facts) -> Verdict {
 }
 
 const fn judge_unix_cost(facts: &Facts) -> Option<Reason> {
-    match facts.cost {
-        Some(cost) if costs_more(cost.counter_ps, cost.os_unix_ps, facts.unix_was_slower_than_os) => {
-            Some(Reason::Slow)
-        }
-        _ => None,
-    }
+    let Some(cost) = facts.cost else { return None };
+    let counter_ps = with_hysteresis_ps(cost.counter_ps, facts.unix_was_slower_than_os);
+    if counter_ps > cost.os_unix_ps { Some(Reason::Slow) } else { None }
 }
 
 /// Judges one gate. [`Calibration`](Gate::Calibration) is about the line, not about the machine:
