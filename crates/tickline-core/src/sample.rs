@@ -252,26 +252,27 @@ pub(crate) fn burst(
     size: BurstSize,
     slope: Option<Slope>,
 ) -> Option<Sample> {
-    let (mut best, mut start_ticks, mut left) = (None, None, size.min_brackets);
-    let (mut read, again) = (ReadTime::new(resolutions), size.min_brackets.div_ceil(4));
-    for bracket in 1..=size.max_brackets.saturating_add(again) {
-        let before_ticks = read.ordered(counter);
+    let (mut best, mut start_ticks, mut read_time) = (None, None, ReadTime::new(resolutions));
+    let (mut needed, after_contradiction) = (size.min_brackets, size.min_brackets.div_ceil(4));
+    for bracket in 1..=size.max_brackets.saturating_add(after_contradiction) {
+        let before_ticks = read_time.read_ordered(counter);
         let reference_ns = reference.monotonic_ns();
         let after_ticks = counter.now_ordered();
         let start_ticks = *start_ticks.get_or_insert(before_ticks);
         let sample = Sample::from_bracket(before_ticks, reference_ns, after_ticks, resolutions);
         let Some(sample) = sample else { continue };
         let best = best.get_or_insert(sample);
-        left = if tighten(best, &sample, slope) { left.saturating_sub(1) } else { left.max(again) };
+        let agrees = tighten(best, &sample, slope);
+        needed = if agrees { needed.saturating_sub(1) } else { needed.max(after_contradiction) };
         let is_long = bracket >= size.max_brackets || after_ticks.wrapping_sub(start_ticks) > size.max_ticks;
-        if left == 0 && (is_long || read.is_enough(best, slope, size.wanted_width)) {
+        if needed == 0 && (is_long || read_time.is_enough(best, slope, size.wanted_width)) {
             break;
         }
     }
-    if read.is_of_use() {
-        read.ordered(counter);
+    if read_time.may_narrow() {
+        read_time.read_ordered(counter); // measures the last pair of reads
     }
-    best.map(|sample| read.narrowed(sample, slope))
+    best.map(|sample| read_time.narrowed(sample, slope))
 }
 
 /// The shortest time that an ordered read of the counter takes.
@@ -301,14 +302,14 @@ impl ReadTime {
     }
 
     /// Whether brackets may be narrowed by the time of a read.
-    fn is_of_use(&self) -> bool {
+    fn may_narrow(&self) -> bool {
         self.min_ticks > self.hidden_ticks
     }
 
-    /// Reads the counter in order, ticks. If the time of a read may be of use, measures it by
+    /// Reads the counter in order, ticks. If the time of a read may narrow brackets, measures it by
     /// another read just before.
-    fn ordered(&mut self, counter: &impl Counter) -> u64 {
-        if !self.is_of_use() {
+    fn read_ordered(&mut self, counter: &impl Counter) -> u64 {
+        if !self.may_narrow() {
             return counter.now_ordered();
         }
         let (first_ticks, second_ticks) = (counter.now_ordered(), counter.now_ordered());
