@@ -80,6 +80,15 @@ impl Target {
     }
 }
 
+/// The allowances of bounds besides the width of the samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// The maximum drift: the limit of the reference's rate around the target's slope, ppb.
+    pub(crate) max_drift_ppb: u32,
+    /// The range of the kernel's dither; 0 if the maximum drift allows for its rate instead.
+    pub(crate) dither: FixedNs,
+}
+
 /// A fraction with a positive denominator.
 #[derive(Debug, Clone, Copy)]
 struct Fraction {
@@ -320,22 +329,16 @@ impl History {
 
     /// The proven bounds, rounded outwards. The reference is between them on three conditions:
     ///
-    /// - Its rate has stayed within `max_drift_ppb` of `slope` since each sample.
-    /// - It stays within `range` of its intended line.
+    /// - Its rate has stayed within the maximum drift of `slope` since each sample.
+    /// - It stays within the range of the dither about its intended line.
     /// - It runs on for at most `unseen` after the tick that a read of the counter returns.
     ///
     /// The Unix fields are left at 0.
     #[inline(never)]
-    pub(crate) fn bounds(
-        &self,
-        slope: Slope,
-        max_drift_ppb: u32,
-        range: FixedNs,
-        unseen: FixedNs,
-    ) -> Option<PlannedBounds> {
+    pub(crate) fn bounds(&self, slope: Slope, allowed: &Allowance, unseen: FixedNs) -> Option<PlannedBounds> {
         let newest = self.samples().last()?;
         let ticks = newest.lower.ticks;
-        let max_drift_ppb = i64::from(max_drift_ppb);
+        let max_drift_ppb = i64::from(allowed.max_drift_ppb);
         let slowest = slope.adjusted_ppb(max_drift_ppb.saturating_neg());
         let fastest = slope.adjusted_ppb(max_drift_ppb);
         let mut low = self.lower_bound(ticks, slowest)?;
@@ -346,8 +349,8 @@ impl History {
             low = newest.lower.carried(ticks, slowest);
             high = newest.upper.carried(ticks, fastest);
         }
-        high = high.plus(range).plus(unseen);
-        Some(PlannedBounds::new(ticks, (low.minus(range), slowest), (high, fastest)))
+        high = high.plus(allowed.dither).plus(unseen);
+        Some(PlannedBounds::new(ticks, (low.minus(allowed.dither), slowest), (high, fastest)))
     }
 }
 

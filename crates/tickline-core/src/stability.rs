@@ -19,7 +19,7 @@
 mod dither;
 
 use crate::cell::Bounds;
-use crate::estimate::{Fit, History, Target};
+use crate::estimate::{Allowance, Fit, History, Target};
 use crate::line::Slope;
 use crate::sample::{MAX_KERNEL_SLEW_PPB, Sample};
 use crate::shared::events::{Event, EventCounters};
@@ -70,15 +70,6 @@ const DITHER_AFTER_NS: u64 = 10_000_000;
 /// Within an interval an uncertain slope may move every line by this much, ns. The newest sample's
 /// width can't be the only limit, because a folded sample may have almost no width.
 const MIN_GROWTH_NS: u64 = 20;
-
-/// The allowances of bounds besides the width of the samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Allowance {
-    /// The maximum drift: the limit of the reference's rate around the target's slope, ppb.
-    pub(crate) max_drift_ppb: u32,
-    /// The range of the kernel's dither; 0 if the maximum drift allows for its rate instead.
-    pub(crate) dither: FixedNs,
-}
 
 /// The contradiction between a sample and the bounds published before it.
 #[derive(Debug)]

@@ -12,11 +12,10 @@ use super::{
 use crate::cell::{PlannedBounds, StateCell, WindowedLine};
 use crate::counter::Counter;
 use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, meet_old_line, recover, steer};
-use crate::estimate::{Fit, Target};
+use crate::estimate::{Allowance, Fit, Target};
 use crate::line::Slope;
 use crate::sample::{Point, Reference};
 use crate::shared::{Event, Figures, SharedClock};
-use crate::stability::Allowance;
 use crate::state::wrap_mask;
 use crate::units::{FixedNs, ticks_between};
 
@@ -78,12 +77,11 @@ impl Control {
     #[inline(never)]
     fn plan_bounds(&mut self) -> Option<()> {
         let plan = &mut self.plan;
-        let Allowance { max_drift_ppb, dither } = plan.allowance;
         // A read returns the tick at which the counter last moved. A reference with a clock of its
         // own has run on since.
-        let fastest = plan.target.slope.adjusted_ppb(i64::from(max_drift_ppb));
+        let fastest = plan.target.slope.adjusted_ppb(i64::from(plan.allowance.max_drift_ppb));
         let unseen = fastest.over(self.config.resolutions.unseen_ticks().cast_signed());
-        plan.bounds = self.stability.history.bounds(plan.target.slope, max_drift_ppb, dither, unseen)?;
+        plan.bounds = self.stability.history.bounds(plan.target.slope, &plan.allowance, unseen)?;
         plan.bounds.resolution_ns = self.config.resolutions.reference_ns;
         let rounded = &mut plan.bounds.rounded;
         (rounded.unix_offset_ns, rounded.unix_bound_ns) = self.unix.offset();

@@ -1,7 +1,7 @@
 //! Properties of brackets and histories at extreme values: no value overflows, and saturated values
 //! err on the safe side. The simulator checks at each reading that bounds contain the reference.
 
-use crate::estimate::{CAPACITY, History};
+use crate::estimate::{Allowance, CAPACITY, History};
 use crate::sample::{Point, ReferenceKind, Resolutions, Sample};
 use crate::units::FixedNs;
 use proptest::prelude::*;
@@ -83,7 +83,8 @@ proptest! {
             }
             history.thin(slope);
             assert!((1..=CAPACITY.min(before)).contains(&history.samples().len()), "the newest is gone");
-            assert!(history.bounds(slope, max_drift_ppb, FixedNs::ZERO, FixedNs::ZERO).is_some());
+            let allowance = Allowance { max_drift_ppb, dither: FixedNs::ZERO };
+            assert!(history.bounds(slope, &allowance, FixedNs::ZERO).is_some());
         }
     }
 }
