@@ -79,21 +79,21 @@ const fn is_in_one_turn(shift: u32, from_ticks: u64, to_ticks: u64) -> bool {
 fn check_meeting(old: &Oracle, steering: &Steering, at_ticks: u64, margin_ticks: u64, probe: u64) {
     let Some(next) = old.next(steering.slope, true) else { return };
     let shift = old.line.shift;
-    let joined = meet_old_line(&old.line, next.line.state, steering, at_ticks, margin_ticks);
+    let replacement = meet_old_line(&old.line, next.line.state, steering, at_ticks, margin_ticks);
     let (early, late) = (at_ticks.wrapping_sub(margin_ticks), at_ticks.wrapping_add(margin_ticks));
     let stepped = steering.step_to.map(|ns| (at_ticks, units(ns) << 16));
     let points: Vec<_> =
         [early, late].map(|ticks| (ticks, old.exact_at(ticks))).into_iter().chain(stepped).collect();
     let Some(b) = least_b(&next, &points).filter(|_| steering.step_to.is_none_or(is_exact)) else { return };
-    let story = || format!("{old:?}, {steering:?} at {at_ticks} +- {margin_ticks}: {joined:?}");
-    assert_eq!(joined, next.line.state.with_b(b), "{}", story());
+    let story = || format!("{old:?}, {steering:?} at {at_ticks} +- {margin_ticks}: {replacement:?}");
+    assert_eq!(replacement, next.line.state.with_b(b), "{}", story());
     if margin_ticks > Line::MAX_DELTA_TICKS || !is_in_one_turn(shift, early, late) {
         return;
     }
     // Readers see whole nanoseconds.
     let between = early + probe % (late - early).max(1);
     for ticks in [early, at_ticks, between, late.saturating_sub(1).max(early), late] {
-        let above_ns = joined.at(shift, ticks).wrapping_sub(old.line.at(ticks));
+        let above_ns = replacement.at(shift, ticks).wrapping_sub(old.line.at(ticks));
         assert!(above_ns >= 0, "below the old line at {ticks}: {}", story());
     }
 }
@@ -133,7 +133,7 @@ proptest! {
     }
 
     #[test]
-    fn rule_2_a_line_that_joins_is_not_below_the_old_one(
+    fn rule_2_the_next_line_is_not_below_the_old_one(
         ((old, at, target), window, margin, probe)
             in (meeting(), 0..1_u64 << 36, 0..1_u64 << 20, any::<u64>())
     ) {
