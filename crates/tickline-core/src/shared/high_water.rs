@@ -116,9 +116,8 @@ fn reachable_ticks_in(line: &WindowedLine, since: Point, slowest: Slope, referen
 fn was_not_suspended(evidence: &Evidence, reference: &impl Reference) -> bool {
     // Do not ask a reference again that did not answer before: the call may be forbidden.
     let Some(then_ns) = evidence.suspended_ns else { return false };
-    reference
-        .suspended_ns()
-        .is_some_and(|now_ns| now_ns.abs_diff(then_ns) <= SUSPENDED_BOUND_NS.saturating_mul(2))
+    let Some(now_ns) = reference.suspended_ns() else { return false };
+    now_ns.abs_diff(then_ns) <= SUSPENDED_BOUND_NS.saturating_mul(2)
 }
 
 impl<S: StateCell> SharedClock<S> {

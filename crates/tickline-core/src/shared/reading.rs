@@ -212,12 +212,8 @@ impl<S: StateCell> SharedClock<S> {
                     self.events.count(Event::Help);
                 }
             };
-            let reading = self.try_read_slow(
-                || Some(counter.now_ordered()),
-                || counter.barrier(),
-                reference,
-                unfinished,
-            );
+            let ordered_ticks = || Some(counter.now_ordered());
+            let reading = self.try_read_slow(ordered_ticks, || counter.barrier(), reference, unfinished);
             if let Some(reading) = reading {
                 return reading;
             }
