@@ -151,9 +151,9 @@ impl CpuLines {
         self.clocks.iter().any(|clock| clock.cell.load().is_published())
     }
 
-    /// Whether no present line has returned, or will return, more than `reference_ns`. Once the
-    /// lines are left, this can't be known any more.
-    pub(crate) fn is_passed_by(&self, reference_ns: i64) -> bool {
+    /// Whether `reference_ns` is at least the largest time that any CPU's line can return. Ask
+    /// before the clock leaves these lines.
+    pub(crate) fn are_all_at_most(&self, reference_ns: i64) -> bool {
         self.clocks.iter().all(|clock| {
             let line = clock.cell.snapshot();
             let most_ns = match line.state.phase() {

@@ -116,7 +116,7 @@ impl Engine {
         let Some((ns, source)) = cpu_lines.read_slow() else { return self.now_by_common_line() };
         if let ReadingSource::Reference { reference_ns } = source
             && !self.has_thread()
-            && cpu_lines.is_passed_by(reference_ns)
+            && cpu_lines.are_all_at_most(reference_ns)
         {
             // In a forked child, or after the thread's end, no thread renews the CPUs' lines. A
             // child may also have lost the right to read the counter.

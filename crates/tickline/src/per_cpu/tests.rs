@@ -67,8 +67,8 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let published = cpu_lines.clocks.iter().filter(|clock| clock.cell.load().is_published());
     let ends_ns = published.map(|clock| clock.cell.snapshot()).map(|line| line.at(line.end_ticks()));
     let most_ns = ends_ns.max().unwrap_or(0);
-    assert!(cpu_lines.is_passed_by(most_ns.max(OsClock.monotonic_ns())), "a line that has ended");
-    assert!(most_ns == 0 || !cpu_lines.is_passed_by(most_ns - 1), "a line that may be read");
+    assert!(cpu_lines.are_all_at_most(most_ns.max(OsClock.monotonic_ns())), "a line that has ended");
+    assert!(most_ns == 0 || !cpu_lines.are_all_at_most(most_ns - 1), "a line that may be read");
 }
 
 /// Sets a CPU's high-water mark to `b_ns`, as the end of a line so far ahead would.
