@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use tickline::{Event, EventCounts, State, Status};
 
 use crate::calibration::Scale;
-use crate::evidence::DISTURBING;
 use crate::readings::Elapsed;
+use crate::system_facts::DISTURBING;
 
 /// A sample with a larger uncertainty of the rate counts as untrusted. The limit is a tenth of the
 /// smallest difference that criterion shows. The clock raises the uncertainty when a measurement

@@ -232,7 +232,6 @@ mod builder;
 mod calibration;
 mod compare;
 mod error;
-mod evidence;
 mod incidents;
 mod message;
 mod number;
@@ -240,6 +239,7 @@ mod pairs;
 mod plot;
 mod readings;
 mod session;
+mod system_facts;
 mod time;
 
 pub use builder::CounterTimeBuilder;

@@ -17,7 +17,7 @@ use crate::number::middle;
 use crate::pairs::outcome::{INDENT, Ns};
 
 /// The smallest reported difference, %. A smaller one may come from a change of the core's
-/// frequency that is not noticed within a run ([`crate::evidence`]).
+/// frequency that is not noticed within a run ([`crate::system_facts`]).
 const MIN_PERCENT: f64 = 2.0;
 
 /// The middle nine tenths of a run's rounds, ns: the lower end, the median, and the upper end.

@@ -31,9 +31,9 @@ use std::sync::OnceLock;
 use crate::arguments::{self, Role};
 use crate::compare::couples::Couple;
 use crate::compare::random_side;
-use crate::evidence;
 use crate::pairs::disturbance::Disturbances;
 use crate::readings::PairClock;
+use crate::system_facts;
 use crate::time::CounterTime;
 
 /// The beginning of a line for the driving process. criterion and the benchmark print other lines.
@@ -176,7 +176,7 @@ impl PeerBuild {
 
     fn start(program: &Path, name: &str) -> Result<Self, String> {
         // The child inherits the CPU mask.
-        if !evidence::cpu().is_some_and(evidence::bind) && cfg!(target_os = "linux") {
+        if !system_facts::cpu().is_some_and(system_facts::bind) && cfg!(target_os = "linux") {
             return Err("the thread cannot be bound to its CPU".to_owned());
         }
         let arguments = ["--bench", "--exact", "--discard-baseline", "--noplot", "--", name];

@@ -3,11 +3,11 @@
 use std::ffi::c_long;
 use std::time::Duration;
 
-use crate::evidence::{self, SystemFacts};
 use crate::number::round;
 use crate::pairs::disturbance::Disturbance;
 use crate::pairs::noise::{Noise, NoiseLoop};
 use crate::session::Session;
+use crate::system_facts::{self, SystemFacts};
 use crate::time::CounterTime;
 
 /// A block ends after this time, or after [`BLOCK_PAIRS`]. The system call for the thread's
@@ -54,7 +54,7 @@ impl Monitor {
     /// Begins a slice on this CPU, and its first block.
     pub(crate) fn begin(&mut self, time: &CounterTime, cpu: Option<usize>) {
         self.facts = SystemFacts::read(cpu, time.session().map(Session::clock_facts));
-        self.preemptions = evidence::preemptions();
+        self.preemptions = system_facts::preemptions();
     }
 
     /// Ends a block that took `ticks`, runs the loop, and begins the next block. Returns the
@@ -65,7 +65,7 @@ impl Monitor {
         if let Some(noise_loop) = &mut self.noise_loop {
             noise_loop.run(for_ticks);
         }
-        let preemptions = evidence::preemptions();
+        let preemptions = system_facts::preemptions();
         let has_risen = self.preemptions.zip(preemptions).is_some_and(|(before, now)| now > before);
         self.preemptions = preemptions;
         if has_risen {
