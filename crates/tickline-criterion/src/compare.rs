@@ -212,11 +212,11 @@ fn sample(
     iterations: u64,
     routines: &mut [&mut dyn FnMut(u64) -> Ends; 2],
 ) -> Elapsed {
-    let iterations_per_pair = collector.choose(None, |iterations| {
+    let iterations_per_pair = collector.choose_iterations_per_pair(None, |iterations| {
         let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
         ticks.max().unwrap_or(0)
     });
-    let mut sample = collector.sample(iterations);
+    let mut sample = collector.begin_sample(iterations);
     loop {
         let first = random_side();
         let mut group = [Ends::NONE; 2];

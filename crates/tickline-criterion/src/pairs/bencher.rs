@@ -103,9 +103,10 @@ impl<'a> PairBencher<'a> {
     #[inline(never)]
     pub fn iter<O>(&mut self, mut routine: impl FnMut() -> O) {
         let clock = self.collector.time.pair_clock();
-        let iterations =
-            self.collector.choose(self.share, |iterations| timed(clock, iterations, &mut routine).ticks());
-        let mut sample = self.collector.sample(self.iterations);
+        let iterations = self.collector.choose_iterations_per_pair(self.share, |iterations| {
+            timed(clock, iterations, &mut routine).ticks()
+        });
+        let mut sample = self.collector.begin_sample(self.iterations);
         while sample.push([timed(clock, iterations, &mut routine)]).is_continue() {}
         self.returned = Some(sample.finish());
     }
@@ -121,13 +122,13 @@ impl<'a> PairBencher<'a> {
     ) {
         let clock = self.collector.time.pair_clock();
         let (mut batch, mut outputs) = (Vec::new(), Vec::new());
-        let iterations = self.collector.choose(self.share, |iterations| {
+        let iterations = self.collector.choose_iterations_per_pair(self.share, |iterations| {
             batch.extend((0..iterations).map(|_| setup()));
             timed_batch(clock, &mut batch, &mut outputs, &mut routine).ticks()
         });
         let ahead = inputs_ahead(size, self.iterations).max(iterations);
         let mut inputs = Vec::new();
-        let mut sample = self.collector.sample(self.iterations);
+        let mut sample = self.collector.begin_sample(self.iterations);
         loop {
             if count(inputs.len()) < iterations {
                 inputs.extend((0..ahead).map(|_| setup()));
@@ -190,7 +191,7 @@ impl<'a> PairBencher<'a> {
         assert!(self.share.is_none(), "batches of futures are not timed: each is a pair of its own");
         block_on(Box::pin(async {
             let clock = self.collector.time.pair_clock();
-            let mut sample = self.collector.sample(self.iterations);
+            let mut sample = self.collector.begin_sample(self.iterations);
             loop {
                 let start = clock.start();
                 drop(black_box(routine().await));

@@ -57,9 +57,9 @@ pub(crate) struct Collected<const N: usize> {
     /// The time of one iteration in each sample, ns.
     pub(crate) rounds_ns: Vec<f64>,
     /// The last pair, ticks, of each group of the present sample that counts.
-    counted: Vec<f64>,
+    sample_kept: Vec<f64>,
     /// The last pair, ticks, of each other group of the present sample whose pairs have a duration.
-    others: Vec<f64>,
+    sample_excluded: Vec<f64>,
     /// The sum of the subtracted costs of all groups.
     pub(crate) cost_ticks: f64,
 }
@@ -76,20 +76,20 @@ impl<const N: usize> Collected<N> {
         self.groups += slice.count();
         self.disturbances.add_all(slice.disturbances());
         self.long_kept += slice.long_kept;
-        self.counted.extend(slice.counted(counting).map(|group| as_f64(last(group))));
-        self.others.extend(slice.excluded(counting).map(|group| as_f64(last(group))));
+        self.sample_kept.extend(slice.counted(counting).map(|group| as_f64(last(group))));
+        self.sample_excluded.extend(slice.excluded(counting).map(|group| as_f64(last(group))));
     }
 
     /// Ends a sample. Returns the mean of its pairs that count, ticks. If all pairs were disturbed,
     /// returns their median, because their mean would mostly show the disturbances. `None` if there
     /// are no pairs.
     pub(crate) fn sample_ticks(&mut self, resolution_ticks: u64) -> Option<f64> {
-        let (counted, others) = (mem::take(&mut self.counted), mem::take(&mut self.others));
-        if counted.is_empty() {
-            self.samples_disturbed += u64::from(!others.is_empty());
-            return median(&others, as_f64(resolution_ticks));
+        let (kept, excluded) = (mem::take(&mut self.sample_kept), mem::take(&mut self.sample_excluded));
+        if kept.is_empty() {
+            self.samples_disturbed += u64::from(!excluded.is_empty());
+            return median(&excluded, as_f64(resolution_ticks));
         }
-        Some(counted.iter().sum::<f64>() / as_f64(count(counted.len())))
+        Some(kept.iter().sum::<f64>() / as_f64(count(kept.len())))
     }
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Collector<const N: usize> {
     pub(crate) time: CounterTime,
     monitor: Monitor,
     /// The number of iterations in a pair, once chosen.
-    iterations: Option<u64>,
+    iterations_per_pair: Option<u64>,
     /// The number of the present bencher. criterion makes one bencher for its warm-up, and another
     /// for the samples.
     bencher: u64,
@@ -122,7 +122,7 @@ impl<const N: usize> Collector<N> {
             interleaving,
             monitor: Monitor::new(&time),
             time,
-            iterations: None,
+            iterations_per_pair: None,
             bencher,
             slice: Slice::new(),
             found: Collected::default(),
@@ -145,7 +145,7 @@ impl<const N: usize> Collector<N> {
     /// The iterations that the driving build requests; `None` if this build does not serve.
     pub(crate) fn requested_iterations(&mut self) -> Option<u64> {
         let Some(Interleaving::Serves(request)) = &self.interleaving else { return None };
-        self.iterations = Some(request.iterations_per_pair);
+        self.iterations_per_pair = Some(request.iterations_per_pair);
         Some(request.iterations)
     }
 
@@ -168,14 +168,18 @@ impl<const N: usize> Collector<N> {
 
     /// The number of iterations in a pair.
     pub(crate) fn iterations_per_pair(&self) -> u64 {
-        self.iterations.unwrap_or(1)
+        self.iterations_per_pair.unwrap_or(1)
     }
 
     /// Chooses the number of iterations in a pair, once: enough for interleaving, and for a pair
     /// whose cost is at most this share of its time. `trial_ticks` takes a pair of a given number
     /// of iterations.
-    pub(crate) fn choose(&mut self, share: Option<f64>, mut trial_ticks: impl FnMut(u64) -> u64) -> u64 {
-        if let Some(iterations) = self.iterations {
+    pub(crate) fn choose_iterations_per_pair(
+        &mut self,
+        share: Option<f64>,
+        mut trial_ticks: impl FnMut(u64) -> u64,
+    ) -> u64 {
+        if let Some(iterations) = self.iterations_per_pair {
             return iterations;
         }
         let min_ns = if self.is_interleaved() { PAIR_NS } else { 0.0 };
@@ -189,11 +193,11 @@ impl<const N: usize> Collector<N> {
         {
             iterations *= 2;
         }
-        *self.iterations.insert(iterations)
+        *self.iterations_per_pair.insert(iterations)
     }
 
     /// Begins a sample of `iterations`.
-    pub(crate) fn sample(&mut self, iterations: u64) -> Sample<'_, N> {
+    pub(crate) fn begin_sample(&mut self, iterations: u64) -> Sample<'_, N> {
         let bencher = benchers();
         if bencher != self.bencher {
             // The warm-up is over.
@@ -280,7 +284,7 @@ impl<const N: usize> Sample<'_, N> {
     }
 
     fn counted(&self) -> u64 {
-        count(self.collector.found.counted.len())
+        count(self.collector.found.sample_kept.len())
     }
 
     /// Ends a block, and continues if the sample needs another one.
