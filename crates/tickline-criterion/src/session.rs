@@ -114,16 +114,12 @@ mod tests {
     use tickline::{Driver, Event, PerCpu};
 
     use super::*;
-
-    fn skip(why: &str) {
-        use std::io::Write;
-        writeln!(std::io::stderr(), "SKIPPED: {why}").ok();
-    }
+    use crate::message::Messages;
 
     #[test]
     fn a_closed_gate_is_not_waited_for() {
         if HardwareCounter::if_present().is_none() {
-            return skip("no counter on this target");
+            return Messages::Shown.print(&"SKIPPED: no counter on this target");
         }
         let clock = Clock::builder().start().expect("a clock");
         clock.disable();
@@ -137,13 +133,13 @@ mod tests {
     #[test]
     fn a_gate_that_closes_is_reported_at_the_end_and_the_rate_stays() {
         let (Some(pair_clock), Some(counter)) = (PairClock::counter(), HardwareCounter::if_present()) else {
-            return skip("no counter on this target");
+            return Messages::Shown.print(&"SKIPPED: no counter on this target");
         };
         let clock = Clock::builder().driver(Driver::Thread).per_cpu(PerCpu::Off).start().expect("a clock");
         let session = Session::start(clock, (pair_clock, counter), Duration::from_secs(2));
         let session = match session {
             Ok(session) => session,
-            Err(error) => return skip(&error.to_string()),
+            Err(error) => return Messages::Shown.print(&format_args!("SKIPPED: {error}")),
         };
         let sample = session.pair_clock.start().end();
         session.to_ns(&sample);
