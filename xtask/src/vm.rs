@@ -1,6 +1,7 @@
 //! `cargo xtask vm`: runs real kernels with bad clocks, in guests under QEMU's emulation. See
 //! `tests/vm/README.md`.
 
+mod guest;
 mod image;
 mod judge;
 mod limiter;
@@ -8,7 +9,6 @@ mod migrate;
 mod packages;
 mod programs;
 mod qemu;
-mod scenario;
 pub(crate) mod table;
 
 use std::path::PathBuf;
@@ -25,11 +25,11 @@ fn folder() -> PathBuf {
     files::target().join("vm")
 }
 
-/// Runs the named scenarios, or all; judges them and prints tables. With `--programs`, these are
-/// the scenarios on Debian; without it, all others. Fails if a scenario fails, and says so if a
-/// scenario was skipped. `--write` stores the rows, unless a scenario that is not on Debian has
-/// failed. `--prepare` only fetches the guests' requirements, so that CI can distinguish a skipped
-/// step from a passed one.
+/// Runs the named guests, or all; judges them and prints tables. With `--programs`, these are the
+/// guests on Debian; without it, all others. Fails if a guest fails, and says so if a guest was
+/// skipped. `--write` stores the rows, unless a guest that is not on Debian has failed. `--prepare`
+/// only fetches the guests' requirements, so that CI can distinguish a skipped step from a passed
+/// one.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (is_on_debian, arguments) = match arguments {
         ["--programs", rest @ ..] => (true, rest),
@@ -47,12 +47,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
         [names @ .., "--write"] => (names, true),
         names => (names, false),
     };
-    let mut scenarios = scenario::all()?;
-    scenarios.retain(|one| one.is_on_debian() == is_on_debian);
-    if let Some(unknown) = names.iter().find(|name| !scenarios.iter().any(|one| one.name == **name)) {
-        let all: Vec<String> =
-            scenarios.iter().map(|one| format!("  {:<16} {}", one.name, one.about)).collect();
-        return Err(format!("'{unknown}' is no scenario; there are\n{}", all.join("\n")));
+    let mut guests = guest::all()?;
+    guests.retain(|one| one.is_on_debian() == is_on_debian);
+    if let Some(unknown) = names.iter().find(|name| !guests.iter().any(|one| one.name == **name)) {
+        let all: Vec<String> = guests.iter().map(|one| format!("  {:<16} {}", one.name, one.about)).collect();
+        return Err(format!("'{unknown}' is no guest; there are\n{}", all.join("\n")));
     }
     let image = match if is_on_debian { programs::prepare() } else { image::prepare() } {
         Ok(image) => image,
@@ -64,33 +63,33 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     };
     let start = Instant::now();
     let mut rows = Vec::new();
-    for one in scenarios.iter().filter(|one| names.is_empty() || names.contains(&one.name.as_str())) {
-        println!("\n=== {}: {}", one.name, one.about);
+    for guest in guests.iter().filter(|one| names.is_empty() || names.contains(&one.name.as_str())) {
+        println!("\n=== {}: {}", guest.name, guest.about);
         let start = Instant::now();
-        let daemon = one.daemon.as_ref().map(packages::folder);
-        let more = daemon.or_else(|| (one.act == "limiter").then(limiter::folder));
+        let daemon = guest.daemon.as_ref().map(packages::folder);
+        let more = daemon.or_else(|| (guest.act == "limiter").then(limiter::folder));
         let run = match more.map(|folder| image.with_files(&folder?)) {
-            None => qemu::run(one, &image),
-            Some(Ok(image)) => qemu::run(one, &image),
+            None => qemu::run(guest, &image),
+            Some(Ok(image)) => qemu::run(guest, &image),
             Some(Err(NotPassed::Skipped(reason))) => qemu::Run::unavailable(&reason),
             Some(Err(NotPassed::Failed(reason))) => qemu::Run { phases: Vec::new(), broken: Some(reason) },
         };
         // The guest's report has one line for each phase.
         let lines: String = run.phases.iter().map(|phase| format!("{phase}\n")).collect();
-        files::store(folder().join(format!("{}.json", one.name)), &lines)?;
-        let verdict = judge::judge(one, &run);
+        files::store(folder().join(format!("{}.json", guest.name)), &lines)?;
+        let verdict = judge::judge(guest, &run);
         if let Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) = &verdict {
             why.lines().for_each(|line| println!("    {}: {line}", word(&verdict)));
         }
         println!("    {} after {:.1} s", word(&verdict), start.elapsed().as_secs_f64());
-        rows.push(Row { scenario: one, verdict, run });
+        rows.push(Row { guest, verdict, run });
     }
     table::print(&rows, start.elapsed().as_secs_f64());
     // A guest that was skipped has not passed.
     let code = code(rows.iter().map(|row| &row.verdict));
     // The row of a program that is too slow says so, so store it in spite of the failure.
     if is_write && (is_on_debian || code != 1) {
-        table::store(&scenarios, &rows)?;
+        table::store(&guests, &rows)?;
     }
     Ok(code)
 }

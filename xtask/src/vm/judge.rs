@@ -4,18 +4,18 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
+use super::guest::{Check, Guest};
 use super::qemu::Run;
-use super::scenario::{Check, Scenario};
 use crate::step::NotPassed;
 
 /// Judges a run.
-pub(super) fn judge(scenario: &Scenario, run: &Run) -> Result<(), NotPassed> {
+pub(super) fn judge(guest: &Guest, run: &Run) -> Result<(), NotPassed> {
     let mut faults: Vec<String> =
         run.broken.iter().map(|broken| format!("the guest broke: {broken}")).collect();
     for phase in run.phases.iter().filter(|phase| phase["phase"] == "error") {
         faults.push(format!("the guest's error: {}", phase["error"]));
     }
-    faults.extend(violated(&scenario.checks, &run.phases));
+    faults.extend(violated(&guest.checks, &run.phases));
     match unavailable(&run.phases).map(str::to_owned).or_else(|| untestable(&run.phases)) {
         _ if !faults.is_empty() => Err(NotPassed::Failed(faults.join("\n"))),
         Some(requirement) => Err(NotPassed::Skipped(requirement)),
@@ -137,8 +137,8 @@ fn number(seen: &Value) -> Option<f64> {
 mod tests {
     use serde_json::json;
 
+    use super::super::guest::all;
     use super::super::programs::Program;
-    use super::super::scenario::all;
     use super::*;
 
     fn fault_of(rule: &str, seen: &Value) -> Option<String> {
@@ -184,8 +184,8 @@ mod tests {
     /// A guest that lacks a requirement is skipped only if it violates no check.
     #[test]
     fn what_a_guest_lacks_hides_no_fault() {
-        let scenarios = all().unwrap();
-        let suspended = scenarios.iter().find(|scenario| scenario.name == "suspended").unwrap();
+        let guests = all().unwrap();
+        let suspended = guests.iter().find(|guest| guest.name == "suspended").unwrap();
         let verdict = |more: &[Value]| {
             let mut phases = Run::unavailable("no suspend").phases;
             phases.extend_from_slice(more);
@@ -225,23 +225,23 @@ mod tests {
     #[test]
     fn whatever_is_wrong_with_a_program_or_the_package_is_a_fault() {
         let reports: Vec<Report> = serde_json::from_str(include_str!("judged.json")).unwrap();
-        for Report { guest, program, good, faults } in reports {
-            let mut scenario = all().unwrap().into_iter().find(|scenario| scenario.name == guest).unwrap();
-            let others: Vec<String> = scenario
+        for Report { guest: name, program, good, faults } in reports {
+            let mut guest = all().unwrap().into_iter().find(|guest| guest.name == name).unwrap();
+            let others: Vec<String> = guest
                 .programs
                 .iter()
                 .filter(|other| Some(&other.name) != program.as_ref())
                 .flat_map(Program::phases)
                 .collect();
-            scenario.checks.retain(|check| !others.contains(&check.phase));
+            guest.checks.retain(|check| !others.contains(&check.phase));
             let judged = |lines: &Value| {
                 let run = Run { phases: lines.as_array().unwrap().clone(), broken: None };
-                match judge(&scenario, &run) {
+                match judge(&guest, &run) {
                     Ok(()) => String::new(),
                     Err(NotPassed::Skipped(why) | NotPassed::Failed(why)) => why,
                 }
             };
-            assert_eq!(judged(&good), "", "{guest}");
+            assert_eq!(judged(&good), "", "{name}");
             for (expected, pointer, value) in faults {
                 let mut lines = good.clone();
                 *lines.pointer_mut(&pointer).unwrap() = value;

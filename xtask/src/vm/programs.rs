@@ -6,8 +6,8 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
+use super::guest::Check;
 use super::image::{self, Image, boot_file, put};
-use super::scenario::Check;
 use crate::files::{self, read, root};
 use crate::step::{self, NotPassed};
 

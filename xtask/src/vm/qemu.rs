@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::guest::Guest;
 use super::image::{Image, QEMU};
-use super::scenario::Scenario;
 
 /// The longest time without a report from a guest, or without an answer from QEMU's monitor. The
 /// longest phase takes a minute, in which Postgres fills its table.
@@ -50,12 +50,12 @@ impl Run {
     }
 }
 
-/// Boots the scenario's guest, and waits until it ends, fails, or takes too long.
-pub(super) fn run(scenario: &Scenario, image: &Image) -> Run {
+/// Boots the guest, and waits until it ends, fails, or takes too long.
+pub(super) fn run(guest: &Guest, image: &Image) -> Run {
     let mut boot = 1;
     loop {
         let mut phases = Vec::new();
-        let end = Machine::boot(scenario, image).and_then(|mut machine| machine.collect(&mut phases));
+        let end = Machine::boot(guest, image).and_then(|mut machine| machine.collect(&mut phases));
         match end {
             Ok(Some(EmulatorFault(reason))) if boot < BOOTS => println!("    booting again: {reason}"),
             Ok(fault) => return Run { phases, broken: fault.map(|EmulatorFault(reason)| reason) },
@@ -93,7 +93,7 @@ impl Drop for Killed {
 
 /// A running QEMU.
 struct Machine<'a> {
-    scenario: &'a Scenario,
+    guest: &'a Guest,
     image: &'a Image,
     child: Killed,
     monitor: Monitor,
@@ -103,10 +103,10 @@ struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    fn boot(scenario: &'a Scenario, image: &'a Image) -> io::Result<Self> {
+    fn boot(guest: &'a Guest, image: &'a Image) -> io::Result<Self> {
         let (sender, lines) = mpsc::channel();
-        let (child, monitor) = spawn(scenario, image, &sender, &[])?;
-        Ok(Self { scenario, image, child, monitor, lines, sender })
+        let (child, monitor) = spawn(guest, image, &sender, &[])?;
+        Ok(Self { guest, image, child, monitor, lines, sender })
     }
 
     fn collect(&mut self, phases: &mut Vec<Value>) -> io::Result<Option<EmulatorFault>> {
@@ -154,7 +154,7 @@ impl<'a> Machine<'a> {
             match name.as_str() {
                 "end" => return Ok(None),
                 "error" => return Err(io::Error::other("the guest gave up")),
-                "start" if !self.scenario.has_own_pace => {
+                "start" if !self.guest.has_own_pace => {
                     let our_ms = u64::try_from(since_last.as_millis()).unwrap_or(u64::MAX);
                     if is_wrong_pace(guest_ms, our_ms) {
                         let reason = format!("its first {guest_ms} ms took {our_ms} ms here");
@@ -186,13 +186,13 @@ impl<'a> Machine<'a> {
     /// machine. Adds the requested ticks to the new machine's counter, or to the counter of one
     /// CPU.
     fn save_and_load(&mut self, request: &Value) -> io::Result<()> {
-        let file = format!("{}.state", self.scenario.name);
+        let file = format!("{}.state", self.guest.name);
         send_state(&mut self.monitor, &format!("exec:cat > {file}"))?;
         self.child.0.kill()?;
         let path = super::folder().join(&file);
         super::migrate::add_ticks(&path, request["cpu"].as_u64(), request["ticks"].as_i64().unwrap_or(0))?;
         let incoming = ["-incoming".to_owned(), format!("exec:cat {file}")];
-        (self.child, self.monitor) = spawn(self.scenario, self.image, &self.sender, &incoming)?;
+        (self.child, self.monitor) = spawn(self.guest, self.image, &self.sender, &incoming)?;
         wait_for("the machine is not loaded", || {
             let status = self.monitor.execute("query-status", &Value::Null)?;
             Ok((status["status"] == "paused").then_some(()))
@@ -247,27 +247,27 @@ fn forward_lines(child: &mut Child, sender: Sender<String>) {
 
 /// Starts a QEMU that exits when the machine ends, and that never writes to a disk of the image.
 fn spawn(
-    scenario: &Scenario,
+    guest: &Guest,
     image: &Image,
     sender: &Sender<String>,
     more: &[String],
 ) -> io::Result<(Killed, Monitor)> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let monitor = format!("tcp:127.0.0.1:{}", listener.local_addr()?.port());
-    let console = format!("file:{}{}.console", scenario.name, if more.is_empty() { "" } else { ".loaded" });
-    let errors = fs::File::create(super::folder().join(format!("{}.errors", scenario.name)))?;
+    let console = format!("file:{}{}.console", guest.name, if more.is_empty() { "" } else { ".loaded" });
+    let errors = fs::File::create(super::folder().join(format!("{}.errors", guest.name)))?;
     let drive = |disk: &PathBuf| format!("file={},if=virtio,format=raw,snapshot=on", disk.display());
     let mut child = Command::new(QEMU)
         .current_dir(super::folder())
         .args(["-accel", "tcg,thread=multi", "-display", "none", "-no-reboot", "-nodefaults"])
-        .args(["-cpu", &scenario.processor, "-smp", &scenario.cpus.to_string(), "-m", image.memory_mb])
+        .args(["-cpu", &guest.processor, "-smp", &guest.cpus.to_string(), "-m", image.memory_mb])
         .args(["-serial", &console, "-serial", "stdio", "-qmp", &monitor])
         .args(image.disks.iter().flat_map(|disk| ["-drive".to_owned(), drive(disk)]))
         .arg("-kernel")
         .arg(&image.kernel)
         .arg("-initrd")
         .arg(&image.initramfs)
-        .args(["-append", &scenario.kernel])
+        .args(["-append", &guest.kernel])
         .args(more)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -8,17 +8,17 @@
 
 use serde_json::Value;
 
+use super::guest::Guest;
 use super::image::QEMU;
 use super::judge;
 use super::programs::{HANDED_OVER, MODES, Program};
 use super::qemu::Run;
-use super::scenario::Scenario;
 use crate::files;
 use crate::step::{NotPassed, counts, output_of, word};
 
 /// A guest that was run.
 pub(super) struct Row<'a> {
-    pub(super) scenario: &'a Scenario,
+    pub(super) guest: &'a Guest,
     pub(super) verdict: Result<(), NotPassed>,
     pub(super) run: Run,
 }
@@ -29,7 +29,7 @@ struct Table {
     page: &'static str,
     block: &'static str,
     titles: &'static str,
-    starts: fn(&Scenario) -> Vec<String>,
+    starts: fn(&Guest) -> Vec<String>,
     cells: fn(&Row<'_>) -> Vec<String>,
 }
 
@@ -43,7 +43,7 @@ const TABLES: [Table; 6] = [
     Table {
         page: "docs/guests.md",
         block: "guests",
-        titles: "scenario | result | clocksource | counters | before the act | after it | readings | exchanges | \
+        titles: "guest | result | clocksource | counters | before the act | after it | readings | exchanges | \
                  backward | outside ns | Unix us | OS/now",
         starts: |guest| {
             let row = (!guest.is_on_debian()).then(|| format!("| `{}`: {} | ", guest.name, guest.about));
@@ -66,7 +66,7 @@ const TABLES: [Table; 6] = [
         titles: "guest | scenario | readings | with an interval | missed | by ms | narrowest us | sources and \
                  reasons, in order",
         starts: |guest| guest.utc().map(|name| format!("| `{}` | {name} | ", guest.name)).collect(),
-        cells: |row| row.scenario.utc().map(|name| row.utc(name)).collect(),
+        cells: |row| row.guest.utc().map(|name| row.utc(name)).collect(),
     },
     Table {
         page: "docs/programs.md",
@@ -79,7 +79,7 @@ const TABLES: [Table; 6] = [
             names.map(|name| format!("| {} | {name} | ", guest.name)).collect()
         },
         cells: |row| {
-            let programs = row.scenario.programs.iter().map(|program| row.program(program));
+            let programs = row.guest.programs.iter().map(|program| row.program(program));
             programs
                 .chain([format!("{}{}", " | ".repeat(8), row.result(&["machine", "states", "end"]))])
                 .collect()
@@ -100,18 +100,18 @@ const TABLES: [Table; 6] = [
         block: "package",
         titles: "step | command | the unit is | a page is served | result",
         starts: |guest| guest.steps().map(|step| format!("| {} | ", step.replace('_', " "))).collect(),
-        cells: |row| row.scenario.steps().map(|step| row.step(step)).collect(),
+        cells: |row| row.guest.steps().map(|step| row.step(step)).collect(),
     },
 ];
 
 impl Table {
     fn rows(&self, rows: &[Row<'_>]) -> String {
-        let parts = |row: &Row<'_>| (self.starts)(row.scenario).into_iter().zip((self.cells)(row));
+        let parts = |row: &Row<'_>| (self.starts)(row.guest).into_iter().zip((self.cells)(row));
         rows.iter().flat_map(parts).map(|(start, cells)| format!("{start}{cells} |\n")).collect()
     }
 
     /// The block, with the new row of each guest, or else the stored row.
-    fn merged(&self, guests: &[Scenario], rows: &[Row<'_>]) -> Result<String, String> {
+    fn merged(&self, guests: &[Guest], rows: &[Row<'_>]) -> Result<String, String> {
         let starts: Vec<String> = guests.iter().flat_map(self.starts).collect();
         let table = files::merged(&starts, &self.rows(rows), &files::block(self.page, self.block)?)?;
         Ok(files::table_head(self.titles) + &table)
@@ -136,7 +136,7 @@ impl Row<'_> {
     /// The result of the checks in these phases, with the faults.
     fn result(&self, phases: &[impl AsRef<str>]) -> String {
         let is_among = |name: &str| phases.iter().any(|phase| phase.as_ref() == name);
-        let checks = self.scenario.checks.iter().filter(|check| is_among(&check.phase));
+        let checks = self.guest.checks.iter().filter(|check| is_among(&check.phase));
         let faults = judge::violated(checks, &self.run.phases).join("; ");
         let is_reached = self.run.phases.iter().any(|phase| phase["phase"].as_str().is_some_and(is_among));
         match faults.as_str() {
@@ -262,7 +262,7 @@ impl Row<'_> {
             let gain = gain.map_or_else(String::new, |ratio| format!("{ratio:.1}x"));
             format!("{clocksource} | `{code}` | {} | {gain}", self.text(phase, "finding.code"))
         };
-        self.scenario.findings.iter().map(printed).collect()
+        self.guest.findings.iter().map(printed).collect()
     }
 }
 
@@ -279,7 +279,7 @@ pub(super) fn print(rows: &[Row<'_>], seconds: f64) {
 }
 
 /// Writes the rows into the stored tables, with the date and the machine of the newest rows.
-pub(super) fn store(guests: &[Scenario], rows: &[Row<'_>]) -> Result<(), String> {
+pub(super) fn store(guests: &[Guest], rows: &[Row<'_>]) -> Result<(), String> {
     let kernels = rows.iter().flat_map(|row| judge::find(&row.run.phases, "machine", "kernel"));
     let conditions = conditions(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"));
     for table in tables_of(rows) {
@@ -310,7 +310,7 @@ pub(crate) fn processor() -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::scenario;
+    use super::super::guest;
     use super::*;
 
     /// Two pages state how much faster readings are with a slow OS clock. The stored table must
@@ -340,15 +340,15 @@ mod tests {
 
     #[test]
     fn a_row_has_the_result_of_its_own_program() {
-        let guests = scenario::all().unwrap();
-        let scenario = guests.iter().find(|guest| guest.name == "hpet-1").unwrap();
+        let guests = guest::all().unwrap();
+        let guest = guests.iter().find(|guest| guest.name == "hpet-1").unwrap();
         let phases = vec![
             json!({ "phase": "unavailable", "what": "not built: Go" }),
             json!({ "phase": "machine", "clocksource": "hpet" }),
             json!({ "phase": "Go with C handed over", "answers": 4, "backward": 0, "below_others": 0 }),
         ];
         let run = Run { phases, broken: None };
-        let rows = TABLES[3].rows(&[Row { scenario, verdict: judge::judge(scenario, &run), run }]);
+        let rows = TABLES[3].rows(&[Row { guest, verdict: judge::judge(guest, &run), run }]);
         let result = |program: &str| {
             let start = format!("| hpet-1 | {program} | ");
             rows.lines().find(|row| row.starts_with(&start)).unwrap().rsplit(" | ").next().unwrap()
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn the_stored_tables_have_a_row_for_each_guest_and_the_expected_findings() {
-        let (guests, advice) = (scenario::all().unwrap(), "run `cargo xtask vm --write`");
+        let (guests, advice) = (guest::all().unwrap(), "run `cargo xtask vm --write`");
         for table in TABLES {
             let block = files::block(table.page, table.block).unwrap();
             let (_, stored) = block.split_once("\n\n").expect(advice);

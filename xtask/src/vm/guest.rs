@@ -25,7 +25,7 @@ struct List {
 /// A guest: its machine, its act, and its expectations.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Scenario {
+pub(super) struct Guest {
     pub(super) name: String,
     pub(super) about: String,
     /// QEMU's `-cpu`; in the file, the processor's name.
@@ -61,7 +61,7 @@ pub(super) struct Scenario {
     pub(super) findings: Vec<[String; 3]>,
 }
 
-impl Scenario {
+impl Guest {
     /// Whether the guest boots Debian, from disks, to run programs or to try the package.
     pub(super) fn is_on_debian(&self) -> bool {
         ["programs", "systemd"].contains(&self.act.as_str())
@@ -107,16 +107,16 @@ impl Check {
 }
 
 /// Every guest.
-pub(super) fn all() -> Result<Vec<Scenario>, String> {
+pub(super) fn all() -> Result<Vec<Guest>, String> {
     let list: Result<List, _> = toml::from_str(&files::read("tests/vm/guests.toml")?);
     let list = list.map_err(|error| format!("guests.toml: {error}"))?;
-    list.guest.iter().map(|guest| scenario(&list, guest)).collect()
+    list.guest.iter().map(|guest| parsed(&list, guest)).collect()
 }
 
-fn scenario(list: &List, guest: &toml::Table) -> Result<Scenario, String> {
+fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
     let mut merged = list.defaults.clone();
     merged.extend(guest.clone());
-    let guest: Result<Scenario, _> = merged.try_into();
+    let guest: Result<Guest, _> = merged.try_into();
     let mut guest = guest.map_err(|error| format!("guests.toml: {error}"))?;
     let mut expect = Vec::new();
     for (group, phases) in &guest.expect {
@@ -176,11 +176,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_distinct_and_every_scenario_expects_something() {
-        let scenarios = all().unwrap();
-        assert!(scenarios.len() > 30);
-        for (index, one) in scenarios.iter().enumerate() {
-            assert!(scenarios[..index].iter().all(|other| other.name != one.name), "{} twice", one.name);
+    fn names_are_distinct_and_every_guest_expects_something() {
+        let guests = all().unwrap();
+        assert!(guests.len() > 30);
+        for (index, one) in guests.iter().enumerate() {
+            assert!(guests[..index].iter().all(|other| other.name != one.name), "{} twice", one.name);
             if one.is_on_debian() {
                 assert!(!one.checks.is_empty(), "{} expects nothing", one.name);
                 continue;
