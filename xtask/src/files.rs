@@ -38,8 +38,8 @@ pub(crate) fn store(path: impl AsRef<Path>, text: &str) -> Result<(), String> {
     })
 }
 
-/// Splits a page at its block: the text before, between and after the markers `<!-- NAME -->` and
-/// `<!-- /NAME -->`. The page must have each marker once.
+/// Splits a file's text at its block: the text before, between and after the markers `<!-- NAME -->`
+/// and `<!-- /NAME -->`. The text must have each marker once.
 fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
     let (first, last) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     if text.matches(&first).count() != 1 || text.matches(&last).count() != 1 {
@@ -52,18 +52,18 @@ fn parts<'a>(text: &'a str, name: &str) -> Result<[&'a str; 3], String> {
     Ok([before, block, after])
 }
 
-/// The block of this name in a page.
+/// The block of this name in a file.
 pub(crate) fn block(path: &str, name: &str) -> Result<String, String> {
     let text = read(path)?;
     parts(&text, name).map(|[_, block, _]| block.to_owned()).map_err(|why| format!("{path}: {why}"))
 }
 
-/// A page's text with the block of this name replaced.
+/// A file's text with the block of this name replaced.
 pub(crate) fn with_block(text: &str, name: &str, block: &str) -> Result<String, String> {
     parts(text, name).map(|[before, _, after]| [before, block, after].concat())
 }
 
-/// Replaces the block of this name in a page by `block`.
+/// Replaces the block of this name in a file by `block`.
 pub(crate) fn store_block(path: &str, name: &str, block: &str) -> Result<(), String> {
     store(path, &with_block(&read(path)?, name, block).map_err(|why| format!("{path}: {why}"))?)
 }

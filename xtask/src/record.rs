@@ -24,7 +24,7 @@ const FOLDER: &str = "benches/record";
 type Write = fn(&[Record]) -> String;
 
 /// Files with blocks between markers. Each new record rewrites the blocks.
-const PAGES: [(&str, &[(&str, Write)]); 2] = [
+const FILES: [(&str, &[(&str, Write)]); 2] = [
     ("README.md", &[("short", tables::short)]),
     (
         "benches/README.md",
@@ -61,13 +61,13 @@ const DRIFT_PROCESSES: u32 = 8;
 /// only writes the tables from the stored records.
 pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     let (secs, is_smoke): (u64, bool) = match arguments {
-        ["--readme"] => return write_pages(&stored()?).map(|()| 0),
+        ["--readme"] => return write_files(&stored()?).map(|()| 0),
         [] => (60, false),
         ["--smoke"] => (1, true),
         ["--secs", text] => (text.parse().map_err(|error| format!("--secs {text}: {error}"))?, false),
         _ => return Err("takes --smoke, --secs N or --readme".into()),
     };
-    rewritten(&stored()?)?; // fails at once if a page lacks its markers
+    rewritten(&stored()?)?; // fails at once if a file lacks its markers
     must_succeed("cargo build --release -q -p tickline-benches -p tickline-cli")?;
     let found = json_of(&format!("{} --secs 1 --json -", built("release/tickline")))?;
     if let Some(why) = no_counter(&found) {
@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<u8, String> {
     }
     let text = serde_json::to_string_pretty(&new.json).map_err(|error| error.to_string())?;
     store(format!("{FOLDER}/{name}"), &format!("{text}\n"))?;
-    write_pages(&records)?;
+    write_files(&records)?;
     for old in replaced.iter().filter(|old| old.name != name) {
         std::fs::remove_file(root().join(FOLDER).join(&old.name)).map_err(|error| error.to_string())?;
     }
@@ -169,21 +169,21 @@ fn stored() -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// Each page, and its text with the records' blocks.
+/// Each file, and its text with the records' blocks.
 fn rewritten(records: &[Record]) -> Result<Vec<(&'static str, String)>, String> {
-    let mut pages = Vec::new();
-    for (path, blocks) in PAGES {
+    let mut files = Vec::new();
+    for (path, blocks) in FILES {
         let mut text = read(path)?;
         for (name, write) in blocks {
             text = with_block(&text, &format!("record:{name}"), &write(records))
                 .map_err(|why| format!("{path}: {why}"))?;
         }
-        pages.push((path, text));
+        files.push((path, text));
     }
-    Ok(pages)
+    Ok(files)
 }
 
-fn write_pages(records: &[Record]) -> Result<(), String> {
+fn write_files(records: &[Record]) -> Result<(), String> {
     rewritten(records)?.into_iter().try_for_each(|(path, text)| store(path, &text))
 }
 
@@ -218,9 +218,9 @@ fn sanitised(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The pages' tables agree with the stored records, and no two records have the same processor.
+    /// The files' tables agree with the stored records, and no two records have the same processor.
     #[test]
-    fn the_pages_say_what_the_records_say() {
+    fn the_files_say_what_the_records_say() {
         let records = stored().unwrap();
         for pair in records.windows(2) {
             assert_ne!(pair[0].processor(), pair[1].processor(), "{} and {}", pair[0].name, pair[1].name);

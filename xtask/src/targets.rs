@@ -15,7 +15,7 @@ use crate::vm::BUILD;
 use list::{Counter, Crates, HOST, RISC_V, Target};
 use machine::Machine;
 
-/// The page with the table, and the table's titles.
+/// The file with the table, and the table's titles.
 const STORED: &str = "PLATFORM.md";
 const TITLES: &str = "target | compiled | unit tests run | control loop run | counter path checked";
 

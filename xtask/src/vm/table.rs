@@ -23,10 +23,10 @@ pub(super) struct Row<'a> {
     pub(super) run: Run,
 }
 
-/// A table: its page and block, its head, and functions for a guest's rows. `starts` returns the
+/// A table: its file and block, its head, and functions for a guest's rows. `starts` returns the
 /// beginnings of the rows, and `cells` the remaining cells.
 struct Table {
-    page: &'static str,
+    file: &'static str,
     block: &'static str,
     titles: &'static str,
     starts: fn(&Guest) -> Vec<String>,
@@ -41,7 +41,7 @@ const THE_GUEST: &str = "the guest";
 
 const TABLES: [Table; 6] = [
     Table {
-        page: "docs/guests.md",
+        file: "docs/guests.md",
         block: "guests",
         titles: "guest | result | clocksource | counters | before the act | after it | readings | exchanges | \
                  backward | outside ns | Unix us | OS/now",
@@ -52,7 +52,7 @@ const TABLES: [Table; 6] = [
         cells: |row| row.figures(),
     },
     Table {
-        page: "docs/findings.md",
+        file: "docs/findings.md",
         block: "findings",
         titles: "guest | asked | clocksource | expected | printed | gain",
         starts: |guest| {
@@ -61,7 +61,7 @@ const TABLES: [Table; 6] = [
         cells: |row| row.found(),
     },
     Table {
-        page: "docs/guests.md",
+        file: "docs/guests.md",
         block: "utc",
         titles: "guest | scenario | readings | with an interval | missed | by ms | narrowest us | sources and \
                  reasons, in order",
@@ -69,7 +69,7 @@ const TABLES: [Table; 6] = [
         cells: |row| row.guest.utc().map(|name| row.utc(name)).collect(),
     },
     Table {
-        page: "docs/programs.md",
+        file: "docs/programs.md",
         block: "programs",
         titles: "guest | program | native ns | `run` ns | preload ns | ratio | system calls | back | outside ns | \
                  handed over | result",
@@ -86,7 +86,7 @@ const TABLES: [Table; 6] = [
         },
     },
     Table {
-        page: "docs/programs.md",
+        file: "docs/programs.md",
         block: "postgres",
         titles: "guest | pg_test_timing ns | EXPLAIN ANALYZE ms | without its timing ms",
         starts: |guest| {
@@ -96,7 +96,7 @@ const TABLES: [Table; 6] = [
         cells: |row| vec![row.postgres()],
     },
     Table {
-        page: "docs/programs.md",
+        file: "docs/programs.md",
         block: "package",
         titles: "step | command | the unit is | a page is served | result",
         starts: |guest| guest.steps().map(|step| format!("| {} | ", step.replace('_', " "))).collect(),
@@ -113,7 +113,7 @@ impl Table {
     /// The block, with the new row of each guest, or else the stored row.
     fn merged(&self, guests: &[Guest], rows: &[Row<'_>]) -> Result<String, String> {
         let starts: Vec<String> = guests.iter().flat_map(self.starts).collect();
-        let table = files::merged(&starts, &self.rows(rows), &files::block(self.page, self.block)?)?;
+        let table = files::merged(&starts, &self.rows(rows), &files::block(self.file, self.block)?)?;
         Ok(files::table_head(self.titles) + &table)
     }
 }
@@ -284,7 +284,7 @@ pub(super) fn store(guests: &[Guest], rows: &[Row<'_>]) -> Result<(), String> {
     let conditions = conditions(kernels.filter_map(Value::as_str).next().unwrap_or("unknown"));
     for table in tables_of(rows) {
         let block = format!("{conditions}\n\n{}", table.merged(guests, rows)?);
-        files::store_block(table.page, table.block, &block)?;
+        files::store_block(table.file, table.block, &block)?;
     }
     Ok(())
 }
@@ -313,14 +313,14 @@ mod tests {
     use super::super::guest;
     use super::*;
 
-    /// Two pages state how much faster readings are with a slow OS clock. The stored table must
+    /// Two files state how much faster readings are with a slow OS clock. The stored table must
     /// agree.
     #[test]
-    fn pages_say_what_the_stored_table_does() {
+    fn files_say_what_the_stored_table_does() {
         let read = |name| files::read(name).unwrap();
         let column = |title| TABLES[0].titles.split(" | ").position(|one| one == title).unwrap();
         let (source, ratio) = (column("clocksource"), column("OS/now"));
-        let ratios: Vec<f64> = read(TABLES[0].page)
+        let ratios: Vec<f64> = read(TABLES[0].file)
             .lines()
             .map(|row| row.trim_matches(['|', ' ']).split(" | ").collect::<Vec<_>>())
             .filter(|cells| cells.get(source).is_some_and(|name| ["hpet", "acpi_pm"].contains(name)))
@@ -332,9 +332,9 @@ mod tests {
             .iter()
             .fold((f64::INFINITY, 0.0_f64), |(least, most), ratio| (least.min(*ratio), most.max(*ratio)));
         let said = format!("{least:.0} to {most:.0} times as fast");
-        for page in ["benches/README.md", "README.md"] {
-            let text = read(page).split_whitespace().collect::<Vec<_>>().join(" ");
-            assert!(text.contains(&said), "{page} should have: {said}");
+        for file in ["benches/README.md", "README.md"] {
+            let text = read(file).split_whitespace().collect::<Vec<_>>().join(" ");
+            assert!(text.contains(&said), "{file} should have: {said}");
         }
     }
 
@@ -361,11 +361,11 @@ mod tests {
     fn the_stored_tables_have_a_row_for_each_guest_and_the_expected_findings() {
         let (guests, advice) = (guest::all().unwrap(), "run `cargo xtask vm --write`");
         for table in TABLES {
-            let block = files::block(table.page, table.block).unwrap();
+            let block = files::block(table.file, table.block).unwrap();
             let (_, stored) = block.split_once("\n\n").expect(advice);
             assert_eq!(stored, table.merged(&guests, &[]).expect(advice), "{advice}");
         }
-        let findings = files::block(TABLES[1].page, TABLES[1].block).unwrap();
+        let findings = files::block(TABLES[1].file, TABLES[1].block).unwrap();
         let expected = guests.iter().flat_map(|guest| &guest.findings);
         for ([_, about, code], row) in expected.zip(findings.lines().skip(4)) {
             assert!(row.contains(&format!("| {about} | ")), "{advice}: {row}");
