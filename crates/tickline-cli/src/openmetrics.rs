@@ -102,14 +102,14 @@ pub(crate) fn text(document: &Document) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::sample::point;
+    use crate::commands::report::example::offset_sample;
 
     /// Dashboards and alarms use these names and units, so a change here breaks them.
     #[test]
     fn the_text_is_what_collectors_read() {
         let document = include_str!("../tests/data/openmetrics_document.json");
         let mut document: Document = serde_json::from_str(document).unwrap();
-        document.track = Some(crate::measure::track::TrackSummary::new(vec![point(0.0, 12.5)]));
+        document.track = Some(crate::measure::track::TrackSummary::new(vec![offset_sample(0.0, 12.5)]));
         document.diagnose();
         assert_eq!(text(&document), include_str!("../tests/data/openmetrics_expected.txt"));
     }

@@ -1,9 +1,9 @@
 //! `tickline report`: writes the document as one HTML file, for any browser.
 
+#[cfg(test)]
+pub(crate) mod example;
 mod html;
 mod offset;
-#[cfg(test)]
-pub(crate) mod sample;
 
 use std::io;
 
@@ -75,13 +75,13 @@ mod tests {
             conclude(document);
             document.exit()
         };
-        let mut document = sample::document();
+        let mut document = example::document();
         document.fast = true;
         assert_eq!(exit(&mut document), Exit::Negative);
         assert!(says_so(&document), "{}", document.verdict);
 
         (document.warp, document.verdict) = (None, String::new());
-        assert_eq!(exit(&mut document), Exit::Negative, "the sample's clocks are slow");
+        assert_eq!(exit(&mut document), Exit::Negative, "the example's clocks are slow");
         (document.machine.clocksource, document.machine.clock_gettime_file) = (Some("tsc".to_owned()), None);
         document.costs.iter_mut().for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));
         assert_eq!(exit(&mut document), Exit::Success);

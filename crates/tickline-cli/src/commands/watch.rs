@@ -13,8 +13,8 @@ use signal_hook::consts;
 use crate::args;
 use crate::cpu_list;
 use crate::exit::Exit;
-use crate::measure::track::{Point, TrackSummary};
-use crate::measure::watch::{Ending, Sample, Sampler, WatchSummary};
+use crate::measure::track::{OffsetSample, TrackSummary};
+use crate::measure::watch::{Ending, Sampler, WatchSample, WatchSummary};
 use crate::output::{Outputs, is_stdout};
 use crate::screen::{self, Screen};
 use crate::setup::Setup;
@@ -77,7 +77,7 @@ fn watch(
     cpus: Vec<u32>,
     stop: &AtomicBool,
     mut table: Option<Table>,
-) -> io::Result<(WatchSummary, Option<Vec<Point>>)> {
+) -> io::Result<(WatchSummary, Option<Vec<OffsetSample>>)> {
     // If standard output carries the table or the JSON, no lines go there.
     let is_shown = [&args.csv, &args.json.target].into_iter().flatten().all(|path| !is_stdout(path));
     let mut points = args.json.target.as_ref().map(|_| Vec::new());
@@ -89,7 +89,7 @@ fn watch(
         let written = table.as_mut().map_or(Ok(()), |table| table.add(&sample));
         let shown = written.and_then(|()| if is_shown { show(&sample, &sampler.summary) } else { Ok(()) });
         if let Some(points) = &mut points {
-            add_point(points, sample.point, MAX_POINTS);
+            add_point(points, sample.offset, MAX_POINTS);
         }
         match shown {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break Ending::ReaderLeft,
@@ -126,7 +126,7 @@ fn wait_until(due: Instant, stop: &AtomicBool) -> bool {
 }
 
 /// Prints the line of a sample, which must be the last one in the summary.
-fn show(sample: &Sample, summary: &WatchSummary) -> io::Result<()> {
+fn show(sample: &WatchSample, summary: &WatchSummary) -> io::Result<()> {
     let is_terminal = io::stdout().is_terminal();
     let say = |line: &str| {
         // A terminal would break a long line in the middle of a word.
@@ -146,7 +146,7 @@ fn show(sample: &Sample, summary: &WatchSummary) -> io::Result<()> {
     say(&text::line(sample, &summary.cpus))
 }
 
-fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {
+fn add_point(points: &mut Vec<OffsetSample>, point: OffsetSample, most: usize) {
     if points.len() == most {
         let mut is_kept = false;
         points.retain(|_| {
@@ -160,12 +160,12 @@ fn add_point(points: &mut Vec<Point>, point: Point, most: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::sample::point;
+    use crate::commands::report::example::offset_sample;
 
     #[test]
     fn of_many_points_the_older_ones_are_thinned_out() {
         let mut points = Vec::new();
-        (0..12_u8).for_each(|at| add_point(&mut points, point(f64::from(at), 0.0), 8));
+        (0..12_u8).for_each(|at| add_point(&mut points, offset_sample(f64::from(at), 0.0), 8));
         let kept: Vec<f64> = points.iter().map(|point| point.at_s).collect();
         assert_eq!(kept, [0.0, 2.0, 4.0, 6.0, 8.0, 9.0, 10.0, 11.0]);
     }

@@ -18,13 +18,13 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// time between two points.
 const MAX_POINTS: u32 = 5_000;
 
-/// The number of brackets for one point, of which the narrowest counts.
+/// The number of brackets for one sample, of which the narrowest counts.
 const BRACKETS: u32 = 32;
 
 /// One sample: a reading of tickline between two reads of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Point {
+pub(crate) struct OffsetSample {
     /// Time since the start, s.
     pub(crate) at_s: f64,
     /// The reading minus the middle of the two reads, ns.
@@ -54,13 +54,13 @@ pub(crate) struct TrackSummary {
     #[serde(flatten)]
     pub(crate) all: OffsetSummary,
     /// The samples, in the order of time.
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<OffsetSample>,
 }
 
 impl TrackSummary {
-    pub(crate) fn new(points: Vec<Point>) -> Self {
+    pub(crate) fn new(points: Vec<OffsetSample>) -> Self {
         let mut all = OffsetSummary::default();
-        points.iter().for_each(|point| all.add(point));
+        points.iter().for_each(|sample| all.add(sample));
         Self { all, points }
     }
 
@@ -97,18 +97,18 @@ pub(crate) struct OffsetSummary {
 }
 
 impl OffsetSummary {
-    pub(crate) fn add(&mut self, point: &Point) {
+    pub(crate) fn add(&mut self, sample: &OffsetSample) {
         if self.samples == 0 {
-            (self.least_offset_ns, self.most_offset_ns) = (point.offset_ns, point.offset_ns);
+            (self.least_offset_ns, self.most_offset_ns) = (sample.offset_ns, sample.offset_ns);
         }
         self.samples += 1;
-        self.fast_samples += u64::from(point.state == State::Fast);
-        self.least_offset_ns = self.least_offset_ns.min(point.offset_ns);
-        self.most_offset_ns = self.most_offset_ns.max(point.offset_ns);
-        self.largest_offset_ns = self.largest_offset_ns.max(point.offset_ns.abs());
-        self.largest_bound_ns = self.largest_bound_ns.max(point.bound_before_ns).max(point.bound_after_ns);
-        self.outside_bracket += u64::from(!point.inside_bracket);
-        self.bound_violated += u64::from(point.bound_violated);
+        self.fast_samples += u64::from(sample.state == State::Fast);
+        self.least_offset_ns = self.least_offset_ns.min(sample.offset_ns);
+        self.most_offset_ns = self.most_offset_ns.max(sample.offset_ns);
+        self.largest_offset_ns = self.largest_offset_ns.max(sample.offset_ns.abs());
+        self.largest_bound_ns = self.largest_bound_ns.max(sample.bound_before_ns).max(sample.bound_after_ns);
+        self.outside_bracket += u64::from(!sample.inside_bracket);
+        self.bound_violated += u64::from(sample.bound_violated);
     }
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn track(time: Duration, mut progress: impl FnMut(f64)) -> TrackSumma
 }
 
 /// Takes a sample: the narrowest of some brackets.
-pub(crate) fn sample(clock: &Clock, at_s: f64) -> Point {
+pub(crate) fn sample(clock: &Clock, at_s: f64) -> OffsetSample {
     let (before, reading, after) = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
     let state = match clock.status().state {
@@ -141,12 +141,18 @@ pub(crate) fn sample(clock: &Clock, at_s: f64) -> Point {
         State::Fast | State::Disrupted => State::Calibrating,
         state => state,
     };
-    point(at_s, before, times, after, state)
+    offset_sample(at_s, before, times, after, state)
 }
 
-fn point(at_s: f64, before: u64, [earliest, ns, latest]: [u64; 3], after: u64, state: State) -> Point {
+fn offset_sample(
+    at_s: f64,
+    before: u64,
+    [earliest, ns, latest]: [u64; 3],
+    after: u64,
+    state: State,
+) -> OffsetSample {
     let half_ns = as_f64(after.saturating_sub(before)) / 2.0;
-    Point {
+    OffsetSample {
         at_s,
         offset_ns: signed_f64(ticks_between(before, ns)) - half_ns,
         bracket_ns: half_ns,
@@ -164,17 +170,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_places_the_reading_in_its_bracket() {
-        let point = |before, after| point(0.5, before, [1_000, 1_010, 1_025], after, State::Fast);
-        let inside = point(990, 1_020);
+    fn a_sample_places_the_reading_in_its_bracket() {
+        let sample = |before, after| offset_sample(0.5, before, [1_000, 1_010, 1_025], after, State::Fast);
+        let inside = sample(990, 1_020);
         assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);
         assert_eq!(
             (inside.bound_before_ns, inside.bound_after_ns, inside.inside_bracket, inside.bound_violated),
             (10, 15, true, false)
         );
-        let outside = point(1_015, 1_020);
+        let outside = sample(1_015, 1_020);
         assert!(!outside.inside_bracket && !outside.bound_violated, "outside the bracket, within the bound");
-        assert!(point(1_026, 1_030).bound_violated);
-        assert!(point(900, 999).bound_violated);
+        assert!(sample(1_026, 1_030).bound_violated);
+        assert!(sample(900, 999).bound_violated);
     }
 }

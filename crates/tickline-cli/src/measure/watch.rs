@@ -13,7 +13,7 @@ use tickline::{Clock, EventCounts, State, Status};
 
 use super::changes::{Change, ChangeDetector};
 use super::costs::may_read_counter;
-use super::track::{self, OffsetSummary, Point};
+use super::track::{self, OffsetSample, OffsetSummary};
 
 /// The time over which the skew is measured, s. A sample has an uncertainty of 10 or 20 ns, so the
 /// skew has an uncertainty of some ppb.
@@ -27,10 +27,10 @@ pub(crate) type CountsByCode = BTreeMap<&'static str, u64>;
 
 /// One sample, and the clock's status at that time.
 #[derive(Debug, Clone)]
-pub(crate) struct Sample {
+pub(crate) struct WatchSample {
     /// Unix time, s.
     pub(crate) unix_s: f64,
-    pub(crate) point: Point,
+    pub(crate) offset: OffsetSample,
     /// The growth of the offset over the last 10 s in which the counter served, ppb; `None` with
     /// fewer than three samples.
     pub(crate) skew_ppb: Option<f64>,
@@ -43,7 +43,7 @@ pub(crate) struct Sample {
     /// The changes of the machine's clocks since the sample before.
     pub(crate) changes: Vec<Change>,
     /// The samples on single CPUs since the sample before, in the order of time.
-    pub(crate) cpus: Vec<Point>,
+    pub(crate) cpus: Vec<OffsetSample>,
 }
 
 /// The sums for a line by least squares through points (s, ns). A slope in ns per s is in ppb.
@@ -81,7 +81,7 @@ pub(crate) struct Sampler {
     before: EventCounts,
     recent: VecDeque<(f64, f64)>,
     /// The samples from the thread that samples one CPU after the other.
-    by_cpu: Receiver<Point>,
+    by_cpu: Receiver<OffsetSample>,
     changes: ChangeDetector,
     pub(crate) summary: WatchSummary,
 }
@@ -115,13 +115,13 @@ impl Sampler {
         }
     }
 
-    pub(crate) fn sample(&mut self) -> Sample {
+    pub(crate) fn sample(&mut self) -> WatchSample {
         let clock = Clock::global();
         let at_s = self.start.elapsed().as_secs_f64();
-        let point = track::sample(clock, at_s);
+        let offset = track::sample(clock, at_s);
         let status = clock.status();
-        if point.state == State::Fast {
-            self.recent.push_back((at_s, point.offset_ns));
+        if offset.state == State::Fast {
+            self.recent.push_back((at_s, offset.offset_ns));
         } else {
             // A skew is measured only while the counter serves.
             self.recent.clear();
@@ -137,9 +137,9 @@ impl Sampler {
         let before = |name| self.summary.events.get(name).copied().unwrap_or(0);
         let new_events = events.iter().map(|(name, count)| (*name, count.saturating_sub(before(name))));
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let sample = Sample {
+        let sample = WatchSample {
             unix_s: unix.as_secs_f64(),
-            point,
+            offset,
             skew_ppb: slope.slope_ppb(),
             new_events: new_events.collect(),
             events,
@@ -148,7 +148,7 @@ impl Sampler {
             utc: clock.utc(),
             status,
         };
-        [&sample.point].into_iter().chain(&sample.cpus).for_each(|point| self.summary.add(point));
+        [&sample.offset].into_iter().chain(&sample.cpus).for_each(|sample| self.summary.add(sample));
         self.summary.events.clone_from(&sample.events);
         let space = MAX_CHANGES.saturating_sub(self.summary.changes.len());
         self.summary.changes.extend(sample.changes.iter().take(space).cloned());
@@ -158,15 +158,15 @@ impl Sampler {
     /// The summary. It includes the samples on single CPUs that came after the last sample of this
     /// thread. Without them, the CPUs' states would be an interval old.
     pub(crate) fn finish(mut self, ended_by: Ending) -> WatchSummary {
-        self.by_cpu.try_iter().for_each(|point| self.summary.add(&point));
+        self.by_cpu.try_iter().for_each(|sample| self.summary.add(&sample));
         WatchSummary { ended_by, watched_s: self.start.elapsed().as_secs_f64(), ..self.summary }
     }
 }
 
 /// Takes a sample on `cpu`; `None` if the thread cannot run there now.
-fn sample_on(cpu: u32, start: Instant) -> Option<Point> {
+fn sample_on(cpu: u32, start: Instant) -> Option<OffsetSample> {
     let sample = || track::sample(Clock::global(), start.elapsed().as_secs_f64());
-    exchange::on_cpu(cpu, || Point { cpu: Some(cpu), ..sample() })
+    exchange::on_cpu(cpu, || OffsetSample { cpu: Some(cpu), ..sample() })
 }
 
 /// The most changes of the machine's clocks that the summary keeps.
@@ -214,19 +214,19 @@ pub(crate) struct WatchSummary {
 }
 
 impl WatchSummary {
-    fn add(&mut self, point: &Point) {
-        if let Some(cpu) = point.cpu {
+    fn add(&mut self, sample: &OffsetSample) {
+        if let Some(cpu) = sample.cpu {
             let index = self.cpus.binary_search_by_key(&cpu, |known| known.cpu).unwrap_or_else(|index| {
                 self.cpus.insert(index, CpuSummary { cpu, ..CpuSummary::default() });
                 index
             });
             let summary = &mut self.cpus[index];
-            (summary.state, summary.last_offset_ns) = (point.state.code(), point.offset_ns);
-            return summary.offsets.add(point);
+            (summary.state, summary.last_offset_ns) = (sample.state.code(), sample.offset_ns);
+            return summary.offsets.add(sample);
         }
-        self.all.add(point);
-        if point.state == State::Fast {
-            self.slope.add(point.at_s, point.offset_ns);
+        self.all.add(sample);
+        if sample.state == State::Fast {
+            self.slope.add(sample.at_s, sample.offset_ns);
             self.skew_ppb = self.slope.slope_ppb();
         }
     }
@@ -249,7 +249,7 @@ pub(crate) struct CpuSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::sample::point;
+    use crate::commands::report::example::offset_sample;
 
     #[test]
     fn a_slope_is_that_of_the_points() {
@@ -269,7 +269,7 @@ mod tests {
     /// counter served. Cause: it lost the CPUs' samples after the main thread's last sample.
     #[test]
     fn a_cpu_sample_after_the_last_one_counts() {
-        let sample = |at_s, state| Point { state, cpu: Some(3), ..point(at_s, 1.0) };
+        let sample = |at_s, state| OffsetSample { state, cpu: Some(3), ..offset_sample(at_s, 1.0) };
         let mut watch = WatchSummary::default();
         watch.add(&sample(0.0, State::Calibrating));
         watch.add(&sample(1.0, State::Fast));

@@ -8,14 +8,14 @@ use crate::document::Document;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::costs::CostRow;
 use crate::measure::latency::LatencyRow;
-use crate::measure::track::{Point, TrackSummary};
+use crate::measure::track::{OffsetSample, TrackSummary};
 
 /// A text that would run if the report did not escape it.
 pub(super) const HOSTILE: &str = "</script><script>alert(1)</script><!-- & \" ' \u{2028}";
 
-/// A point with a bound of 25 ns.
-pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
-    Point {
+/// A sample with a bound of 25 ns.
+pub(crate) const fn offset_sample(at_s: f64, offset_ns: f64) -> OffsetSample {
+    OffsetSample {
         at_s,
         offset_ns,
         bracket_ns: 15.0,
@@ -31,10 +31,10 @@ pub(crate) const fn point(at_s: f64, offset_ns: f64) -> Point {
 /// 20 s with a bound that grows and shrinks, an outlier, and a violation.
 fn track() -> TrackSummary {
     let made = |index: u32| {
-        let bound_ns = u64::from(20 + index % 25);
+        let (at_s, bound_ns) = (f64::from(index) * 0.02, u64::from(20 + index % 25));
         let offset_ns = if index == 7 { -551.0 } else { f64::from(index % 13) - 6.0 };
         let (bound_before_ns, bound_after_ns, bound_violated) = (bound_ns, bound_ns, index == 7);
-        Point { bound_before_ns, bound_after_ns, bound_violated, ..point(f64::from(index) * 0.02, offset_ns) }
+        OffsetSample { bound_before_ns, bound_after_ns, bound_violated, ..offset_sample(at_s, offset_ns) }
     };
     TrackSummary::new((0..1_000).map(made).collect())
 }

@@ -227,13 +227,13 @@ fn for_script(data: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::sample;
+    use super::super::example;
     use super::*;
 
     /// `TICKLINE_WRITE_REPORT=FILE` stores the report.
     #[test]
     fn hostile_facts_are_shown_and_not_run_and_nothing_is_loaded() {
-        let report = html(&sample::document());
+        let report = html(&example::document());
         if let Some(path) = std::env::var_os("TICKLINE_WRITE_REPORT") {
             std::fs::write(path, &report).unwrap();
         }
@@ -247,7 +247,7 @@ mod tests {
         let data =
             report.split("type=\"application/json\">").nth(1).unwrap().split("</script>").next().unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
-        assert_eq!(data["machine"]["cpu"], sample::HOSTILE);
+        assert_eq!(data["machine"]["cpu"], example::HOSTILE);
         for part in [
             "&lt;/script&gt;",
             "long/long",

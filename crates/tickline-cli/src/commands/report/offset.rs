@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use crate::measure::as_f64;
-use crate::measure::track::{Point, TrackSummary};
+use crate::measure::track::{OffsetSample, TrackSummary};
 use crate::words::time;
 
 /// The width of the view box. A text of 12 units is 10 pixels high on a screen of 390 pixels.
@@ -78,8 +78,8 @@ fn axes(x: &Scale, y: &Scale) -> Markup {
 }
 
 /// The range of the drawing, ns: all points, unless a few would make the others indistinguishable.
-fn limit(points: &[Point]) -> f64 {
-    let extent = |point: &Point| ends(point).into_iter().fold(0.0, |far: f64, end| far.max(end.abs()));
+fn limit(points: &[OffsetSample]) -> f64 {
+    let extent = |point: &OffsetSample| ends(point).into_iter().fold(0.0, |far: f64, end| far.max(end.abs()));
     let mut extents: Vec<f64> = points.iter().map(extent).collect();
     extents.sort_by(f64::total_cmp);
     let (largest, usual) = (extents[extents.len() - 1], extents[(extents.len() - 1) * 98 / 100]);
@@ -87,12 +87,12 @@ fn limit(points: &[Point]) -> f64 {
 }
 
 /// The ends of the claimed bound, ns from CLOCK_MONOTONIC.
-fn ends(point: &Point) -> [f64; 2] {
+fn ends(point: &OffsetSample) -> [f64; 2] {
     [point.offset_ns - as_f64(point.bound_before_ns), point.offset_ns + as_f64(point.bound_after_ns)]
 }
 
 /// The area between the claimed bounds.
-fn band(points: &[Point], x: &Scale, y: &Scale) -> String {
+fn band(points: &[OffsetSample], x: &Scale, y: &Scale) -> String {
     let there = points.iter().map(|point| (point.at_s, ends(point)[1]));
     let back = points.iter().rev().map(|point| (point.at_s, ends(point)[0]));
     let corners = there.chain(back).map(|(at_s, ns)| format!("{} {}", x.at(at_s), y.at(ns)));
@@ -100,7 +100,7 @@ fn band(points: &[Point], x: &Scale, y: &Scale) -> String {
 }
 
 /// A dot for each point.
-fn offsets(points: &[Point], x: &Scale, y: &Scale) -> String {
+fn offsets(points: &[OffsetSample], x: &Scale, y: &Scale) -> String {
     points.iter().map(|point| format!("M{} {}h0", x.at(point.at_s), y.at(point.offset_ns))).collect()
 }
 
@@ -142,12 +142,12 @@ fn units(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::report::sample::point;
+    use crate::commands::report::example::offset_sample;
 
     #[test]
     fn the_range_holds_everything_unless_a_few_are_far_off() {
-        assert!((limit(&[point(0.0, 5.0), point(1.0, -30.0)]) - 60.5).abs() < 1e-9);
-        let mut points: Vec<Point> = (0..200).map(|index| point(f64::from(index), 0.0)).collect();
+        assert!((limit(&[offset_sample(0.0, 5.0), offset_sample(1.0, -30.0)]) - 60.5).abs() < 1e-9);
+        let mut points: Vec<_> = (0..200).map(|index| offset_sample(f64::from(index), 0.0)).collect();
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));
         points[0].offset_ns = 551.0;
         assert!((limit(&points) - 27.5).abs() < 1e-9, "{}", limit(&points));

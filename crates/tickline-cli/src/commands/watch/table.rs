@@ -6,30 +6,31 @@ use std::io::{self, Write};
 use tickline::{Event, State};
 
 use crate::document::utc_width_ns;
-use crate::measure::track::Point;
-use crate::measure::watch::Sample;
+use crate::measure::track::OffsetSample;
+use crate::measure::watch::WatchSample;
 use crate::output::Destination;
 
 /// The headings and the fields of a row. A row of the main thread, for which `sample` is given, has
 /// a value in every column.
-fn row(point: &Point, sample: Option<&Sample>) -> Vec<(String, String)> {
-    let main_thread = |figure: fn(&Sample) -> Option<String>| sample.and_then(figure).unwrap_or_default();
-    let reason = match point.state {
+fn row(offset: &OffsetSample, sample: Option<&WatchSample>) -> Vec<(String, String)> {
+    let main_thread =
+        |figure: fn(&WatchSample) -> Option<String>| sample.and_then(figure).unwrap_or_default();
+    let reason = match offset.state {
         State::Fallback(reason) => reason.code(),
         _ => "",
     };
     let fields = [
-        ("at_s", format!("{:.6}", point.at_s)),
+        ("at_s", format!("{:.6}", offset.at_s)),
         ("unix_s", main_thread(|sample| Some(format!("{:.6}", sample.unix_s)))),
-        ("cpu", point.cpu.map(|cpu| cpu.to_string()).unwrap_or_default()),
-        ("state", point.state.code().to_owned()),
+        ("cpu", offset.cpu.map(|cpu| cpu.to_string()).unwrap_or_default()),
+        ("state", offset.state.code().to_owned()),
         ("reason", reason.to_owned()),
-        ("offset_ns", format!("{:.1}", point.offset_ns)),
-        ("bracket_ns", format!("{:.1}", point.bracket_ns)),
-        ("bound_before_ns", point.bound_before_ns.to_string()),
-        ("bound_after_ns", point.bound_after_ns.to_string()),
-        ("inside_bracket", point.inside_bracket.to_string()),
-        ("bound_violated", point.bound_violated.to_string()),
+        ("offset_ns", format!("{:.1}", offset.offset_ns)),
+        ("bracket_ns", format!("{:.1}", offset.bracket_ns)),
+        ("bound_before_ns", offset.bound_before_ns.to_string()),
+        ("bound_after_ns", offset.bound_after_ns.to_string()),
+        ("inside_bracket", offset.inside_bracket.to_string()),
+        ("bound_violated", offset.bound_violated.to_string()),
         ("skew_ppb", main_thread(|sample| Some(format!("{:.2}", sample.skew_ppb?)))),
         ("max_drift_ppb", main_thread(|sample| Some(sample.status.max_drift_ppb?.to_string()))),
         ("frequency_hz", main_thread(|sample| Some(sample.status.frequency_hz?.to_string()))),
@@ -61,9 +62,9 @@ impl Table {
 
     /// Writes the row of a sample, and the rows of the CPUs' samples since the sample before.
     /// Writes the headings before the first row.
-    pub(crate) fn add(&mut self, sample: &Sample) -> io::Result<()> {
-        let cpus = sample.cpus.iter().map(|point| row(point, None));
-        for row in [row(&sample.point, Some(sample))].into_iter().chain(cpus) {
+    pub(crate) fn add(&mut self, sample: &WatchSample) -> io::Result<()> {
+        let cpus = sample.cpus.iter().map(|offset| row(offset, None));
+        for row in [row(&sample.offset, Some(sample))].into_iter().chain(cpus) {
             let (heads, fields): (Vec<_>, Vec<_>) = row.into_iter().unzip();
             if !std::mem::replace(&mut self.has_heads, true) {
                 self.write(&heads)?;

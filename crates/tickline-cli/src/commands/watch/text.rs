@@ -2,7 +2,7 @@
 
 use crate::document::{self, Document, utc_width_ns};
 use crate::measure::as_f64;
-use crate::measure::watch::{CountsByCode, CpuSummary, Ending, Sample, WatchSummary};
+use crate::measure::watch::{CountsByCode, CpuSummary, Ending, WatchSample, WatchSummary};
 use crate::screen::Screen;
 use crate::words::{plain, time};
 
@@ -16,23 +16,23 @@ const CPUS_IN_SUMMARY: usize = 16;
 pub(crate) const HEAD: &str = "    time s  offset ns  bracket ns  bound -/+ ns  skew ppb  UTC width  state        CPUs, offset ns; events";
 
 /// The line of one sample, with the newest offset on each CPU.
-pub(crate) fn line(sample: &Sample, cpus: &[CpuSummary]) -> String {
-    let point = &sample.point;
-    let bound = format!("{}/{}", point.bound_before_ns, point.bound_after_ns);
+pub(crate) fn line(sample: &WatchSample, cpus: &[CpuSummary]) -> String {
+    let offset = &sample.offset;
+    let bound = format!("{}/{}", offset.bound_before_ns, offset.bound_after_ns);
     let skew = sample.skew_ppb.map_or_else(|| "-".to_owned(), |ppb| format!("{ppb:+.1}"));
     let width_ns = sample.utc.as_ref().ok().map(utc_width_ns);
     let width = width_ns.map_or_else(|| "-".to_owned(), |ns| time(as_f64(ns)));
     let mut line = format!(
         "{:>10.1} {:>+10.1} {:>11.1} {bound:>13} {skew:>9} {width:>10}  {:<12}",
-        point.at_s,
-        point.offset_ns,
-        point.bracket_ns,
-        point.state.code()
+        offset.at_s,
+        offset.offset_ns,
+        offset.bracket_ns,
+        offset.state.code()
     );
     for part in [by_cpu(cpus), nonzero(&sample.new_events)].into_iter().filter(|part| !part.is_empty()) {
         line += &format!(" {part}");
     }
-    if point.bound_violated {
+    if offset.bound_violated {
         line += " BOUND VIOLATED";
     }
     for change in &sample.changes {
