@@ -64,7 +64,7 @@ use std::time::Instant;
 use crate::trace::json::Trace;
 use crate::trace::record::{Records, Word};
 use crate::trace::recorder::{Recorder, TraceSink, program_name};
-use crate::trace::ring::HeadWord;
+use crate::trace::ring::ControlWord;
 use crate::trace::{self, Settings, WhenFull, settings, thread_recorder};
 
 pub use crate::trace::{TraceSummary, Tracks};
@@ -392,7 +392,7 @@ impl<W: Write> Writer<'_, W> {
             let has_ended = ring.has_ended();
             let from = ring.take(&mut self.words);
             is_much |= self.words.len() as u64 > ring.capacity() / 4;
-            let thread = ring.get(HeadWord::Number);
+            let thread = ring.get(ControlWord::Number);
             if from == 0 && !self.words.is_empty() {
                 self.trace.write_name(thread, &ring.name())?;
             }

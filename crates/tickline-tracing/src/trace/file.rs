@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::memory::{Mapping, Memory};
 use super::record::{BLOCK, Kind, MAX_TEXT, Record, Records, index};
 use super::recorder::{Snapshot, ThreadSnapshot, program_name};
-use super::ring::{self, HEAD_WORDS, HeadWord, Ring};
+use super::ring::{self, CONTROL_WORDS, ControlWord, Ring};
 
 /// `ticklfr2`, as a little-endian machine stores it.
 const MAGIC: u64 = u64::from_le_bytes(*b"ticklfr2");
@@ -49,7 +49,7 @@ impl RingFile {
     /// Creates a file with rings for `threads` threads, of at least `bytes` bytes each.
     pub(crate) fn create(path: &Path, threads: usize, bytes: usize) -> io::Result<Self> {
         let capacity = ring::capacity(bytes);
-        let words = HEAD_WORDS + capacity;
+        let words = CONTROL_WORDS + capacity;
         let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(words));
         // A mapping has less than `isize::MAX` bytes.
         let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 64) else {
@@ -67,7 +67,7 @@ impl RingFile {
 
     /// Claims a ring for a thread of this number and name; `None` if all are in use.
     pub(crate) fn claim(&self, number: u64, name: &str) -> Option<Ring> {
-        let words = HEAD_WORDS + index(self.names.capacity());
+        let words = CONTROL_WORDS + index(self.names.capacity());
         let starts = (FILE_HEAD + words..self.memory.words().len()).step_by(words);
         let mut rings = starts.map(|start| Ring::within(Arc::clone(&self.memory), start..start + words));
         rings.find(|ring| ring.claim(number, name))
@@ -95,7 +95,7 @@ impl RingFile {
         }
         let record = Record { callsite: address, text: names, ..Record::new(Kind::Name, 0) };
         if record.words() > self.names.left() {
-            if self.names.head() + 2 * BLOCK > self.names.capacity() {
+            if self.names.write_position() + 2 * BLOCK > self.names.capacity() {
                 return;
             }
             self.names.begin_block(0, 0);
@@ -128,7 +128,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
         return Err(invalid("the size of its rings is wrong"));
     }
     let mut next_ring = || {
-        let words = HEAD_WORDS + capacity;
+        let words = CONTROL_WORDS + capacity;
         Ok::<_, io::Error>(Ring::within(Arc::new(memory(&mut input, words)?), 0..words))
     };
     let process = next_ring()?;
@@ -141,12 +141,12 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let mut threads = Vec::new();
     for _ in 0..number(THREADS) {
         let ring = next_ring()?;
-        if ring.get(HeadWord::InUse) == 1 {
+        if ring.get(ControlWord::InUse) == 1 {
             threads.push(ThreadSnapshot::from_ring(&ring));
         }
     }
     Ok(Snapshot {
-        process: u32::try_from(process.get(HeadWord::Number)).unwrap_or(0),
+        process: u32::try_from(process.get(ControlWord::Number)).unwrap_or(0),
         name: process.name(),
         callsites,
         threads,

@@ -52,7 +52,8 @@ impl Kind {
         kinds.into_iter().find(|kind| *kind as u64 == number).unwrap_or(Rest)
     }
 
-    /// The number of words before the text: the head, the time, the callsite, the request.
+    /// The number of words before the text, the record's head: kind and length, the time, the
+    /// callsite, the request.
     pub(super) const fn head_words(self) -> u64 {
         match self {
             Self::Rest => 1,
@@ -122,22 +123,22 @@ impl<'a> Iterator for Records<'a> {
     /// The next record. Skips the unused rest of a block.
     fn next(&mut self) -> Option<Record<'a>> {
         loop {
-            let head = u64::from_le_bytes(*self.words.first()?);
-            let kind = Kind::from_number(head & 0xFF);
-            let (head_words, text_len) = (kind.head_words(), head >> 8);
+            let kind_and_length = u64::from_le_bytes(*self.words.first()?);
+            let kind = Kind::from_number(kind_and_length & 0xFF);
+            let (head_words, text_len) = (kind.head_words(), kind_and_length >> 8);
             let words = head_words + text_len.div_ceil(8);
             let in_block = BLOCK - self.in_block;
             if kind == Kind::Rest || words > in_block.min(self.words.len() as u64) {
-                self.damaged += u64::from(head != 0);
+                self.damaged += u64::from(kind_and_length != 0);
                 self.take(in_block);
                 continue;
             }
-            let (heads, text) = self.take(words).split_at(index(head_words));
+            let (head, text) = self.take(words).split_at(index(head_words));
             let Ok(text) = str::from_utf8(&text.as_flattened()[..index(text_len)]) else {
                 self.damaged += 1;
                 continue;
             };
-            let word = |number: usize| heads.get(number).map_or(0, |word| u64::from_le_bytes(*word));
+            let word = |number: usize| head.get(number).map_or(0, |word| u64::from_le_bytes(*word));
             return Some(Record { kind, ns: word(1), callsite: index(word(2)), id: word(3), text });
         }
     }

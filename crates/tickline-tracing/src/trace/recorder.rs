@@ -15,7 +15,7 @@ use tracing_core::{Event, Metadata};
 use super::fields::{Fields, SpanFields, event_text};
 use super::file::RingFile;
 use super::record::{Kind, Record, Word};
-use super::ring::{HeadWord, Ring};
+use super::ring::{ControlWord, Ring};
 use super::thread_recorder;
 use super::{Settings, Tracks, WhenFull, next_number};
 use crate::open_spans::{OpenSpans, lock_with_retries};
@@ -60,7 +60,7 @@ pub(crate) struct ThreadSnapshot {
 
 impl ThreadSnapshot {
     pub(crate) fn from_ring(ring: &Ring) -> Self {
-        let [number, written] = [HeadWord::Number, HeadWord::Records].map(|word| ring.get(word));
+        let [number, written] = [ControlWord::Number, ControlWord::Records].map(|word| ring.get(word));
         Self { number, name: ring.name(), written, words: ring.snapshot() }
     }
 }
@@ -196,7 +196,7 @@ impl Recorder {
         if let Some(first) = rings.iter().position(|ring| ring.has_ended() && may_remove(ring)) {
             let first = rings.remove(first);
             first.release();
-            let records = first.get(HeadWord::Records);
+            let records = first.get(ControlWord::Records);
             // ORDERING: Relaxed: the count orders no other memory.
             self.removed_records.fetch_add(records, Ordering::Relaxed);
             if let Some(file) = self.file.as_ref().filter(|_| first.is_mapped()) {
@@ -236,7 +236,7 @@ impl Recorder {
     /// Removes a ring whose thread has ended, and whose records were taken.
     pub(crate) fn remove(&self, ring: &Arc<Ring>) {
         // ORDERING: Relaxed: the count orders no other memory.
-        self.removed_records.fetch_add(ring.get(HeadWord::Dropped), Ordering::Relaxed);
+        self.removed_records.fetch_add(ring.get(ControlWord::Dropped), Ordering::Relaxed);
         if let Some(mut rings) = self.lock(&self.rings) {
             rings.retain(|known| !Arc::ptr_eq(known, ring));
         }
@@ -245,7 +245,7 @@ impl Recorder {
     /// The number of records that found no room, or were in a removed ring.
     pub(crate) fn dropped(&self) -> u64 {
         let rings = self.lock(&self.rings);
-        let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.get(HeadWord::Dropped));
+        let dropped = rings.iter().flat_map(|rings| rings.iter()).map(|ring| ring.get(ControlWord::Dropped));
         // ORDERING: Relaxed: under the lock, so no ring counts twice.
         dropped.fold(self.removed_records.load(Ordering::Relaxed), u64::saturating_add)
     }

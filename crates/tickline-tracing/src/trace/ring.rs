@@ -58,13 +58,13 @@ enum Header {
 /// The number of words in a block's [`Header`].
 pub(super) const BLOCK_HEADER: u64 = Header::Since as u64 + 1;
 
-/// The words of a ring's head, which the thread's name follows. A position counts all words that
-/// were ever written to the ring.
+/// The control words at the beginning of a ring, which the thread's name follows. A position counts
+/// all words that were ever written to the ring.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum HeadWord {
+pub(crate) enum ControlWord {
     /// The position of the next record. All records before it are complete. Only the ring's thread
     /// writes this word and those from here to `Ended`.
-    Head,
+    WritePosition,
     /// The index of the present block in memory, minus its position.
     MemoryOffset,
     /// The number of words in used blocks, which are the first blocks in memory.
@@ -81,15 +81,15 @@ pub(crate) enum HeadWord {
     /// The thread's number.
     Number,
     /// The position up to which records were taken. The reader writes it, so it is two cache lines
-    /// after `Head`.
+    /// after `WritePosition`.
     Taken = 16,
 }
 
 /// The thread's name and zeros: room for 120 bytes. Longer names are truncated.
-const NAME: Range<usize> = HeadWord::Taken as usize + 1..HEAD_WORDS;
+const NAME: Range<usize> = ControlWord::Taken as usize + 1..CONTROL_WORDS;
 
 /// The number of words before the blocks.
-pub(crate) const HEAD_WORDS: usize = 32;
+pub(crate) const CONTROL_WORDS: usize = 32;
 
 /// The words for a ring of at least `bytes` bytes: at least four blocks, and a power of two.
 pub(crate) fn capacity(bytes: usize) -> usize {
@@ -101,7 +101,7 @@ pub(crate) fn capacity(bytes: usize) -> usize {
 /// A view of the memory of a ring, which is allocated or in a file.
 #[derive(Debug)]
 pub(crate) struct Ring {
-    head_words: &'static [AtomicU64; HEAD_WORDS],
+    control_words: &'static [AtomicU64; CONTROL_WORDS],
     words: &'static [AtomicU64],
     /// The memory that contains the words.
     memory: Arc<Memory>,
@@ -112,20 +112,20 @@ pub(crate) struct Ring {
 impl Ring {
     /// Allocates a ring of at least `bytes` bytes, and at least four blocks.
     pub(crate) fn new(bytes: usize) -> Self {
-        let words = HEAD_WORDS + capacity(bytes);
+        let words = CONTROL_WORDS + capacity(bytes);
         Self::within(Arc::new(Memory::allocate(words)), 0..words)
     }
 
-    /// The ring in this part of the memory: [`HEAD_WORDS`] and a power of two.
+    /// The ring in this part of the memory: [`CONTROL_WORDS`] and a power of two.
     #[allow(unsafe_code, reason = "a ring keeps the memory that it is a view of")]
     pub(crate) fn within(memory: Arc<Memory>, part: Range<usize>) -> Self {
         let words = ptr::from_ref(&memory.words()[part]);
         // SAFETY: the ring keeps the memory, whose address does not change, and no method lends it
         // for longer than the ring lives.
         let words: &'static [AtomicU64] = unsafe { &*words };
-        let (head_words, words) = words.split_first_chunk().expect("more words than those of the head");
+        let (control_words, words) = words.split_first_chunk().expect("more words than control words");
         assert!(words.len().is_power_of_two(), "{} words", words.len());
-        Self { head_words, words, memory, is_released: AtomicBool::new(false) }
+        Self { control_words, words, memory, is_released: AtomicBool::new(false) }
     }
 
     /// Lets another thread claim the ring once the last owner has dropped this view. Until then the
@@ -144,21 +144,21 @@ impl Ring {
     }
 
     #[inline]
-    fn head_word(&self, head_word: HeadWord) -> &AtomicU64 {
-        &self.head_words[head_word as usize]
+    fn control_word(&self, word: ControlWord) -> &AtomicU64 {
+        &self.control_words[word as usize]
     }
 
     #[inline]
-    pub(crate) fn get(&self, head_word: HeadWord) -> u64 {
+    pub(crate) fn get(&self, word: ControlWord) -> u64 {
         // ORDERING: Relaxed. The thread's own words, and counts, order no other memory. A lock
         // publishes the words of `claim` to other threads.
-        self.head_word(head_word).load(Ordering::Relaxed)
+        self.control_word(word).load(Ordering::Relaxed)
     }
 
     #[inline]
-    fn set(&self, head_word: HeadWord, value: u64) {
+    fn set(&self, word: ControlWord, value: u64) {
         // ORDERING: Relaxed: see `get`.
-        self.head_word(head_word).store(value, Ordering::Relaxed);
+        self.control_word(word).store(value, Ordering::Relaxed);
     }
 
     #[inline]
@@ -169,33 +169,33 @@ impl Ring {
 
     /// Claims the ring for a thread, if it is unused. Returns whether it was unused.
     pub(crate) fn claim(&self, number: u64, name: &str) -> bool {
-        let in_use = self.head_word(HeadWord::InUse);
+        let in_use = self.control_word(ControlWord::InUse);
         // ORDERING: Acquire, pairs with the Release store in `drop`: the stores of the thread
         // before come before those of this thread. No test sees a weaker ordering: in Miri, stores
         // to one address take effect in the order in which they run.
         if in_use.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return false;
         }
-        for block in (0..self.get(HeadWord::Used).min(self.capacity())).step_by(index(BLOCK)) {
+        for block in (0..self.get(ControlWord::Used).min(self.capacity())).step_by(index(BLOCK)) {
             self.set_header(block, Header::End, 0);
         }
         self.set_header(0, Header::Next, 0);
-        use HeadWord::{Dropped, Ended, Head, MemoryOffset, Records, Taken, Used};
-        for head_word in [Head, MemoryOffset, Used, Records, Dropped, Ended, Taken] {
-            self.set(head_word, 0);
+        use ControlWord::{Dropped, Ended, MemoryOffset, Records, Taken, Used, WritePosition};
+        for word in [WritePosition, MemoryOffset, Used, Records, Dropped, Ended, Taken] {
+            self.set(word, 0);
         }
-        self.set(HeadWord::Number, number);
+        self.set(ControlWord::Number, number);
         let words = name.as_bytes().chunks(8).map(packed).chain(core::iter::repeat(0));
         // ORDERING: Relaxed: a lock publishes the name to other threads.
-        self.head_words[NAME].iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
+        self.control_words[NAME].iter().zip(words).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
         true
     }
 
     /// The name of the ring's thread.
     pub(crate) fn name(&self) -> String {
         // ORDERING: Relaxed: a lock publishes the name to this thread.
-        let bytes = self.head_words[NAME].iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
-        let bytes: Vec<u8> = bytes.take_while(|byte| *byte != 0).collect();
+        let words = self.control_words[NAME].iter().map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+        let bytes: Vec<u8> = words.flatten().take_while(|byte| *byte != 0).collect();
         // The name may have been truncated inside a character.
         String::from_utf8_lossy(&bytes).trim_end_matches(char::REPLACEMENT_CHARACTER).to_owned()
     }
@@ -204,14 +204,14 @@ impl Ring {
 
     /// The position of the next record.
     #[inline]
-    pub(crate) fn head(&self) -> u64 {
-        self.get(HeadWord::Head)
+    pub(crate) fn write_position(&self) -> u64 {
+        self.get(ControlWord::WritePosition)
     }
 
     /// The number of words that are left in the present block; 0 before the first block.
     #[inline]
     pub(crate) fn left(&self) -> u64 {
-        self.head().wrapping_neg() & (BLOCK - 1)
+        self.write_position().wrapping_neg() & (BLOCK - 1)
     }
 
     /// A word in the header of the block with the index `block` in memory.
@@ -220,8 +220,8 @@ impl Ring {
     }
 
     fn set_header(&self, block: u64, word: Header, value: u64) {
-        // ORDERING: Relaxed. `begin_block` stores `End` before its fence; the store of the head
-        // publishes the other words to readers.
+        // ORDERING: Relaxed. `begin_block` stores `End` before its fence; the store of the write
+        // position publishes the other words to readers.
         self.header_word(block, word).store(value, Ordering::Relaxed);
     }
 
@@ -230,59 +230,60 @@ impl Ring {
     pub(crate) fn begin_block(&self, now_ns: u64, since_ns: u64) {
         // ORDERING: Relaxed: only this thread stores these words.
         let header = |block, word| self.header_word(block, word).load(Ordering::Relaxed);
-        let (head, in_use) = (self.head(), self.get(HeadWord::Used));
-        let in_memory = |position: u64| position.wrapping_add(self.get(HeadWord::MemoryOffset));
+        let (at, in_use) = (self.write_position(), self.get(ControlWord::Used));
+        let in_memory = |position: u64| position.wrapping_add(self.get(ControlWord::MemoryOffset));
         if self.left() > 0 {
-            // ORDERING: Relaxed: the store of the head publishes it.
-            self.word(in_memory(head)).store(0, Ordering::Relaxed);
+            // ORDERING: Relaxed: the store of the write position publishes it.
+            self.word(in_memory(at)).store(0, Ordering::Relaxed);
         }
-        let present = in_memory(head.saturating_sub(1)) & !(BLOCK - 1);
+        let present = in_memory(at.saturating_sub(1)) & !(BLOCK - 1);
         let oldest = header(present, Header::Next);
         let second = header(oldest, Header::Next);
         // All records of the oldest block are from before the first record of the second.
         let is_young = in_use < 2 * BLOCK || header(second, Header::Since) >= since_ns;
         let (block, next) =
             if is_young && in_use < self.capacity() { (in_use, oldest) } else { (oldest, second) };
-        let start = head + self.left();
+        let start = at + self.left();
         self.set_header(block, Header::End, start + BLOCK);
         // ORDERING: Release, pairs with the Acquire fence in `snapshot`. A reader that has copied
         // one of the words stored below, or a word of the block's new records, then sees the new
         // `End`.
         fence(Ordering::Release);
         self.set_header(block, Header::Kind, Kind::Block as u64);
-        self.set_header(block, Header::Records, self.get(HeadWord::Records));
+        self.set_header(block, Header::Records, self.get(ControlWord::Records));
         self.set_header(block, Header::Next, next);
         self.set_header(block, Header::Since, now_ns);
         // Readers do not load `Next`.
         self.set_header(present, Header::Next, block);
-        self.set(HeadWord::Used, in_use.max(block + BLOCK));
-        self.set(HeadWord::MemoryOffset, block.wrapping_sub(start));
+        self.set(ControlWord::Used, in_use.max(block + BLOCK));
+        self.set(ControlWord::MemoryOffset, block.wrapping_sub(start));
         self.publish(start + BLOCK_HEADER);
     }
 
     /// Adds a record. The present block must have room for it.
     #[inline(always)]
     pub(crate) fn push(&self, record: &Record<'_>) {
-        let at = self.head();
-        let head = record.kind as u64 | (record.text.len() as u64) << 8;
-        let first = index(at.wrapping_add(self.get(HeadWord::MemoryOffset)));
-        // The record is within one block, unless a child by a bare `clone` has changed the head.
+        let at = self.write_position();
+        let kind_and_length = record.kind as u64 | (record.text.len() as u64) << 8;
+        let first = index(at.wrapping_add(self.get(ControlWord::MemoryOffset)));
+        // The record is within one block, unless a child by a bare `clone` has moved the write
+        // position.
         let words = self.words.get(first..first.wrapping_add(index(record.words())));
         let Some(words) = words else { return };
-        let heads = [head, record.ns, record.callsite as u64, record.id];
+        let head = [kind_and_length, record.ns, record.callsite as u64, record.id];
         let (head_words, text_words) = words.split_at(index(record.kind.head_words()));
-        for (atomic, word) in head_words.iter().zip(heads) {
-            // ORDERING: Relaxed: the store of the head publishes it.
+        for (atomic, word) in head_words.iter().zip(head) {
+            // ORDERING: Relaxed: the store of the write position publishes it.
             atomic.store(word, Ordering::Relaxed);
         }
         if !text_words.is_empty() {
             for (atomic, bytes) in text_words.iter().zip(record.text.as_bytes().chunks(8)) {
-                // ORDERING: Relaxed: the store of the head publishes it.
+                // ORDERING: Relaxed: the store of the write position publishes it.
                 atomic.store(packed(bytes), Ordering::Relaxed);
             }
         }
         let counts = u64::from(record.kind != Kind::RepeatedBegin);
-        self.set(HeadWord::Records, self.get(HeadWord::Records) + counts);
+        self.set(ControlWord::Records, self.get(ControlWord::Records) + counts);
         self.publish(at.wrapping_add(record.words()));
     }
 
@@ -290,39 +291,39 @@ impl Ring {
     #[inline]
     fn publish(&self, end: u64) {
         // ORDERING: Release, pairs with the Acquire load in `end`.
-        self.head_word(HeadWord::Head).store(end, Ordering::Release);
+        self.control_word(ControlWord::WritePosition).store(end, Ordering::Release);
     }
 
     /// The position up to which the reader has taken records.
     pub(crate) fn taken(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `set_taken`: the reader has copied the
         // words before the thread overwrites them.
-        self.head_word(HeadWord::Taken).load(Ordering::Acquire)
+        self.control_word(ControlWord::Taken).load(Ordering::Acquire)
     }
 
     /// Counts a record that found no room.
     pub(crate) fn count_dropped(&self) {
-        self.set(HeadWord::Dropped, self.get(HeadWord::Dropped) + 1);
+        self.set(ControlWord::Dropped, self.get(ControlWord::Dropped) + 1);
     }
 
     /// Marks the end of the thread, which writes nothing more.
     pub(crate) fn end_thread(&self) {
         // ORDERING: Release, pairs with the Acquire load in `has_ended`: a reader that sees the end
         // also sees the last records.
-        self.head_word(HeadWord::Ended).store(1, Ordering::Release);
+        self.control_word(ControlWord::Ended).store(1, Ordering::Release);
     }
 
     // Methods for readers, and for the recorder.
 
     pub(crate) fn has_ended(&self) -> bool {
         // ORDERING: Acquire, pairs with the Release store in `end_thread`.
-        self.head_word(HeadWord::Ended).load(Ordering::Acquire) == 1
+        self.control_word(ControlWord::Ended).load(Ordering::Acquire) == 1
     }
 
     /// The position of the end of the records.
     fn end(&self) -> u64 {
         // ORDERING: Acquire, pairs with the Release store in `publish`.
-        self.head_word(HeadWord::Head).load(Ordering::Acquire)
+        self.control_word(ControlWord::WritePosition).load(Ordering::Acquire)
     }
 
     /// Copies the records that were not taken yet, and lets the thread overwrite them. Returns the
@@ -338,18 +339,18 @@ impl Ring {
     /// Lets the thread overwrite the words before `position`.
     fn set_taken(&self, position: u64) {
         // ORDERING: Release, pairs with the Acquire load in `taken`.
-        self.head_word(HeadWord::Taken).store(position, Ordering::Release);
+        self.control_word(ControlWord::Taken).store(position, Ordering::Release);
     }
 
     /// Copies the records of a ring that overwrites its oldest records, from the beginning of a
     /// block. The thread may continue to write meanwhile.
     pub(crate) fn snapshot(&self) -> Vec<Word> {
         let end = self.end();
-        // ORDERING: Relaxed. If a block begins before `end`, the load of the head has published its
-        // words up to `end`. In a file the words may be anything.
+        // ORDERING: Relaxed. If a block begins before `end`, the load of the write position has
+        // published its words up to `end`. In a file the words may be anything.
         let end_of = |block: &[AtomicU64]| block[Header::End as usize].load(Ordering::Relaxed);
         let blocks = self.words.chunks_exact(index(BLOCK)).map(|block| (end_of(block), block));
-        // Skips blocks that the thread has not used yet, or has begun after the load of the head.
+        // Skips blocks that the thread has not used yet, or has begun after that load.
         let mut blocks: Vec<_> = blocks.filter(|(to, _)| *to > 0 && to.saturating_sub(BLOCK) < end).collect();
         blocks.sort_unstable_by_key(|(to, _)| *to);
         let mut words = Vec::with_capacity(blocks.len() * index(BLOCK));
@@ -371,14 +372,15 @@ impl Drop for Ring {
         if *self.is_released.get_mut() {
             // ORDERING: Release, pairs with the Acquire exchange in `claim`. No test sees a weaker
             // ordering: in Miri, stores to one address take effect in the order in which they run.
-            self.head_word(HeadWord::InUse).store(0, Ordering::Release);
+            self.control_word(ControlWord::InUse).store(0, Ordering::Release);
         }
     }
 }
 
 fn copy(word: &AtomicU64) -> Word {
-    // ORDERING: Relaxed: the reader has loaded the head by `end`, which publishes the word. In a
-    // block that was overwritten since, the word may be newer; `snapshot` then drops the block.
+    // ORDERING: Relaxed: the reader has loaded the write position by `end`, which publishes the
+    // word. In a block that was overwritten since, the word may be newer; `snapshot` then drops the
+    // block.
     word.load(Ordering::Relaxed).to_le_bytes()
 }
 
@@ -454,7 +456,7 @@ mod tests {
                     if has_ended {
                         // At least three blocks are whole. Their records have 25 words on average.
                         assert!(cfg!(miri) || (last - 3_000..last - 400).contains(&before), "{before}");
-                        break assert_eq!((end, ring.get(HeadWord::Records)), (last, last));
+                        break assert_eq!((end, ring.get(ControlWord::Records)), (last, last));
                     }
                 }
             });
@@ -484,7 +486,7 @@ mod tests {
                     }
                     most = words.max(most);
                 }
-                let ((times, before), used) = (check(&ring.snapshot()), ring.get(HeadWord::Used) / BLOCK);
+                let ((times, before), used) = (check(&ring.snapshot()), ring.get(ControlWord::Used) / BLOCK);
                 prop_assert_eq!(&times[..], &all[1 + index(before)..]);
                 prop_assert!(index(before) < young || used == 16, "{before} {young} of {used}");
                 prop_assert!(used <= 2 * most / BLOCK + 3, "{used} for {most}");

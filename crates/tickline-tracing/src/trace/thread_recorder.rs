@@ -217,7 +217,7 @@ impl ThreadRecorder {
     fn begin_block(&mut self, recorder: &Recorder, now_ns: u64) {
         self.ring.begin_block(now_ns, now_ns.saturating_sub(recorder.settings.keep_ns));
         if recorder.settings.when_full != WhenFull::Overwrite {
-            if self.ring.head() - self.ring.taken() > self.ring.capacity() / 4 {
+            if self.ring.write_position() - self.ring.taken() > self.ring.capacity() / 4 {
                 recorder.wake_reader();
             }
             return;
@@ -241,7 +241,7 @@ impl ThreadRecorder {
     #[inline]
     fn has_room(&self, recorder: &Recorder, words: u64) -> bool {
         let kept = (self.entered.len() as u64 + 1) * END_WORDS + 2 * BLOCK;
-        while self.ring.head() + words + kept > self.ring.taken() + self.ring.capacity() {
+        while self.ring.write_position() + words + kept > self.ring.taken() + self.ring.capacity() {
             if recorder.settings.when_full != WhenFull::Wait || recorder.has_ended() || recorder.is_in_child()
             {
                 return false;

@@ -176,7 +176,7 @@ proptest! {
         let mut bytes = sample().to_vec();
         let words = bytes.len() / 8;
         for (index, value, kind) in changes {
-            // Three of four changes are in the heads of the file and of its rings.
+            // Three of four changes are in the file's head and in the control words of its rings.
             let head = [0, 512, 512 + 32 + (1 << 14)][usize::from(kind) % 3];
             let word = if kind < 3 { head + index.index(32) } else { index.index(words) };
             let value = if value % 3 == 0 { value >> (value % 64) } else { value };
