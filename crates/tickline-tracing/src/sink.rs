@@ -63,9 +63,9 @@ pub trait SpanSink: fmt::Debug + Send + Sync + 'static {
     fn closed(&self, span: &Span<'_>, times: &SpanTimes);
 }
 
-/// The span that a caller of [`Lookup`] wants.
+/// The span that a caller of [`Lookup`] asks for.
 #[derive(Debug, Clone, Copy)]
-pub enum SpanTarget<'a> {
+pub enum SpanQuery<'a> {
     /// The span of this number.
     Id(&'a Id),
     /// The parent of the span of this number.
@@ -79,29 +79,28 @@ type ExtensionVisitor<'a> = &'a mut dyn FnMut(ExtensionsMut<'_>, &dyn Lookup);
 
 /// Finds spans in a registry of any type, including spans that a filter hides from the layer.
 pub trait Lookup {
-    /// Calls `visitor` with the extensions of the target, if that span exists.
-    fn with_extensions(&self, target: SpanTarget<'_>, visitor: ExtensionVisitor<'_>);
+    /// Calls `visitor` with the extensions of the queried span, if it exists.
+    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>);
 }
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Lookup for Context<'_, S> {
-    fn with_extensions(&self, target: SpanTarget<'_>, visitor: ExtensionVisitor<'_>) {
-        let found = match target {
-            SpanTarget::Id(id) | SpanTarget::ParentOf(id) => self.span(id),
-            SpanTarget::Around(event) => self.event_span(event),
+    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>) {
+        let found = match query {
+            SpanQuery::Id(id) | SpanQuery::ParentOf(id) => self.span(id),
+            SpanQuery::Around(event) => self.event_span(event),
         };
-        found.iter().for_each(|found| found.with_extensions(target, visitor));
+        found.iter().for_each(|found| found.with_extensions(query, visitor));
     }
 }
 
 /// The lookup for a span that was found already.
 impl<R: for<'a> LookupSpan<'a>> Lookup for SpanRef<'_, R> {
-    fn with_extensions(&self, target: SpanTarget<'_>, visitor: ExtensionVisitor<'_>) {
-        match target {
-            SpanTarget::ParentOf(_) => {
-                let parent = self.parent();
-                parent.iter().for_each(|parent| visitor(parent.extensions_mut(), parent));
+    fn with_extensions(&self, query: SpanQuery<'_>, visitor: ExtensionVisitor<'_>) {
+        match query {
+            SpanQuery::ParentOf(_) => {
+                self.parent().iter().for_each(|parent| visitor(parent.extensions_mut(), parent));
             }
-            SpanTarget::Id(_) | SpanTarget::Around(_) => visitor(self.extensions_mut(), self),
+            SpanQuery::Id(_) | SpanQuery::Around(_) => visitor(self.extensions_mut(), self),
         }
     }
 }
@@ -112,11 +111,11 @@ impl dyn Lookup + '_ {
     /// that can find the span's parent.
     pub(crate) fn extension<T: Default + Send + Sync + 'static, R>(
         &self,
-        target: SpanTarget<'_>,
+        query: SpanQuery<'_>,
         run: impl FnOnce(&mut T, &dyn Lookup) -> R,
     ) -> Option<R> {
         let (mut run, mut result) = (Some(run), None);
-        self.with_extensions(target, &mut |mut extensions, found| {
+        self.with_extensions(query, &mut |mut extensions, found| {
             if extensions.get_mut::<T>().is_none() {
                 extensions.insert(T::default());
             }
@@ -143,7 +142,7 @@ impl Span<'_> {
         &self,
         run: impl FnOnce(&mut T, &dyn Lookup) -> R,
     ) -> Option<R> {
-        self.lookup.extension(SpanTarget::Id(self.id), run)
+        self.lookup.extension(SpanQuery::Id(self.id), run)
     }
 }
 

@@ -19,7 +19,7 @@ use super::ring::{ControlWord, Ring};
 use super::thread_recorder;
 use super::{Settings, Tracks, WhenFull, next_number};
 use crate::open_spans::{OpenSpans, lock_with_retries};
-use crate::sink::{Lookup, Span, SpanSink, SpanTarget, StaticMetadata};
+use crate::sink::{Lookup, Span, SpanQuery, SpanSink, StaticMetadata};
 use crate::timing::SpanTimes;
 
 /// The names of callsites, by the address of their metadata. An entry has the name, the target and
@@ -345,7 +345,7 @@ impl<S: TraceSink> SpanSink for S {
             if has_requests {
                 // Another recorder may have numbered the request already.
                 if recorded.request == 0 {
-                    let parent = SpanTarget::ParentOf(span.id);
+                    let parent = SpanQuery::ParentOf(span.id);
                     let parents = found.extension(parent, |parent: &mut Recorded, _| parent.request);
                     recorded.request = parents.filter(|id| *id != 0).unwrap_or_else(next_number);
                 }
@@ -388,7 +388,7 @@ impl<S: TraceSink> SpanSink for S {
     fn event(&self, event: &Event<'_>, lookup: &dyn Lookup, ns: u64) {
         let recorder = self.recorder();
         let text = &event_text(event);
-        let request = || lookup.extension(SpanTarget::Around(event), |span: &mut Recorded, _| span.request);
+        let request = || lookup.extension(SpanQuery::Around(event), |span: &mut Recorded, _| span.request);
         let id = if recorder.has_requests() { request().unwrap_or(0) } else { 0 };
         let record = Record { id, text, ..Record::new(Kind::Instant, ns) };
         thread_recorder::record(recorder, event.metadata(), record);
