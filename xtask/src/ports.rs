@@ -12,34 +12,46 @@ use serde_json::Value;
 use crate::files::{self, read, root, store};
 use crate::step::{self, SOME_SKIPPED, command, output_of};
 
-/// A published crate, its version, the features with which it is tested, and replacements of texts
-/// in its sources. There are no replacements if its dependency `quanta` is patched.
-type Port = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
+/// Texts in a program's sources, each with its replacement.
+type Edits = &'static [(&'static str, &'static str)];
+
+/// A published crate.
+struct Port {
+    name: &'static str,
+    version: &'static str,
+    /// The features with which the crate is tested.
+    features: &'static str,
+    /// Empty if the crate's dependency `quanta` is patched.
+    edits: Edits,
+}
+
+/// The edits of a program that names `Instant` in one import.
+const INSTANT: Edits = &[("use std::time::Instant;", "use tickline::Instant;")];
 
 /// The programs, in the newest version at the time of choice. moka compares times of different
 /// threads, so it gets `now_ordered`.
 const PORTS: [Port; 6] = [
-    ("governor", "0.10.4", "", &[]),
-    ("metrics-util", "0.20.4", "", &[]),
-    ("indicatif", "0.18.6", "", &[("use std::time::Instant;", "use tickline::Instant;")]),
-    ("timed-map", "1.7.0", "", &[("use std::time::Instant;", "use tickline::Instant;")]),
-    (
-        "prometheus",
-        "0.14.0",
-        "",
-        &[("use std::time::{Duration, Instant", "use std::time::Duration;\nuse tickline::{Instant")],
-    ),
-    (
-        "moka",
-        "0.12.16",
-        "sync",
-        &[
+    Port { name: "governor", version: "0.10.4", features: "", edits: &[] },
+    Port { name: "metrics-util", version: "0.20.4", features: "", edits: &[] },
+    Port { name: "indicatif", version: "0.18.6", features: "", edits: INSTANT },
+    Port { name: "timed-map", version: "1.7.0", features: "", edits: INSTANT },
+    Port {
+        name: "prometheus",
+        version: "0.14.0",
+        features: "",
+        edits: &[("use std::time::{Duration, Instant", "use std::time::Duration;\nuse tickline::{Instant")],
+    },
+    Port {
+        name: "moka",
+        version: "0.12.16",
+        features: "sync",
+        edits: &[
             ("Standard { origin: StdInstant }", "Standard { origin: tickline::Instant }"),
             (" origin: StdInstant::now()", " origin: tickline::Instant::now_ordered()"),
             ("start(origin.elapsed())", "start(tickline::Instant::now_ordered() - *origin)"),
             (" *origin + duration", " tickline::Anchor::std().to_std(*origin + duration)"),
         ],
-    ),
+    },
 ];
 
 /// The version of quanta in the lock files of the patched programs.
@@ -53,7 +65,7 @@ const TRIES: usize = 3;
 pub(crate) fn run() -> Result<u8, String> {
     let sources = files::target().join("ports/sources");
     let mut manifest = "[package]\nname = \"sources\"\nedition = \"2024\"\n\n[dependencies]\n".to_owned();
-    for (name, version, ..) in PORTS {
+    for Port { name, version, .. } in PORTS {
         manifest += &format!("{name} = {{ version = \"={version}\", default-features = false }}\n");
     }
     store(sources.join("Cargo.toml"), &manifest)?;
@@ -67,14 +79,15 @@ pub(crate) fn run() -> Result<u8, String> {
         }
     };
     let mut code = 0;
-    for port in &PORTS {
+    for port in PORTS {
+        let Port { name, version, .. } = port;
         let packages = metadata["packages"].as_array().into_iter().flatten();
-        let mut found = packages.filter(|package| package["name"] == port.0 && package["version"] == port.1);
+        let mut found = packages.filter(|package| package["name"] == name && package["version"] == version);
         let path = found.find_map(|package| Path::new(package["manifest_path"].as_str()?).parent());
         match test(port, path.ok_or("cargo has no such source")?) {
-            Ok(passed) => println!("{} {}: {passed} tests passed", port.0, port.1),
+            Ok(passed) => println!("{name} {version}: {passed} tests passed"),
             Err(why) => {
-                println!("=== FAILED {} {}: {why}", port.0, port.1);
+                println!("=== FAILED {name} {version}: {why}");
                 code = 1;
             }
         }
@@ -83,13 +96,13 @@ pub(crate) fn run() -> Result<u8, String> {
 }
 
 /// Copies a crate, gives it this project's clock, and runs its tests. Returns the number of passes.
-fn test((name, version, features, edits): &Port, source: &Path) -> Result<u64, String> {
+fn test(Port { name, version, features, edits }: Port, source: &Path) -> Result<u64, String> {
     let folder = files::target().join("ports").join(format!("{name}-{version}"));
     let (from, to) = (source.display(), folder.display());
     // The files that cargo unpacks may be read-only.
     output_of(&format!("rm -rf {to}"))?;
     output_of(&format!("cp -r --no-preserve=mode,ownership {from} {to}"))?;
-    for (text, instead) in *edits {
+    for (text, instead) in edits {
         // `grep` fails if no file has the text.
         let files = step::output(command("grep -rlF").args([*text, &format!("{to}/src")]))?;
         for file in files.lines() {

@@ -78,30 +78,34 @@ pub(crate) fn code<'a, T: 'a>(results: impl Iterator<Item = &'a Result<T, NotPas
     results.filter_map(|result| result.as_ref().err().map(code)).min().unwrap_or(0)
 }
 
-/// A step's name, its result, and its duration, s.
-type Done<'a> = (&'a str, Result<(), NotPassed>, f64);
+/// A step that has run.
+struct Done<'a> {
+    name: &'a str,
+    result: Result<(), NotPassed>,
+    seconds: f64,
+}
 
 /// Runs every step, even after a failure, and prints a summary. A step that was skipped has not
 /// passed. Prints the output of each step when the step ends, and keeps it in `target/ci`. The
 /// steps that may run beside others begin when it is the first one's turn. The summary repeats the
 /// faults of failed steps. Returns the exit code, and the summary as rows of a table.
 pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
-    let results = thread::scope(|scope| {
-        let (mut results, mut beside) = (Vec::new(), None);
+    let done = thread::scope(|scope| {
+        let (mut done, mut beside) = (Vec::new(), None);
         for step in steps {
             if step.beside {
                 let all = || steps.iter().filter(|step| step.beside).map(run_step).collect::<Vec<_>>();
                 beside.get_or_insert_with(|| scope.spawn(all));
             } else {
-                results.push(run_step(step));
+                done.push(run_step(step));
             }
         }
-        results.extend(beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")));
-        results
+        done.extend(beside.map_or_else(Vec::new, |lane| lane.join().expect("nothing in it panics")));
+        done
     });
     println!("\nsummary");
     let mut table = String::new();
-    for (name, result, seconds) in &results {
+    for Done { name, result, seconds } in &done {
         let word = word(result);
         println!("  {word:<8} {seconds:>7.1} s  {name}");
         writeln!(table, "| {name} | {word} | {seconds:.0} |").ok();
@@ -109,7 +113,7 @@ pub(crate) fn run_all(steps: &[Step]) -> (u8, String) {
             why.lines().for_each(|line| println!("      {line}"));
         }
     }
-    let results = results.iter().map(|(_, result, _)| result);
+    let results = done.iter().map(|step| &step.result);
     println!("{}", counts(results.clone()));
     (u8::from(code(results) == 1), table)
 }
@@ -128,7 +132,7 @@ fn run_step(step: &Step) -> Done<'_> {
             println!("=== SKIPPED {}: `{need}` does not work here; this was NOT checked", step.name);
         }
     }
-    (&step.name, result, start.elapsed().as_secs_f64())
+    Done { name: &step.name, result, seconds: start.elapsed().as_secs_f64() }
 }
 
 fn run(step: &Step) -> Result<(), NotPassed> {
