@@ -53,8 +53,15 @@ struct Hello {
     difference_us: Option<Spread>,
 }
 
-/// `CLOCK_MONOTONIC` when the child was started, and the child's output (`probe.rs`), ns.
-type ProbeTimes = [u64; 5];
+/// `CLOCK_MONOTONIC` when the child was started, and the child's output (`probe.rs`).
+#[derive(Clone, Copy)]
+struct ProbeTimes {
+    spawned_ns: u64,
+    start_ns: u64,
+    first_ns: u64,
+    counter_ns: u64,
+    slowest_ns: u64,
+}
 
 /// A program in the same folder as this one.
 fn sibling(name: &str) -> Command {
@@ -75,7 +82,7 @@ fn probe(program: &str, argument: &str) -> ProbeTimes {
     let times: Vec<u64> = text.split_whitespace().filter_map(|word| word.parse().ok()).collect();
     match times[..] {
         [start_ns, first_ns, counter_ns, slowest_ns] => {
-            [spawned_ns, start_ns, first_ns, counter_ns, slowest_ns]
+            ProbeTimes { spawned_ns, start_ns, first_ns, counter_ns, slowest_ns }
         }
         _ => panic!("{program} {argument} said: {text}"),
     }
@@ -92,10 +99,10 @@ fn main() {
         };
         Startup {
             clock,
-            first_call_us: spread(|[_, start, first, ..]| Some(first - start)),
-            first_reading_us: spread(|[spawned, _, first, ..]| Some(first - spawned)),
-            counter_us: spread(|[_, start, _, counter, _]| counter.checked_sub(start)),
-            slowest_call_us: spread(|[.., slowest]| Some(slowest)),
+            first_call_us: spread(|times| Some(times.first_ns - times.start_ns)),
+            first_reading_us: spread(|times| Some(times.first_ns - times.spawned_ns)),
+            counter_us: spread(|times| times.counter_ns.checked_sub(times.start_ns)),
+            slowest_call_us: spread(|times| Some(times.slowest_ns)),
         }
     });
     let pairs: Vec<(f64, f64)> =
