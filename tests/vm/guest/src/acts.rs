@@ -153,7 +153,7 @@ fn perform(lab: &Lab<'_>, act: &str) -> io::Result<()> {
         // The programs of these acts run after the readers have stopped.
         "none" | "ask-program" | "utc" | "who" | "serve" | "limiter" => Ok(()),
         "switch" => switch(lab),
-        "take" => take(lab),
+        "take" => reject_tsc(lab),
         "set-clock" => {
             set_clock(lab, &[3_600, -3_600, -1, 1]);
             Ok(())
@@ -193,8 +193,8 @@ fn switch(lab: &Lab<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Takes the TSC from the kernel while readers run.
-fn take(lab: &Lab<'_>) -> io::Result<()> {
+/// Makes the kernel reject the TSC while readers run.
+fn reject_tsc(lab: &Lab<'_>) -> io::Result<()> {
     lab.phase("taken", || {
         until(
             lab,
@@ -346,8 +346,8 @@ pub(crate) fn resumed(clock: &Clock) -> Value {
     }
     json!({
         "outside_ms": outside_ms,
-        "unsaid_ms": unreported_ms,
-        "said_ms": disrupted_ms,
+        "unreported_ms": unreported_ms,
+        "disrupted_ms": disrupted_ms,
         "ahead_us": ahead_ns / 1_000,
     })
 }

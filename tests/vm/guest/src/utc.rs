@@ -75,7 +75,7 @@ pub(crate) fn run(clock: &Clock) -> io::Result<()> {
     let world = World::new(now_ns);
     thread::scope(|scope| {
         let server = scope.spawn(|| world.serve());
-        let lab = Lab { clock, world: &world, counts: Mutex::default() };
+        let lab = UtcLab { clock, world: &world, counts: Mutex::default() };
         let done = names.split(',').try_for_each(|name| lab.scenario(name));
         // ORDERING: Relaxed: the flag orders no memory.
         world.is_over.store(true, Ordering::Relaxed);
@@ -141,14 +141,14 @@ fn report_by_program(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-struct Lab<'a> {
+struct UtcLab<'a> {
     clock: &'a Clock,
     world: &'a World,
     /// The counts of the phase so far.
     counts: Mutex<Counts>,
 }
 
-impl Lab<'_> {
+impl UtcLab<'_> {
     fn counts(&self) -> MutexGuard<'_, Counts> {
         self.counts.lock().unwrap_or_else(PoisonError::into_inner)
     }
