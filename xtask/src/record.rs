@@ -15,7 +15,7 @@ use tables::Record;
 
 /// The version of the record's fields. It changes when a field gets another name or another
 /// meaning; see `benches/record/README.md`.
-const SCHEMA: &str = "tickline-record/2";
+const SCHEMA: &str = "tickline-record/3";
 
 /// The folder with the newest record of each processor.
 const FOLDER: &str = "benches/record";

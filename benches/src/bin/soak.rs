@@ -148,10 +148,10 @@ impl<'a> Subject<'a> {
                     let Tally { ordered, bounds, by_counter, .. } = tally;
                     let read = || {
                         let read = Bounded::read(clock);
-                        bounds.compare(read.earliest_ns, read.at.after_ns);
-                        bounds.compare(read.at.before_ns, read.latest_ns);
+                        bounds.compare(read.earliest_ns, read.bracket.after_ns);
+                        bounds.compare(read.bracket.before_ns, read.latest_ns);
                         *by_counter += u64::from(read.by_counter);
-                        read.at.now_ns
+                        read.bracket.now_ns
                     };
                     ordered.exchange(&self.largest, read).1
                 }
@@ -414,7 +414,7 @@ fn counted(tallies: &[Tally]) -> Vec<Row> {
         (all.bounds, "bounds compared with the OS clock, before or after", "  on the wrong side of it"),
     ] {
         rows.extend([
-            (checked, count.exchanges, SOME),
+            (checked, count.comparisons, SOME),
             (wrong, count.backward, ZERO),
             ("  by how much at most, ns", count.largest, ZERO),
         ]);

@@ -68,7 +68,7 @@ fn player() {
         assert_eq!(count.backward, 0, "{now_ns} after {earlier_ns}");
         board.handovers.fetch_add(u64::from(earlier_ns != own_ns), Ordering::SeqCst);
         own_ns = now_ns;
-        if count.exchanges % 128 == 0 {
+        if count.comparisons % 128 == 0 {
             let checks = if clock.status().state == State::Fast { &board.by_line } else { &board.by_os };
             checks.fetch_add(1, Ordering::SeqCst);
         }

@@ -122,7 +122,7 @@ pub const fn to_f64(value: i64) -> f64 {
 #[derive(Debug, Clone, Copy)]
 pub struct Bounded {
     /// The reading.
-    pub at: Bracket,
+    pub bracket: Bracket,
     /// The lower bound, ns.
     pub earliest_ns: u64,
     /// The upper bound, ns.
@@ -149,7 +149,7 @@ impl Bounded {
         let reading = read();
         let after_ns = clock_ns(os);
         Self {
-            at: Bracket { before_ns, now_ns: ns(reading.time()), after_ns },
+            bracket: Bracket { before_ns, now_ns: ns(reading.time()), after_ns },
             earliest_ns: ns(reading.earliest()),
             latest_ns: ns(reading.latest()),
             by_counter: reading.is_from_counter(),
@@ -159,14 +159,14 @@ impl Bounded {
     /// The distance between the bounds and the bracket, ns: 0 if they overlap.
     #[must_use]
     pub fn missed_ns(&self) -> u64 {
-        let late_ns = self.earliest_ns.saturating_sub(self.at.after_ns);
-        late_ns.max(self.at.before_ns.saturating_sub(self.latest_ns))
+        let late_ns = self.earliest_ns.saturating_sub(self.bracket.after_ns);
+        late_ns.max(self.bracket.before_ns.saturating_sub(self.latest_ns))
     }
 
     /// The distances from the reading to its lower and to its upper bound, ns.
     #[must_use]
     pub const fn sides_ns(&self) -> (u64, u64) {
-        (self.at.now_ns - self.earliest_ns, self.latest_ns - self.at.now_ns)
+        (self.bracket.now_ns - self.earliest_ns, self.latest_ns - self.bracket.now_ns)
     }
 
     /// The larger of the two distances, ns.
@@ -179,12 +179,12 @@ impl Bounded {
 /// The counts of comparisons.
 #[derive(Debug, Default, Clone, Copy, Serialize)]
 pub struct Count {
-    /// The number of readings that were compared with an earlier reading, which was complete before
-    /// they began.
-    pub exchanges: u64,
-    /// The number of readings that were smaller than the earlier reading.
+    /// The number of times that were compared with an earlier one: in an exchange, with a reading
+    /// that was complete before.
+    pub comparisons: u64,
+    /// The number of times that were smaller than the earlier one.
     pub backward: u64,
-    /// The largest backward step, in the unit of the readings.
+    /// The largest backward step, in the unit of the times.
     pub largest: u64,
 }
 
@@ -206,7 +206,7 @@ impl Count {
     /// Counts a time that must not be below an earlier one.
     #[inline(always)]
     pub fn compare(&mut self, earlier: u64, now: u64) {
-        self.exchanges += 1;
+        self.comparisons += 1;
         if now < earlier {
             self.backward += 1;
             self.largest = self.largest.max(earlier - now);
@@ -215,7 +215,7 @@ impl Count {
 
     /// Adds the counts of another thread, or of another run.
     pub fn add(&mut self, other: &Self) {
-        self.exchanges += other.exchanges;
+        self.comparisons += other.comparisons;
         self.backward += other.backward;
         self.largest = self.largest.max(other.largest);
     }
@@ -249,8 +249,8 @@ mod tests {
     #[test]
     fn bounds_miss_a_bracket_by_their_distance() {
         let missed_ns = |earliest_ns, latest_ns| {
-            let at = Bracket { before_ns: 100, now_ns: earliest_ns, after_ns: 120 };
-            Bounded { at, earliest_ns, latest_ns, by_counter: true }.missed_ns()
+            let bracket = Bracket { before_ns: 100, now_ns: earliest_ns, after_ns: 120 };
+            Bounded { bracket, earliest_ns, latest_ns, by_counter: true }.missed_ns()
         };
         assert_eq!(
             [missed_ns(80, 99), missed_ns(80, 100), missed_ns(120, 130), missed_ns(124, 130)],

@@ -103,11 +103,12 @@ fn order(record: &Value, in_full: bool) -> Option<String> {
         return Some(format!("not tried: {why}"));
     }
     let counted = |path: &str| number(order, path).map(count);
-    let found = format!("{} in {}", counted("ordered.count.backward")?, counted("ordered.count.exchanges")?);
+    let found =
+        format!("{} in {}", counted("ordered.count.backward")?, counted("ordered.count.comparisons")?);
     if !in_full {
         return Some(found);
     }
-    let bare = format!("{} in {}", counted("plain.backward")?, counted("plain.exchanges")?);
+    let bare = format!("{} in {}", counted("plain.backward")?, counted("plain.comparisons")?);
     Some(format!("{found} exchanges (bare counter: {bare})"))
 }
 
@@ -185,8 +186,8 @@ fn clock_row(records: &[Record], name: &str) -> String {
         figures[2].extend(processes.filter_map(|process| figure(process, "clocks", "drift_ppb")));
         figures[3].extend(figure(record, "drift.clocks", "offset_change_ns"));
         let backward = figure(record, "order.clocks", "count.backward");
-        let exchanges = figure(record, "order.clocks", "count.exchanges");
-        figures[4].extend(backward.zip(exchanges).map(|(steps, all)| steps / all.max(1.0) * 1e6));
+        let comparisons = figure(record, "order.clocks", "count.comparisons");
+        figures[4].extend(backward.zip(comparisons).map(|(steps, all)| steps / all.max(1.0) * 1e6));
     }
     let [call_us, reading_us, ppb, offset_ns, per_million] =
         figures.map(|all| all.into_iter().max_by(|one, other| one.abs().total_cmp(&other.abs())));

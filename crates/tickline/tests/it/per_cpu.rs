@@ -56,7 +56,7 @@ fn readings_are_those_of_the_os_clock() {
                 Bracket::around(|| clock.now().as_nanos()),
                 Bracket::around(|| clock.now_ordered().as_nanos()),
                 Bracket::by(libc::CLOCK_REALTIME, || clock.unix_now().as_nanos()),
-                Bounded::read_unix(&clock).at,
+                Bounded::read_unix(&clock).bracket,
             ];
             let has_jumped = |at: &Bracket| at.after_ns.abs_diff(at.before_ns) > 1_000_000_000;
             if is_void(&clock) || readings.iter().any(has_jumped) {

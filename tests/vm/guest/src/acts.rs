@@ -332,7 +332,7 @@ pub(crate) fn resumed(clock: &Clock) -> Value {
         let before = is_disrupted();
         let bounded = Bounded::read(clock);
         let is_reported = before || is_disrupted();
-        ahead_ns = ahead_ns.max(bounded.at.ahead_ns());
+        ahead_ns = ahead_ns.max(bounded.bracket.ahead_ns());
         if is_reported {
             disrupted_ms = at_ms + 1;
         }

@@ -37,7 +37,7 @@ impl Counts {
     /// The counts since `earlier`, and the largest steps since the start.
     pub(crate) fn since(&self, earlier: &Self) -> Value {
         json!({
-            "readings": self.ordered.exchanges - earlier.ordered.exchanges,
+            "readings": self.ordered.comparisons - earlier.ordered.comparisons,
             "exchanges": self.followed - earlier.followed,
             "backward": self.ordered.backward - earlier.ordered.backward,
             "largest_backward_ns": self.ordered.largest,
