@@ -122,8 +122,8 @@ impl PageReport {
         }
         let unknown = match self.readers_unknown {
             0 => String::new(),
-            1 => "; 1 process may not be looked into".to_owned(),
-            unknown => format!("; {unknown} processes may not be looked into"),
+            1 => "; 1 process may not be read".to_owned(),
+            unknown => format!("; {unknown} processes may not be read"),
         };
         say("readers", &format!("{}{unknown}", self.readers.len()));
         for Reader { pid, name, by_library } in self.readers.iter().take(MAX_READERS) {

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fewer_calls_are_looked_at_the_more_there_are() {
+    fn the_more_calls_the_fewer_are_sampled() {
         for (calls_per_second, period) in
             [(0, 1), (20_000, 1), (20_001, 11), (100_000, 11), (1_000_000, 101), (u64::MAX, 100_003)]
         {
