@@ -63,13 +63,6 @@ fn named(key: &'static str, name: &str) -> Finding {
     Finding::new(key, &[("clocksource", &name)])
 }
 
-/// The finding that the vDSO could read the clocksource, but does not answer.
-fn readable(key: &'static str, name: &str, facts: &Document) -> Finding {
-    let arm =
-        if facts.is_x86() { "" } else { ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)" };
-    Finding::new(key, &[("clocksource", &name), ("arm", &arm)])
-}
-
 /// The finding about a clocksource that is slow, or that the vDSO does not read.
 fn slow_clocksource(current: Option<&str>, facts: &Document) -> Finding {
     match current {
@@ -134,10 +127,13 @@ fn parameter_finding(key: &'static str, word: &'static str) -> Finding {
 
 /// The finding that the vDSO can read the clocksource, but does not answer.
 fn vdso_unused(name: &str, facts: &Document) -> Finding {
+    let arm =
+        if facts.is_x86() { "" } else { ", or on Arm, a counter with an erratum (dmesg | grep -i erratum)" };
+    let finding = |key| Finding::new(key, &[("clocksource", &name), ("arm", &arm)]);
     match facts.coarse_served_by() {
         // The vDSO answers the coarse clock, so the process uses the vDSO.
-        Some(ServedBy::Vdso) => readable("vdso_unused/in_use", name, facts),
-        _ => readable("vdso_unused/readable", name, facts).with_evidence(mapping(facts)),
+        Some(ServedBy::Vdso) => finding("vdso_unused/in_use"),
+        _ => finding("vdso_unused/readable").with_evidence(mapping(facts)),
     }
 }
 
@@ -158,7 +154,7 @@ fn kvm_clock(facts: &Document) -> Finding {
     let key = if in_use { "kvm_clock_unstable/in_use" } else { "kvm_clock_unstable" };
     let finding = Finding::new(key, &[]).with_evidence(rejection_evidence(facts));
     if may_use_tsc(facts) {
-        return switch_to_tsc(finding, facts);
+        return with_switch_to_tsc(finding, facts);
     }
     let host = fix::host_fix(facts).or_else(|| fix::fix_for_hypervisor("kvm", facts)).unwrap_or_default();
     finding.with_fix(host.reworded(|host| {
@@ -167,7 +163,7 @@ fn kvm_clock(facts: &Document) -> Finding {
 }
 
 /// Adds the switch to the TSC, which the kernel accepts, as the fix.
-fn switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
+fn with_switch_to_tsc(finding: Finding, facts: &Document) -> Finding {
     let seen = "available_clocksource has tsc".to_owned();
     finding.with_evidence([seen]).with_fix(fix::use_tsc(facts))
 }
@@ -179,7 +175,7 @@ fn xen(facts: &Document) -> Finding {
     }
     let finding = finding.with_evidence(rejection_evidence(facts));
     if facts.accepts_tsc() == Some(true) {
-        return switch_to_tsc(finding, facts);
+        return with_switch_to_tsc(finding, facts);
     }
     if facts.rejection().is_some() || facts.lists("tsc") {
         return finding.with_fix(tsc_fix(facts));
@@ -200,7 +196,7 @@ fn xen(facts: &Document) -> Finding {
 fn hyperv(name: &str, facts: &Document) -> Finding {
     let finding = named("hyperv_without_page", name).with_evidence(rejection_evidence(facts));
     if may_use_tsc(facts) {
-        return switch_to_tsc(finding, facts);
+        return with_switch_to_tsc(finding, facts);
     }
     not_chosen(name, facts).unwrap_or(finding)
 }

@@ -72,15 +72,15 @@ fn is_name(name: &str) -> bool {
 pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
     let present = facts.clocksource().filter(|name| is_name(name) && is_name(clocksource))?;
     let word = format!("clocksource={clocksource}");
-    let (keep, undo_keep) = match facts.parameter_of("clocksource=") {
+    let kept = match facts.parameter_of("clocksource=") {
         // The command line names this clocksource already.
-        Some(former) if former == word => (None, None),
+        Some(former) if former == word => Steps::default(),
         Some(former) if former.strip_prefix("clocksource=").is_some_and(is_name) => {
-            (Some(edit(Some(former), Some(&word))), Some(edit(Some(&word), Some(former))))
+            Edit { remove: Some(former), add: Some(&word) }.steps()
         }
         // The parameter has characters that must not reach a shell.
         Some(_) => return None,
-        None => (Some(edit(None, Some(&word))), Some(edit(Some(&word), None))),
+        None => Edit { remove: None, add: Some(&word) }.steps(),
     };
     Some(Steps {
         place: Place::Here,
@@ -91,17 +91,15 @@ pub(super) fn switch(clocksource: &str, facts: &Document) -> Option<Steps> {
             None => log::check("tickline warp"),
         }),
         now: Some(switch_command(clocksource)),
-        keep,
         undo: Some(switch_command(present)),
-        undo_keep,
         clocksource: Some(clocksource.to_owned()),
+        ..kept
     })
 }
 
 /// The removal of a parameter from the kernel's command line.
 pub(super) fn remove_parameter(word: &str) -> Steps {
-    let (keep, undo_keep) = (edit(Some(word), None), edit(None, Some(word)));
-    Steps { keep: Some(keep), undo_keep: Some(undo_keep), ..Steps::default() }
+    Edit { remove: Some(word), add: None }.steps()
 }
 
 /// A setting that the command `now` makes, and `undo` undoes.
@@ -109,22 +107,36 @@ pub(super) fn setting(now: &str, undo: &str) -> Steps {
     Steps { now: Some(now.to_owned()), undo: Some(undo.to_owned()), ..Steps::default() }
 }
 
-/// The command that changes the kernel's command line for the next start: by grubby if it is
-/// installed (Fedora and its derivatives), otherwise in GRUB's defaults (Debian and its
-/// derivatives).
-fn edit(remove: Option<&str>, add: Option<&str>) -> String {
-    let option =
-        |name: &str, word: Option<&str>| word.map_or_else(String::new, |word| format!(" --{name}={word}"));
-    let grubby =
-        format!("sudo grubby --update-kernel=ALL{}{}", option("remove-args", remove), option("args", add));
-    let removal = remove.map_or_else(String::new, |word| format!(" -e 's/ *\\b{word}\\b//'"));
-    let addition = add.map_or_else(String::new, |word| {
-        format!(" -e 's/^\\(GRUB_CMDLINE_LINUX=\"[^\"]*\\)\"/\\1 {word}\"/'")
-    });
-    format!(
-        "if command -v grubby >/dev/null; then {grubby}; else sudo sed -i{removal}{addition} /etc/default/grub && sudo \
-         update-grub; fi"
-    )
+/// A change of the kernel's command line.
+struct Edit<'a> {
+    remove: Option<&'a str>,
+    add: Option<&'a str>,
+}
+
+impl Edit<'_> {
+    /// The commands that make the change and undo it, for the next start.
+    fn steps(self) -> Steps {
+        let undo = Edit { remove: self.add, add: self.remove };
+        Steps { keep: Some(self.command()), undo_keep: Some(undo.command()), ..Steps::default() }
+    }
+
+    /// The command that makes the change: by grubby if it is installed (Fedora and its
+    /// derivatives), otherwise in GRUB's defaults (Debian and its derivatives).
+    fn command(&self) -> String {
+        let Self { remove, add } = *self;
+        let option =
+            |name, word: Option<_>| word.map_or_else(String::new, |word| format!(" --{name}={word}"));
+        let options = option("remove-args", remove) + &option("args", add);
+        let grubby = format!("sudo grubby --update-kernel=ALL{options}");
+        let removal = remove.map_or_else(String::new, |word| format!(" -e 's/ *\\b{word}\\b//'"));
+        let addition = add.map_or_else(String::new, |word| {
+            format!(" -e 's/^\\(GRUB_CMDLINE_LINUX=\"[^\"]*\\)\"/\\1 {word}\"/'")
+        });
+        format!(
+            "if command -v grubby >/dev/null; then {grubby}; else sudo sed -i{removal}{addition} /etc/default/grub && \
+             sudo update-grub; fi"
+        )
+    }
 }
 
 #[cfg(test)]
