@@ -19,9 +19,9 @@ use crate::words::plain_path;
 /// The destination of a command's JSON, if the user asks for it. A command opens it before the
 /// measurement begins.
 #[derive(Debug)]
-pub(crate) struct Outputs(Option<Destination>);
+pub(crate) struct JsonOutput(Option<Destination>);
 
-impl Outputs {
+impl JsonOutput {
     pub(crate) fn open(json: &Json) -> io::Result<Self> {
         Ok(Self(json.target.as_deref().map(Destination::open).transpose()?))
     }

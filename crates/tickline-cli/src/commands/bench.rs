@@ -10,7 +10,7 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::costs::{self, CostRow, LongRun};
 use crate::measure::{as_f64, calls};
-use crate::output::Outputs;
+use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::screen::Screen;
 use crate::setup::Setup;
@@ -32,7 +32,7 @@ pub(crate) struct BenchSummary {
 
 pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let setup = Setup::start();
-    let outputs = Outputs::open(&args.json)?;
+    let output = JsonOutput::open(&args.json)?;
     let progress = Progress::new();
     costs::settle();
     let calls = setup.calls();
@@ -46,7 +46,7 @@ pub(crate) fn run(args: &args::Bench) -> io::Result<Exit> {
     let mut document = setup.document("bench", costs, None);
     progress.finish();
     document.bench = Some(BenchSummary { rounds: args.rounds, calls: args.calls, long_run, cpu_percent });
-    outputs.emit(&document, &text(&document))?;
+    output.emit(&document, &text(&document))?;
     Ok(document.exit())
 }
 

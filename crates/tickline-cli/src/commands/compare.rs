@@ -11,7 +11,7 @@ use crate::diagnose::{Finding, Health, diagnose};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::input;
-use crate::output::Outputs;
+use crate::output::JsonOutput;
 use crate::screen::Screen;
 use crate::words::{cell, plain, split_unit};
 
@@ -67,10 +67,10 @@ struct DiffRow {
 }
 
 pub(crate) fn run(args: &args::Compare) -> io::Result<Exit> {
-    let outputs = Outputs::open(&args.json)?;
+    let output = JsonOutput::open(&args.json)?;
     let read = |file| Ok::<_, io::Error>(side(file, &input::read_document(file)?.1, args.above));
     let found = compare(read(&args.first)?, read(&args.second)?, args.above);
-    outputs.emit(&found, &comparison_text(&found))?;
+    output.emit(&found, &comparison_text(&found))?;
     Ok(if found.differences.is_empty() { Exit::Success } else { Exit::Negative })
 }
 

@@ -16,7 +16,7 @@ use crate::input;
 use crate::measure::calls::{MONOTONIC, NOW_NS};
 use crate::measure::signed_f64;
 use crate::openmetrics;
-use crate::output::{Destination, Outputs, to_stdout};
+use crate::output::{Destination, JsonOutput, to_stdout};
 use crate::progress::Progress;
 use crate::setup::Setup;
 use crate::words::plain;
@@ -58,18 +58,18 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
 }
 
 /// The destinations of the document, and of the figures for a metrics collector.
-type Destinations = (Outputs, Option<Destination>);
+type Destinations = (JsonOutput, Option<Destination>);
 
 fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
-    let outputs = Outputs::open(&args.json)?;
+    let output = JsonOutput::open(&args.json)?;
     let metrics = args.openmetrics.as_deref();
-    let metrics = metrics.map(|path| outputs.open_second("--openmetrics", path)).transpose()?;
-    Ok((outputs, metrics))
+    let metrics = metrics.map(|path| output.open_second("--openmetrics", path)).transpose()?;
+    Ok((output, metrics))
 }
 
 /// Writes document, text and figures. Returns `exit`, or with `--check` the exit code of that.
 fn write(
-    (outputs, metrics): Destinations,
+    (output, metrics): Destinations,
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,
@@ -83,7 +83,7 @@ fn write(
             false => metrics.save(figures.as_bytes())?,
         }
     }
-    outputs.emit(json, &said)?;
+    output.emit(json, &said)?;
     Ok(exit)
 }
 

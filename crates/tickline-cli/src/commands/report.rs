@@ -11,22 +11,22 @@ use crate::args::Report;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::{latency, warp};
-use crate::output::{Destination, Outputs};
+use crate::output::{Destination, JsonOutput};
 use crate::progress::Progress;
 use crate::screen::Screen;
 use crate::setup::Setup;
 
 pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     let setup = Setup::start();
-    let outputs = Outputs::open(&args.json)?;
-    let destination = outputs.open_second("--out", &args.out)?;
+    let output = JsonOutput::open(&args.json)?;
+    let destination = output.open_second("--out", &args.out)?;
     let progress = Progress::new();
     let mut document = setup.measure("report", args.time, &progress, 0.7);
     document.latencies = latency::measure(progress.part("single readings", 0.7, 0.8));
     document.warp = Some(warp::measure_all(progress.part("counters", 0.8, 1.0)));
     progress.finish();
     conclude(&mut document);
-    write(&destination, &document, outputs)?;
+    write(&destination, &document, output)?;
     Ok(document.exit())
 }
 
@@ -40,16 +40,16 @@ fn conclude(document: &mut Document) {
 
 /// Writes the report, the JSON, and the verdict. The verdict goes to standard output, unless the
 /// report or the JSON goes there.
-fn write(destination: &Destination, document: &Document, outputs: Outputs) -> io::Result<()> {
+fn write(destination: &Destination, document: &Document, output: JsonOutput) -> io::Result<()> {
     let report = html::html(document) + "\n";
     if destination.is_stdout() {
-        return outputs.emit(document, &report);
+        return output.emit(document, &report);
     }
     destination.save(report.as_bytes())?;
     let mut screen = Screen::for_stdout();
     document.show_verdict(&mut screen);
     screen.line(&format!("\nThe report is in {}.", destination.name()));
-    outputs.emit(document, &screen.text)
+    output.emit(document, &screen.text)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use tickline_page::program::PAGE;
 
 use crate::args::{self, ServeAction};
 use crate::exit::Exit;
-use crate::output::{self, Outputs};
+use crate::output::{self, JsonOutput};
 use crate::words::plain_path;
 
 pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
@@ -43,9 +43,9 @@ pub(crate) fn run(args: &args::Serve) -> io::Result<Exit> {
             server::run(page)
         }
         Some(ServeAction::Status) => {
-            let outputs = Outputs::open(&args.json)?;
+            let output = JsonOutput::open(&args.json)?;
             let status = status::PageReport::read(page)?;
-            outputs.emit(&status, &status.text())?;
+            output.emit(&status, &status.text())?;
             Ok(if status.serving { Exit::Success } else { Exit::Negative })
         }
         Some(ServeAction::Off) => off(page),

@@ -9,7 +9,7 @@ use crate::cpu_list::{self, ranges};
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::warp::{self, MAX_COMPARED_CPUS, Pattern, WarpPair, WarpTest};
-use crate::output::Outputs;
+use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::screen::Screen;
 use crate::setup::Setup;
@@ -18,7 +18,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let setup = Setup::start_clock();
     let cpus = cpu_list::chosen(args.cpus.as_ref())?;
     let pattern = pattern(args.pairs, cpus.len())?;
-    let outputs = Outputs::open(&args.json)?;
+    let output = JsonOutput::open(&args.json)?;
     let progress = Progress::new();
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
     let mut document = setup.document("warp", Vec::new(), None);
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     document.verdict = verdict(&warp);
     let exit = exit(&warp, args.cpus.as_ref());
     document.warp = Some(warp);
-    outputs.emit(&document, &text(&document))?;
+    output.emit(&document, &text(&document))?;
     Ok(exit)
 }
 

@@ -15,7 +15,7 @@ use crate::cpu_list;
 use crate::exit::Exit;
 use crate::measure::track::{OffsetSample, TrackSummary};
 use crate::measure::watch::{Ending, Sampler, WatchSample, WatchSummary};
-use crate::output::{Outputs, is_stdout};
+use crate::output::{JsonOutput, is_stdout};
 use crate::screen::{self, Screen};
 use crate::setup::Setup;
 use crate::signal;
@@ -51,9 +51,9 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     if args.cpus.is_none() {
         cpus.truncate(MAX_WATCHED_CPUS);
     }
-    let outputs = Outputs::open(&args.json)?;
+    let output = JsonOutput::open(&args.json)?;
     let csv = args.csv.as_deref();
-    let table = csv.map(|path| Table::create(outputs.open_second("--csv", path)?));
+    let table = csv.map(|path| Table::create(output.open_second("--csv", path)?));
     let stop = signal::stop_flag(&stop_signals())?;
     let (watch, points) = watch(args, cpus, &stop, table.transpose()?)?;
     let mut document = setup.document("watch", Vec::new(), None);
@@ -61,11 +61,11 @@ pub(crate) fn run(args: &args::Watch) -> io::Result<Exit> {
     document.track = points.map(TrackSummary::new);
     let summary = text::summary(&document);
     if csv.is_some_and(is_stdout) {
-        outputs.emit(&document, "")?;
+        output.emit(&document, "")?;
         // If standard error cannot be written, the program has no way to report that.
         write!(io::stderr(), "{summary}").ok();
     } else {
-        outputs.emit(&document, &summary)?;
+        output.emit(&document, &summary)?;
     }
     Ok(document.exit())
 }

@@ -33,7 +33,7 @@ use crate::args;
 use crate::document::Document;
 use crate::exit::Exit;
 use crate::measure::{as_f64, costs};
-use crate::output::Outputs;
+use crate::output::JsonOutput;
 use crate::progress::Progress;
 use crate::setup::Setup;
 
@@ -110,7 +110,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     if let Some(pid) = args.process {
         check_exists(pid)?;
     }
-    let outputs = Outputs::open(&args.json)?;
+    let output = JsonOutput::open(&args.json)?;
     let progress = Progress::new();
     let counted = count::count(args.process, args.time, progress.part("calls", 0.0, 0.8));
     // Measure the costs after the count, because tracepoints make each system call costlier.
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &args::Who) -> io::Result<Exit> {
     };
     progress.finish();
     document.who = Some(WhoSummary { process: args.process, ..who });
-    outputs.emit(&document, &text::text(&document))?;
+    output.emit(&document, &text::text(&document))?;
     Ok(exit)
 }
 
