@@ -46,10 +46,11 @@ impl OsBounds {
     /// The line of a lease from `at_ticks` to `end_ticks`. It is not below `from_ns` at `at_ticks`,
     /// and nowhere below the upper bound. At its end it meets that bound, unless its rate would
     /// have to be less than half the OS clock's. It also counts on a CPU whose counter is behind by
-    /// up to `skew_ticks`.
+    /// up to `cpu_difference_ticks`.
     pub(super) fn line(
         &self,
-        (at_ticks, skew_ticks): (u64, u64),
+        at_ticks: u64,
+        cpu_difference_ticks: u64,
         from_ns: i64,
         end_ticks: u64,
         unix: UnixOffset,
@@ -62,7 +63,7 @@ impl OsBounds {
         let needed = rise.saturating_add(ticks).saturating_sub(1).checked_div_euclid(ticks).unwrap_or(0);
         let needed = u64::try_from(needed.max(0)).unwrap_or(u64::MAX);
         let slope = Slope { bits: needed.max(self.upper.slope.bits >> 1) };
-        let start_ticks = at_ticks.wrapping_sub(skew_ticks);
+        let start_ticks = at_ticks.wrapping_sub(cpu_difference_ticks);
         // Rounded so that the line is not below `at_ns` at `at_ticks`.
         let rise_ns = slope.over(ticks_between(start_ticks, at_ticks)).floor_ns();
         let base_ns = at_ns.saturating_sub(rise_ns).max(upper_ns(start_ticks));
@@ -143,7 +144,7 @@ mod tests {
             let start = (1 << 40) + random.u64(..1 << 14);
             let lease = lower.slope.ticks_in(1_000 + random.u64(..1 << 19));
             let least = upper.fixed_at(start).ceil_ns() + random.i64(-30..30);
-            let line = bounds.line((start, 0), least, start + lease, UnixOffset::NONE);
+            let line = bounds.line(start, 0, least, start + lease, UnixOffset::NONE);
             assert!(line.line.base_ns >= least);
             for ticks in (0..64).map(|part| start + lease * part / 63) {
                 assert!(line.line.at(ticks) >= upper.at(ticks), "{line:?} at {ticks}");
@@ -158,7 +159,7 @@ mod tests {
         let start = 1 << 40;
         let bounds = OsBounds { lower, upper, unix_offset_ns: Some((90, 100)) };
         let unix = bounds.unix_after(UnixOffset::NONE);
-        let line = bounds.line((start, 0), 5_000_000, start + 1_000_000, unix);
+        let line = bounds.line(start, 0, 5_000_000, start + 1_000_000, unix);
         assert_eq!((line.line.base_ns, line.end_ns()), (5_000_000, 5_500_000));
         assert_eq!((line.lead_ns, line.unix.offset_ns, line.unix.lead_ns), (5_000_000, 100, 5_000_010));
     }

@@ -337,7 +337,7 @@ impl Writer {
         // Rounded up: whole nanoseconds of the successor must not be below those of `last`.
         let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(bounds));
-        let next = bounds.line((start_ticks, 0), from_ns, end_ticks, bounds.unix_after(last.unix));
+        let next = bounds.line(start_ticks, 0, from_ns, end_ticks, bounds.unix_after(last.unix));
         let free = self.free_slots().0;
         memory.fill(free, &next.to_words());
         let to = self.word.next(LeasePhase::Published, slot, Some(free));
@@ -432,7 +432,7 @@ impl Writer {
             .max(latest_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(bounds));
         let unix = bounds.unix_after(high_water.unix);
-        let line = bounds.line((at_ticks, cpu_difference_ticks), from_ns, end_ticks, unix);
+        let line = bounds.line(at_ticks, cpu_difference_ticks, from_ns, end_ticks, unix);
         let free = self.free_slots().0;
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Published, free, None);
