@@ -220,8 +220,8 @@ struct tickline_wait {
 };
 
 /* Counts an attempt, and returns whether the reader keeps waiting (R7). */
-static inline int tickline_continues(struct tickline_wait *wait, uint64_t word, uint64_t ticks, uint64_t deadline,
-                                     uint64_t longest) {
+static inline int tickline_count_and_keep_waiting(struct tickline_wait *wait, uint64_t word, uint64_t ticks,
+                                                  uint64_t deadline, uint64_t longest) {
     if (word != wait->word) {
         wait->word = word;
         wait->since = ticks;
@@ -317,7 +317,7 @@ static inline enum tickline_attempt_result tickline_attempt(const void *page, co
         if (phase == TICKLINE_FIRST_PUBLICATION) {
             uint64_t ticks = os->counter(os->context);
             if (!tickline_is_still(page, word)) return TICKLINE_ATTEMPT_CHANGED;
-            if (tickline_continues(wait, word, ticks, deadline, longest)) return TICKLINE_ATTEMPT_WAIT;
+            if (tickline_count_and_keep_waiting(wait, word, ticks, deadline, longest)) return TICKLINE_ATTEMPT_WAIT;
         }
     }
     return TICKLINE_ATTEMPT_ASK_OS; /* also for a page that is off */

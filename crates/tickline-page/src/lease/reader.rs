@@ -169,7 +169,7 @@ impl Wait {
 
     /// Counts an attempt that found `word` at `ticks`. Returns whether to keep waiting (rule R7).
     #[inline(always)]
-    fn continues(&mut self, word: LeaseWord, ticks: u64, high_water: &HighWater) -> bool {
+    fn count_and_keep_waiting(&mut self, word: LeaseWord, ticks: u64, high_water: &HighWater) -> bool {
         if word != self.word {
             (self.word, self.since_ticks, self.still_attempts) = (word, ticks, 0);
         } else if ticks != self.last_ticks {
@@ -344,7 +344,7 @@ fn attempt(
             let ticks = counter.now_ordered();
             if !memory.is_still(word) {
                 Attempt::Changed
-            } else if wait.continues(word, ticks, &high_water) {
+            } else if wait.count_and_keep_waiting(word, ticks, &high_water) {
                 Attempt::Wait
             } else {
                 Attempt::AskOs(high_water.limit(timescale))
