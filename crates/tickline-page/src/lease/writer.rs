@@ -129,6 +129,16 @@ impl WriterIteration {
     }
 }
 
+/// The ticks of an announced first publication (rule W5).
+struct FirstPublicationTicks {
+    /// The read of the counter before the announcement.
+    begin_ticks: u64,
+    /// D: readers stop waiting at this tick.
+    deadline_ticks: u64,
+    /// D - W/2: at this tick it is too late to publish the line.
+    limit_ticks: u64,
+}
+
 /// The writer of a page: `docs/lease.md`, "Rules of the writer". A page has one writer at a time,
 /// because the caller holds a lock.
 #[derive(Debug)]
@@ -239,6 +249,10 @@ impl Writer {
         (first, free.next().unwrap_or(first))
     }
 
+    fn free_slot(&self) -> SlotNumber {
+        self.free_slots().0
+    }
+
     /// Replaces the word that this writer knows by `to` (rule W1).
     fn swap(&mut self, memory: &impl LeaseStore, to: LeaseWord) -> Result<(), PageChanged> {
         if !memory.swap(self.word, to) {
@@ -250,7 +264,7 @@ impl Writer {
 
     /// Stores `NoLine`: from now on readings have no line, and are not below `high_water`.
     fn end(&mut self, memory: &impl LeaseStore, high_water: &HighWater) -> Result<(), PageChanged> {
-        let slot = self.free_slots().0;
+        let slot = self.free_slot();
         memory.fill(slot, &high_water.to_words());
         self.swap(memory, self.word.next(LeasePhase::NoLine, slot, None))
     }
@@ -310,7 +324,6 @@ impl Writer {
             self.republish(memory, bounds, &first, second.as_ref())?;
             return Ok(WriterIteration::at_once(WriterAction::SetUnix));
         }
-        let current_slot = second_slot.unwrap_or(first_slot);
         let due_ticks = last.line.start_ticks.wrapping_add(slope.ticks_in(self.config.cpu_difference_ns));
         if is_before(ticks, due_ticks) {
             return Ok(self.waited(in_ns(due_ticks)));
@@ -320,16 +333,17 @@ impl Writer {
             // W2: it is too late for a successor.
             return Ok(self.waited(in_ns(last.end_ticks)));
         }
-        self.publish_next(memory, counter, bounds, (current_slot, &last), ticks, limit_ticks)
+        self.publish_next(memory, counter, bounds, &last, ticks, limit_ticks)
     }
 
-    /// Publishes the successor of `last`, which is current at `ticks` (rules W2 and W3).
+    /// Publishes the successor of `last`, the last line of the word, which is current at `ticks`
+    /// (rules W2 and W3).
     fn publish_next(
         &mut self,
         memory: &impl LeaseStore,
         counter: &impl Counter,
         bounds: &OsBounds,
-        (slot, last): (SlotNumber, &LeaseLine),
+        last: &LeaseLine,
         ticks: u64,
         limit_ticks: u64,
     ) -> Result<WriterIteration, PageChanged> {
@@ -338,9 +352,10 @@ impl Writer {
         let from_ns = last.line.fixed_at(start_ticks).ceil_ns();
         let end_ticks = start_ticks.wrapping_add(self.lease_ticks(bounds));
         let next = bounds.line(start_ticks, 0, from_ns, end_ticks, bounds.unix_after(last.unix));
-        let free = self.free_slots().0;
+        let last_slot = self.word.second().unwrap_or(self.word.first());
+        let free = self.free_slot();
         memory.fill(free, &next.to_words());
-        let to = self.word.next(LeasePhase::Published, slot, Some(free));
+        let to = self.word.next(LeasePhase::Published, last_slot, Some(free));
         match memory.swap_between(self.word, to, counter, ticks, limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return Ok(self.waited(self.config.cpu_difference_ns)),
@@ -390,34 +405,18 @@ impl Writer {
         bounds: &OsBounds,
     ) -> Result<WriterIteration, PageChanged> {
         let high_water = HighWater::load(memory, self.word.first());
-        let limit = high_water.limit(Timescale::Monotonic);
         let now_ns = os.monotonic_ns();
-        // The mark must not be above the OS clock by more than its own lead either. Readers limit
-        // such a mark to OS clock + lead, so it would rise during the first publication, and a
-        // reader that gives up would return more than the line.
-        let ahead_ns = high_water.ns.saturating_sub(now_ns);
-        if ahead_ns > MAX_MARK_AHEAD_NS.min(high_water.lead_ns) {
-            return Ok(self.waited(ahead_ns.unsigned_abs()));
-        }
-        if now_ns < self.not_before_ns {
-            return Ok(self.waited(now_ns.abs_diff(self.not_before_ns)));
+        if let Some(iteration) = self.wait_before_first(now_ns, &high_water) {
+            return Ok(iteration);
         }
         self.not_before_ns = now_ns.saturating_add_unsigned(self.pause_ns());
-
-        let wait_ticks = bounds.upper.slope.ticks_in(self.config.wait_ns);
-        let slot = self.free_slots().0;
-        let begin_ticks = counter.now_ordered();
-        let deadline_ticks = begin_ticks.wrapping_add(wait_ticks);
-        // A reader on a CPU whose counter is behind this one is further from the deadline.
         let cpu_difference_ticks = bounds.upper.slope.ticks_in(self.config.cpu_difference_ns);
-        let longest_ticks = wait_ticks.saturating_add(cpu_difference_ticks);
-        memory.fill(slot, &HighWater { deadline_ticks, wait_ticks: longest_ticks, ..high_water }.to_words());
-        self.swap(memory, self.word.next(LeasePhase::FirstPublication, slot, None))?;
+        let FirstPublicationTicks { begin_ticks, deadline_ticks, limit_ticks } =
+            self.announce_first(memory, counter, bounds, cpu_difference_ticks, &high_water)?;
 
         let before_ticks = counter.now_ordered();
         let os_ns = os.monotonic_ns();
         let at_ticks = counter.now_ordered();
-        let limit_ticks = deadline_ticks.wrapping_sub(wait_ticks >> 1);
         // Only the read just before the swap is compared with the limit (W5).
         if is_before(before_ticks, begin_ticks) || is_before(at_ticks, before_ticks) {
             return self.give_up(memory);
@@ -427,13 +426,14 @@ impl Writer {
         }
         let since_ticks = at_ticks.wrapping_sub(before_ticks).saturating_add(self.config.counter_ticks);
         let latest_ns = bounds.latest_after(os_ns, since_ticks);
-        let from_ns = limit
+        let from_ns = high_water
+            .limit(Timescale::Monotonic)
             .applied_to(os_ns, Timescale::Monotonic)
             .max(latest_ns.saturating_add(self.config.resolution_ns));
         let end_ticks = at_ticks.wrapping_add(self.lease_ticks(bounds));
         let unix = bounds.unix_after(high_water.unix);
         let line = bounds.line(at_ticks, cpu_difference_ticks, from_ns, end_ticks, unix);
-        let free = self.free_slots().0;
+        let free = self.free_slot();
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Published, free, None);
         match memory.swap_between(self.word, to, counter, at_ticks, limit_ticks) {
@@ -448,6 +448,40 @@ impl Writer {
         }
         let next_in_ns = self.config.cpu_difference_ns;
         Ok(WriterIteration { action: WriterAction::PublishedFirst, next_in_ns })
+    }
+
+    /// The iteration of a writer that may not yet make a first publication, at the time `now_ns` of
+    /// the OS clock. `None` if it may.
+    fn wait_before_first(&self, now_ns: i64, high_water: &HighWater) -> Option<WriterIteration> {
+        // The mark must not be above the OS clock by more than its own lead either. Readers limit
+        // such a mark to OS clock + lead, so it would rise during the first publication, and a
+        // reader that gives up would return more than the line.
+        let ahead_ns = high_water.ns.saturating_sub(now_ns);
+        if ahead_ns > MAX_MARK_AHEAD_NS.min(high_water.lead_ns) {
+            return Some(self.waited(ahead_ns.unsigned_abs()));
+        }
+        (now_ns < self.not_before_ns).then(|| self.waited(now_ns.abs_diff(self.not_before_ns)))
+    }
+
+    /// Stores `FirstPublication`, with `high_water` and the deadline D.
+    fn announce_first(
+        &mut self,
+        memory: &impl LeaseStore,
+        counter: &impl Counter,
+        bounds: &OsBounds,
+        cpu_difference_ticks: u64,
+        high_water: &HighWater,
+    ) -> Result<FirstPublicationTicks, PageChanged> {
+        let length_ticks = bounds.upper.slope.ticks_in(self.config.wait_ns);
+        let begin_ticks = counter.now_ordered();
+        let deadline_ticks = begin_ticks.wrapping_add(length_ticks);
+        // A reader on a CPU whose counter is behind this one is further from the deadline.
+        let wait_ticks = length_ticks.saturating_add(cpu_difference_ticks);
+        let slot = self.free_slot();
+        memory.fill(slot, &HighWater { deadline_ticks, wait_ticks, ..*high_water }.to_words());
+        self.swap(memory, self.word.next(LeasePhase::FirstPublication, slot, None))?;
+        let limit_ticks = deadline_ticks.wrapping_sub(length_ticks >> 1);
+        Ok(FirstPublicationTicks { begin_ticks, deadline_ticks, limit_ticks })
     }
 
     /// The shortest time between two first publications, ns.
