@@ -56,22 +56,6 @@ pub trait ReaderOs: Reference {
     fn pause(&self);
 }
 
-/// The lower limit of a reading that follows from `ns`, a time of the page with the lead `lead_ns`.
-/// For Unix time, offset and lead come from `slot`.
-#[inline(always)]
-fn limit(
-    timescale: Timescale,
-    memory: &impl LeaseMemory,
-    slot: SlotNumber,
-    ns: i64,
-    lead_ns: i64,
-) -> LowerLimit {
-    match timescale {
-        Timescale::Monotonic => LowerLimit { ns, lead_ns },
-        Timescale::Unix => UnixOffset::load(memory, slot).limit(ns),
-    }
-}
-
 /// The source of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageSource {
@@ -208,8 +192,8 @@ pub fn read(
     process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> PageReading {
-    let line = try_first_line(memory, counter, timescale);
-    match line.and_then(|line| by_line(line, os, process_high_water, timescale)) {
+    let read = PageRead { memory, counter, os, process_high_water, timescale };
+    match read.try_first_line().and_then(|line| read.by_line(line)) {
         Some(reading) => reading,
         None => read_slow(memory, counter, os, process_high_water, timescale),
     }
@@ -223,11 +207,14 @@ pub(crate) fn read_first_line(
     counter: &impl Counter,
     process_high_water: &ProcessHighWater,
 ) -> Option<i64> {
-    let line = try_first_line(memory, counter, Timescale::Monotonic)?;
-    Some(process_high_water.applied_to(line.ns, Timescale::Monotonic))
+    let timescale = Timescale::Monotonic;
+    // The first line is tried without the OS.
+    let line = PageRead { memory, counter, os: &(), process_high_water, timescale }.try_first_line()?;
+    Some(process_high_water.applied_to(line.ns, timescale))
 }
 
-/// Reads the time where [`try_first_line`] does not suffice.
+/// Reads the time where [`PageRead::try_first_line`] does not suffice. The arguments are the fields
+/// of a [`PageRead`], so that the caller keeps them in registers.
 #[cold]
 #[inline(never)]
 fn read_slow(
@@ -237,12 +224,13 @@ fn read_slow(
     process_high_water: &ProcessHighWater,
     timescale: Timescale,
 ) -> PageReading {
+    let read = PageRead { memory, counter, os, process_high_water, timescale };
     let mut wait = Wait::NEW;
     let mut starts = 1_u32;
     while starts < MAX_STARTS {
         let word = memory.word();
-        let limit = match attempt(memory, counter, word, timescale, &mut wait) {
-            Attempt::Line(line) => match by_line(line, os, process_high_water, timescale) {
+        let limit = match read.attempt(word, &mut wait) {
+            Attempt::Line(line) => match read.by_line(line) {
                 Some(reading) => return reading,
                 None => line,
             },
@@ -259,144 +247,148 @@ fn read_slow(
         let os_ns = timescale.now_ns(os);
         // The second load comes after this read: a new line may already be below it.
         if memory.is_still(word) {
-            return fallback(limit.applied_to(os_ns, timescale), process_high_water, timescale);
+            return read.fallback(limit.applied_to(os_ns, timescale));
         }
         starts = starts.saturating_add(1);
     }
-    fallback(timescale.now_ns(os), process_high_water, timescale)
+    read.fallback(timescale.now_ns(os))
 }
 
-/// The reading that follows from `ns`, the OS clock with its limit: not below the process's
-/// high-water mark, which it raises (rule R8).
-#[inline(always)]
-fn fallback(ns: i64, process_high_water: &ProcessHighWater, timescale: Timescale) -> PageReading {
-    let ns = process_high_water.applied_to(ns, timescale);
-    if timescale == Timescale::Monotonic {
-        process_high_water.raise(ns);
-    }
-    PageReading { ns, source: PageSource::Os }
-}
-
-/// The reading that follows from a line. It is not below the process's high-water mark (R8), and as
-/// Unix time not below the kernel's last tick (R9). `None` if the line is so far above that tick
-/// that Unix time may have been set back (R10).
-#[inline(always)]
-fn by_line(
-    line: LowerLimit,
-    os: &impl ReaderOs,
-    process_high_water: &ProcessHighWater,
+/// A reading: the page's memory, the clocks, the process's high-water mark, and the timescale.
+struct PageRead<'a, M, C, O> {
+    memory: &'a M,
+    counter: &'a C,
+    os: &'a O,
+    process_high_water: &'a ProcessHighWater,
     timescale: Timescale,
-) -> Option<PageReading> {
-    let ns = match timescale {
-        Timescale::Monotonic => line.ns,
-        Timescale::Unix => {
-            let coarse_ns = os.coarse_realtime_ns().unwrap_or(line.ns);
-            if line.ns.saturating_sub(coarse_ns) > MAX_ABOVE_COARSE_NS {
-                return None;
-            }
-            line.ns.max(coarse_ns)
+}
+
+impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
+    /// The reading that follows from `ns`, the OS clock with its limit: not below the process's
+    /// high-water mark, which it raises (rule R8).
+    #[inline(always)]
+    fn fallback(&self, ns: i64) -> PageReading {
+        let ns = self.process_high_water.applied_to(ns, self.timescale);
+        if self.timescale == Timescale::Monotonic {
+            self.process_high_water.raise(ns);
         }
-    };
-    Some(PageReading { ns: process_high_water.applied_to(ns, timescale), source: PageSource::Line })
-}
+        PageReading { ns, source: PageSource::Os }
+    }
 
-/// Tries only the first published line, which nearly always suffices. The rest needs more
-/// registers.
-#[inline(always)]
-fn try_first_line(
-    memory: &impl LeaseMemory,
-    counter: &impl Counter,
-    timescale: Timescale,
-) -> Option<LowerLimit> {
-    let word = memory.word();
-    if word.phase() != LeasePhase::Published {
-        return None;
-    }
-    let slot = word.first();
-    let Window { line, end_ticks } = Window::load(memory, slot);
-    let ticks = counter.now_ordered();
-    // One comparison checks both ends, because every window that a writer makes is shorter than
-    // half of the counter's range.
-    if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {
-        return None;
-    }
-    match try_line(memory, word, (&line, slot), ticks, timescale) {
-        Attempt::Line(line) => Some(line),
-        Attempt::AskOs(_) | Attempt::Wait | Attempt::Changed => None,
-    }
-}
-
-/// Makes an attempt: loads the slots that `word` names, and reads the counter if the phase needs
-/// it.
-#[inline(always)]
-fn attempt(
-    memory: &impl LeaseMemory,
-    counter: &impl Counter,
-    word: LeaseWord,
-    timescale: Timescale,
-    wait: &mut Wait,
-) -> Attempt {
-    match word.phase() {
-        LeasePhase::Off => Attempt::AskOs(LowerLimit::NONE),
-        LeasePhase::NoLine => Attempt::AskOs(HighWater::load(memory, word.first()).limit(timescale)),
-        LeasePhase::FirstPublication => {
-            let high_water = HighWater::load(memory, word.first());
-            let ticks = counter.now_ordered();
-            if !memory.is_still(word) {
-                Attempt::Changed
-            } else if wait.count_and_keep_waiting(word, ticks, &high_water) {
-                Attempt::Wait
-            } else {
-                Attempt::AskOs(high_water.limit(timescale))
+    /// The reading that follows from a line. It is not below the process's high-water mark (R8),
+    /// and as Unix time not below the kernel's last tick (R9). `None` if the line is so far above
+    /// that tick that Unix time may have been set back (R10).
+    #[inline(always)]
+    fn by_line(&self, line: LowerLimit) -> Option<PageReading>
+    where
+        O: ReaderOs,
+    {
+        let ns = match self.timescale {
+            Timescale::Monotonic => line.ns,
+            Timescale::Unix => {
+                let coarse_ns = self.os.coarse_realtime_ns().unwrap_or(line.ns);
+                if line.ns.saturating_sub(coarse_ns) > MAX_ABOVE_COARSE_NS {
+                    return None;
+                }
+                line.ns.max(coarse_ns)
             }
-        }
-        LeasePhase::Published | LeasePhase::Doubted => try_lines(memory, counter, word, timescale),
+        };
+        let ns = self.process_high_water.applied_to(ns, self.timescale);
+        Some(PageReading { ns, source: PageSource::Line })
     }
-}
 
-/// Makes an attempt with the lines that `word` names (rules R2 to R5).
-#[inline(always)]
-fn try_lines(
-    memory: &impl LeaseMemory,
-    counter: &impl Counter,
-    word: LeaseWord,
-    timescale: Timescale,
-) -> Attempt {
-    let (first_slot, last_slot) = (word.first(), word.second().unwrap_or(word.first()));
-    let (first, last) = (Window::load(memory, first_slot), Window::load(memory, last_slot));
-    let ticks = counter.now_ordered();
-    let (line, slot) = if is_before(ticks, first.line.start_ticks) {
-        // R4: the counter was reset.
-        let lead_ns = LeaseLine::load_lead(memory, first_slot).max(LeaseLine::load_lead(memory, last_slot));
-        return Attempt::AskOs(limit(timescale, memory, last_slot, last.end_ns(), lead_ns));
-    } else if is_before(ticks, first.end_ticks) {
-        (first.line, first_slot)
-    } else if is_before(ticks, last.end_ticks) {
-        (last.line, last_slot)
-    } else {
-        // R3: the leases have run out.
-        return Attempt::AskOs(limit(timescale, memory, last_slot, last.end_ns(), i64::MAX));
-    };
-    try_line(memory, word, (&line, slot), ticks, timescale)
-}
+    /// Tries only the first published line, which nearly always suffices. The rest needs more
+    /// registers.
+    #[inline(always)]
+    fn try_first_line(&self) -> Option<LowerLimit> {
+        let word = self.memory.word();
+        if word.phase() != LeasePhase::Published {
+            return None;
+        }
+        let slot = word.first();
+        let Window { line, end_ticks } = Window::load(self.memory, slot);
+        let ticks = self.counter.now_ordered();
+        // One comparison checks both ends, because every window that a writer makes is shorter than
+        // half of the counter's range.
+        if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {
+            return None;
+        }
+        match self.try_line(word, &line, slot, ticks) {
+            Attempt::Line(line) => Some(line),
+            Attempt::AskOs(_) | Attempt::Wait | Attempt::Changed => None,
+        }
+    }
 
-/// Makes an attempt with the line in `slot`, whose window contains `ticks`.
-#[inline(always)]
-fn try_line(
-    memory: &impl LeaseMemory,
-    word: LeaseWord,
-    (line, slot): (&Line, SlotNumber),
-    ticks: u64,
-    timescale: Timescale,
-) -> Attempt {
-    let limit = limit(timescale, memory, slot, line.at(ticks), i64::MAX);
-    if !memory.is_still(word) {
-        Attempt::Changed
-    } else if word.phase() == LeasePhase::Doubted || (timescale == Timescale::Unix && limit.is_none()) {
-        // R5, or Unix time comes from the OS clock.
-        Attempt::AskOs(limit)
-    } else {
-        Attempt::Line(limit)
+    /// Makes an attempt: loads the slots that `word` names, and reads the counter if the phase
+    /// needs it.
+    #[inline(always)]
+    fn attempt(&self, word: LeaseWord, wait: &mut Wait) -> Attempt {
+        match word.phase() {
+            LeasePhase::Off => Attempt::AskOs(LowerLimit::NONE),
+            LeasePhase::NoLine => {
+                Attempt::AskOs(HighWater::load(self.memory, word.first()).limit(self.timescale))
+            }
+            LeasePhase::FirstPublication => {
+                let high_water = HighWater::load(self.memory, word.first());
+                let ticks = self.counter.now_ordered();
+                if !self.memory.is_still(word) {
+                    Attempt::Changed
+                } else if wait.count_and_keep_waiting(word, ticks, &high_water) {
+                    Attempt::Wait
+                } else {
+                    Attempt::AskOs(high_water.limit(self.timescale))
+                }
+            }
+            LeasePhase::Published | LeasePhase::Doubted => self.try_lines(word),
+        }
+    }
+
+    /// Makes an attempt with the lines that `word` names (rules R2 to R5).
+    #[inline(always)]
+    fn try_lines(&self, word: LeaseWord) -> Attempt {
+        let (first_slot, last_slot) = (word.first(), word.second().unwrap_or(word.first()));
+        let (first, last) = (Window::load(self.memory, first_slot), Window::load(self.memory, last_slot));
+        let ticks = self.counter.now_ordered();
+        let (line, slot) = if is_before(ticks, first.line.start_ticks) {
+            // R4: the counter was reset.
+            let lead_ns = |slot| LeaseLine::load_lead(self.memory, slot);
+            let lead_ns = lead_ns(first_slot).max(lead_ns(last_slot));
+            return Attempt::AskOs(self.lower_limit(last_slot, last.end_ns(), lead_ns));
+        } else if is_before(ticks, first.end_ticks) {
+            (first.line, first_slot)
+        } else if is_before(ticks, last.end_ticks) {
+            (last.line, last_slot)
+        } else {
+            // R3: the leases have run out.
+            return Attempt::AskOs(self.lower_limit(last_slot, last.end_ns(), i64::MAX));
+        };
+        self.try_line(word, &line, slot, ticks)
+    }
+
+    /// Makes an attempt with the line in `slot`, whose window contains `ticks`.
+    #[inline(always)]
+    fn try_line(&self, word: LeaseWord, line: &Line, slot: SlotNumber, ticks: u64) -> Attempt {
+        let limit = self.lower_limit(slot, line.at(ticks), i64::MAX);
+        if !self.memory.is_still(word) {
+            Attempt::Changed
+        } else if word.phase() == LeasePhase::Doubted
+            || (self.timescale == Timescale::Unix && limit.is_none())
+        {
+            // R5, or Unix time comes from the OS clock.
+            Attempt::AskOs(limit)
+        } else {
+            Attempt::Line(limit)
+        }
+    }
+
+    /// The lower limit of the reading that follows from `ns`, a time of the page with the lead
+    /// `lead_ns`. For Unix time, offset and lead come from `slot`.
+    #[inline(always)]
+    fn lower_limit(&self, slot: SlotNumber, ns: i64, lead_ns: i64) -> LowerLimit {
+        match self.timescale {
+            Timescale::Monotonic => LowerLimit { ns, lead_ns },
+            Timescale::Unix => UnixOffset::load(self.memory, slot).limit(ns),
+        }
     }
 }
 
