@@ -12,8 +12,8 @@ use crate::machine::Clocks;
 /// The records of one cell and its lines.
 #[derive(Debug, Default)]
 pub(crate) struct CellRecord {
-    /// The lead of this CPU's counter over the machine's, ticks; 0 for the common cell.
-    skew_ticks: i64,
+    /// This CPU's counter minus the machine's, ticks; 0 for the common cell.
+    cpu_difference_ticks: i64,
     /// The largest ordered reading that is complete, ns.
     pub(crate) returned_ns: Cell<i64>,
     /// The cell's state.
@@ -40,9 +40,9 @@ pub(crate) struct CellRecord {
 }
 
 impl CellRecord {
-    /// The records for cells with counters of these skews.
-    pub(crate) fn for_each(skew_ticks: &[i64]) -> Vec<Self> {
-        skew_ticks.iter().map(|&skew_ticks| Self { skew_ticks, ..Self::default() }).collect()
+    /// The records for cells whose counters differ from the machine's by these numbers of ticks.
+    pub(crate) fn for_each(by_ticks: &[i64]) -> Vec<Self> {
+        by_ticks.iter().map(|&ticks| Self { cpu_difference_ticks: ticks, ..Self::default() }).collect()
     }
 
     /// The number of lives of this state so far.
@@ -73,6 +73,6 @@ impl CellRecord {
 
     /// The time at which this CPU's counter was at `ticks`, ps.
     pub(crate) fn time_ps(&self, clocks: &Clocks, ticks: u64) -> u64 {
-        clocks.counter.time_ps(ticks.wrapping_add_signed(-self.skew_ticks))
+        clocks.counter.time_ps(ticks.wrapping_add_signed(-self.cpu_difference_ticks))
     }
 }

@@ -327,8 +327,8 @@ impl Check {
         let fitted_ps = since_ps.saturating_sub(start_ps.saturating_sub(since_ps).saturating_mul(2));
         let straight = clocks.was_straight(fitted_ps);
         // Evidence from after the reading means that the counter was reset before the iteration
-        // ended. The time of its ticks is then unknown. And with skew the clock promises only order
-        // (`Limits::new`).
+        // ended. The time of its ticks is then unknown. And with unsynchronised counters the clock
+        // promises only order (`Limits::new`).
         let may_hold = since_ps <= *from_ps && self.limits.step_back_ns == 0;
         let holds = may_hold && (straight || clocks.rate_was_within(since_ps, slowest, fastest));
         // A rate at the edge of its limits is beyond them while the kernel dithers.

@@ -131,9 +131,10 @@ impl Limits {
         // the reference vouches for (rule 12).
         let window_ns = valid_ns / 2;
         let ticks_ns = |ticks: u64| (ticks * 1_000_000_000).div_ceil(machine.counter_hz) + 1;
-        let is_skewed = machine.skew_ticks != 0 && !scenario.clock.per_cpu;
-        // A high-water mark that was taken on the faster CPU also has a margin.
-        let skew_ns = if is_skewed { ticks_ns(machine.skew_ticks) + MEETING_MARGIN_NS } else { 0 };
+        let is_unsynchronised = machine.cpu_difference_ticks != 0 && !scenario.clock.per_cpu;
+        let cpu_difference_ns = if is_unsynchronised { ticks_ns(machine.cpu_difference_ticks) } else { 0 };
+        // A high-water mark that was taken on the CPU that is ahead also has a margin.
+        let step_back_ns = if is_unsynchronised { cpu_difference_ns + MEETING_MARGIN_NS } else { 0 };
         // Two brackets: half a bracket at each end of the shortest baseline, and as much again by
         // extrapolation. A stale value is worse than a bracket of the same length, because the
         // bounds of the samples do not include it. The reference shows up to its resolution less
@@ -148,16 +149,16 @@ impl Limits {
         let high_water_ns = 2 * MEETING_MARGIN_NS;
         let Disturbances { jumps_ns, rates_ppb } = Disturbances::new(scenario, window_ns);
         let dither_ns = share_ns(MAX_TICK_PS / PS, 2 * machine.dither_ppb.unsigned_abs());
-        // Brackets that begin on one CPU and end on another may make any slope. With skew the clock
-        // therefore promises only order, and that only up to the skew.
-        let ahead_ns = skew_ns.saturating_sub(MEETING_MARGIN_NS) + scenario.chance.out_of_order_ns;
+        // Brackets that begin on one CPU and end on another may make any slope. With unsynchronised
+        // counters the clock therefore promises only order, and that only up to their difference.
+        let ahead_ns = cpu_difference_ns + scenario.chance.out_of_order_ns;
         let (is_led_in, is_fine) = (ahead_ns < MEETING_MARGIN_NS, machine.resolution_ns <= 1_000);
-        let skewed_ns = if skew_ns == 0 { 0 } else { u64::from(u32::MAX) * 1_000_000_000 };
+        let any_offset_ns = if is_unsynchronised { u64::from(u32::MAX) * 1_000_000_000 } else { 0 };
         Self {
-            step_back_ns: i64::try_from(skew_ns).expect("in its range"),
+            step_back_ns: i64::try_from(step_back_ns).expect("in its range"),
             offset_ns: 1_000
                 + read_ns
-                + skewed_ns
+                + any_offset_ns
                 + high_water_ns
                 + dither_ns
                 // The line removes a jump by the end of its window. If no new line comes, it is off
@@ -167,16 +168,17 @@ impl Limits {
                 // The slope of a first line is known to 2e-3, and the line lasts 200 us.
                 + share_ns(200_000, 4_000_000),
             calm_offset_ns: read_ns
-                + skewed_ns
+                + any_offset_ns
                 + 2 * dither_ns
                 + 20
                 + share_ns(valid_ns, 10 + 10 * machine.wander_ppb.unsigned_abs()),
             // A lead is slewed at half rate, so it takes twice as long to go.
             calm_after_ns: 40 * interval_ns + 3 * jumps_ns + 2 * share_ns(valid_ns, 2 * rates_ppb),
-            // Readers that read rarely start no line. The lead-in of a line covers a skew of 5 us.
-            // With more skew, a reader on the slower CPU finds each new line's start ahead of its
-            // counter. The reader takes this for a reset, and retires the line. The slope of a
-            // first line is known to 2e-3, so a coarse reference needs seconds without a stop.
+            // Readers that read rarely start no line. The lead-in of a line covers a difference
+            // between counters of 5 us. If the difference is larger, a reader whose counter is
+            // behind finds each new line's start ahead of its counter. The reader takes this for a
+            // reset, and retires the line. The slope of a first line is known to 2e-3, so a coarse
+            // reference needs seconds without a stop.
             recovery_ns: if scenario.clock.per_cpu && is_fine {
                 // If the thread can't be on a CPU, it comes back an interval later, and may first
                 // stay on each of the others.

@@ -29,7 +29,7 @@ const RESET_TICKS: u64 = 5_000;
 /// The longest time between two of the kernel's ticks, ps: 100 ms when idle.
 pub(crate) const MAX_TICK_PS: u64 = 100_000_000_000;
 
-/// The counter of every CPU, without its skew.
+/// The machine's counter. A CPU's counter differs from it by a fixed number of ticks.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Counter {
     /// The time of the last change of the counter's value or rate, ps.

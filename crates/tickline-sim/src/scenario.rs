@@ -45,9 +45,9 @@ pub struct Machine {
     /// The counter at time 0.
     pub counter_origin: u64,
     /// The largest difference between the counters of two CPUs, ticks: up to 100,000.
-    pub skew_ticks: u64,
+    pub cpu_difference_ticks: u64,
     /// Whether the kernel keeps time with the same counter. The reference then moves with the
-    /// counter's steps. Not with skew.
+    /// counter's steps. Not if the CPUs' counters differ.
     pub same_counter: bool,
     /// The resolution of the reference, ns: 1 to 4,000,000, that of jiffies at 250 Hz.
     pub resolution_ns: u64,
@@ -274,7 +274,7 @@ impl Scenario {
                 counter_hz,
                 counter_resolution_ticks: if counter_hz > SECOND { pick(rng, &[1, 26, 100]) } else { 1 },
                 counter_origin: pick(rng, &[0, 1 << 40, u64::MAX - counter_hz, anywhere]),
-                skew_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
+                cpu_difference_ticks: if same_counter { 0 } else { pick(rng, &[0, 0, 0, 50, 2_000]) },
                 same_counter,
                 resolution_ns: if same_counter { 1 } else { pick(rng, &[1, 70, 100, 279, 4_000_000]) },
                 stale_ns: if same_counter { 0 } else { pick(rng, &[0, 0, 100, 1_000]) },
@@ -327,7 +327,7 @@ impl Scenario {
             let machine = &mut scenario.machine;
             machine.cpus = machine.cpus.max(2);
             machine.same_counter = false;
-            machine.skew_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
+            machine.cpu_difference_ticks = pick(rng, &[0, 50, 2_000, 100_000]);
         }
         if rng.u32(..8) == 0 {
             busy_device(rng, &mut scenario);
@@ -350,8 +350,8 @@ impl Scenario {
         let machine = &mut self.machine;
         (machine.counter_hz, machine.counter_resolution_ticks, machine.rate_ppb) = (SECOND, 1_000, 0);
         (machine.counter_origin, machine.reference_origin_ns, machine.bracket_ns) = (0, 0, 10);
-        (machine.same_counter, machine.resolution_ns) = (true, 1);
-        (machine.skew_ticks, machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0, 0);
+        (machine.same_counter, machine.resolution_ns, machine.cpu_difference_ticks) = (true, 1, 0);
+        (machine.stale_ns, machine.dither_ppb, machine.wander_ppb) = (0, 0, 0);
         (self.clock.interval_ns, self.clock.gate_ns) = (50_000, 300_000);
         (self.clock.driver, self.duration_ns) = (Driver::Thread, 60 * SECOND);
         (self.think_ns, self.reads_regularly) = (100_000, false);

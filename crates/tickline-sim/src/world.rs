@@ -142,15 +142,17 @@ pub(crate) struct World {
     pub(crate) paused_ps: Vec<Cell<u64>>,
     /// The largest time that the reference has returned, ns.
     returned_ns: Cell<i64>,
-    skew_ticks: Vec<i64>,
+    /// Each CPU's counter minus the machine's, ticks.
+    cpu_difference_ticks: Vec<i64>,
     pub(crate) counts: RefCell<Counts>,
 }
 
 impl World {
     pub(crate) fn new(scenario: &Scenario) -> Rc<Self> {
         let mut rng = fastrand::Rng::with_seed(scenario.seed);
-        let most = i64::try_from(scenario.machine.skew_ticks / 2).expect("in its range");
-        let skew_ticks: Vec<i64> = (0..scenario.machine.cpus).map(|_| rng.i64(-most..=most)).collect();
+        let most = i64::try_from(scenario.machine.cpu_difference_ticks / 2).expect("in its range");
+        let cpu_difference_ticks: Vec<i64> =
+            (0..scenario.machine.cpus).map(|_| rng.i64(-most..=most)).collect();
         Rc::new(Self {
             scenario: scenario.clone(),
             now_ps: Cell::new(0),
@@ -161,16 +163,12 @@ impl World {
             running: Cell::new(0),
             yielder: Cell::new(core::ptr::null()),
             rng: RefCell::new(rng),
-            cells: if scenario.clock.per_cpu {
-                CellRecord::for_each(&skew_ticks)
-            } else {
-                vec![CellRecord::default()]
-            },
+            cells: CellRecord::for_each(if scenario.clock.per_cpu { &cpu_difference_ticks } else { &[0] }),
             is_over: Cell::new(false),
-            online: RefCell::new(vec![true; skew_ticks.len()]),
-            paused_ps: skew_ticks.iter().map(|_| Cell::new(0)).collect(),
+            online: RefCell::new(vec![true; cpu_difference_ticks.len()]),
+            paused_ps: cpu_difference_ticks.iter().map(|_| Cell::new(0)).collect(),
             returned_ns: Cell::new(i64::MIN),
-            skew_ticks,
+            cpu_difference_ticks,
             counts: RefCell::default(),
         })
     }
@@ -213,8 +211,8 @@ impl World {
     fn read_counter(&self, at_ps: u64) -> u64 {
         let me = self.me();
         me.fence_ps.set(at_ps);
-        let skew_ticks = self.skew_ticks[me.cpu.get() as usize];
-        let ticks = self.clocks.borrow().counter.at(at_ps).wrapping_add_signed(skew_ticks);
+        let difference_ticks = self.cpu_difference_ticks[me.cpu.get() as usize];
+        let ticks = self.clocks.borrow().counter.at(at_ps).wrapping_add_signed(difference_ticks);
         self.note_read(ticks, at_ps);
         me.counter_read.set(me.last_read.get());
         ticks
@@ -366,7 +364,7 @@ impl SteppedCell {
         loaded.is_old |= loaded.state == from && loaded.life != cell.lives(from);
         me.loaded.set(loaded);
         let retires = from.phase() == Phase::Replacing && to.phase() == Phase::NoLine;
-        let is_ordered = world.scenario.machine.skew_ticks == 0 || world.scenario.clock.per_cpu;
+        let is_ordered = world.scenario.machine.cpu_difference_ticks == 0 || world.scenario.clock.per_cpu;
         let below_ns = cell.returned_ns.get().saturating_sub(to.b);
         if retires && is_ordered && below_ns > 0 {
             assert!(loaded.is_old, "a high-water mark that is {below_ns} ns below what was returned");
