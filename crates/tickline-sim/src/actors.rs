@@ -356,15 +356,15 @@ impl Context {
         }
         complete();
         let path = match reading.source {
-            ReadingSource::Line { .. } => ReadPath::SlowPath,
-            ReadingSource::Reference { .. } => ReadPath::Reference,
+            ReadingSource::Line { .. } => ReadPath::SlowPathByLine,
+            ReadingSource::Reference { .. } => ReadPath::SlowPathByReference,
         };
         check.end(begin, cell, reading.ns, path, true);
-        if kind == ReadKind::Bounds && path == ReadPath::SlowPath && !self.is_per_cpu() {
+        if kind == ReadKind::Bounds && path == ReadPath::SlowPathByLine && !self.is_per_cpu() {
             let begin = check.begin();
             if let Some(reading) = shared.read_bounded_while_valid(&access, &access) {
                 complete();
-                check.end(begin, ONE_LINE, reading.ns, ReadPath::SlowPath, true);
+                check.end(begin, ONE_LINE, reading.ns, ReadPath::SlowPathByLine, true);
                 check.bounds(&reading);
             }
         }

@@ -59,10 +59,10 @@ counts! {
     simulated_ns: u64, saturating_add;
     /// Faults that took place.
     faults: u64, saturating_add;
-    /// Readings from a line.
-    fast: u64, saturating_add;
+    /// Readings from a line, by the fast path or the slow path.
+    by_line: u64, saturating_add;
     /// Readings from the reference.
-    slow: u64, saturating_add;
+    by_reference: u64, saturating_add;
     /// Iterations of the control loop.
     iterations: u64, saturating_add;
     /// Published lines, first lines included.
@@ -98,8 +98,8 @@ pub(crate) const ONE_LINE: usize = 0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPath {
     FastPath,
-    SlowPath,
-    Reference,
+    SlowPathByLine,
+    SlowPathByReference,
 }
 
 /// The facts at the beginning of a reading.
@@ -193,7 +193,8 @@ impl Check {
     /// Checks a complete reading of `ns` by a cell.
     pub(crate) fn end(&self, begin: Begin, cell: usize, ns: i64, path: ReadPath, ordered: bool) {
         let world = &self.world;
-        if path != ReadPath::Reference {
+        let is_by_line = path != ReadPath::SlowPathByReference;
+        if is_by_line {
             // Past the window, the reader reads the reference after the counter. The line's read
             // counts.
             world.me().last_read.set(world.me().counter_read.get());
@@ -201,7 +202,7 @@ impl Check {
         let (me, last_read) = (world.running.get(), world.me().last_read.get());
         let loaded = world.me().loaded.get();
         let is_before_reset = |(state, at_ps)| state == loaded.state && last_read.at_ps > at_ps;
-        if path != ReadPath::Reference && world.cells[cell].reset.get().is_some_and(is_before_reset) {
+        if is_by_line && world.cells[cell].reset.get().is_some_and(is_before_reset) {
             // No thread has read since the counter started again, and the counter is now back in
             // the window of the old line. No reader can detect this reset.
             world.is_over.set(true);
@@ -220,14 +221,14 @@ impl Check {
             "order within a thread: {ns} ns after {last_ns} ns: {} ns back",
             last_ns - ns
         );
-        if path != ReadPath::Reference {
+        if is_by_line {
             self.by_line(cell, ns, path);
             self.not_behind_the_gate(begin);
         }
         let mut counts = self.world.counts.borrow_mut();
         match path {
-            ReadPath::Reference => counts.slow += 1,
-            ReadPath::FastPath | ReadPath::SlowPath => counts.fast += 1,
+            ReadPath::FastPath | ReadPath::SlowPathByLine => counts.by_line += 1,
+            ReadPath::SlowPathByReference => counts.by_reference += 1,
         }
         if ordered {
             let returned_ns = &world.cells[cell].returned_ns;
