@@ -151,10 +151,10 @@ impl Context {
     fn maintain(&self, cadence: Cadence) -> Option<Iteration> {
         let me = self.world.running.get();
         drop(self.clock.driven.lock(self)?);
-        self.world.actors[me].serving.set(true);
+        self.world.actors[me].holds_lock.set(true);
         self.world.actors[me].steps_left.set(u64::MAX);
         let iteration = self.clock.driven.maintain(self, cadence);
-        self.world.actors[me].serving.set(false);
+        self.world.actors[me].holds_lock.set(false);
         let barred = iteration.is_none_or(|iteration| iteration.outcome == Outcome::GateClosed);
         // If readers drive, a judgement against the counter may stay, because they collect the
         // facts only after an iteration.
@@ -165,9 +165,9 @@ impl Context {
     /// Calls [`DrivenClock::review`].
     fn review(&self) -> bool {
         let me = self.world.running.get();
-        self.world.actors[me].serving.set(true);
+        self.world.actors[me].holds_lock.set(true);
         let reviewed = self.clock.driven.review(self);
-        self.world.actors[me].serving.set(false);
+        self.world.actors[me].holds_lock.set(false);
         reviewed
     }
 
@@ -182,11 +182,11 @@ impl Context {
         let record = &self.world.cells[cell];
         let last_ps = record.iteration_began_ps.replace(now_ps);
         if now_ps - last_ps > 2 * self.clock.config.interval_ns * PS {
-            self.check.disturbed(now_ps); // no iteration took place for a while
+            self.check.record_disturbance(now_ps); // no iteration took place for a while
         }
         let valid_ns = valid_intervals(&self.world.scenario) * self.clock.config.interval_ns;
         if self.world.clocks.borrow().has_no_line(now_ps, valid_ns) {
-            self.check.disturbed(now_ps);
+            self.check.record_disturbance(now_ps);
         }
         let last = record.newest_start_ticks.get();
         let access = self.access();
@@ -255,7 +255,7 @@ impl Context {
         let stopped = world
             .actors
             .iter()
-            .find(|actor| actor.alive.get() && actor.serving.get() && until_ps(actor) > AIM_AHEAD_PS);
+            .find(|actor| actor.alive.get() && actor.holds_lock.get() && until_ps(actor) > AIM_AHEAD_PS);
         let driver = world.driver.get().map(|driver| &world.actors[driver]);
         let driver = driver.filter(|driver| driver.asleep.get() && until_ps(driver) > 0);
         let aim_ps = match stopped {
@@ -304,8 +304,8 @@ impl Context {
             (ReadKind::Bounds, _) => {
                 let Some(reading) = self.read_bounded() else { return false };
                 complete();
-                self.check.end(begin, cell(), reading.ns, ReadPath::FastPath, true);
-                self.check.bounds(&reading);
+                self.check.check_reading(begin, cell(), reading.ns, ReadPath::FastPath, true);
+                self.check.check_bounds(&reading);
                 return true;
             }
             (ReadKind::Unix, per_cpu) => {
@@ -319,7 +319,7 @@ impl Context {
                 let margin_ns = self.world.cells[cell()].unix_bound_ns.get();
                 complete();
                 self.check.not_behind_the_gate(begin);
-                self.check.unix(ns, margin_ns);
+                self.check.check_unix(ns, margin_ns);
                 return true;
             }
             (ReadKind::Slow, _) => None,
@@ -330,7 +330,7 @@ impl Context {
         };
         let Some(ns) = ns else { return false };
         complete();
-        self.check.end(begin, cell(), ns, ReadPath::FastPath, kind == ReadKind::Ordered);
+        self.check.check_reading(begin, cell(), ns, ReadPath::FastPath, kind == ReadKind::Ordered);
         true
     }
 
@@ -341,7 +341,7 @@ impl Context {
         let (mut cell, mut reading) = self.read_slow();
         if self.clock.event_count(Event::Help) != helps {
             // A thread that helps leaves the clock without a line.
-            self.check.disturbed(self.world.now_ps.get());
+            self.check.record_disturbance(self.world.now_ps.get());
         }
         let me = self.world.me();
         let (last_read, counter_read) = (me.last_read.get(), me.counter_read.get());
@@ -359,13 +359,13 @@ impl Context {
             ReadingSource::Line { .. } => ReadPath::SlowPathByLine,
             ReadingSource::Reference { .. } => ReadPath::SlowPathByReference,
         };
-        check.end(begin, cell, reading.ns, path, true);
+        check.check_reading(begin, cell, reading.ns, path, true);
         if kind == ReadKind::Bounds && path == ReadPath::SlowPathByLine && !self.is_per_cpu() {
             let begin = check.begin();
             if let Some(reading) = shared.read_bounded_while_valid(&access, &access) {
                 complete();
-                check.end(begin, ONE_LINE, reading.ns, ReadPath::SlowPathByLine, true);
-                check.bounds(&reading);
+                check.check_reading(begin, ONE_LINE, reading.ns, ReadPath::SlowPathByLine, true);
+                check.check_bounds(&reading);
             }
         }
     }
@@ -437,12 +437,12 @@ impl Context {
         let max_ps = self.world.scenario.clock.gate_ns * PS;
         loop {
             self.world.step(Step::Sleep(self.random_below(max_ps)));
-            self.check.acts(|| {
+            self.check.run_act(|| {
                 self.close();
                 self.world.step(Step::Sleep(self.random_ps(max_ps)));
                 self.open();
             });
-            self.check.disturbed(self.world.now_ps.get());
+            self.check.record_disturbance(self.world.now_ps.get());
         }
     }
 
@@ -455,21 +455,21 @@ impl Context {
                 self.world.step(Step::Sleep(crate::world::FOREVER_PS));
                 continue;
             };
-            self.check.acts(|| {
+            self.check.run_act(|| {
                 match command {
                     Fault::GateCloses => {
-                        return self.check.disables(|| {
+                        return self.check.run_disable(|| {
                             keeper.disable(self);
                             self.world.step(Step::End);
                         });
                     }
-                    Fault::GateOpens => self.check.enables(|| {
+                    Fault::GateOpens => self.check.run_enable(|| {
                         keeper.enable();
                         self.world.step(Step::End);
                     }),
                     _ => keeper.request_judgement(self),
                 }
-                self.check.disturbed(self.world.now_ps.get());
+                self.check.record_disturbance(self.world.now_ps.get());
             });
         }
     }

@@ -3,15 +3,15 @@
 //!
 //! | invariant | where |
 //! |---|---|
-//! | an ordered reading that was complete before another began is never larger | [`Check::end`] |
+//! | an ordered reading that was complete before another began is never larger | [`Check::check_reading`] |
 //! | a retired line leaves a high-water mark that is not below the times returned | [`SteppedCell`](crate::world::SteppedCell) |
-//! | no thread's own readings decrease, of any kind | [`Check::end`] |
-//! | a line was in use when the counter was read, and its window had not passed | [`Check::by_line`] |
-//! | no reading that began behind a closed gate used the counter | [`Check::end`] |
+//! | no thread's own readings decrease, of any kind | [`Check::check_reading`] |
+//! | a line was in use when the counter was read, and its window had not passed | [`Check::check_line`] |
+//! | no reading that began behind a closed gate used the counter | [`Check::check_reading`] |
 //! | a gate that nothing keeps closed opens within a few iterations | [`Check::gate_after_iteration`] |
-//! | a reading is the time of its line; if each CPU has a line, it is the line of the reading's CPU | [`Check::by_line`] |
-//! | offsets stay within the limit of the scenario | [`Check::offset`] |
-//! | the bound holds whenever its assumption holds | [`Check::bounds`] |
+//! | a reading is the time of its line; if each CPU has a line, it is the line of the reading's CPU | [`Check::check_line`] |
+//! | offsets stay within the limit of the scenario | [`Check::check_offset`] |
+//! | the bound holds whenever its assumption holds | [`Check::check_bounds`] |
 //! | after a fault the clock is fast again in time, unless it is switched off, or a gate is closed by the facts | [`Check::after_iteration`] |
 
 use core::cell::{Cell, RefCell};
@@ -191,7 +191,7 @@ impl Check {
     }
 
     /// Checks a complete reading of `ns` by a cell.
-    pub(crate) fn end(&self, begin: Begin, cell: usize, ns: i64, path: ReadPath, ordered: bool) {
+    pub(crate) fn check_reading(&self, begin: Begin, cell: usize, ns: i64, path: ReadPath, ordered: bool) {
         let world = &self.world;
         let is_by_line = path != ReadPath::SlowPathByReference;
         if is_by_line {
@@ -222,7 +222,7 @@ impl Check {
             last_ns - ns
         );
         if is_by_line {
-            self.by_line(cell, ns, path);
+            self.check_line(cell, ns, path);
             self.not_behind_the_gate(begin);
         }
         let mut counts = self.world.counts.borrow_mut();
@@ -235,12 +235,12 @@ impl Check {
             returned_ns.set(returned_ns.get().max(ns));
         }
         drop(counts);
-        self.offset(ns - last_read.returned_ns, last_read.at_ps);
+        self.check_offset(ns - last_read.returned_ns, last_read.at_ps);
     }
 
     /// Checks the line of a reading of `ns`. The line must belong to the cell whose counter the
     /// reading used, and must hold at the tick of the reading.
-    fn by_line(&self, cell: usize, ns: i64, path: ReadPath) {
+    fn check_line(&self, cell: usize, ns: i64, path: ReadPath) {
         let world = &self.world;
         let (loaded, last_read) = (world.me().loaded.get(), world.me().last_read.get());
         let (state, own) = (loaded.state, &world.cells[cell]);
@@ -275,7 +275,7 @@ impl Check {
 
     /// Compares an offset with the limits. Closer limits hold if nothing had disturbed the clock
     /// for a while when this thread last read a clock. The reading may be complete much later.
-    fn offset(&self, offset_ns: i64, read_ps: u64) {
+    fn check_offset(&self, offset_ns: i64, read_ps: u64) {
         let mut counts = self.world.counts.borrow_mut();
         let (off_ns, limits) = (offset_ns.unsigned_abs(), &self.limits);
         counts.offset_ns = counts.offset_ns.max(off_ns);
@@ -289,7 +289,7 @@ impl Check {
     }
 
     /// Checks a complete reading with bounds.
-    pub(crate) fn bounds(&self, reading: &BoundedReading) {
+    pub(crate) fn check_bounds(&self, reading: &BoundedReading) {
         let last_read = self.world.me().last_read.get();
         let truth_ns = last_read.true_ns;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
@@ -340,7 +340,7 @@ impl Check {
         self.world.counts.borrow_mut().bounds_checked += u64::from(holds);
         assert!(
             inside || !holds,
-            "bound: the reference is at {truth_ns} ns, stated were {earliest_ns} to {latest_ns} ({} ns past the edge), \
+            "bound: the reference is at {truth_ns} ns, stated were {earliest_ns} to {latest_ns} ({} ns outside), \
              and its rate had kept its limits since {since_ps} ps",
             (earliest_ns - truth_ns).max(truth_ns - latest_ns)
         );
@@ -352,7 +352,7 @@ impl Check {
 
     /// Checks a complete reading in Unix time. Its line claims to know Unix time to `margin_ns`,
     /// from the narrowest of a few samples. All of these samples may have been interrupted.
-    pub(crate) fn unix(&self, ns: i64, margin_ns: u64) {
+    pub(crate) fn check_unix(&self, ns: i64, margin_ns: u64) {
         let last_read = self.world.me().last_read.get();
         if last_read.born_ps <= self.unix_step_ps.get() {
             return; // the line is older than the step
@@ -373,7 +373,7 @@ impl Check {
     }
 
     /// Runs the program's call of `disable()`.
-    pub(crate) fn disables(&self, call: impl FnOnce()) {
+    pub(crate) fn run_disable(&self, call: impl FnOnce()) {
         let begun = self.enables_begun.get();
         call();
         let overlapped = self.enables_under_way.get() != 0 || self.enables_begun.get() != begun;
@@ -381,7 +381,7 @@ impl Check {
     }
 
     /// Runs the program's call of `enable()`.
-    pub(crate) fn enables(&self, call: impl FnOnce()) {
+    pub(crate) fn run_enable(&self, call: impl FnOnce()) {
         self.is_off.set(false);
         self.enables_begun.set(self.enables_begun.get() + 1);
         self.enables_under_way.set(self.enables_under_way.get() + 1);
@@ -390,7 +390,7 @@ impl Check {
     }
 
     /// Runs an act on the gate, or a change of the facts.
-    pub(crate) fn acts(&self, act: impl FnOnce()) {
+    pub(crate) fn run_act(&self, act: impl FnOnce()) {
         self.acts_under_way.set(self.acts_under_way.get() + 1);
         act();
         self.acts_under_way.set(self.acts_under_way.get() - 1);
@@ -418,7 +418,7 @@ impl Check {
     }
 
     /// Records a disturbance of the machine, which is over at `until_ps`.
-    pub(crate) fn disturbed(&self, until_ps: u64) {
+    pub(crate) fn record_disturbance(&self, until_ps: u64) {
         self.disturbed_ps.set(self.disturbed_ps.get().max(until_ps));
     }
 
@@ -432,7 +432,7 @@ impl Check {
             state.is_published() || since_ps <= limit_ns * PS || excused,
             "{:?}{} for {} ns after the last fault, limit {limit_ns}",
             state.phase(),
-            if state.is_gate_closed() { ", gated" } else { "" },
+            if state.is_gate_closed() { ", gate closed" } else { "" },
             since_ps / PS
         );
     }

@@ -102,9 +102,9 @@ impl Context {
         if !self.go_to(cpu) {
             return None;
         }
-        me.serving.set(true);
+        me.holds_lock.set(true);
         let iteration = self.iterate(cpu, control);
-        me.serving.set(false);
+        me.holds_lock.set(false);
         match iteration {
             Some(_) => self.check.after_iteration(self.clock.cpu_clocks[cpu].cell.peek(), false),
             None => self.world.counts.borrow_mut().lost += 1,
@@ -124,7 +124,7 @@ impl Context {
         let now_ps = world.now_ps.get();
         let paused_ps = world.paused_ps[cpu].get().saturating_sub(now_ps);
         if paused_ps != 0 {
-            self.check.disturbed(now_ps + paused_ps);
+            self.check.record_disturbance(now_ps + paused_ps);
         }
         world.step(Step::Sleep(paused_ps + self.random_ps(100_000 * PS)));
         me.fence_ps.set(world.now_ps.get());

@@ -111,7 +111,7 @@ impl Scheduler {
         let cpu = self.context.world.random_cpu();
         let actor = &self.context.world.actors[index];
         actor.alive.set(true);
-        actor.serving.set(false);
+        actor.holds_lock.set(false);
         actor.cpu.set(cpu);
         actor.bound.set(false);
         actor.late_ps.set(0);
@@ -190,10 +190,10 @@ impl Scheduler {
         let critical = match step {
             Step::Swap | Step::Published => true,
             Step::Reference if phase == Phase::NoLine => true,
-            _ => actor.serving.get() && phase == Phase::Replacing,
+            _ => actor.holds_lock.get() && phase == Phase::Replacing,
         };
         // For states to recur, a thread that holds an old state must be stopped for a long time.
-        let holds_old = step == Step::Swap && !actor.serving.get() && world.scenario.clock.gate_ns != 0;
+        let holds_old = step == Step::Swap && !actor.holds_lock.get() && world.scenario.clock.gate_ns != 0;
         let often = match (holds_old, critical) {
             (true, _) => 256,
             (false, true) => 16,
@@ -215,7 +215,7 @@ impl Scheduler {
         if stopped_ps != 0 {
             world.move_elsewhere(actor);
             self.interrupted(index, ready_ps);
-            if critical && actor.serving.get() {
+            if critical && actor.holds_lock.get() {
                 self.wake_readers(now_ps, ready_ps);
             }
         }
@@ -242,8 +242,8 @@ impl Scheduler {
         let world = &self.context.world;
         let actor = &world.actors[index];
         actor.fence_ps.set(until_ps);
-        if actor.serving.get() || world.driver.get() == Some(index) {
-            self.context.check.disturbed(until_ps);
+        if actor.holds_lock.get() || world.driver.get() == Some(index) {
+            self.context.check.record_disturbance(until_ps);
         }
     }
 
@@ -300,7 +300,8 @@ impl Scheduler {
             Fault::Online { cpu } => world.online.borrow_mut()[cpu as usize] = true,
             Fault::Starve { for_ns } => {
                 over_ps = now_ps + for_ns * PS;
-                let drives = |index| world.driver.get() == Some(index) || world.actors[index].serving.get();
+                let drives =
+                    |index| world.driver.get() == Some(index) || world.actors[index].holds_lock.get();
                 self.stop_all(over_ps, drives);
             }
             Fault::DriverDies => {
@@ -319,7 +320,7 @@ impl Scheduler {
             Fault::GateCloses | Fault::GateOpens | Fault::JudgeAgain => self.command(fault),
             Fault::Judgement { judgement } => {
                 self.context.clock.judgement.set(judgement);
-                self.context.check.acts(|| {});
+                self.context.check.run_act(|| {});
             }
         }
         let disturbs = match fault {
@@ -329,7 +330,7 @@ impl Scheduler {
             _ => true,
         };
         if disturbs {
-            self.context.check.disturbed(over_ps);
+            self.context.check.record_disturbance(over_ps);
         }
     }
 
@@ -392,7 +393,7 @@ impl Scheduler {
         let world = Rc::clone(&self.context.world);
         let survivor = (0..MAX_ACTORS).find(|&index| {
             world.actors[index].alive.get()
-                && !world.actors[index].serving.get()
+                && !world.actors[index].holds_lock.get()
                 && !self.gatekeepers.contains(&index)
                 && world.driver.get() != Some(index)
         });

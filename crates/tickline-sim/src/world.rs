@@ -111,7 +111,7 @@ pub(crate) struct Actor {
     pub(crate) last_read: Cell<ClockRead>,
     pub(crate) counter_read: Cell<ClockRead>,
     /// Whether the actor holds the clock's lock.
-    pub(crate) serving: Cell<bool>,
+    pub(crate) holds_lock: Cell<bool>,
     /// The number of steps that its reading may still take: no reading may wait for another thread.
     pub(crate) steps_left: Cell<u64>,
 }
