@@ -374,7 +374,7 @@ mod tests {
 
     /// Otherwise a server would end up to half a second later than its leases.
     #[test]
-    fn a_publisher_that_ends_looks_often_whether_its_leases_have_run_out() {
+    fn a_publisher_that_ends_checks_often_whether_its_leases_have_run_out() {
         with_page("end", Clock::builder().start().unwrap(), |_, publisher| {
             publisher.end();
             while publisher.has_line() {
