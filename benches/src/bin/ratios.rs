@@ -49,7 +49,7 @@ fn main() {
         .expect("the global clock's thread");
     std::thread::sleep(Duration::from_millis(1_500));
     let status = Clock::global().status();
-    let state = format!("{}; {} recalibrations so far", status.state, status.events.get(Event::Publication));
+    let state = format!("{}; {} recalibrations so far", status.state, status.events.get(Event::Replacement));
 
     #[cfg_attr(not(target_os = "linux"), expect(unused_mut, reason = "there is no segment"))]
     let mut subjects = subjects();

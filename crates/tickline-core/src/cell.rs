@@ -131,13 +131,14 @@ impl From<Bounds> for PlannedBounds {
 
 impl PlannedBounds {
     /// Bounds with these values at `start_ticks`, and these slopes. The other fields are 0.
-    pub(crate) const fn new(start_ticks: u64, low: (FixedNs, Slope), high: (FixedNs, Slope)) -> Self {
-        let lower = Line { start_ticks, base_ns: low.0.floor_ns(), slope: low.1 };
-        let upper = Line { start_ticks, base_ns: high.0.ceil_ns(), slope: high.1 };
+    pub(crate) const fn new(start_ticks: u64, lower: (FixedNs, Slope), upper: (FixedNs, Slope)) -> Self {
+        let ((low, slowest), (high, fastest)) = (lower, upper);
+        let lower = Line { start_ticks, base_ns: low.floor_ns(), slope: slowest };
+        let upper = Line { start_ticks, base_ns: high.ceil_ns(), slope: fastest };
         Self {
             rounded: Bounds { lower, upper, unix_offset_ns: 0, unix_bound_ns: 0 },
-            lower_rounding: low.0.minus(FixedNs::from_ns(lower.base_ns)),
-            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high.0),
+            lower_rounding: low.minus(FixedNs::from_ns(lower.base_ns)),
+            upper_rounding: FixedNs::from_ns(upper.base_ns).minus(high),
             resolution_ns: 0,
         }
     }
@@ -185,7 +186,7 @@ pub trait StateCell {
     /// The state, and its line's start and window, in any phase.
     fn snapshot(&self) -> WindowedLine {
         let state = self.load();
-        let (start_ticks, window_ticks) = self.slot(state).window();
+        let Window { start_ticks, window_ticks } = self.slot(state).window();
         WindowedLine { state, start_ticks, window_ticks, shift: Self::SHIFT }
     }
 
@@ -252,6 +253,26 @@ const UNKNOWN: i64 = i64::MIN;
 // these loads behind it. The fence of the second load keeps them before it.
 const SLOT_LOAD: Ordering = Ordering::Relaxed;
 
+/// The ticks at which the fast path may use a line.
+#[doc(hidden)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The first of them.
+    pub start_ticks: u64,
+    /// Their number.
+    pub window_ticks: u64,
+}
+
+impl Window {
+    /// Whether the fast path may use the line at `ticks`. The check is two-sided: a tick before the
+    /// start wraps to a huge difference.
+    #[inline(always)]
+    #[must_use]
+    pub const fn contains(&self, ticks: u64) -> bool {
+        ticks.wrapping_sub(self.start_ticks) < self.window_ticks
+    }
+}
+
 /// One slot of a cell.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy)]
@@ -266,12 +287,12 @@ pub struct SlotView<'a> {
     reason = "0 or 1 of two; a match would compile to a branch in the hot path"
 )]
 impl SlotView<'_> {
-    /// The first tick at which the line may be used, and the number of ticks for which the fast
-    /// path uses it from there on.
+    /// The window of the line.
     #[inline(always)]
     #[must_use]
-    pub fn window(&self) -> (u64, u64) {
-        (self.start_ticks(), self.slots.window_ticks[self.slot].load(SLOT_LOAD))
+    pub fn window(&self) -> Window {
+        let window_ticks = self.slots.window_ticks[self.slot].load(SLOT_LOAD);
+        Window { start_ticks: self.start_ticks(), window_ticks }
     }
 
     #[inline(always)]

@@ -233,15 +233,18 @@ impl Control {
     /// stack has no room for another loop.
     pub fn begin_anew(&mut self, config: Config) {
         static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
-        (self.config, self.serves_unix) = (config, true);
+        self.config = config;
+        self.serves_unix = true;
         // Without optimisation an assignment would copy the monitor to the stack, and the monitor
         // is too large for that.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
         self.unix = UnixTrack::new();
-        (self.slope, self.suspended_ns) = (None, None);
+        self.slope = None;
         self.sample_durations = SampleDurations::NONE;
-        (self.slope_is_proven, self.disrupted) = (false, false);
+        self.slope_is_proven = false;
         (self.iterations_without_line, self.burst_count) = (0, 0);
+        self.suspended_ns = None;
+        self.disrupted = false;
         self.plan = Plan::EMPTY;
     }
 
@@ -309,6 +312,7 @@ impl Control {
             match result {
                 Ok(done) => return done,
                 Err(NotPublished::SamplesTooOld) => {}
+                // The line has ended: the next sample may make a first line.
                 Err(NotPublished::StateChanged) if shared.cell.load().phase() == Phase::NoLine => {}
                 Err(NotPublished::StateChanged) => return iteration(Outcome::RetrySoon, MIN_INTERVAL_NS),
                 Err(NotPublished::TooEarly) => {

@@ -252,8 +252,10 @@ pub(crate) fn burst(
     size: BurstSize,
     slope: Option<Slope>,
 ) -> Option<Sample> {
-    let (mut best, mut start_ticks, mut read_time) = (None, None, ReadTime::new(resolutions));
-    let (mut needed, after_contradiction) = (size.min_brackets, size.min_brackets.div_ceil(4));
+    let (mut best, mut start_ticks) = (None, None);
+    let mut read_time = ReadTime::new(resolutions);
+    let mut needed = size.min_brackets;
+    let after_contradiction = needed.div_ceil(4);
     for bracket in 1..=size.max_brackets.saturating_add(after_contradiction) {
         let before_ticks = read_time.read_ordered(counter);
         let reference_ns = reference.monotonic_ns();
@@ -326,7 +328,8 @@ impl ReadTime {
     /// `sample` with both points moved towards each other by half a read. Unchanged if they would
     /// cross, because then the reference or the counter has jumped.
     fn narrowed(self, sample: Sample, slope: Option<Slope>) -> Sample {
-        let (half_ticks, mut moved) = (self.min_ticks.saturating_sub(self.hidden_ticks) >> 1, sample);
+        let half_ticks = self.min_ticks.saturating_sub(self.hidden_ticks) >> 1;
+        let mut moved = sample;
         moved.upper.ticks = moved.upper.ticks.wrapping_add(half_ticks);
         moved.lower.ticks = moved.lower.ticks.wrapping_sub(half_ticks);
         let crossed = match slope {

@@ -145,7 +145,7 @@ mod tests {
         session.to_ns(&sample);
         // This only counts the clock's iterations; tickline's own tests check their results. The
         // clock's thread may be in an iteration, and may have published its line before `before`.
-        let published = || session.clock.status().events.get(Event::Publication);
+        let published = || session.clock.status().events.get(Event::Replacement);
         let has_iterated = (0..10).any(|_| {
             let before = published();
             session.final_incidents();

@@ -17,6 +17,7 @@
 use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use tickline_core::cell::Window;
 use tickline_core::shared::BoundedReading;
 use tickline_core::state::LineState;
 
@@ -264,7 +265,7 @@ impl Check {
             let is_in_use = last_read.state == state || own.lives(state) != loaded.life;
             assert!(is_in_use, "a line that was not in use: {state:?}, in use was {:?}", last_read.state);
         }
-        let (start_ticks, window_ticks) = loaded.use_ticks.expect("a reading reads the slot");
+        let Window { start_ticks, window_ticks } = loaded.window.expect("a reading reads the slot");
         let max_ticks = if path == ReadPath::FastPath { window_ticks } else { 2 * window_ticks };
         let delta = last_read.ticks.wrapping_sub(start_ticks);
         assert!(

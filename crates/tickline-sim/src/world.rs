@@ -19,7 +19,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{LineCell, PlannedBounds, Slope, SlotView, StateCell, WindowedLine};
+use tickline_core::cell::{LineCell, PlannedBounds, Slope, SlotView, StateCell, Window, WindowedLine};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::state::{LineState, Phase};
@@ -88,8 +88,8 @@ pub(crate) struct Loaded {
     pub(crate) life: u64,
     /// Whether the actor has swapped a later life of this state.
     pub(crate) is_old: bool,
-    /// Start and window of the line, ticks, once the actor has read the slot.
-    pub(crate) use_ticks: Option<(u64, u64)>,
+    /// The window of the line, once the actor has read the slot.
+    pub(crate) window: Option<Window>,
 }
 
 /// The state of one actor.
@@ -393,7 +393,7 @@ impl StateCell for SteppedCell {
         self.world.step(Step::Load);
         let view = self.inner.slot(state);
         let mut loaded = self.world.me().loaded.get();
-        loaded.use_ticks.get_or_insert(view.window());
+        loaded.window.get_or_insert(view.window());
         self.world.me().loaded.set(loaded);
         view
     }

@@ -43,7 +43,7 @@ fn the_counter_serves_and_keeps_time_with_the_os() {
 
     let (mut readings, mut by_line, mut outside, mut last_ns) = (0_u32, 0_u32, 0_u32, 0);
     let start = StdInstant::now();
-    let lines = || clock.status().events.get(Event::Publication);
+    let lines = || clock.status().events.get(Event::Replacement);
     while by_line < READINGS || lines() < LINES {
         assert!(start.elapsed() < TIMEOUT, "{by_line} readings by the line: {:?}", clock.status());
         let before_ns = [os.now().as_nanos(), os.unix_now().as_nanos()];

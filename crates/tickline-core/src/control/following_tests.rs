@@ -171,7 +171,7 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     let (clock, mut control) = new_clock(machine);
     control.config.interval_ns = 1_000_000;
     clock.iterations(200, &mut control);
-    assert_eq!(clock.event_count(Event::Publication), 0);
+    assert_eq!(clock.event_count(Event::Replacement), 0);
     assert!(clock.figures().samples_too_old);
     // The machine is quick again: the next iterations make a line, and the figure is reset.
     machine.reference_ticks.set((10, 10));

@@ -69,7 +69,8 @@ impl Control {
         };
         let plan = &mut self.plan;
         plan.allowance = self.stability.allowance(fit, interval_ns.min(over_ns));
-        (plan.target, plan.interval_ns, plan.slope_is_proven) = (target, interval_ns, fit.is_some());
+        (plan.target, plan.interval_ns) = (target, interval_ns);
+        plan.slope_is_proven = fit.is_some();
         Some(())
     }
 
@@ -188,7 +189,7 @@ impl Control {
         offset: FixedNs,
         interval_ns: u64,
     ) {
-        shared.events.count(Event::Publication);
+        shared.events.count(Event::Replacement);
         if steering.step_to.is_some() {
             shared.events.count(Event::StepForward);
         }
@@ -291,6 +292,7 @@ impl Control {
         if self.samples_are_too_old(now_ticks, slope) {
             return Err(NotPublished::SamplesTooOld);
         }
+        // The reference is not read yet: with the least value, the result is the target.
         let from = self.first_ns(now_ticks, now_ticks, i64::MIN);
         self.first_line(before, now_ticks, from)?;
         let offset = self.publish_first(before, access)?;

@@ -3,7 +3,7 @@
 use loom::cell::UnsafeCell;
 
 use super::{Clock, check, new_shared, spawn};
-use crate::cell::{Bounds, Evidence, LineCell, StateCell, WindowedLine};
+use crate::cell::{Bounds, Evidence, LineCell, StateCell, Window, WindowedLine};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
 use crate::shared::SharedClock;
@@ -65,7 +65,8 @@ fn a_reading_is_never_a_mixture() {
             }
             let number = number_of(state);
             let expected = line(LineState::default(), number);
-            assert_eq!(window, (expected.start_ticks, expected.window_ticks), "{state:?}");
+            let WindowedLine { start_ticks, window_ticks, .. } = expected;
+            assert_eq!(window, Window { start_ticks, window_ticks }, "{state:?}");
             assert_eq!(bounds, bounds_of(&WindowedLine { state, ..expected }));
             let proven = Point { ticks: bounds.lower.start_ticks, ns: bounds.lower.base_ns };
             assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });

@@ -243,11 +243,11 @@ fn rule_3_a_line_that_is_being_replaced_by_its_cpu_ends_at_once() {
         assert!(board.machine.now() - start < 200, "waited for a writer that cannot run");
         seen
     };
-    let published = clocks[0].event_count(Event::Publication);
+    let published = clocks[0].event_count(Event::Replacement);
     let (seen, _) =
         interrupted(board.machine, is_publish, read, || calibrate(board, clocks, &mut calibrations, 0));
     assert_eq!(clocks[0].event_count(Event::Help), 1);
-    assert_eq!(clocks[0].event_count(Event::Publication), published, "the late line was published");
+    assert_eq!(clocks[0].event_count(Event::Replacement), published, "the late line was published");
     assert!(matches!(seen.source, ReadingSource::Reference { .. }), "{seen:?}");
     assert!(read_slow(clocks, board, board.machine).unwrap().1.ns >= seen.ns);
 }

@@ -17,8 +17,8 @@ named! {
     #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
     pub enum Event {
         /// A line replaced a line.
-        Publication = "publication",
-        /// A line followed a time without one.
+        Replacement = "replacement",
+        /// A line was published without a line before it: at start-up, or after one had ended.
         Recovery = "recovery",
         /// A reader or the writer found the line past its validity, or not vouched for, and retired
         /// it.

@@ -6,7 +6,7 @@
 //! [`per_cpu`](crate::per_cpu) that of the current CPU.
 
 use super::{Event, SharedClock};
-use crate::cell::{Bounds, StateCell, WindowedLine};
+use crate::cell::{Bounds, StateCell, Window, WindowedLine};
 use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{LineState, Phase};
@@ -81,26 +81,14 @@ impl BoundedReading {
     }
 }
 
-/// The values that a reading loads between its two loads of the state. A plain reading loads the
-/// slot first, while earlier instructions are still under way. An ordered reading reads the counter
-/// first: its barrier waits for every earlier load, and the loads behind the counter cost no time.
-struct WindowAndTicks {
-    /// Start and length of the window, from the slot, ticks.
-    window: (u64, u64),
-    /// The counter, ticks.
-    ticks: u64,
-}
-
 impl<S: StateCell> SharedClock<S> {
     /// The fast path: the line at a plain read of the counter, ns. `None` if the caller must take
     /// the slow path. Reads the counter only if the clock has a line.
     #[inline(always)]
     #[must_use]
     pub fn read(&self, counter: &impl Counter) -> Option<i64> {
-        let (state, ticks) = self.read_with(LineState::allows_fast_path, |cell, state| WindowAndTicks {
-            window: cell.slot(state).window(),
-            ticks: counter.now(),
-        })?;
+        let read_parts = |cell: &S, state| (cell.slot(state).window(), counter.now());
+        let (state, ticks) = self.read_with(LineState::allows_fast_path, read_parts)?;
         Some(state.fast_at(S::SHIFT, ticks))
     }
 
@@ -122,9 +110,9 @@ impl<S: StateCell> SharedClock<S> {
 
     #[inline(always)]
     fn line_and_ticks(&self, counter: &impl Counter) -> Option<(LineState, u64)> {
-        self.read_with(LineState::allows_fast_path, |cell, state| WindowAndTicks {
-            ticks: counter.now_ordered(),
-            window: cell.slot(state).window(),
+        self.read_with(LineState::allows_fast_path, |cell, state| {
+            let ticks = counter.now_ordered();
+            (cell.slot(state).window(), ticks)
         })
     }
 
@@ -138,7 +126,7 @@ impl<S: StateCell> SharedClock<S> {
             let slot = cell.slot(state);
             let window = slot.window();
             unix_b = slot.unix_b();
-            WindowAndTicks { window, ticks: counter.now() }
+            (window, counter.now())
         })?;
         Some(state.with_b(unix_b).fast_at(S::SHIFT, ticks))
     }
@@ -156,27 +144,29 @@ impl<S: StateCell> SharedClock<S> {
             bounds = slot.bounds(state.b);
             // Load the window last. If the state recurred, the slot holds a newer line, whose
             // window excludes this tick.
-            WindowAndTicks { ticks, window: slot.window() }
+            (slot.window(), ticks)
         })?;
         Some(BoundedReading { ticks, ns: state.fast_at(S::SHIFT, ticks), bounds })
     }
 
     /// A state that `serves` accepts, and ticks at which it was current. Rule 1: the state must be
-    /// the same after `read_parts` has read the counter and the slot.
+    /// the same after `read_parts` has read the slot and the counter, ticks. A plain reading loads
+    /// the slot first, while earlier instructions are still under way. An ordered reading reads the
+    /// counter first: its barrier waits for every earlier load, and the loads behind the counter
+    /// cost no time.
     #[inline(always)]
     fn read_with(
         &self,
         serves: impl FnOnce(LineState) -> bool,
-        read_parts: impl FnOnce(&S, LineState) -> WindowAndTicks,
+        read_parts: impl FnOnce(&S, LineState) -> (Window, u64),
     ) -> Option<(LineState, u64)> {
         let cell = crate::state::in_register(&self.cell);
         let state = cell.load();
         if !serves(state) {
             return None;
         }
-        let WindowAndTicks { window: (start_ticks, window_ticks), ticks } = read_parts(cell, state);
-        // This check is two-sided: a tick before the start wraps to a huge difference.
-        if ticks.wrapping_sub(start_ticks) >= window_ticks || !cell.is_still(state) {
+        let (window, ticks) = read_parts(cell, state);
+        if !window.contains(ticks) || !cell.is_still(state) {
             return None;
         }
         Some((state, ticks))

@@ -193,8 +193,10 @@ pub fn between(here: u32, there: u32) -> Exchanges {
 
 /// The thread here: gives first, and counts the round trips.
 fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
-    let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
-    let (mut started_ns, mut clock_read_ns, mut trips) = (None, None, 0);
+    let now = || counter.now_ordered();
+    let mut exchanges = Exchanges::NONE;
+    let (mut started_ns, mut clock_read_ns) = (None, None);
+    let mut trips = 0;
     for trip in 0..ROUND_TRIPS {
         token.give(2 * trip + 1, now());
         let Some(Arrival { given_ticks, got_ticks, came_at_once }) = token.get(2 * trip + 2, now) else {
@@ -223,7 +225,8 @@ fn lead(token: &Token, counter: HardwareCounter) -> Exchanges {
 
 /// The thread there: returns each token.
 fn follow(token: &Token, counter: HardwareCounter) -> Exchanges {
-    let (now, mut exchanges) = (|| counter.now_ordered(), Exchanges::NONE);
+    let now = || counter.now_ordered();
+    let mut exchanges = Exchanges::NONE;
     for trip in 0..ROUND_TRIPS {
         let Some(Arrival { given_ticks, got_ticks, .. }) = token.get(2 * trip + 1, now) else { break };
         exchanges.add(CounterDifference::add_sent, given_ticks, got_ticks);

@@ -200,7 +200,7 @@ pub(crate) fn read_until<T>(clock: &Clock, read: impl Fn(&Clock) -> T, wanted: i
 
 /// Waits for `count` more lines, and calls the clock meanwhile.
 pub(crate) fn await_publications(clock: &Clock, count: u64) {
-    let publications = |status: Status| status.events.get(Event::Publication);
+    let publications = |status: Status| status.events.get(Event::Replacement);
     let before = publications(clock.status());
     read_until(clock, Clock::now, |status| publications(status) >= before + count);
 }

@@ -119,8 +119,8 @@ fn start_global_sets_the_interval() {
         // Longer than the loop takes to grow to its own interval of 500 ms.
         std::thread::sleep(Duration::from_millis(1_500));
         // In 4 s its own interval would make 8 publications.
-        let (before, start) = (clock.status().events.get(Event::Publication), Instant::now());
-        while clock.status().events.get(Event::Publication) <= before + 10 {
+        let (before, start) = (clock.status().events.get(Event::Replacement), Instant::now());
+        while clock.status().events.get(Event::Replacement) <= before + 10 {
             assert!(start.elapsed() < Duration::from_secs(4), "{:?}", clock.status());
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -184,7 +184,7 @@ fn the_global_clock_may_be_calibrated_before_the_filter() {
         if !allow_only(&[&MINIMAL[..1], PARKING, END, TEST]) {
             return CANNOT;
         }
-        let publications = || clock.status().events.get(Event::Publication);
+        let publications = || clock.status().events.get(Event::Replacement);
         let (recent, before) = (clock.recent(), publications());
         let mut last = 0;
         for _ in 0..100 {

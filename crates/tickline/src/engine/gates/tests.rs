@@ -66,7 +66,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     let Some(status) = judged(&engine, (40, 120, 36)) else { return };
     assert_eq!((status.state, status.reason(), status.unix_reason()), (State::Fast, None, SLOW));
     assert!(!unix_by_line(&engine));
-    let publications = engine.status().events.get(Event::Publication);
+    let publications = engine.status().events.get(Event::Replacement);
     assert!(is_ever(&engine, || engine.read_bounded().is_some()), "readings with bounds are the line's");
 
     let Some(status) = judged(&engine, (35, 120, 36)) else { return };
@@ -74,7 +74,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     let Some(status) = judged(&engine, (30, 120, 36)) else { return };
     assert_eq!((status.state, status.unix_reason()), (State::Fast, None));
     assert!(unix_by_line(&engine));
-    assert!(status.events.get(Event::Publication) > publications);
+    assert!(status.events.get(Event::Replacement) > publications);
 
     let Some(status) = judged(&engine, (40, 39, 300)) else { return };
     let warning = status.verdict(Gate::Cost).warning;
