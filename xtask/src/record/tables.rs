@@ -249,11 +249,11 @@ pub(super) fn tickline(records: &[Record]) -> String {
     });
     block += &line("a hello-world takes longer than with std by", records, |record| hello(&record.json));
     block
-        + &line("a traced span: `SpanTiming` / `FmtSpan::CLOSE`", records, |record| {
+        + &line("a traced span: `SpanTimingLayer` / `FmtSpan::CLOSE`", records, |record| {
             let span = |subject: &str| {
                 number(entry(&record.json, "spans.spans", "subject", subject)?, "one_thread_ns").map(whole)
             };
-            let [ours, fmt] = ["SpanTiming", "fmt with FmtSpan::CLOSE, to a sink"].map(span);
+            let [ours, fmt] = ["SpanTimingLayer", "fmt with FmtSpan::CLOSE, to a sink"].map(span);
             Some(format!("{} ns / {}", ours?, fmt?))
         })
 }

@@ -58,7 +58,7 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let (their_chrome, their_guard) =
         tracing_chrome::ChromeLayerBuilder::new().writer(io::sink()).include_locations(false).build();
     let stores_among_many = plain("a layer that stores, 10,000 spans open", registry().with(Stores));
-    let timing_among_many = plain("SpanTiming, 10,000 spans open", registry().with(timing()));
+    let timing_among_many = plain("SpanTimingLayer, 10,000 spans open", registry().with(timing()));
     let kept: Vec<Box<dyn Any>> =
         vec![many(&stores_among_many), many(&timing_among_many), Box::new((guard, their_guard))];
     let flight = FlightRecorder::builder().build();
@@ -66,22 +66,28 @@ pub(crate) fn subjects() -> (Vec<Subject>, Vec<Box<dyn Any>>) {
     let subjects = vec![
         plain("a registry without layers", registry()),
         plain("a layer that stores an extension", registry().with(Stores)),
-        plain("SpanTiming", registry().with(timing())),
+        plain("SpanTimingLayer", registry().with(timing())),
         stores_among_many,
         timing_among_many,
-        plain("SpanTiming, histograms", registry().with(timing().with_sink(Histograms::new(Measure::Total)))),
+        plain(
+            "SpanTimingLayer, histograms",
+            registry().with(timing().with_sink(Histograms::new(Measure::Total))),
+        ),
         Subject {
             spans: |count| empty_spans(count, || info_span!("span", route = "/item", status = 200)),
-            ..plain("SpanTiming, histograms by two fields", registry().with(timing().with_sink(by_fields)))
+            ..plain(
+                "SpanTimingLayer, histograms by two fields",
+                registry().with(timing().with_sink(by_fields)),
+            )
         },
-        plain("SpanTiming, flight recorder", registry().with(timing().with_sink(flight))),
-        plain("SpanTiming, Chrome", registry().with(timing().with_sink(chrome))),
+        plain("SpanTimingLayer, flight recorder", registry().with(timing().with_sink(flight))),
+        plain("SpanTimingLayer, Chrome", registry().with(timing().with_sink(chrome))),
         plain("tracing-chrome", registry().with(their_chrome)),
         plain("tracing-opentelemetry, spans dropped", otel::plain()),
         plain("tracing-opentelemetry, tickline's times", otel::timed()),
-        plain("SpanTiming, close events to fmt, to a sink", registry().with(closes()).with(fmt())),
+        plain("SpanTimingLayer, close events to fmt, to a sink", registry().with(closes()).with(fmt())),
         plain(
-            "SpanTiming, close events, tickline's timer",
+            "SpanTimingLayer, close events, tickline's timer",
             registry().with(closes()).with(fmt().with_timer(Rfc3339::new())),
         ),
         plain("fmt with FmtSpan::CLOSE, to a sink", registry().with(fmt_closes())),
