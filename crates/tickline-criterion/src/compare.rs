@@ -119,7 +119,7 @@ impl fmt::Display for Comparison {
         let verdict = match (self.is_different(), self.difference_ns < 0.0) {
             (true, true) => format!("{} is faster", self.subject),
             (true, false) => format!("{} is slower", self.subject),
-            _ => "not told apart".to_owned(),
+            _ => "no difference found".to_owned(),
         };
         let treatment = self.counting.name();
         write!(

@@ -146,11 +146,11 @@
 //! ```text
 //! parse/sum               time:   [106.95 ns 109.04 ns 111.35 ns]
 //!                         change: [+14.085% +19.875% +25.991%] (p = 0.00 < 0.05)
-//!                         baseline main: 95.7 ns (86.7 ns to 126.6 ns), now 113.6 ns (99.1 ns to 177.6 ns): +18.65 %: not told apart
-//!                         not in turns: what else changed between the runs is unknown; --against PROGRAM gives an interval of 95 %
+//!                         baseline main: 95.7 ns (86.7 ns to 126.6 ns), now 113.6 ns (99.1 ns to 177.6 ns): +18.65 %: no difference found
+//!                         the two runs did not take turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %
 //! parse/find              time:   [15.394 ns 15.913 ns 16.448 ns]
 //!                         change: [+21.515% +24.887% +28.415%] (p = 0.00 < 0.05)
-//!                         baseline main: difference -3.4 ns (-3.8 ns to -3.4 ns), now -3.8 ns (-4.5 ns to -1.5 ns): -2.34 %: not told apart
+//!                         baseline main: difference -3.4 ns (-3.8 ns to -3.4 ns), now -3.8 ns (-4.5 ns to -1.5 ns): -2.34 %: no difference found
 //! ```
 //!
 //! (Both outputs are from an Intel Xeon, family 6, model 207, while compilers ran. `find`, which

@@ -202,7 +202,7 @@ fn a_baseline_is_saved_and_compared(programs: &Programs) {
     }
     assert_eq!(out.matches(": more now, by more than either run scatters").count(), 2, "{out}");
     assert_eq!(
-        out.matches("not in turns: what else changed between the runs is unknown").count(),
+        out.matches("the two runs did not take turns: what else changed between them is unknown").count(),
         2,
         "{out}"
     );

@@ -76,14 +76,14 @@ impl fmt::Display for Change {
         let verdict = match (self.is_different(), self.percent < 0.0) {
             (true, true) => "less now, by more than either run scatters",
             (true, false) => "more now, by more than either run scatters",
-            _ => "not told apart",
+            _ => "no difference found",
         };
         let [then, now] = [self.then, self.now]
             .map(|[low, median, high]| format!("{} ({} to {})", Ns(median), Ns(low), Ns(high)));
         write!(
             f,
-            "{INDENT}baseline {}: {}{then}, now {now}: {:+.2} %: {verdict}\n{INDENT}not in turns: what else changed between the \
-             runs is unknown; --against PROGRAM gives an interval of 95 %",
+            "{INDENT}baseline {}: {}{then}, now {now}: {:+.2} %: {verdict}\n{INDENT}the two runs did not take \
+             turns: what else changed between them is unknown; --against PROGRAM gives an interval of 95 %",
             self.name, self.label, self.percent
         )
     }
@@ -109,7 +109,7 @@ mod tests {
             assert_eq!(change.is_different(), is_different, "{change}");
             assert_eq!(change.json()["is_different"], is_different);
             assert_eq!(change.json()["in_turns"], false);
-            let verdict = [if ns > 200.0 { "more now" } else { "less now" }, "not told apart"];
+            let verdict = [if ns > 200.0 { "more now" } else { "less now" }, "no difference found"];
             assert!(change.to_string().contains(verdict[usize::from(!is_different)]), "{change}");
             assert!(
                 change.to_string().contains("baseline main: ") && change.to_string().contains("--against")
