@@ -56,7 +56,7 @@ impl Engine {
         self.clock.keeper.request_judgement(self);
     }
 
-    /// Adds the facts about the clock: its settings, its lines, the comparison, earlier verdicts.
+    /// Adds the facts about the clock: its settings, its lines, earlier verdicts.
     #[inline(never)]
     fn add_clock_facts(&self, facts: &mut Facts, kind: LineKind) {
         // ORDERING: Relaxed for both, single settings.
@@ -67,18 +67,20 @@ impl Engine {
             _ => Trust::Auto,
         };
         facts.switched_off_by = self.is_disabled().then_some(Reason::DisabledByProgram);
-        facts.comparison = compare::result_or_pending();
         facts.has_line_per_cpu = kind == LineKind::PerCpu;
         facts.was_slower_than_os = self.closing_reason(Gate::Cost) == Some(Reason::Slow);
         facts.unix_was_slower_than_os = self.closing_reason(Gate::UnixCost) == Some(Reason::Slow);
     }
 
     /// Replaces the facts. Returns `false` while another thread uses the collector, whose memory
-    /// this needs.
+    /// this needs, or the result of the comparison, without which a gate might close for good.
     #[inline(never)]
     fn collect(&self, facts: &mut Facts, kind: LineKind) -> bool {
-        let Some(mut collector) = self.collector() else { return false };
+        let (Some(mut collector), Some(comparison)) = (self.collector(), compare::result()) else {
+            return false;
+        };
         *facts = Facts::UNKNOWN;
+        facts.comparison = comparison;
         self.add_clock_facts(facts, kind);
         collector.finish(self.clock.keeper.changes(), self.probes(), facts);
         true
@@ -110,9 +112,9 @@ impl Engine {
         self.probes() == Probes::Full && self.clock.review(self)
     }
 
-    /// Judges the gates, and records the verdicts. `None` if the `present` judgement found
-    /// the same, or if another thread uses the collector: the line stays in use. In the second case
-    /// the next holder of the clock's lock judges.
+    /// Judges the gates, and records the verdicts. `None` if the `present` judgement found the
+    /// same, or if another thread uses what `collect` needs: the line stays in use. In the second
+    /// case the next holder of the clock's lock judges.
     #[inline(never)]
     fn judge_with(
         &self,

@@ -1,11 +1,13 @@
 //! Comparisons of this machine's counters, and the reaction of clocks.
 
+use std::iter;
 use std::process::{Command, Stdio};
 
 use tickline_core::gate::{CounterDifference, Reason};
 
 use super::*;
-use crate::{Clock, PerCpu, State, Status};
+use crate::engine::Engine;
+use crate::{Clock, Driver, PerCpu, State, Status};
 
 /// Two counters that are a thousand ticks apart.
 const UNSYNCHRONISED: CounterComparison = CounterComparison::Unsynchronised {
@@ -34,6 +36,23 @@ fn the_counters_of_this_machine_are_compared() {
     notifier.stop();
     if sys::comparable_cpus().len() > 1 {
         assert_eq!(compare(&notifier), None);
+    }
+}
+
+/// Symptom, by reading: a judge took the result for pending while a preempted thread held it. Where
+/// the kernel does not use the counter, that closed the gates of a clock without a thread for good.
+#[test]
+fn a_judge_that_cannot_read_the_result_leaves_it_to_the_next() {
+    if COUNTER.is_none() {
+        return eprintln!("SKIPPED: no counter on this target");
+    }
+    let engine = Engine::new(Driver::Manual);
+    let result = iter::repeat_with(locked_result).flatten().next();
+    engine.maintain_by_hand();
+    assert!(!engine.is_judged());
+    drop(result);
+    while !engine.is_judged() {
+        engine.maintain_by_hand();
     }
 }
 
