@@ -4,8 +4,9 @@
 //!
 //! - **All drivers** judge the gates before the first line and after `enable()`. They ask a kernel
 //!   that is still undecided (`tsc-early`) again at each interval.
-//! - **Readers** run an iteration if their calls are frequent enough ([`ReaderSchedule`]).
-//!   Collecting the facts for the gates takes 60 to 80 us, so each call does one step of it
+//! - **Readers** run an iteration if their calls are frequent enough (`driver/reader_schedule.rs`
+//!   in `tickline-core`). Other readers use a line to the end of its validity, then the OS clock.
+//!   Collecting the facts for the gates takes 60 to 80 us, so each call runs one task of it
 //!   (`facts/collector.rs`). `benches/README.md` has the time of the slowest call.
 //! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
 //!   clock is set and when the machine resumes. The thread neither reads nor writes the descriptor.
@@ -35,8 +36,6 @@
 //! | option | price |
 //! |---|---|
 //! | `pthread_atfork` in place of the process id | misses children of `clone`, which sandboxes use |
-//!
-//! [`ReaderSchedule`]: tickline_core::driver::ReaderSchedule
 
 use core::ops::Deref;
 use core::time::Duration;

@@ -49,7 +49,7 @@ enum CollectionTask {
 pub(crate) struct Collector {
     next: CollectionTask,
     begun_ns: i64,
-    /// The count of changes of the keeper's word at the beginning of this collection.
+    /// The count of requests and switches in the keeper's word at the beginning of this collection.
     changes: u64,
     clocksource: Clocksource,
     kernel_accepts: Option<bool>,
