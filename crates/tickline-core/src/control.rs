@@ -1,8 +1,9 @@
 //! The control loop: sample -> estimate -> discipline -> publication.
 //!
 //! [`Control::maintain`] is one iteration. Its caller, the driver, holds the clock's lock, and
-//! decides when the next iteration comes. An iteration takes a burst of brackets, computes for
-//! about a microsecond, and makes at most one publication. `DESIGN.md`, section "The pipeline",
+//! decides when the next iteration comes. An iteration takes a burst of brackets (up to
+//! four, if the state changes meanwhile or a burst is of no use), computes for about a microsecond,
+//! and makes at most one publication. `DESIGN.md`, section "The pipeline",
 //! lists the stages of an iteration and their functions. A publication has three steps:
 //!
 //! | before | announce | read clocks and compute | publish |
@@ -123,7 +124,7 @@ pub enum Cadence {
     OnDemand,
 }
 
-/// The settings of a control loop.
+/// The settings of a control loop. All of them are here: another one would break callers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// The interval in the steady state, ns. Within [`INTERVAL_RANGE_NS`].
@@ -189,8 +190,9 @@ pub struct Control {
     burst_count: u32,
     /// The machine's total time in suspends before the newest sample, ns.
     suspended_ns: Option<i64>,
-    /// Whether the line has not reached its target since the reference or the counter jumped.
-    disrupted: bool,
+    /// Whether the line has not reached its target since the reference or the counter jumped, or
+    /// since the samples had a break.
+    is_disrupted: bool,
     /// The parts of the next line. Each publication plans them anew.
     plan: Plan,
 }
@@ -224,7 +226,7 @@ impl Control {
             iterations_without_line: 0,
             burst_count: 0,
             suspended_ns: None,
-            disrupted: false,
+            is_disrupted: false,
             plan: Plan::EMPTY,
         }
     }
@@ -244,7 +246,7 @@ impl Control {
         self.slope_is_proven = false;
         (self.iterations_without_line, self.burst_count) = (0, 0);
         self.suspended_ns = None;
-        self.disrupted = false;
+        self.is_disrupted = false;
         self.plan = Plan::EMPTY;
     }
 
@@ -352,7 +354,7 @@ impl Control {
             self.stability.add_sample(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
         if !is_consistent {
             self.unix = UnixTrack::new();
-            self.disrupted = true;
+            self.is_disrupted = true;
         }
         if self.unix.update(reference) {
             shared.events.count(Event::UnixStep);

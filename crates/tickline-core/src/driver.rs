@@ -8,9 +8,8 @@
 
 use crate::cell::LineCell;
 use crate::control::{Cadence, Config, Control, INTERVAL_RANGE_NS, Iteration, Outcome};
-use crate::gate::Facts;
 use crate::gate::keeper::{GateKeeper, Judgement, LineGate, LineKind};
-use crate::sample::{ReferenceKind, Resolutions};
+use crate::gate::{Clocksource, Facts};
 use crate::shared::SharedClock;
 use crate::try_lock::{LockGuard, TryLock};
 
@@ -35,11 +34,7 @@ impl DriverMemory {
         // A placeholder: a judgement sets the resolutions, and each iteration sets the rest.
         let config = Config {
             interval_ns: *INTERVAL_RANGE_NS.start(),
-            resolutions: Resolutions {
-                counter_ticks: 0,
-                reference_ns: 0,
-                reference_kind: ReferenceKind::Independent,
-            },
+            resolutions: Clocksource::Unknown.resolutions(Clocksource::Unknown, 0),
             cadence: Cadence::OnDemand,
         };
         Self { control: Control::new(config), facts: Facts::UNKNOWN, is_judged_here: false }
@@ -87,7 +82,7 @@ pub struct DrivenClock<S = LineCell> {
     /// The common line. It comes first, so that the clock's address is that of its state.
     pub shared: SharedClock<S>,
     /// The control loop behind its lock, which [`lock`](Self::lock) takes.
-    pub locked: TryLock<DriverMemory>,
+    pub memory: TryLock<DriverMemory>,
     /// The stage of the judgement, and the kind of lines.
     pub keeper: GateKeeper,
     /// Whether a reader should run an iteration, and whether a review of the facts is due.
@@ -97,10 +92,10 @@ pub struct DrivenClock<S = LineCell> {
 impl<S> DrivenClock<S> {
     /// A clock whose gates are not judged yet.
     pub const fn new(shared: SharedClock<S>) -> Self {
-        let locked = TryLock::new(DriverMemory::new());
+        let memory = TryLock::new(DriverMemory::new());
         let keeper = GateKeeper::new();
         let reader_schedule = ReaderSchedule::new();
-        Self { shared, locked, keeper, reader_schedule }
+        Self { shared, memory, keeper, reader_schedule }
     }
 
     /// Takes the lock; `None` while another thread has it. A forked child takes the lock over from
@@ -109,7 +104,7 @@ impl<S> DrivenClock<S> {
     pub fn lock(&self, platform: &impl Platform) -> Option<LockGuard<'_, DriverMemory>> {
         // SAFETY: every `Platform` promises that its token fulfils the contract. Other code that
         // takes this lock must call the unsafe `try_lock` as well, and so makes the same promise.
-        unsafe { self.locked.try_lock(platform.lock_token(), DriverMemory::discard_facts) }
+        unsafe { self.memory.try_lock(platform.lock_token(), DriverMemory::discard_facts) }
     }
 
     /// Takes the lock and has the gates judged if that is due. Returns the lock and the kind of

@@ -82,10 +82,10 @@ impl<S: StateCell> SharedClock<S> {
         reference: &impl Reference,
     ) {
         let Some(replacing) = self.announce(line) else { return };
-        let reset = ticks_between(line.start_ticks, ticks) < 0;
-        self.events.count(if reset { Event::CounterReset } else { Event::Expiry });
+        let is_reset = ticks_between(line.start_ticks, ticks) < 0;
+        self.events.count(if is_reset { Event::CounterReset } else { Event::Expiry });
         // Without a reset, readings by other threads may have later ticks than `ticks`.
-        let ticks = if reset { ticks } else { line.end_ticks() };
+        let ticks = if is_reset { ticks } else { line.end_ticks() };
         self.help_at(&replacing, || ticks, newest, reference);
     }
 

@@ -185,7 +185,7 @@ impl StabilityMonitor {
             self.disrupt(sample, events);
             return false;
         }
-        let broken = gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
+        let is_gap = gap_ticks.cast_unsigned() > slope.ticks_in(interval_ns.saturating_mul(BREAK_INTERVALS));
         if let Some(contradiction) = contradiction {
             events.count(Event::BoundViolation);
             if contradiction.is_jump() {
@@ -200,7 +200,7 @@ impl StabilityMonitor {
             self.stable_since_ticks = sample.lower.ticks;
             self.dither.forget();
         }
-        if broken {
+        if is_gap {
             // After a break the samples are forgotten even if the newest one contradicts the
             // bounds: a slope across the break is an average of two rates.
             self.forget(sample.lower.ticks);
@@ -224,9 +224,9 @@ impl StabilityMonitor {
             self.rate_change_ppb = self.rate_change_ppb.max(widened).min(MAX_RATE_CHANGE_PPB);
             self.stable_since_ticks = now_ticks;
             self.dither.forget();
-            let short = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
-            if ticks_since(self.since_ticks, now_ticks) > short {
-                self.since_ticks = now_ticks.wrapping_sub(short);
+            let short_ticks = slope.ticks_in(interval_ns >> 3); // the interval is half of the time watched
+            if ticks_since(self.since_ticks, now_ticks) > short_ticks {
+                self.since_ticks = now_ticks.wrapping_sub(short_ticks);
             }
         }
         self.steering_ppb = steering_ppb;
@@ -341,9 +341,9 @@ impl StabilityMonitor {
             events.count(Event::RateChange);
             self.confirmations = u32::try_from(self.history.samples().len()).unwrap_or(u32::MAX);
             if let (Some(oldest), Some(newest)) = (self.history.samples().first(), self.history.newest()) {
-                let kept = ticks_between(oldest.lower.ticks, newest.lower.ticks);
-                let watched = ticks_between(self.since_ticks, newest.lower.ticks);
-                self.since_ticks = newest.lower.ticks.wrapping_sub(kept.min(watched).max(0).cast_unsigned());
+                let watched_ticks = ticks_between(self.since_ticks, newest.lower.ticks);
+                let kept_ticks = ticks_between(oldest.lower.ticks, newest.lower.ticks).min(watched_ticks);
+                self.since_ticks = newest.lower.ticks.wrapping_sub(kept_ticks.max(0).cast_unsigned());
             }
         }
     }
@@ -377,10 +377,11 @@ impl StabilityMonitor {
         let Some(newest) = self.history.newest() else { return 0 };
         let width_ns = newest.width(fit.slope_max).round_ns().max(0).cast_unsigned();
         // BOUND: the interval is below 2^34 ns, so the product is below 2^38.
-        let least = interval_ns.saturating_mul(NARROW_PPB);
-        let growth = (width_ns >> 2).saturating_mul(NS_PER_S).max(least);
+        let least_ns_ppb = interval_ns.saturating_mul(NARROW_PPB);
+        let growth_ns_ppb = (width_ns >> 2).saturating_mul(NS_PER_S).max(least_ns_ppb);
         let dither_ppb = if self.dither.is_known() { 0 } else { dither::RATE_PPB };
-        growth.checked_div(self.rate_drift_ppb(Some(fit)).saturating_add(dither_ppb)).unwrap_or(u64::MAX)
+        let drift_ppb = self.rate_drift_ppb(Some(fit)).saturating_add(dither_ppb);
+        growth_ns_ppb.checked_div(drift_ppb).unwrap_or(u64::MAX)
     }
 
     /// The assumed change of rate plus the uncertainty of the rate, ppb. Without a fit the rate may

@@ -166,7 +166,8 @@ pub struct LineState {
 
 impl LineState {
     /// The state of a line with this slope and `b` = 0 that follows this state, in the other slot.
-    /// `None` if the slope does not fit `shift`: the counter is too slow for the target.
+    /// `None` if the slope does not fit `shift`, because the counter is too slow for the target, or
+    /// if the slope is almost 0.
     #[must_use]
     pub fn next_line(self, slope: Slope, shift: u32) -> Option<Self> {
         let bits = slope.bits;

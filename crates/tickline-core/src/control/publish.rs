@@ -51,6 +51,8 @@ impl Control {
         over_ns: u64,
     ) -> Result<(), NotPublished> {
         let planned = self.plan_target(old, fit, over_ns).and_then(|()| self.plan_bounds());
+        // There is a sample: this iteration has just added one. Without one, the writer takes
+        // another, as for samples that are too old.
         planned.ok_or(NotPublished::SamplesTooOld)
     }
 
@@ -137,8 +139,9 @@ impl Control {
 
     /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and discards it.
     #[inline(never)]
-    fn warm_up(&self, old: &WindowedLine, at_ticks: u64, window: u64) -> Result<(), NotPublished> {
-        self.next_line(old, &steer(old, at_ticks, &self.plan.target, window), at_ticks, window).map(|_| ())
+    fn warm_up(&self, old: &WindowedLine, at_ticks: u64, window_ticks: u64) -> Result<(), NotPublished> {
+        let steering = steer(old, at_ticks, &self.plan.target, window_ticks);
+        self.next_line(old, &steering, at_ticks, window_ticks).map(|_| ())
     }
 
     /// The newest sample's lower point, lowered by the reference's resolution.
@@ -194,8 +197,8 @@ impl Control {
             shared.events.count(Event::StepForward);
         }
         let is_back = steering.step_to.is_some() || self.is_usual(offset, self.plan.target.slope);
-        self.disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
-        self.disrupted &= !is_back;
+        self.is_disrupted |= offset > FixedNs::from_ns(DISRUPTED_OFFSET_NS);
+        self.is_disrupted &= !is_back;
         self.record(steering.offset, shared, interval_ns);
     }
 
@@ -299,7 +302,8 @@ impl Control {
         access.shared.events.count(Event::Recovery);
         self.slope_is_proven = false;
         // Only a line that starts from a high-water mark is ahead of the reference.
-        self.disrupted = !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
+        self.is_disrupted =
+            !self.is_usual(offset, slope) && offset > FixedNs::from_ns(WAIT_FOR_HIGH_WATER_NS);
         self.record(offset, access.shared, interval_ns);
         Ok(Iteration { outcome: Outcome::Recovered, next_in_ns: MIN_INTERVAL_NS })
     }
@@ -352,7 +356,7 @@ impl Control {
             offset_ns: offset.round_ns(),
             samples_too_old: false,
             counter_too_slow: false,
-            is_disrupted: self.disrupted,
+            is_disrupted: self.is_disrupted,
         });
     }
 }

@@ -143,13 +143,13 @@ impl Control {
         self.age_ticks(ticks) > slope.ticks_in(MAX_SAMPLE_AGE_NS).max(slow_ticks)
     }
 
-    /// The window of a line that starts `margin_ticks` before it is published, ticks.
-    pub(super) fn window_ticks(&self, interval_ticks: u64, margin_ticks: u64) -> u64 {
+    /// The window of a line that starts `lead_in_ticks` before it is published, ticks.
+    pub(super) fn window_ticks(&self, interval_ticks: u64, lead_in_ticks: u64) -> u64 {
         let intervals = match self.config.cadence {
             Cadence::Scheduled => 2,
             Cadence::Pinned => 4,
             Cadence::OnDemand => 1,
         };
-        interval_ticks.saturating_mul(intervals).saturating_add(margin_ticks).min(MAX_WINDOW_TICKS)
+        interval_ticks.saturating_mul(intervals).saturating_add(lead_in_ticks).min(MAX_WINDOW_TICKS)
     }
 }

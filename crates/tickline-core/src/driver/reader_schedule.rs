@@ -7,8 +7,8 @@
 //!
 //! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
 //!   iteration at once.
-//! - Otherwise the reader runs an iteration if 8 readings in a row, this one included, came by the
-//!   slow path without a longer gap.
+//! - Otherwise the reader runs an iteration if 8 readings in a row, this one included, each came by
+//!   the slow path no later than that gap after another one.
 //!
 //! A program that reads the time now and then never runs an iteration: the OS clock serves it.
 

@@ -263,14 +263,14 @@ struct Wait {
 impl Wait {
     /// Rule 3: counts a load of the state in `seen`. Returns whether to go on waiting for it.
     fn count_and_keep_waiting(&mut self, seen: &WindowedLine, counter: &impl Counter) -> bool {
-        let first = seen.state.phase() == Phase::FirstPublication;
+        let is_first = seen.state.phase() == Phase::FirstPublication;
         if seen.state != self.state {
             // A line that is being replaced was published before, so the counter may be read.
-            let since_ticks = if first { 0 } else { counter.now_ordered() };
+            let since_ticks = if is_first { 0 } else { counter.now_ordered() };
             *self = Self { state: seen.state, since_ticks, loads: 0 };
             return true;
         }
-        let is_early = if first {
+        let is_early = if is_first {
             self.loads < FIRST_LOADS
         } else {
             let waited_ticks = counter.now_ordered().wrapping_sub(self.since_ticks);

@@ -3,6 +3,15 @@
 //! or from the OS clock. If readers drive this clock, and calls are frequent enough to pay for an
 //! iteration of the control loop, the reading runs an iteration, and reads again. This file also
 //! has the thread's iterations for the CPUs' lines.
+//!
+//! | call | 1. backend | 2. the CPUs' lines | 3. the common line | 4. the OS clock |
+//! |---|---|---|---|---|
+//! | `now_slow`, `now_ordered_slow` | `now_by_backend` | `CpuLines::read`, `read_ordered`, else `now_by_cpus_or_os` | `now_by_common_line` | within 2 and 3 |
+//! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix`, else `unix_by_os` | `unix_by_common_line` | within 3 |
+//! | `reading_slow` | `ClockBackend::reading` | `reading_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
+//!
+//! They are many small functions, so that each frame is freed before the next one
+//! (`tests/stack.rs`).
 
 use tickline_core::control::{Cadence, Config};
 use tickline_core::gate::keeper::{LineKind, Stage};
