@@ -24,7 +24,7 @@ pub(crate) fn check_csv(path: &Path) -> usize {
         assert!(row["skew_ppb"].is_empty() || is_figure("skew_ppb"), "{row:?}");
         let is_own = row["cpu"].is_empty();
         samples += usize::from(is_own);
-        assert!(is_figure(if is_own { "publication_events" } else { "cpu" }), "{row:?}");
+        assert!(is_figure(if is_own { "replacement_events" } else { "cpu" }), "{row:?}");
     }
     samples
 }
