@@ -366,7 +366,7 @@ mod tests {
             assert!(high_water_ns() < os_ns);
             // The token of a forked child. A reading by a line would leave the process's high-water
             // mark as it is.
-            reader.token.store(0, Ordering::Relaxed);
+            reader.token.store(0, Ordering::Relaxed); // ORDERING: Relaxed: one thread
             let reading = reader.monotonic();
             assert!(high_water_ns() >= os_ns, "{reading:?} after {os_ns}, {:?}", publisher.phase());
         });
