@@ -7,7 +7,6 @@ use std::string::ToString as _;
 use super::error::{ErrorCause, PageError};
 use super::snapshot::PageSnapshot;
 use crate::host::mapped::PageFile;
-use crate::lease::{LeaseMemory, LeasePhase};
 use crate::{AttachedPage, Counter};
 
 impl PageFile {
@@ -35,12 +34,6 @@ impl PageFile {
     #[must_use]
     pub const fn attached(&self, page_offset_ns: i64) -> AttachedPage<'_> {
         AttachedPage { page: self.page(), page_offset_ns }
-    }
-
-    /// The page's phase now.
-    #[must_use]
-    pub fn phase(&self) -> LeasePhase {
-        self.page().words().word().phase()
     }
 
     /// Takes a snapshot of the page. Reads the counter if the page names lines.
