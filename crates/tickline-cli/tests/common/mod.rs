@@ -36,6 +36,14 @@ pub fn tickline(arguments: &[&str]) -> Command {
     command
 }
 
+/// Copies a program in another process. While this process has the copy open for writing, a child
+/// that another test starts may inherit that descriptor, and the copy can't be run ("Text file
+/// busy").
+pub fn copy_program(program: &Path, copy: &Path) {
+    let status = Command::new("cp").arg(program).arg(copy).status().expect("cp runs");
+    assert!(status.success(), "cp {} {}: {status}", program.display(), copy.display());
+}
+
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

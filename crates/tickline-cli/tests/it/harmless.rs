@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::common::{NOBODY, assert_fails, is_root, text, tickline};
+use crate::common::{NOBODY, assert_fails, copy_program, is_root, text, tickline};
 
 /// A folder that every user may enter, with a copy of the program. Other users may not be able to
 /// enter the build folder.
@@ -18,7 +18,7 @@ pub(crate) fn open_folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     let program = folder.path().join("tickline");
-    fs::copy(env!("CARGO_BIN_EXE_tickline"), &program).expect("room for a copy");
+    copy_program(Path::new(env!("CARGO_BIN_EXE_tickline")), &program);
     (folder, program)
 }
 

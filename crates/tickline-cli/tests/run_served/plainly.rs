@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
-use crate::common::{NOBODY, is_root, library, text};
+use crate::common::{NOBODY, copy_program, is_root, library, text};
 use crate::served::{self, ServedPage, output};
 
 fn is_on_tmpfs(folder: &Path) -> bool {
@@ -145,7 +145,7 @@ fn privileged_interpreters_run_plainly() {
     let folder = served.folder.path();
     let (interpreter, script, second) =
         (folder.join("interpreter"), folder.join("script"), folder.join("second"));
-    fs::copy("/bin/cat", &interpreter).unwrap();
+    copy_program(Path::new("/bin/cat"), &interpreter);
     for (path, first) in [(&script, &interpreter), (&second, &script)] {
         fs::write(path, format!("#! {} /proc/self/status\n", first.display())).unwrap();
         fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
