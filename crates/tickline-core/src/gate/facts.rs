@@ -107,11 +107,18 @@ impl Clocksource {
     /// ```
     #[must_use]
     pub fn is_accepted(self, list: &[u8]) -> Option<bool> {
-        let mut names = list.split(u8::is_ascii_whitespace).filter(|name| !name.is_empty()).peekable();
-        names.peek()?;
-        let named = names.map(Self::from_name);
-        let mut ahead = named.take_while(|name| !matches!(name, Self::Hpet | Self::AcpiPm | Self::Jiffies));
-        Some(ahead.any(|name| name == self))
+        let mut accepts = None;
+        // A loop, and no adapters: each has a frame where the code runs unoptimised, and a judgement
+        // may have little stack.
+        for name in list.split(u8::is_ascii_whitespace) {
+            match Self::from_name(name) {
+                Self::Unknown => {} // empty, at a second space
+                named if named == self => return Some(true),
+                Self::Hpet | Self::AcpiPm | Self::Jiffies => return Some(false),
+                _ => accepts = Some(false),
+            }
+        }
+        accepts
     }
 
     /// The resolutions of a counter that moves by `counter_ticks` at a time, and of the clock that
