@@ -17,7 +17,7 @@
 //! # Protocol
 //!
 //! Only the holder of the clock's lock calls [`StateCell::publish`]; any thread may call
-//! [`StateCell::swap`].
+//! [`StateCell::try_swap`].
 //!
 //! | access | ordering | pairs with |
 //! |---|---|---|
@@ -192,7 +192,7 @@ pub trait StateCell {
 
     /// Swaps `from` for `to`, which is not a published state. Any thread may call this. Returns
     /// whether it swapped.
-    fn swap(&self, from: LineState, to: LineState) -> bool;
+    fn try_swap(&self, from: LineState, to: LineState) -> bool;
 
     /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
     /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
@@ -422,9 +422,9 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
         SlotView { slots: &self.slots, bounds: &self.bounds, slot: state.slot() }
     }
 
-    fn swap(&self, from: LineState, to: LineState) -> bool {
+    fn try_swap(&self, from: LineState, to: LineState) -> bool {
         debug_assert!(!to.is_published(), "a line is published, not swapped in");
-        self.state.swap(from, to)
+        self.state.try_swap(from, to)
     }
 
     fn publish(
@@ -436,7 +436,7 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
     ) -> bool {
         debug_assert!(line.state.is_published(), "a state without a line is swapped in");
         self.slot(line.state).fill(line, bounds, suspended_ns);
-        self.state.swap(from, line.state)
+        self.state.try_swap(from, line.state)
     }
 }
 

@@ -66,7 +66,7 @@ impl<S: StateCell> SharedClock<S> {
     /// changed the state before.
     pub(crate) fn announce(&self, line: &WindowedLine) -> Option<WindowedLine> {
         let replacing = WindowedLine { state: line.state.replacing(), ..*line };
-        self.cell.swap(line.state, replacing.state).then_some(replacing)
+        self.cell.try_swap(line.state, replacing.state).then_some(replacing)
     }
 
     /// Rules 4 and 5: retires `line`, which does not count for `ticks`
@@ -117,7 +117,7 @@ impl<S: StateCell> SharedClock<S> {
         } else {
             state.without_line(self.high_water_ns(seen, ticks(), newest, reference))
         };
-        self.cell.swap(state, next)
+        self.cell.try_swap(state, next)
     }
 
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter,
@@ -135,7 +135,7 @@ impl<S: StateCell> SharedClock<S> {
                     self.help(&seen, counter, reference);
                 }
                 (_, _) => {
-                    if self.cell.swap(seen.state, seen.state.with_gate_closed()) {
+                    if self.cell.try_swap(seen.state, seen.state.with_gate_closed()) {
                         self.events.count(Event::GateClosed);
                         was_open = true;
                     }
@@ -153,7 +153,7 @@ impl<S: StateCell> SharedClock<S> {
             match (seen.state.phase(), seen.state.is_gate_closed()) {
                 (_, false) => return false,
                 (Phase::NoLine, true) => {
-                    if self.cell.swap(seen.state, seen.state.with_gate_open()) {
+                    if self.cell.try_swap(seen.state, seen.state.with_gate_open()) {
                         self.events.count(Event::GateOpened);
                         return true;
                     }

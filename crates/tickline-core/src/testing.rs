@@ -228,9 +228,9 @@ impl StateCell for HookedCell {
         self.machine.hooks.run(Step::Slot);
         self.inner.slot(state)
     }
-    fn swap(&self, from: LineState, to: LineState) -> bool {
+    fn try_swap(&self, from: LineState, to: LineState) -> bool {
         self.machine.hooks.run(Step::Swap(to));
-        self.inner.swap(from, to)
+        self.inner.try_swap(from, to)
     }
     fn publish(
         &self,
@@ -337,7 +337,7 @@ impl HookedClock {
     /// Changes the state as another thread would that is then stopped for good.
     pub(crate) fn swap_to(&self, next: impl FnOnce(LineState) -> LineState) {
         let state = self.cell.load();
-        assert!(self.cell.swap(state, next(state)));
+        assert!(self.cell.try_swap(state, next(state)));
     }
 
     pub(crate) fn close(&self) -> bool {

@@ -398,9 +398,9 @@ impl StateCell for SteppedCell {
         view
     }
 
-    fn swap(&self, from: LineState, to: LineState) -> bool {
+    fn try_swap(&self, from: LineState, to: LineState) -> bool {
         self.world.step(Step::Swap);
-        let swapped = self.inner.swap(from, to);
+        let swapped = self.inner.try_swap(from, to);
         if swapped {
             self.swapped(from, to);
         }

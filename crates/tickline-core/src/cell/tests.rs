@@ -27,7 +27,7 @@ fn a_line_is_published_with_its_slot_and_nothing_is_swapped_for_an_old_state() {
     assert_eq!((slot.bounds(-5_000), slot.unix_b()), (bounds(1 << 20, 4), -5_000 + 12));
     let proven = Point { ticks: 1 << 20, ns: 4 };
     assert_eq!(slot.evidence(), Evidence { proven, suspended_ns: Some(7) });
-    assert!(!cell.swap(zero, zero.with_gate_closed()));
+    assert!(!cell.try_swap(zero, zero.with_gate_closed()));
     assert!(!cell.publish(zero, &first, &bounds(1 << 20, 4).into(), None));
     assert_eq!(cell.snapshot(), first);
     assert!(cell.is_still(first.state) && !cell.is_still(zero));

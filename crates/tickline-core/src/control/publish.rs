@@ -317,7 +317,7 @@ impl Control {
     ) -> Result<FixedNs, NotPublished> {
         let Access { shared, counter, reference } = *access;
         let first = WindowedLine { state: before.state.first_publication(), ..*before };
-        if !shared.cell.swap(before.state, first.state) {
+        if !shared.cell.try_swap(before.state, first.state) {
             return Err(NotPublished::StateChanged);
         }
         let before_ticks = counter.now_ordered();

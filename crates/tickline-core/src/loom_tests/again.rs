@@ -76,7 +76,7 @@ impl Handmade {
     /// Swaps a state for an announcement, and reads the counter. `None` if another thread has
     /// swapped first.
     fn announce(&self, from: LineState, to: LineState) -> Option<(LineState, u64)> {
-        let swapped = self.scene.clock.cell.swap(from, to);
+        let swapped = self.scene.clock.cell.try_swap(from, to);
         swapped.then(|| (to, self.scene.time.view(WRITER_TICKS).now_ordered()))
     }
 
@@ -155,7 +155,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
     check(Some(3), &["the state recurred"], |seen| {
         let clock = Handmade::new();
         let before = LineState::default().with_b(MARK_NS);
-        assert!(clock.scene.clock.cell.swap(LineState::default(), before));
+        assert!(clock.scene.clock.cell.try_swap(LineState::default(), before));
         let noted = seen.clone();
         let reader = spawn(&clock, move |clock| {
             let (view, asked_in) = (clock.scene.time.view(READER_TICKS), Cell::new(0));
@@ -181,7 +181,7 @@ fn a_recurring_high_water_mark_keeps_the_order() {
             // The line's slot and count are not those of the first state; 1,023 lines later they
             // would be.
             let mark = before.with_b(line.at(at_ticks));
-            clock.scene.clock.cell.swap(replacing, mark).then(|| clock.next_life())
+            clock.scene.clock.cell.try_swap(replacing, mark).then(|| clock.next_life())
         })();
         assert!(retired.is_some(), "a reader helped, though so flat a line makes it wait long");
         clock.writer_reads();

@@ -168,7 +168,7 @@ fn a_high_water_mark_is_never_a_mixture() {
     check(None, &["line 1", "line 2", "lost"], |seen| {
         let cell = new_shared(LineCell::new());
         let first = publish(&cell, LineState::default(), 1);
-        assert!(cell.swap(first, first.replacing()));
+        assert!(cell.try_swap(first, first.replacing()));
         let noted = seen.clone();
         let helper = spawn(&cell, move |cell| {
             let found = cell.snapshot();
@@ -176,7 +176,7 @@ fn a_high_water_mark_is_never_a_mixture() {
                 return noted.note("published");
             }
             let mark_ns = found.at(found.end_ticks());
-            if cell.swap(found.state, found.state.without_line(mark_ns)) {
+            if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
                 let expected =
                     WindowedLine { state: found.state, ..line(LineState::default(), number_of(found.state)) };
                 assert_eq!(mark_ns, expected.at(expected.end_ticks()));
@@ -194,7 +194,7 @@ fn a_high_water_mark_is_never_a_mixture() {
                 break;
             }
             replacing = next.state.replacing();
-            assert!(cell.swap(next.state, replacing), "no other thread ends a published line");
+            assert!(cell.try_swap(next.state, replacing), "no other thread ends a published line");
         }
         helper.join().unwrap();
     });

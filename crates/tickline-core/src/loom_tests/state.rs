@@ -16,8 +16,8 @@ fn loaded(state: &AtomicState) -> u64 {
     found.m
 }
 
-fn swap(state: &AtomicState, from: u64, to: u64) -> bool {
-    state.swap(whole(from), whole(to))
+fn try_swap(state: &AtomicState, from: u64, to: u64) -> bool {
+    state.try_swap(whole(from), whole(to))
 }
 
 /// A reader is stopped for two swaps, so that the pair that it loads is refilled. No load may see
@@ -36,7 +36,7 @@ fn a_portable_state_is_never_an_older_one() {
             noted.note(format!("{first}, {}", if is_still { "still" } else { "changed" }));
         });
         for number in 0..2 {
-            assert!(swap(&state, number, number + 1), "no other thread swaps");
+            assert!(try_swap(&state, number, number + 1), "no other thread swaps");
         }
         reader.join().unwrap();
     });
@@ -47,15 +47,15 @@ fn a_portable_state_is_never_an_older_one() {
 fn of_two_portable_swaps_from_one_state_one_wins() {
     check(None, &["mine", "theirs"], |seen| {
         let state = new_shared(AtomicState::new());
-        let other = spawn(&state, |state| swap(state, 0, 1));
-        let mine = swap(&state, 0, 2);
+        let other = spawn(&state, |state| try_swap(state, 0, 1));
+        let mine = try_swap(&state, 0, 2);
         let theirs = other.join().unwrap();
         assert!(mine != theirs, "{mine} and {theirs}");
         seen.note(if mine { "mine" } else { "theirs" });
         let mut last = if mine { 2 } else { 1 };
         assert_eq!(loaded(&state), last);
         for number in 3..20 {
-            assert!(swap(&state, last, number), "out of pairs");
+            assert!(try_swap(&state, last, number), "out of pairs");
             last = number;
         }
     });
@@ -68,9 +68,9 @@ fn a_portable_pair_is_freed_before_it_is_taken_again() {
     check(Some(4), &["0", "1", "2", "both failed: false"], |seen| {
         let state = new_shared(AtomicState::new());
         let noted = seen.clone();
-        let other = spawn(&state, |state| swap(state, 0, 2));
+        let other = spawn(&state, |state| try_swap(state, 0, 2));
         let reader = spawn(&state, move |state| noted.note(loaded(state).to_string()));
-        let mine = swap(&state, 0, 1);
+        let mine = try_swap(&state, 0, 1);
         let theirs = other.join().unwrap();
         reader.join().unwrap();
         seen.note(format!("both failed: {}", !mine && !theirs));
@@ -84,9 +84,9 @@ fn a_portable_pair_is_freed_before_it_is_taken_again() {
 fn a_portable_state_may_recur() {
     check(Some(4), &["swapped", "not swapped"], |seen| {
         let state = new_shared(AtomicState::new());
-        let late = spawn(&state, |state| swap(state, 0, 9));
-        let there = swap(&state, 0, 1);
-        let back = there && swap(&state, 1, 0);
+        let late = spawn(&state, |state| try_swap(state, 0, 9));
+        let there = try_swap(&state, 0, 1);
+        let back = there && try_swap(&state, 1, 0);
         assert_eq!(there, back);
         let swapped = late.join().unwrap();
         assert_eq!(loaded(&state), if swapped { 9 } else { 0 });
@@ -114,10 +114,10 @@ fn a_slot_beside_a_portable_state_belongs_to_it() {
                 seen.note("changed");
             }
         });
-        assert!(swap(&state, 0, 1));
+        assert!(try_swap(&state, 0, 1));
         // ORDERING: Release, pairs with the fence of the reader's second load.
         slot.store(2, Ordering::Release);
-        assert!(swap(&state, 1, 2));
+        assert!(try_swap(&state, 1, 2));
         reader.join().unwrap();
     });
 }

@@ -180,7 +180,7 @@ fn a_migration_never_ends_a_cpus_line() {
 fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let (old, ticks) = (clock.cell.snapshot(), board.machine.now());
     let replacing = old.state.replacing();
-    assert!(clock.cell.swap(old.state, replacing));
+    assert!(clock.cell.try_swap(old.state, replacing));
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope, old.shift).unwrap();
     let next = next.with_b(next.b_not_below_ns(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));

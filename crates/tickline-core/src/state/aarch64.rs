@@ -11,8 +11,8 @@ use super::LineState;
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: only `load`, `is_still` and `exchange` reach the content, and any thread may call them. A
-// load may be split; the protocol allows for that.
+// SAFETY: only `load`, `is_still` and `compare_exchange` reach the content, and any thread may call
+// them. A load may be split; the protocol allows for that.
 unsafe impl Sync for AtomicState {}
 
 /// Every processor has exclusive pairs.
@@ -51,10 +51,10 @@ impl AtomicState {
     #[inline(always)]
     pub(crate) fn is_still(&self, state: LineState) -> bool {
         let (m, b): (u64, u64);
-        // SAFETY: the pointer is valid for 16 bytes and aligned to 16. ORDERING: the barrier keeps
-        // this load behind every earlier load. The counter's read ends with a load that depends on
-        // its value (`counter/aarch64.rs`), so the barrier orders the counter as well. Pairs with
-        // the Release stores of a slot.
+        // SAFETY: the pointer is valid for 16 bytes and aligned to 16.
+        // ORDERING: the barrier keeps this load behind every earlier load. The counter's read ends
+        // with a load that depends on its value (`counter/aarch64.rs`), so the barrier orders the
+        // counter as well. Pairs with the Release stores of a slot.
         unsafe {
             asm!(
                 "dmb ishld",
@@ -69,12 +69,12 @@ impl AtomicState {
     }
 
     /// Swaps `from` for `to`, unless the state is not `from`. Returns whether it swapped.
-    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
-        self.exchange(from, to) == from
+    pub(crate) fn try_swap(&self, from: LineState, to: LineState) -> bool {
+        self.compare_exchange(from, to) == from
     }
 
     /// Swaps `from` for `to` if the state is `from`. Returns the state that it found, never torn.
-    fn exchange(&self, from: LineState, to: LineState) -> LineState {
+    fn compare_exchange(&self, from: LineState, to: LineState) -> LineState {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16. The loop ends only when a
         // store-exclusive to the same 16 bytes has succeeded, so the pair that was loaded is atomic

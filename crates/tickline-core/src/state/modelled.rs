@@ -39,7 +39,7 @@ impl AtomicState {
 
     /// The state.
     pub(crate) fn load(&self) -> LineState {
-        // ORDERING: Acquire, as the machine's load; pairs with `swap`.
+        // ORDERING: Acquire, as the machine's load; pairs with `try_swap`.
         let index = usize::try_from(self.0.load(Ordering::Acquire)).expect("few states");
         STATES.lock().expect("no model panics in here").get(index).copied().unwrap_or_default()
     }
@@ -53,7 +53,7 @@ impl AtomicState {
     }
 
     /// Swaps `from` for `to`, unless the state is not `from`. Returns whether it swapped.
-    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
+    pub(crate) fn try_swap(&self, from: LineState, to: LineState) -> bool {
         // ORDERING: acquire and release, as the machine's swap; pairs with the loads. Acquire also
         // keeps the read of the counter that follows the announcement of a replacement behind the
         // announcement. No test sees Release without Acquire: the modelled counter is never read

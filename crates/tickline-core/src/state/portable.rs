@@ -56,7 +56,7 @@ impl AtomicState {
             let word = self.word.load(Ordering::Acquire);
             let state = self.pair(word);
             // ORDERING: the fence keeps the loads of the pair before the one below; it pairs with
-            // the Release stores in `swap`.
+            // the Release stores in `try_swap`.
             fence(Ordering::Acquire);
             // ORDERING: Relaxed, behind the fence.
             if self.word.load(Ordering::Relaxed) == word {
@@ -77,7 +77,7 @@ impl AtomicState {
 
     /// Swaps `from` for `to`. Fails if the state is not `from`, or has just changed, or no pair is
     /// free. Returns whether it swapped.
-    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
+    pub(crate) fn try_swap(&self, from: LineState, to: LineState) -> bool {
         // ORDERING: Acquire, pairs with the swap of the word below.
         let word = self.word.load(Ordering::Acquire);
         if self.pair(word) != from {

@@ -12,8 +12,9 @@ use crate::primitive::{AtomicU64, Ordering};
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: only `load`, `is_still` and `exchange` reach the content, and any thread may call them.
-// `exchange` changes it by one instruction. A load may be split; the protocol allows for that.
+// SAFETY: only `load`, `is_still` and `compare_exchange` reach the content, and any thread may call
+// them. `compare_exchange` changes it by one instruction. A load may be split; the protocol allows
+// for that.
 unsafe impl Sync for AtomicState {}
 
 /// The result of [`is_supported`]: 1 for yes, 2 for no, 0 before the first call.
@@ -49,7 +50,7 @@ impl AtomicState {
         // load is one instruction, outside of the language's memory model.
         // ORDERING: acquire: loads are not reordered with later loads (Intel SDM vol. 3A 10.2.2),
         // and the block, without `nomem` or `readonly`, is a barrier to the compiler. Pairs with
-        // the swap in `exchange`.
+        // the swap in `compare_exchange`.
         unsafe {
             core::arch::asm!(
                 "movdqa {value}, xmmword ptr [{state}]",
@@ -95,19 +96,21 @@ impl AtomicState {
 
     /// Swaps `from` for `to`, unless the state is not `from` or the processor lacks the
     /// instruction. Returns whether it swapped.
-    pub(crate) fn swap(&self, from: LineState, to: LineState) -> bool {
-        is_supported() && self.exchange(from, to) == from
+    pub(crate) fn try_swap(&self, from: LineState, to: LineState) -> bool {
+        is_supported() && self.compare_exchange(from, to) == from
     }
 
     /// Swaps `from` for `to` if the state is `from`. Returns the state that it found. The processor
     /// must have the instruction.
-    fn exchange(&self, from: LineState, to: LineState) -> LineState {
+    fn compare_exchange(&self, from: LineState, to: LineState) -> LineState {
         let (mut m, mut b) = (from.m, from.b.cast_unsigned());
         // This is not `core::arch::x86_64::cmpxchg16b`, which without optimisation calls into
-        // libatomic. SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer
-        // is valid and aligned to 16. The compiler reserves RBX, so the block exchanges it with RSI
-        // and restores it. The pointer is in RDI, so it is not in RBX. ORDERING: acquire and
-        // release: the locked instruction is a full barrier. Pairs with `load`.
+        // libatomic.
+        // SAFETY: callers have made sure that the processor has CMPXCHG16B. The pointer is valid
+        // and aligned to 16. The compiler reserves RBX, so the block exchanges it with RSI and
+        // restores it. The pointer is in RDI, so it is not in RBX.
+        // ORDERING: acquire and release: the locked instruction is a full barrier. Pairs with
+        // `load`.
         unsafe {
             core::arch::asm!(
                 "xchg rsi, rbx",

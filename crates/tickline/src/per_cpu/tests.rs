@@ -74,7 +74,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
 /// Sets a CPU's high-water mark to `b_ns`, as the end of a line so far ahead would.
 fn set_high_water(clock: &SharedClock, b_ns: i64) {
     let mark = LineState { b: b_ns, ..LineState::default() };
-    while !clock.cell.swap(clock.cell.load(), mark) {}
+    while !clock.cell.try_swap(clock.cell.load(), mark) {}
 }
 
 /// Starts the engine's thread, and waits until each CPU has a line. `None`, with a message, if that
