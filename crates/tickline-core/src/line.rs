@@ -37,12 +37,12 @@ impl Slope {
         numerator.checked_div(u128::from(self.bits)).map_or(0, |hz| u64::try_from(hz).unwrap_or(u64::MAX))
     }
 
-    /// `ticks` at this slope, as fixed-point nanoseconds. BOUND: 2^63 * 2^64 = 2^127, the limit
-    /// of `i128`, which a signed 64-bit difference and a 64-bit slope reach only together;
-    /// saturates there.
+    /// `ticks` at this slope, as fixed-point nanoseconds.
     #[doc(hidden)]
     #[must_use]
     pub const fn over(self, ticks: i64) -> FixedNs {
+        // BOUND: 2^63 * 2^64 = 2^127, the limit of `i128`, which a signed 64-bit difference and a
+        // 64-bit slope reach only together; saturates there.
         FixedNs::from_bits((ticks as i128).saturating_mul(self.bits as i128))
     }
 

@@ -189,8 +189,8 @@ impl fmt::Debug for UnixTime {
 /// in eras of 400 years, or 146,097 days. Its years begin in March, so that a leap day is the last
 /// day of its year.
 const fn date_from_days(days_since_1970: u64) -> (u64, u64, u64) {
-    // Days from 0000-03-01, the beginning of an era. BOUND: a `UnixTime` and an era are below 2^18
-    // days.
+    // Days from 0000-03-01, the beginning of an era.
+    // BOUND: a `UnixTime` and an era are below 2^18 days.
     let days = days_since_1970 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     // Subtracts the leap days of the era so far: one in 4 years (1,460 days), except in a century

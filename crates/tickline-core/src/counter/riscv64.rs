@@ -66,8 +66,8 @@ impl Counter for HardwareCounter {
 
     #[inline(always)]
     fn barrier(&self) {
-        // Earlier loads and counter reads complete before later loads and counter reads. SAFETY:
-        // FENCE has no operands and changes nothing.
+        // Earlier loads and counter reads complete before later loads and counter reads.
+        // SAFETY: FENCE has no operands and changes nothing.
         unsafe { asm!("fence ir, ir", options(nostack, preserves_flags)) }
     }
 }

@@ -49,8 +49,9 @@ impl Counter for HardwareCounter {
     #[inline(always)]
     fn barrier(&self) {
         // This is not `_mm_lfence`, because targets whose compiler may not use SSE (kernels) could
-        // not inline it. Every x86_64 processor has the instruction. SAFETY: LFENCE has no
-        // operands. Without `nomem` the block is a barrier to the compiler, too.
+        // not inline it.
+        // SAFETY: every x86_64 processor has LFENCE, which has no operands. Without `nomem` the
+        // block is a barrier to the compiler, too.
         unsafe { core::arch::asm!("lfence", options(nostack, preserves_flags)) }
     }
 }
