@@ -81,13 +81,13 @@ pub trait LeaseStore: LeaseMemory {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]);
 
     /// Replaces the word `from` by `to` (rule W1). Returns whether the word was `from`.
-    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
+    fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool;
 
     /// Swaps the word if the counter is at `least_ticks` or later, and before `limit_ticks` (rule
     /// W2). Little time should pass between the read of the counter and the swap. Where the system
     /// supports it, a program therefore does both in one restartable sequence, which no preemption,
     /// stop or suspend can divide.
-    fn swap_between(
+    fn try_swap_between(
         &self,
         from: LeaseWord,
         to: LeaseWord,
@@ -98,7 +98,7 @@ pub trait LeaseStore: LeaseMemory {
         let ticks = counter.now_ordered();
         if is_before(ticks, least_ticks) || !is_before(ticks, limit_ticks) {
             SwapResult::OutOfTime
-        } else if self.swap(from, to) {
+        } else if self.try_swap(from, to) {
             SwapResult::Done
         } else {
             SwapResult::OtherWord

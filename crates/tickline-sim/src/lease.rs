@@ -156,7 +156,10 @@ impl World {
         for slot in 0..8 {
             self.memory.fill(SlotNumber::from_low_bits(slot), &[0; SLOT_WORDS]);
         }
-        assert!(self.memory.swap(self.memory.word(), LeaseWord::default()), "no other thread has the memory");
+        assert!(
+            self.memory.try_swap(self.memory.word(), LeaseWord::default()),
+            "no other thread has the memory"
+        );
         self.ticks.set(1 << 40);
         self.base_ns.set(-(1 << 40));
         self.off_ns.set(-self.width_ns);
@@ -358,14 +361,14 @@ impl LeaseStore for Access<'_> {
         self.step(Pending::Memory);
         self.world.memory.fill(slot, words);
     }
-    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
+    fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
         self.step(Pending::Swap);
-        let is_done = self.world.memory.swap(from, to);
+        let is_done = self.world.memory.try_swap(from, to);
         self.observe(is_done);
         is_done
     }
     /// Runs the page's own code for this swap. `counter` is this actor's counter.
-    fn swap_between(
+    fn try_swap_between(
         &self,
         from: LeaseWord,
         to: LeaseWord,
@@ -374,7 +377,7 @@ impl LeaseStore for Access<'_> {
         limit_ticks: u64,
     ) -> SwapResult {
         self.is_in_sequence.set(true);
-        let swapped = self.world.memory.swap_between(from, to, counter, least_ticks, limit_ticks);
+        let swapped = self.world.memory.try_swap_between(from, to, counter, least_ticks, limit_ticks);
         self.is_in_sequence.set(false);
         self.observe(swapped == SwapResult::Done);
         swapped

@@ -95,7 +95,7 @@ impl LeaseStore for LeaseWords {
         }
     }
 
-    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
+    fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
         let (from, to) = (from.to_bits(), to.to_bits());
         // Three things must hold. A reader that sees the new word sees the slots that the word
         // names. The next writer fills no slot before its own swap. This writer reads the counter

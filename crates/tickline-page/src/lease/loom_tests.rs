@@ -53,7 +53,7 @@ fn publish(memory: &LeaseWords, from: LeaseWord, number: i64) -> LeaseWord {
     let slot = SlotNumber::from_low_bits(number.unsigned_abs() & 1);
     memory.fill(slot, &line(number).to_words());
     let to = from.next(LeasePhase::Published, slot, None);
-    assert!(memory.swap(from, to));
+    assert!(memory.try_swap(from, to));
     to
 }
 

@@ -149,7 +149,7 @@ impl Scene {
     /// Switches the page off from outside.
     pub(crate) fn switch_off(&self) {
         let word = self.word();
-        assert!(self.words().swap(word, word.switched_off()));
+        assert!(self.words().try_swap(word, word.switched_off()));
     }
 
     /// Fills a slot that the word does not name, and stores a word that names it.
@@ -157,7 +157,7 @@ impl Scene {
         let word = self.word();
         let slot = SlotNumber::in_bank(word.bank()).into_iter().find(|slot| !word.names(*slot)).unwrap();
         self.words().fill(slot, words);
-        assert!(self.words().swap(word, word.next(phase, slot, None)));
+        assert!(self.words().try_swap(word, word.next(phase, slot, None)));
     }
 
     pub(crate) fn on_step(&self, hook: impl FnMut(Op) + 'static) {
@@ -303,9 +303,9 @@ impl LeaseStore for Scene {
         self.before(Op::Fill);
         self.words().fill(slot, words);
     }
-    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
+    fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
         self.before(Op::Swap(to));
-        let is_done = self.words().swap(from, to);
+        let is_done = self.words().try_swap(from, to);
         if is_done {
             self.before(Op::Swapped(to));
         }

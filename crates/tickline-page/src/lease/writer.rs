@@ -168,7 +168,7 @@ impl Writer {
             Self { config, word: found, waits_for_slew: false, doublings: 0, not_before_ns: i64::MIN };
         // The swap comes before the first slot is filled. So if two writers start from one word,
         // one of them ends before it has filled a slot.
-        writer.swap(memory, found.taken_over())?;
+        writer.replace_word(memory, found.taken_over())?;
         let word = writer.word;
         match word.phase() {
             LeasePhase::Off if !word.stays_off() => writer.end(memory, &HighWater::NONE)?,
@@ -254,8 +254,8 @@ impl Writer {
     }
 
     /// Replaces the word that this writer knows by `to` (rule W1).
-    fn swap(&mut self, memory: &impl LeaseStore, to: LeaseWord) -> Result<(), PageChanged> {
-        if !memory.swap(self.word, to) {
+    fn replace_word(&mut self, memory: &impl LeaseStore, to: LeaseWord) -> Result<(), PageChanged> {
+        if !memory.try_swap(self.word, to) {
             return Err(PageChanged);
         }
         self.word = to;
@@ -266,12 +266,15 @@ impl Writer {
     fn end(&mut self, memory: &impl LeaseStore, high_water: &HighWater) -> Result<(), PageChanged> {
         let slot = self.free_slot();
         memory.fill(slot, &high_water.to_words());
-        self.swap(memory, self.word.next(LeasePhase::NoLine, slot, None))
+        self.replace_word(memory, self.word.next(LeasePhase::NoLine, slot, None))
     }
 
     /// Stores `Doubted` (rules W2, W3, W6, W9 and W10): readers then also ask the OS clock.
     fn doubt(&mut self, memory: &impl LeaseStore) -> Result<WriterIteration, PageChanged> {
-        self.swap(memory, self.word.next(LeasePhase::Doubted, self.word.first(), self.word.second()))?;
+        self.replace_word(
+            memory,
+            self.word.next(LeasePhase::Doubted, self.word.first(), self.word.second()),
+        )?;
         Ok(WriterIteration::at_once(WriterAction::Doubted))
     }
 
@@ -356,7 +359,7 @@ impl Writer {
         let free = self.free_slot();
         memory.fill(free, &next.to_words());
         let to = self.word.next(LeasePhase::Published, last_slot, Some(free));
-        match memory.swap_between(self.word, to, counter, ticks, limit_ticks) {
+        match memory.try_swap_between(self.word, to, counter, ticks, limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return Ok(self.waited(self.config.cpu_difference_ns)),
             SwapResult::OtherWord => return Err(PageChanged),
@@ -389,7 +392,7 @@ impl Writer {
             memory.fill(second_free, &with_unix(line).to_words());
             second_free
         });
-        self.swap(memory, self.word.next(LeasePhase::Published, first_free, second_free))
+        self.replace_word(memory, self.word.next(LeasePhase::Published, first_free, second_free))
     }
 
     fn lease_ticks(&self, bounds: &OsBounds) -> u64 {
@@ -436,7 +439,7 @@ impl Writer {
         let free = self.free_slot();
         memory.fill(free, &line.to_words());
         let to = self.word.next(LeasePhase::Published, free, None);
-        match memory.swap_between(self.word, to, counter, at_ticks, limit_ticks) {
+        match memory.try_swap_between(self.word, to, counter, at_ticks, limit_ticks) {
             SwapResult::Done => self.word = to,
             SwapResult::OutOfTime => return self.give_up(memory),
             SwapResult::OtherWord => return Err(PageChanged),
@@ -479,7 +482,7 @@ impl Writer {
         let wait_ticks = length_ticks.saturating_add(cpu_difference_ticks);
         let slot = self.free_slot();
         memory.fill(slot, &HighWater { deadline_ticks, wait_ticks, ..*high_water }.to_words());
-        self.swap(memory, self.word.next(LeasePhase::FirstPublication, slot, None))?;
+        self.replace_word(memory, self.word.next(LeasePhase::FirstPublication, slot, None))?;
         let limit_ticks = deadline_ticks.wrapping_sub(length_ticks >> 1);
         Ok(FirstPublicationTicks { begin_ticks, deadline_ticks, limit_ticks })
     }
@@ -491,7 +494,7 @@ impl Writer {
 
     /// Ends a first publication with the mark from its beginning, and doubles the next pause.
     fn give_up(&mut self, memory: &impl LeaseStore) -> Result<WriterIteration, PageChanged> {
-        self.swap(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
+        self.replace_word(memory, self.word.next(LeasePhase::NoLine, self.word.first(), None))?;
         let next_in_ns = self.pause_ns();
         self.doublings = self.doublings.saturating_add(1).min(MAX_DOUBLINGS);
         Ok(WriterIteration { action: WriterAction::GaveUp, next_in_ns })

@@ -65,6 +65,6 @@ pub(crate) fn page_off_by(less_ns: i64, more_ns: i64) -> (tempfile::TempDir, Pat
     let line = LeaseLine { line, end_ticks: start_ticks + DAY_S * hz, lead_ns, unix };
     let (slot, word) = (SlotNumber::from_low_bits(0), writer.word());
     writer.fill(slot, &line.to_words());
-    assert!(writer.swap(word, word.next(LeasePhase::Published, slot, None)));
+    assert!(writer.try_swap(word, word.next(LeasePhase::Published, slot, None)));
     (folder, path)
 }

@@ -155,13 +155,13 @@ impl LeaseStore for LockedPageFile {
     fn fill(&self, slot: SlotNumber, words: &[u64; SLOT_WORDS]) {
         self.page().words().fill(slot, words);
     }
-    fn swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
-        self.page().words().swap(from, to)
+    fn try_swap(&self, from: LeaseWord, to: LeaseWord) -> bool {
+        self.page().words().try_swap(from, to)
     }
 
     /// Uses one restartable sequence where the system supports that. The sequence reads this
     /// target's counter itself, so `counter` must be [`HardwareCounter`](crate::HardwareCounter).
-    fn swap_between(
+    fn try_swap_between(
         &self,
         from: LeaseWord,
         to: LeaseWord,
@@ -172,8 +172,8 @@ impl LeaseStore for LockedPageFile {
         let (words, bits) = (self.page().words(), [from, to].map(LeaseWord::to_bits));
         // SAFETY: the word is first in `words`, which is mapped for writing as long as `self`.
         let swapped =
-            unsafe { restartable::swap(NonNull::from(words).cast(), bits, least_ticks..limit_ticks) };
-        swapped.unwrap_or_else(|| words.swap_between(from, to, counter, least_ticks, limit_ticks))
+            unsafe { restartable::try_swap(NonNull::from(words).cast(), bits, least_ticks..limit_ticks) };
+        swapped.unwrap_or_else(|| words.try_swap_between(from, to, counter, least_ticks, limit_ticks))
     }
 }
 
@@ -294,7 +294,7 @@ fn change_word(path: &Path, next: impl Fn(LeaseWord) -> Option<LeaseWord>) -> Re
     loop {
         let word = words.word();
         match next(word) {
-            Some(to) if !words.swap(word, to) => {}
+            Some(to) if !words.try_swap(word, to) => {}
             _ => return Ok(word),
         }
     }

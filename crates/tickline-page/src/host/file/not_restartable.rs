@@ -14,6 +14,6 @@ pub(super) fn is_available() -> bool {
 /// # Safety
 ///
 /// This version has no conditions.
-pub(super) unsafe fn swap(_: NonNull<u64>, _: [u64; 2], _: Range<u64>) -> Option<SwapResult> {
+pub(super) unsafe fn try_swap(_: NonNull<u64>, _: [u64; 2], _: Range<u64>) -> Option<SwapResult> {
     None
 }

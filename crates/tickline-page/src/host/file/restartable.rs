@@ -28,10 +28,14 @@ pub(super) fn is_available() -> bool {
 /// # Safety
 ///
 /// `word` must be a multiple of 8, and valid for atomic accesses.
-pub(super) unsafe fn swap(word: NonNull<u64>, from_to: [u64; 2], ticks: Range<u64>) -> Option<SwapResult> {
+pub(super) unsafe fn try_swap(
+    word: NonNull<u64>,
+    from_to: [u64; 2],
+    ticks: Range<u64>,
+) -> Option<SwapResult> {
     let area = registered::area()?;
     // SAFETY: the caller promises that `word` is valid, and `area` is this thread's.
-    let swapped = (0..MAX_RESTARTS).find_map(|_| unsafe { try_swap(area, word, from_to, &ticks, 0) }.0);
+    let swapped = (0..MAX_RESTARTS).find_map(|_| unsafe { attempt(area, word, from_to, &ticks, 0) }.0);
     Some(swapped.unwrap_or(SwapResult::OutOfTime))
 }
 
@@ -52,7 +56,7 @@ const DONE: u64 = 2;
 ///
 /// `area` must be this thread's, `word` a multiple of 8 and valid for atomic accesses.
 #[inline(never)]
-unsafe fn try_swap(
+unsafe fn attempt(
     area: NonNull<Area>,
     word: NonNull<u64>,
     [from, to]: [u64; 2],

@@ -170,7 +170,7 @@ fn rule_w7_a_page_that_was_switched_off_stays_so() {
         scene.on_step(|_| {});
     }
     let word = scene.word();
-    assert!(scene.words().swap(word, word.next(LeasePhase::Off, word.first(), None)));
+    assert!(scene.words().try_swap(word, word.next(LeasePhase::Off, word.first(), None)));
     scene.restart();
     scene.does(PublishedFirst);
 }
@@ -289,7 +289,7 @@ fn any_page_is_taken_over() {
             let words = core::array::from_fn(|_| random.u64(..));
             scene.words().fill(SlotNumber::from_low_bits(slot), &words);
         }
-        assert!(scene.words().swap(LeaseWord::default(), LeaseWord::from_bits(random.u64(..))));
+        assert!(scene.words().try_swap(LeaseWord::default(), LeaseWord::from_bits(random.u64(..))));
         scene.restart();
         for _ in 0..6 {
             let WriterIteration { action, next_in_ns } = scene.maintain();

@@ -39,7 +39,7 @@ fn a_sequence_swaps_between_two_ticks_only() {
     ] {
         let address = NonNull::new(word.as_ptr()).unwrap();
         // SAFETY: the address is that of a local atomic.
-        let found = unsafe { swap(address, [from, from + 1], ticks) };
+        let found = unsafe { try_swap(address, [from, from + 1], ticks) };
         // ORDERING: SeqCst, though the test has only one thread.
         assert_eq!((found, word.load(Ordering::SeqCst)), (Some(swapped), left), "{case}");
     }
@@ -93,7 +93,7 @@ fn swaps_with_old_ticks(stops: u32, is_restartable: bool) -> u32 {
                 Some(area) if is_restartable => {
                     let word = NonNull::from(&shared.word).cast();
                     // SAFETY: the area is this thread's, and the word is in the shared memory.
-                    unsafe { try_swap(area, word, ends, &(0..u64::MAX >> 1), PAUSES) }
+                    unsafe { attempt(area, word, ends, &(0..u64::MAX >> 1), PAUSES) }
                 }
                 _ => swap_in_two_steps(&shared.word, ends, PAUSES),
             };
