@@ -366,7 +366,8 @@ mod tests {
             assert!(high_water_ns() < os_ns);
             // The token of a forked child. A reading by a line would leave the process's high-water
             // mark as it is.
-            reader.token.store(0, Ordering::Relaxed); // ORDERING: Relaxed: one thread
+            // ORDERING: Relaxed, one thread.
+            reader.token.store(0, Ordering::Relaxed);
             let reading = reader.monotonic();
             assert!(high_water_ns() >= os_ns, "{reading:?} after {os_ns}, {:?}", publisher.phase());
         });
