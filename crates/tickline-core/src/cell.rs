@@ -46,7 +46,7 @@ pub use crate::units::FixedNs;
 /// this state has succeeded.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct WindowedLine {
+pub struct WindowedState {
     /// The line, and the tag.
     pub state: LineState,
     /// The first tick at which the line may be used; without a line, the last line's first tick.
@@ -57,7 +57,7 @@ pub struct WindowedLine {
     pub shift: u32,
 }
 
-impl WindowedLine {
+impl WindowedState {
     /// The validity of the line, ticks from its start: twice its window. Past the window readers
     /// take the slow path.
     pub(crate) const fn valid_ticks(&self) -> u64 {
@@ -184,10 +184,10 @@ pub trait StateCell {
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
     /// The state, and its line's start and window, in any phase.
-    fn snapshot(&self) -> WindowedLine {
+    fn snapshot(&self) -> WindowedState {
         let state = self.load();
         let Window { start_ticks, window_ticks } = self.slot(state).window();
-        WindowedLine { state, start_ticks, window_ticks, shift: Self::SHIFT }
+        WindowedState { state, start_ticks, window_ticks, shift: Self::SHIFT }
     }
 
     /// Swaps `from` for `to`, which is not a published state. Any thread may call this. Returns
@@ -200,7 +200,7 @@ pub trait StateCell {
     fn publish(
         &self,
         from: LineState,
-        line: &WindowedLine,
+        line: &WindowedState,
         bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool;
@@ -335,7 +335,7 @@ impl SlotView<'_> {
         }
     }
 
-    fn fill(&self, line: &WindowedLine, planned: &PlannedBounds, suspended_ns: Option<i64>) {
+    fn fill(&self, line: &WindowedState, planned: &PlannedBounds, suspended_ns: Option<i64>) {
         let (lower_ns, upper_ns) = planned.base_ns_at(line.start_ticks);
         let bounds = &planned.rounded;
         let slot = self.slot;
@@ -430,7 +430,7 @@ impl<const SHIFT: u32> StateCell for LineCell<SHIFT> {
     fn publish(
         &self,
         from: LineState,
-        line: &WindowedLine,
+        line: &WindowedState,
         bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool {

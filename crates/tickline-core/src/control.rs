@@ -21,7 +21,7 @@
 //! would otherwise grow wide, or the line is off its target, the interval is a sixteenth of the
 //! configured one, but at least 4 ms. `control/schedule.rs` has the reasons.
 
-use crate::cell::{StateCell, WindowedLine};
+use crate::cell::{StateCell, WindowedState};
 use crate::counter::Counter;
 use crate::line::Slope;
 use crate::sample::{BurstSize, Reference, Resolutions, Sample, UnixTrack, burst};
@@ -284,29 +284,29 @@ impl Control {
             let fit = self.stability.refit(self.slope.unwrap_or(UNKNOWN_SLOPE), &shared.events);
             self.sample_durations.add(ticks_between(begin_ticks, counter.now_ordered()));
 
-            let seen = shared.cell.snapshot();
-            let result = match seen.state.phase() {
+            let snapshot = shared.cell.snapshot();
+            let result = match snapshot.state.phase() {
                 // This thread holds the lock, so no writer will finish this publication: its writer
                 // was in the parent of this process, or another thread is closing the gate.
                 Phase::Replacing | Phase::FirstPublication => {
-                    access.help(&seen);
+                    access.help(&snapshot);
                     continue;
                 }
                 _ if !is_supported() => return iteration(Outcome::Unsupported, interval_ns),
-                _ if seen.state.is_gate_closed() => return iteration(Outcome::GateClosed, interval_ns),
+                _ if snapshot.state.is_gate_closed() => return iteration(Outcome::GateClosed, interval_ns),
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.
                 Phase::Published if self.slope.is_none() || !is_consistent && !self.slope_is_proven => {
-                    access.retire_line(&seen);
+                    access.retire_line(&snapshot);
                     return iteration(Outcome::Calibrating, MIN_INTERVAL_NS);
                 }
                 Phase::Published => self
-                    .make_plan(seen.slope(), fit.as_ref(), u64::MAX)
-                    .and_then(|()| self.replace(&seen, access)),
+                    .make_plan(snapshot.slope(), fit.as_ref(), u64::MAX)
+                    .and_then(|()| self.replace(&snapshot, access)),
                 Phase::NoLine => match &fit {
                     Some(found) if self.stability.is_confirmed() => self
                         .make_plan(found.slope_max, fit.as_ref(), MIN_INTERVAL_NS)
-                        .and_then(|()| self.recover_line(&seen, access)),
+                        .and_then(|()| self.recover_line(&snapshot, access)),
                     _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
@@ -387,13 +387,13 @@ struct Access<'a, S, C, R> {
 
 impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
     /// Calls [`SharedClock::help`].
-    fn help(&self, seen: &WindowedLine) {
-        self.shared.help(seen, self.counter, self.reference);
+    fn help(&self, snapshot: &WindowedState) {
+        self.shared.help(snapshot, self.counter, self.reference);
     }
 
     /// Ends a line whose slope may be wrong. Readers get the OS clock until there is another line.
     #[inline(never)]
-    fn retire_line(&self, line: &WindowedLine) {
+    fn retire_line(&self, line: &WindowedState) {
         if let Some(replacing) = self.shared.announce(line) {
             self.help(&replacing);
         }

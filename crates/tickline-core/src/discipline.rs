@@ -13,7 +13,7 @@
 //! Rounding (rule 9 of `DESIGN.md`): bases are computed from the quantised slopes in 128 bits and
 //! rounded up. So the values do not decrease even after rounding down to whole nanoseconds.
 
-use crate::cell::WindowedLine;
+use crate::cell::WindowedState;
 use crate::estimate::Target;
 use crate::line::Slope;
 use crate::state::LineState;
@@ -47,7 +47,7 @@ pub(crate) struct Steering {
 }
 
 /// The slope that takes `old` from its value at `at_ticks` to the target within `window_ticks`.
-pub(crate) fn steer(old: &WindowedLine, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
+pub(crate) fn steer(old: &WindowedState, at_ticks: u64, target: &Target, window_ticks: u64) -> Steering {
     let wanted = target.fixed_at(at_ticks);
     let offset = old.fixed_at(at_ticks).minus(wanted);
     let rate = i128::from(target.slope.bits);
@@ -68,7 +68,7 @@ pub(crate) fn steer(old: &WindowedLine, at_ticks: u64, target: &Target, window_t
 /// The ticks before `at_ticks` matter, too. A CPU may execute a plain read of the counter before it
 /// loads the state. And another CPU's counter may be a little behind.
 pub(crate) fn meet_old_line(
-    old: &WindowedLine,
+    old: &WindowedState,
     next: LineState,
     steering: &Steering,
     at_ticks: u64,

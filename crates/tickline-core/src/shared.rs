@@ -4,7 +4,7 @@
 //! `DESIGN.md`, section "Order", has the rules of order. The functions here name the rules by
 //! number.
 
-use crate::cell::{LineCell, StateCell, WindowedLine};
+use crate::cell::{LineCell, StateCell, WindowedState};
 use crate::counter::Counter;
 use crate::primitive::AtomicI64;
 use crate::sample::{Point, Reference};
@@ -64,8 +64,8 @@ impl<S: StateCell> SharedClock<S> {
     /// Announces that `line` is replaced or ends (rules 2 and 4): from then on no second load
     /// confirms a reading of it. Returns the cell's new content; `None` if another thread has
     /// changed the state before.
-    pub(crate) fn announce(&self, line: &WindowedLine) -> Option<WindowedLine> {
-        let replacing = WindowedLine { state: line.state.replacing(), ..*line };
+    pub(crate) fn announce(&self, line: &WindowedState) -> Option<WindowedState> {
+        let replacing = WindowedState { state: line.state.replacing(), ..*line };
         self.cell.try_swap(line.state, replacing.state).then_some(replacing)
     }
 
@@ -76,7 +76,7 @@ impl<S: StateCell> SharedClock<S> {
     /// another CPU's counter. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn retire_expired(
         &self,
-        line: &WindowedLine,
+        line: &WindowedState,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,
@@ -95,27 +95,27 @@ impl<S: StateCell> SharedClock<S> {
     /// changed the state.
     pub(crate) fn help(
         &self,
-        seen: &WindowedLine,
+        snapshot: &WindowedState,
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> bool {
-        self.help_at(seen, || counter.now_ordered(), None, reference)
+        self.help_at(snapshot, || counter.now_ordered(), None, reference)
     }
 
     /// Does the same as [`help`](Self::help), with a tick from the caller. The end of a first
     /// publication needs none. `newest` is as for [`high_water_ns`](Self::high_water_ns).
     pub(crate) fn help_at(
         &self,
-        seen: &WindowedLine,
+        snapshot: &WindowedState,
         ticks: impl FnOnce() -> u64,
         newest: Option<Point>,
         reference: &impl Reference,
     ) -> bool {
-        let state = seen.state;
+        let state = snapshot.state;
         let next = if state.phase() == Phase::FirstPublication {
             state.given_up()
         } else {
-            state.without_line(self.high_water_ns(seen, ticks(), newest, reference))
+            state.without_line(self.high_water_ns(snapshot, ticks(), newest, reference))
         };
         self.cell.try_swap(state, next)
     }
@@ -128,14 +128,14 @@ impl<S: StateCell> SharedClock<S> {
         }
         let mut was_open = false;
         loop {
-            let seen = self.cell.snapshot();
-            match (seen.state.phase(), seen.state.is_gate_closed()) {
+            let snapshot = self.cell.snapshot();
+            match (snapshot.state.phase(), snapshot.state.is_gate_closed()) {
                 (Phase::NoLine, true) => return was_open,
                 (Phase::Replacing | Phase::FirstPublication, true) => {
-                    self.help(&seen, counter, reference);
+                    self.help(&snapshot, counter, reference);
                 }
                 (_, _) => {
-                    if self.cell.try_swap(seen.state, seen.state.with_gate_closed()) {
+                    if self.cell.try_swap(snapshot.state, snapshot.state.with_gate_closed()) {
                         self.events.count(Event::GateClosed);
                         was_open = true;
                     }
@@ -149,17 +149,17 @@ impl<S: StateCell> SharedClock<S> {
     /// gate, this call first finishes the closing.
     pub fn open_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
         loop {
-            let seen = self.cell.snapshot();
-            match (seen.state.phase(), seen.state.is_gate_closed()) {
+            let snapshot = self.cell.snapshot();
+            match (snapshot.state.phase(), snapshot.state.is_gate_closed()) {
                 (_, false) => return false,
                 (Phase::NoLine, true) => {
-                    if self.cell.try_swap(seen.state, seen.state.with_gate_open()) {
+                    if self.cell.try_swap(snapshot.state, snapshot.state.with_gate_open()) {
                         self.events.count(Event::GateOpened);
                         return true;
                     }
                 }
                 (_, true) => {
-                    self.help(&seen, counter, reference);
+                    self.help(&snapshot, counter, reference);
                 }
             }
         }

@@ -7,7 +7,7 @@
 
 use core::cell::{Cell, RefCell};
 
-use crate::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedLine};
+use crate::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedState};
 use crate::control::{Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::sample::{Reference, ReferenceKind, Resolutions};
@@ -235,7 +235,7 @@ impl StateCell for HookedCell {
     fn publish(
         &self,
         from: LineState,
-        line: &WindowedLine,
+        line: &WindowedState,
         bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool {

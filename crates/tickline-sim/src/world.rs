@@ -19,7 +19,7 @@ use core::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use corosensei::Yielder;
-use tickline_core::cell::{LineCell, PlannedBounds, Slope, SlotView, StateCell, Window, WindowedLine};
+use tickline_core::cell::{LineCell, PlannedBounds, Slope, SlotView, StateCell, Window, WindowedState};
 use tickline_core::counter::Counter;
 use tickline_core::sample::Reference;
 use tickline_core::state::{LineState, Phase};
@@ -346,16 +346,19 @@ impl SteppedCell {
 
     /// If states are to recur, a line near `line` with one of few slopes, and nowhere below `line`;
     /// else `line` itself.
-    fn coarse(&self, from: LineState, line: &WindowedLine) -> WindowedLine {
+    fn coarse(&self, from: LineState, line: &WindowedState) -> WindowedState {
         let unit = 1_u64 << COARSE_BITS;
         let slope = (line.slope().bits + unit / 2) & !(unit - 1);
         let next = from.next_line(Slope { bits: slope }, SHIFT);
         let Some(next) = next.filter(|_| self.world.scenario.clock.gate_ns != 0) else { return *line };
         // Both lines are rounded down.
-        let coarse = WindowedLine { state: next, ..*line };
+        let coarse = WindowedState { state: next, ..*line };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
         let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
-        WindowedLine { state: LineState { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next }, ..coarse }
+        WindowedState {
+            state: LineState { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next },
+            ..coarse
+        }
     }
 
     fn swapped(&self, from: LineState, to: LineState) {
@@ -411,7 +414,7 @@ impl StateCell for SteppedCell {
     fn publish(
         &self,
         from: LineState,
-        line: &WindowedLine,
+        line: &WindowedState,
         bounds: &PlannedBounds,
         suspended_ns: Option<i64>,
     ) -> bool {

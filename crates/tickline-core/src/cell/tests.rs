@@ -11,9 +11,9 @@ fn bounds(start_ticks: u64, seed: i64) -> Bounds {
 }
 
 /// A line that follows `from`.
-fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedLine {
+fn line(from: LineState, start_ticks: u64, b: i64, slope: Slope) -> WindowedState {
     let state = from.next_line(slope, SHIFT).unwrap().with_b(b);
-    WindowedLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
+    WindowedState { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT }
 }
 
 #[test]

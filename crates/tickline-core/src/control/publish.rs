@@ -9,7 +9,7 @@ use super::{
     Access, Cadence, Control, Iteration, MAX_WINDOW_TICKS, MIN_INTERVAL_NS, NotPublished, Outcome,
     UNKNOWN_SLOPE, WAIT_FOR_HIGH_WATER_NS,
 };
-use crate::cell::{PlannedBounds, StateCell, WindowedLine};
+use crate::cell::{PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
 use crate::discipline::{DISRUPTED_OFFSET_NS, MEETING_MARGIN_NS, Steering, meet_old_line, recover, steer};
 use crate::estimate::{Allowance, Fit, Target};
@@ -102,11 +102,11 @@ impl Control {
     /// The line that follows `before`, with `b` = 0, and with start and window.
     fn line_from(
         &self,
-        before: &WindowedLine,
+        before: &WindowedState,
         slope: Slope,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<WindowedLine, NotPublished> {
+    ) -> Result<WindowedState, NotPublished> {
         let next = before.state.next_line(slope, before.shift).ok_or(NotPublished::CounterTooSlow)?;
         let state = if self.serves_unix { next } else { next.without_unix() };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
@@ -119,18 +119,18 @@ impl Control {
         if in_wrap < margin_ticks || window_ticks < margin_ticks {
             return Err(NotPublished::TooEarly);
         }
-        Ok(WindowedLine { state, start_ticks, window_ticks, shift: before.shift })
+        Ok(WindowedState { state, start_ticks, window_ticks, shift: before.shift })
     }
 
     /// The line that replaces `old` at `at_ticks` and follows `steering`.
     #[inline(never)]
     fn next_line(
         &self,
-        old: &WindowedLine,
+        old: &WindowedState,
         steering: &Steering,
         at_ticks: u64,
         window_ticks: u64,
-    ) -> Result<WindowedLine, NotPublished> {
+    ) -> Result<WindowedState, NotPublished> {
         let mut line = self.line_from(old, steering.slope, at_ticks, window_ticks)?;
         let margin_ticks = old.slope().ticks_in(MEETING_MARGIN_NS);
         line.state = meet_old_line(old, line.state, steering, at_ticks, margin_ticks);
@@ -139,7 +139,7 @@ impl Control {
 
     /// Computes the next line as [`swap_lines`](Self::swap_lines) will, and discards it.
     #[inline(never)]
-    fn warm_up(&self, old: &WindowedLine, at_ticks: u64, window_ticks: u64) -> Result<(), NotPublished> {
+    fn warm_up(&self, old: &WindowedState, at_ticks: u64, window_ticks: u64) -> Result<(), NotPublished> {
         let steering = steer(old, at_ticks, &self.plan.target, window_ticks);
         self.next_line(old, &steering, at_ticks, window_ticks).map(|_| ())
     }
@@ -154,7 +154,7 @@ impl Control {
     #[inline(never)]
     pub(super) fn replace(
         &mut self,
-        old: &WindowedLine,
+        old: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let Access { shared, counter, reference } = *access;
@@ -206,7 +206,7 @@ impl Control {
     #[inline(never)]
     fn swap_lines(
         &self,
-        old: &WindowedLine,
+        old: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
         window_ticks: u64,
     ) -> Result<Steering, NotPublished> {
@@ -254,10 +254,10 @@ impl Control {
     #[inline(never)]
     fn first_line(
         &self,
-        before: &WindowedLine,
+        before: &WindowedState,
         at_ticks: u64,
         from: FixedNs,
-    ) -> Result<WindowedLine, NotPublished> {
+    ) -> Result<WindowedState, NotPublished> {
         let slope = self.plan.target.slope;
         // The window is 75 us plus the lead-in, and longer where sampling is slow. This suffices,
         // because the second iteration follows at once.
@@ -285,7 +285,7 @@ impl Control {
     #[inline(never)]
     pub(super) fn recover_line(
         &mut self,
-        before: &WindowedLine,
+        before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<Iteration, NotPublished> {
         let (slope, interval_ns) = (self.plan.target.slope, self.plan.interval_ns);
@@ -312,11 +312,11 @@ impl Control {
     #[inline(never)]
     fn publish_first(
         &self,
-        before: &WindowedLine,
+        before: &WindowedState,
         access: &Access<'_, impl StateCell, impl Counter, impl Reference>,
     ) -> Result<FixedNs, NotPublished> {
         let Access { shared, counter, reference } = *access;
-        let first = WindowedLine { state: before.state.first_publication(), ..*before };
+        let first = WindowedState { state: before.state.first_publication(), ..*before };
         if !shared.cell.try_swap(before.state, first.state) {
             return Err(NotPublished::StateChanged);
         }

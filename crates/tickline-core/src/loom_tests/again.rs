@@ -8,7 +8,7 @@ use core::cell::Cell;
 use std::sync::{Arc, Mutex};
 
 use super::{READER_TICKS, Scene, Time, WRITER_TICKS, check, new_shared, reading, spawn};
-use crate::cell::{LineCell, PlannedBounds, StateCell, WindowedLine};
+use crate::cell::{LineCell, PlannedBounds, StateCell, WindowedState};
 use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
@@ -81,9 +81,9 @@ impl Handmade {
     }
 
     /// Publishes `state` at `at_ticks`. `None` if another thread has retired the line before it.
-    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedLine> {
+    fn publish(&self, from: LineState, state: LineState, at_ticks: u64) -> Option<WindowedState> {
         let start_ticks = at_ticks - MEETING_MARGIN_NS;
-        let line = WindowedLine { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
+        let line = WindowedState { state, start_ticks, window_ticks: 1 << 20, shift: SHIFT };
         self.scene.clock.cell.publish(from, &line, &PlannedBounds::default(), None).then(|| {
             self.next_life();
             line

@@ -3,7 +3,7 @@
 use loom::cell::UnsafeCell;
 
 use super::{Clock, check, new_shared, spawn};
-use crate::cell::{Bounds, Evidence, LineCell, StateCell, Window, WindowedLine};
+use crate::cell::{Bounds, Evidence, LineCell, StateCell, Window, WindowedState};
 use crate::line::{Line, Slope};
 use crate::sample::Point;
 use crate::shared::SharedClock;
@@ -12,11 +12,11 @@ use crate::testing::FnClock;
 use crate::try_lock::TryLock;
 
 /// Line `number`, which follows `from`. Each field contains the number.
-pub(super) fn line(from: LineState, number: i64) -> WindowedLine {
+pub(super) fn line(from: LineState, number: i64) -> WindowedState {
     let (shift, start_ticks) = (<LineCell as StateCell>::SHIFT, u64::try_from(number).unwrap() << 20);
     let slope = Slope { bits: start_ticks << 20 };
     let state = from.next_line(slope, shift).unwrap().with_b(number << 32);
-    WindowedLine { state, start_ticks, window_ticks: start_ticks + 1, shift }
+    WindowedState { state, start_ticks, window_ticks: start_ticks + 1, shift }
 }
 
 /// The number of a line, from its state or that of its high-water mark.
@@ -25,7 +25,7 @@ fn number_of(state: LineState) -> i64 {
 }
 
 /// Bounds that identify the line with which they were published.
-fn bounds_of(line: &WindowedLine) -> Bounds {
+fn bounds_of(line: &WindowedState) -> Bounds {
     let lower = Line { start_ticks: line.start_ticks, base_ns: line.state.b, slope: line.slope() };
     Bounds {
         lower,
@@ -65,9 +65,9 @@ fn a_reading_is_never_a_mixture() {
             }
             let number = number_of(state);
             let expected = line(LineState::default(), number);
-            let WindowedLine { start_ticks, window_ticks, .. } = expected;
+            let WindowedState { start_ticks, window_ticks, .. } = expected;
             assert_eq!(window, Window { start_ticks, window_ticks }, "{state:?}");
-            assert_eq!(bounds, bounds_of(&WindowedLine { state, ..expected }));
+            assert_eq!(bounds, bounds_of(&WindowedState { state, ..expected }));
             let proven = Point { ticks: bounds.lower.start_ticks, ns: bounds.lower.base_ns };
             assert_eq!(evidence, Evidence { proven, suspended_ns: Some(number) });
             noted.note(accepted(state));
@@ -88,13 +88,13 @@ fn a_reader_of_a_clock<T: PartialEq + core::fmt::Debug + 'static>(
     wanted: &[&str],
     window: fn(i64) -> (u64, u64),
     read: fn(&Clock, &FnClock<fn() -> u64>) -> Option<T>,
-    expected: fn(&WindowedLine) -> T,
+    expected: fn(&WindowedState) -> T,
 ) {
     check(Some(3), wanted, move |seen| {
         let clock = new_shared(SharedClock::new(LineCell::new()));
         let after = |from, number| {
             let (start_ticks, window_ticks) = window(number);
-            WindowedLine { start_ticks, window_ticks, ..line(from, number) }
+            WindowedState { start_ticks, window_ticks, ..line(from, number) }
         };
         let first = after(LineState::default(), 1);
         let second = after(first.state, 2);
@@ -177,8 +177,10 @@ fn a_high_water_mark_is_never_a_mixture() {
             }
             let mark_ns = found.at(found.end_ticks());
             if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
-                let expected =
-                    WindowedLine { state: found.state, ..line(LineState::default(), number_of(found.state)) };
+                let expected = WindowedState {
+                    state: found.state,
+                    ..line(LineState::default(), number_of(found.state))
+                };
                 assert_eq!(mark_ns, expected.at(expected.end_ticks()));
                 noted.note(accepted(found.state));
             } else {

@@ -7,7 +7,7 @@
 use loom::thread;
 
 use super::{Clock, EventCounts, READER_TICKS, Scene, View, WRITER_TICKS, check, new_shared, reading, spawn};
-use crate::cell::{StateCell, WindowedLine};
+use crate::cell::{StateCell, WindowedState};
 use crate::control::{Control, Outcome};
 use crate::counter::Counter;
 use crate::primitive::{AtomicI64, Ordering};
@@ -100,7 +100,7 @@ fn a_line_is_lowered_between_two_readers() {
 /// reader's read comes first.
 fn shortly_before(
     (scene, control): (Scene, Control),
-    end_ticks: fn(&WindowedLine) -> u64,
+    end_ticks: fn(&WindowedState) -> u64,
 ) -> (Scene, Control) {
     let now_ticks = scene.time.view(0).now_ordered();
     scene.time.pass(end_ticks(&scene.clock.cell.snapshot()) - now_ticks - 12_000);
@@ -118,7 +118,7 @@ fn a_window_ends_under_a_writer() {
 /// Rules 2, 4 and 5: the validity of a line that is ahead of the reference ends under the writer.
 #[test]
 fn a_validity_ends_under_a_writer() {
-    let scene = || shortly_before(Scene::with_long_line(), WindowedLine::end_ticks);
+    let scene = || shortly_before(Scene::with_long_line(), WindowedState::end_ticks);
     a_writer_meets_a_reader(&["Published", "Calibrating", "help", "expiry"], scene, slow_reading);
 }
 

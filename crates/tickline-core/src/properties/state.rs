@@ -1,6 +1,6 @@
 //! Properties of the state.
 
-use crate::cell::WindowedLine;
+use crate::cell::WindowedState;
 use crate::line::Slope;
 use crate::state::{LineState, MAX_SHIFT, Phase, is_supported};
 use crate::units::FRACTION_BITS;
@@ -13,7 +13,7 @@ use super::{CHEAP, above, config, fixed, number, signed_number};
 /// A state, and the `m` that its line has by the layout at the head of `state.rs`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Oracle {
-    pub(super) line: WindowedLine,
+    pub(super) line: WindowedState,
     m: u64,
 }
 
@@ -27,13 +27,13 @@ impl Oracle {
         for _ in 0..tag & 7 {
             state = state.with_gate_closed().with_gate_open();
         }
-        let line = WindowedLine { state, start_ticks: 0, window_ticks: 0, shift };
+        let line = WindowedState { state, start_ticks: 0, window_ticks: 0, shift };
         Self { line, m: u64::from(tag & 8) | u64::from((tag & 7) + (tag >> 3 & 1)) << 6 }
     }
 
     /// The line after this state, with `b` = 0, if the counter is fast enough.
     pub(super) fn next(&self, slope: Slope, serves_unix: bool) -> Option<Self> {
-        let WindowedLine { state, shift, .. } = self.line;
+        let WindowedState { state, shift, .. } = self.line;
         let next = state.next_line(slope, shift);
         assert_eq!(next, state.replacing().next_line(slope, shift), "announced or not");
         let next = if serves_unix { next } else { next.map(LineState::without_unix) };
@@ -41,7 +41,7 @@ impl Oracle {
         let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << shift;
         assert_eq!(next.is_some(), fits, "{slope:?} by a shift of {shift}");
         let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if serves_unix { 3 } else { 0x21 };
-        let line = WindowedLine { state: next?, ..self.line };
+        let line = WindowedState { state: next?, ..self.line };
         Some(Self { line, m: m | tag })
     }
 
@@ -50,7 +50,7 @@ impl Oracle {
     }
 
     pub(super) fn with_b(self, b: i64) -> Self {
-        Self { line: WindowedLine { state: self.line.state.with_b(b), ..self.line }, ..self }
+        Self { line: WindowedState { state: self.line.state.with_b(b), ..self.line }, ..self }
     }
 
     /// The line in units of 2^-64 ns, if nothing wraps.
@@ -137,7 +137,7 @@ proptest! {
             (oracle, ticks, on_line),
             (oracle, ticks, above(on_line, 1)),
         ] {
-            let WindowedLine { state, shift, .. } = oracle.line;
+            let WindowedState { state, shift, .. } = oracle.line;
             let exact = oracle.exact_at(ticks) >> 16;
             let (at, fraction) = (wrapped_i64(&floor_ns(&exact)), &exact - floor_ns(&exact) * UNITS_PER_NS);
             let replacing = state.replacing();

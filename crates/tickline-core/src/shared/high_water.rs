@@ -49,7 +49,7 @@
 //! | Shorter windows | more iterations for the thread, or OS readings for readers. A window that readers extend by 50 ms at a time would shorten the lead after a suspend; it has not been tried |
 
 use super::SharedClock;
-use crate::cell::{Evidence, StateCell, WindowedLine};
+use crate::cell::{Evidence, StateCell, WindowedState};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::primitive::Ordering;
@@ -87,20 +87,20 @@ fn vouched_ticks(evidence: &Evidence, slowest: Slope, reference_ns: i64) -> u64 
 
 /// The largest number of ticks by which a reader's read of the counter may follow its second load
 /// of the state.
-fn margin_ticks(line: &WindowedLine) -> u64 {
+fn margin_ticks(line: &WindowedState) -> u64 {
     line.slope().ticks_in(MEETING_MARGIN_NS)
 }
 
 /// The last use of the line by any reading, ticks from the line's start, if `ticks` was read after
 /// the state that ended the line.
-fn last_used_ticks_in(line: &WindowedLine, ticks: u64) -> u64 {
+fn last_used_ticks_in(line: &WindowedState, ticks: u64) -> u64 {
     let ticks_in = ticks.wrapping_sub(line.start_ticks);
     ticks_in.saturating_add(margin_ticks(line)).min(line.valid_ticks())
 }
 
 /// The furthest that the counter can have come by `reference_ns`, ticks from the line's start, if
 /// there was no suspend since the point `since`.
-fn reachable_ticks_in(line: &WindowedLine, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
+fn reachable_ticks_in(line: &WindowedState, since: Point, slowest: Slope, reference_ns: i64) -> u64 {
     // Some references return old values, which are late by microseconds.
     let late_ns = SUSPENDED_BOUND_NS.saturating_mul(2).saturating_add(MEETING_MARGIN_NS).cast_signed();
     let latest_ns = reference_ns.saturating_add(late_ns);
@@ -129,7 +129,7 @@ impl<S: StateCell> SharedClock<S> {
     /// - The line's window has passed, and the reference does not vouch for `ticks` (rule 12).
     ///
     /// Asks the reference only past the window.
-    pub(crate) fn counts_at(&self, line: &WindowedLine, ticks: u64, reference: &impl Reference) -> bool {
+    pub(crate) fn counts_at(&self, line: &WindowedState, ticks: u64, reference: &impl Reference) -> bool {
         let ticks_in = ticks.wrapping_sub(line.start_ticks);
         if ticks_in < line.window_ticks {
             return true;
@@ -150,7 +150,7 @@ impl<S: StateCell> SharedClock<S> {
     }
 
     /// The line's evidence, and the slope of its lower bound.
-    fn evidence(&self, line: &WindowedLine) -> (Evidence, Slope) {
+    fn evidence(&self, line: &WindowedState) -> (Evidence, Slope) {
         let slot = self.cell.slot(line.state);
         (slot.evidence(), slot.bounds(line.state.b).lower.slope)
     }
@@ -162,7 +162,7 @@ impl<S: StateCell> SharedClock<S> {
     /// one.
     pub(super) fn high_water_ns(
         &self,
-        line: &WindowedLine,
+        line: &WindowedState,
         ticks: u64,
         newest: Option<Point>,
         reference: &impl Reference,

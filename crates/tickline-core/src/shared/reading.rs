@@ -6,7 +6,7 @@
 //! [`per_cpu`](crate::per_cpu) that of the current CPU.
 
 use super::{Event, SharedClock};
-use crate::cell::{Bounds, StateCell, Window, WindowedLine};
+use crate::cell::{Bounds, StateCell, Window, WindowedState};
 use crate::counter::Counter;
 use crate::sample::Reference;
 use crate::state::{LineState, Phase};
@@ -51,7 +51,7 @@ pub struct SlowReading {
 
 impl SlowReading {
     /// A reading of a line that is valid at `ticks`.
-    fn by_line(line: &WindowedLine, ticks: u64) -> Self {
+    fn by_line(line: &WindowedState, ticks: u64) -> Self {
         let ns = line.at(ticks);
         let window_end_ticks = line.start_ticks.wrapping_add(line.window_ticks);
         let overdue_ns = u64::try_from(ns.saturating_sub(line.at(window_end_ticks))).unwrap_or(0);
@@ -180,14 +180,14 @@ impl<S: StateCell> SharedClock<S> {
         counter: &impl Counter,
         reference: &impl Reference,
     ) -> Option<BoundedReading> {
-        let seen = self.cell.snapshot();
-        if !seen.state.is_published() {
+        let snapshot = self.cell.snapshot();
+        if !snapshot.state.is_published() {
             return None;
         }
-        let bounds = self.cell.slot(seen.state).bounds(seen.state.b);
+        let bounds = self.cell.slot(snapshot.state).bounds(snapshot.state.b);
         let ticks = counter.now_ordered();
-        let counts = self.counts_at(&seen, ticks, reference) && self.cell.is_still(seen.state);
-        counts.then(|| BoundedReading { ticks, ns: seen.at(ticks), bounds })
+        let counts = self.counts_at(&snapshot, ticks, reference) && self.cell.is_still(snapshot.state);
+        counts.then(|| BoundedReading { ticks, ns: snapshot.at(ticks), bounds })
     }
 
     /// The slow path: an ordered reading in any state. Waits at most two microseconds for a writer
@@ -197,8 +197,9 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
-            let unfinished = |seen: &WindowedLine| {
-                if !wait.count_and_keep_waiting(seen, counter) && self.help(seen, counter, reference) {
+            let unfinished = |snapshot: &WindowedState| {
+                if !wait.count_and_keep_waiting(snapshot, counter) && self.help(snapshot, counter, reference)
+                {
                     self.events.count(Event::Help);
                 }
             };
@@ -218,21 +219,21 @@ impl<S: StateCell> SharedClock<S> {
         ordered_ticks: impl FnOnce() -> Option<u64>,
         barrier: impl FnOnce(),
         reference: &impl Reference,
-        unfinished: impl FnOnce(&WindowedLine),
+        unfinished: impl FnOnce(&WindowedState),
     ) -> Option<SlowReading> {
-        let seen = self.cell.snapshot();
-        let state = seen.state;
+        let snapshot = self.cell.snapshot();
+        let state = snapshot.state;
         match state.phase() {
             Phase::Published => {
                 let ticks = ordered_ticks()?;
-                if !self.counts_at(&seen, ticks, reference) {
-                    self.retire_expired(&seen, ticks, None, reference);
+                if !self.counts_at(&snapshot, ticks, reference) {
+                    self.retire_expired(&snapshot, ticks, None, reference);
                     return None;
                 }
-                self.cell.is_still(state).then(|| SlowReading::by_line(&seen, ticks))
+                self.cell.is_still(state).then(|| SlowReading::by_line(&snapshot, ticks))
             }
             Phase::Replacing | Phase::FirstPublication => {
-                unfinished(&seen);
+                unfinished(&snapshot);
                 None
             }
             Phase::NoLine => {
@@ -261,20 +262,20 @@ struct Wait {
 }
 
 impl Wait {
-    /// Rule 3: counts a load of the state in `seen`. Returns whether to go on waiting for it.
-    fn count_and_keep_waiting(&mut self, seen: &WindowedLine, counter: &impl Counter) -> bool {
-        let is_first = seen.state.phase() == Phase::FirstPublication;
-        if seen.state != self.state {
+    /// Rule 3: counts a load of the state in `snapshot`. Returns whether to go on waiting for it.
+    fn count_and_keep_waiting(&mut self, snapshot: &WindowedState, counter: &impl Counter) -> bool {
+        let is_first = snapshot.state.phase() == Phase::FirstPublication;
+        if snapshot.state != self.state {
             // A line that is being replaced was published before, so the counter may be read.
             let since_ticks = if is_first { 0 } else { counter.now_ordered() };
-            *self = Self { state: seen.state, since_ticks, loads: 0 };
+            *self = Self { state: snapshot.state, since_ticks, loads: 0 };
             return true;
         }
         let is_early = if is_first {
             self.loads < FIRST_LOADS
         } else {
             let waited_ticks = counter.now_ordered().wrapping_sub(self.since_ticks);
-            waited_ticks <= seen.slope().ticks_in(REPLACING_NS) && self.loads < REPLACING_LOADS
+            waited_ticks <= snapshot.slope().ticks_in(REPLACING_NS) && self.loads < REPLACING_LOADS
         };
         if is_early {
             self.loads = self.loads.saturating_add(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickline_core::cell::{StateCell, WindowedLine};
+use tickline_core::cell::{StateCell, WindowedState};
 use tickline_core::control::Cadence;
 use tickline_core::gate::Cost;
 use tickline_core::shared::{BoundedReading, Event};
@@ -138,7 +138,7 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
     bounds.upper.base_ns += ahead_ns;
     // The slope is the same except for the tag, which changes the time by some 100 ns.
     let Some(next) = old.state.next_line(old.slope(), old.shift) else { return false };
-    let line = WindowedLine { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
+    let line = WindowedState { state: LineState { b: old.state.b + ahead_ns, ..next }, ..old };
     cell.publish(old.state, &line, &bounds.into(), None)
 }
 
