@@ -277,7 +277,7 @@ impl Control {
         let Access { shared, counter, .. } = access;
         let iteration = |outcome, next_in_ns| Iteration { outcome, next_in_ns };
         let interval_ns = self.config.interval_ns;
-        let mut samples_too_old = false;
+        let mut are_samples_too_old = false;
         for _ in 0..MAX_SAMPLES {
             let begin_ticks = counter.now_ordered();
             let Some(is_consistent) = self.take_sample(access) else { continue };
@@ -310,7 +310,7 @@ impl Control {
                     _ => return iteration(Outcome::Calibrating, self.retry_interval_ns()),
                 },
             };
-            samples_too_old = matches!(result, Err(NotPublished::SamplesTooOld));
+            are_samples_too_old = matches!(result, Err(NotPublished::SamplesTooOld));
             match result {
                 Ok(done) => return done,
                 Err(NotPublished::SamplesTooOld) => {}
@@ -328,7 +328,7 @@ impl Control {
                 }
             }
         }
-        if samples_too_old {
+        if are_samples_too_old {
             shared.figures.count_samples_too_old();
         }
         iteration(Outcome::RetrySoon, self.retry_interval_ns())

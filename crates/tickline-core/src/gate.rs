@@ -345,8 +345,8 @@ pub const fn judge(gate: Gate, facts: &Facts) -> Verdict {
 pub const fn judge_missing_line(figures: &Figures) -> Verdict {
     let gate = Gate::Calibration;
     match figures {
-        figures if figures.counter_too_slow => Verdict::new(gate, Some(Reason::CounterTooSlow)),
-        figures if figures.samples_too_old => Verdict::new(gate, Some(Reason::SamplesTooOld)),
+        figures if figures.is_counter_too_slow => Verdict::new(gate, Some(Reason::CounterTooSlow)),
+        figures if figures.are_samples_too_old => Verdict::new(gate, Some(Reason::SamplesTooOld)),
         figures if figures.frequency_hz.is_some() => Verdict::with_warning(gate, Reason::LineEnded),
         _ => Verdict::new(gate, None),
     }

@@ -172,11 +172,11 @@ fn a_machine_too_slow_for_its_interval_gets_no_line() {
     control.config.interval_ns = 1_000_000;
     clock.iterations(200, &mut control);
     assert_eq!(clock.event_count(Event::Replacement), 0);
-    assert!(clock.figures().samples_too_old);
+    assert!(clock.figures().are_samples_too_old);
     // The machine is quick again: the next iterations make a line, and the figure is reset.
     machine.reference_ticks.set((10, 10));
     clock.iterations(80, &mut control);
-    assert!(clock.read(machine).is_some() && !clock.figures().samples_too_old);
+    assert!(clock.read(machine).is_some() && !clock.figures().are_samples_too_old);
 }
 
 /// Even if sampling takes long, the first line's window is not much longer than the interval,

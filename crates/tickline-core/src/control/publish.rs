@@ -354,8 +354,8 @@ impl Control {
             max_drift_ppb: u64::from(self.plan.allowance.max_drift_ppb),
             interval_ns,
             offset_ns: offset.round_ns(),
-            samples_too_old: false,
-            counter_too_slow: false,
+            are_samples_too_old: false,
+            is_counter_too_slow: false,
             is_disrupted: self.is_disrupted,
         });
     }

@@ -136,7 +136,7 @@ impl Control {
     /// duration of the quickest of the last samples, but at most half of the interval. Otherwise a
     /// change of rate between sample and line would stay unnoticed for longer than the line is
     /// meant to last. A machine whose samples exceed this limit gets no line
-    /// ([`Figures::samples_too_old`](crate::shared::Figures::samples_too_old)).
+    /// ([`Figures::are_samples_too_old`](crate::shared::Figures::are_samples_too_old)).
     pub(super) fn samples_are_too_old(&self, ticks: u64, slope: Slope) -> bool {
         let half_ticks = slope.ticks_in(self.config.interval_ns >> 1);
         let slow_ticks = self.sample_durations.shortest().saturating_mul(2).min(half_ticks);

@@ -106,14 +106,14 @@ fn a_comparison_is_asked_for_where_the_kernel_does_not_answer() {
 #[test]
 fn a_missing_line_is_judged_by_its_cause() {
     let hz = Some(1);
-    for (counter_too_slow, samples_too_old, frequency_hz, closed, warning) in [
+    for (is_counter_too_slow, are_samples_too_old, frequency_hz, closed, warning) in [
         (false, false, None, None, None), // a new clock
         (false, false, hz, None, Some(Reason::LineEnded)),
         (false, true, hz, Some(Reason::SamplesTooOld), None),
         (true, true, None, Some(Reason::CounterTooSlow), None),
     ] {
         let figures = SharedClock::new(LineCell::new()).figures();
-        let figures = Figures { counter_too_slow, samples_too_old, frequency_hz, ..figures };
+        let figures = Figures { is_counter_too_slow, are_samples_too_old, frequency_hz, ..figures };
         let verdict = judge_missing_line(&figures);
         assert_eq!((verdict.closed_by, verdict.warning), (closed, warning), "{figures:?}");
     }

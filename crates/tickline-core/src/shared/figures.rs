@@ -18,10 +18,10 @@ pub struct Figures {
     /// Whether the samples of several iterations in a row were too old for a line when they were
     /// complete. The machine is then too slow for the interval, or the writer never gets a CPU for
     /// long enough.
-    pub samples_too_old: bool,
+    pub are_samples_too_old: bool,
     /// Whether the counter is too slow for this target: see [`LineCell`](crate::cell::LineCell).
     /// There is never a line then.
-    pub counter_too_slow: bool,
+    pub is_counter_too_slow: bool,
     /// Whether the line is off its target after a jump of the reference or the counter, and is
     /// still being slewed back.
     pub is_disrupted: bool,
@@ -40,7 +40,7 @@ pub(crate) struct AtomicFigures {
     offset_ns: AtomicI64,
     /// Iterations in a row all of whose samples were too old when they were complete.
     too_old_iterations: AtomicU64,
-    counter_too_slow: AtomicU64,
+    is_counter_too_slow: AtomicU64,
     is_disrupted: AtomicU64,
 }
 
@@ -55,7 +55,7 @@ impl AtomicFigures {
             interval_ns: AtomicU64::new(0),
             offset_ns: AtomicI64::new(0),
             too_old_iterations: AtomicU64::new(0),
-            counter_too_slow: AtomicU64::new(0),
+            is_counter_too_slow: AtomicU64::new(0),
             is_disrupted: AtomicU64::new(0),
         }
     }
@@ -69,14 +69,14 @@ impl AtomicFigures {
             max_drift_ppb: self.max_drift_ppb.load(RELAXED),
             interval_ns: self.interval_ns.load(RELAXED),
             offset_ns: self.offset_ns.load(RELAXED),
-            samples_too_old: self.too_old_iterations.load(RELAXED) >= TOO_OLD_ITERATIONS,
-            counter_too_slow: self.counter_too_slow.load(RELAXED) != 0,
+            are_samples_too_old: self.too_old_iterations.load(RELAXED) >= TOO_OLD_ITERATIONS,
+            is_counter_too_slow: self.is_counter_too_slow.load(RELAXED) != 0,
             is_disrupted: self.is_disrupted.load(RELAXED) != 0,
         }
     }
 
     pub(crate) fn store_counter_too_slow(&self) {
-        self.counter_too_slow.store(1, RELAXED);
+        self.is_counter_too_slow.store(1, RELAXED);
     }
 
     /// Stores the figures of a line that was published.
@@ -85,7 +85,7 @@ impl AtomicFigures {
         self.interval_ns.store(figures.interval_ns, RELAXED);
         self.offset_ns.store(figures.offset_ns, RELAXED);
         self.too_old_iterations.store(0, RELAXED);
-        self.counter_too_slow.store(0, RELAXED);
+        self.is_counter_too_slow.store(0, RELAXED);
         self.is_disrupted.store(u64::from(figures.is_disrupted), RELAXED);
         // ORDERING: Release, pairs with the Acquire load in `load`.
         self.frequency_hz.store(figures.frequency_hz.unwrap_or(0), Ordering::Release);
