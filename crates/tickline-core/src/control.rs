@@ -174,7 +174,7 @@ pub struct Control {
     pub config: Config,
     /// Whether the lines serve Unix time, as they do after [`begin_anew`](Self::begin_anew), or
     /// leave that to the OS. See [`Gate::UnixCost`](crate::gate::Gate::UnixCost).
-    pub serves_unix: bool,
+    pub has_unix_time: bool,
     stability: StabilityMonitor,
     unix: UnixTrack,
     /// The slope of the last target.
@@ -217,7 +217,7 @@ impl Control {
     pub const fn new(config: Config) -> Self {
         Self {
             config,
-            serves_unix: true,
+            has_unix_time: true,
             stability: StabilityMonitor::new(),
             unix: UnixTrack::new(),
             slope: None,
@@ -236,7 +236,7 @@ impl Control {
     pub fn begin_anew(&mut self, config: Config) {
         static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
         self.config = config;
-        self.serves_unix = true;
+        self.has_unix_time = true;
         // Without optimisation an assignment would copy the monitor to the stack, and the monitor
         // is too large for that.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));

@@ -108,7 +108,7 @@ impl Control {
         window_ticks: u64,
     ) -> Result<WindowedState, NotPublished> {
         let next = before.state.next_line(slope, before.shift).ok_or(NotPublished::CounterTooSlow)?;
-        let state = if self.serves_unix { next } else { next.without_unix() };
+        let state = if self.has_unix_time { next } else { next.without_unix() };
         let start_ticks = at_ticks.wrapping_sub(self.lead_in_ticks(slope));
         // A line and its margins do not reach across the wrap of `ticks << shift`. A line is valid
         // for two windows.

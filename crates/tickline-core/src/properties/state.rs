@@ -32,15 +32,15 @@ impl Oracle {
     }
 
     /// The line after this state, with `b` = 0, if the counter is fast enough.
-    pub(super) fn next(&self, slope: Slope, serves_unix: bool) -> Option<Self> {
+    pub(super) fn next(&self, slope: Slope, has_unix_time: bool) -> Option<Self> {
         let WindowedState { state, shift, .. } = self.line;
         let next = state.next_line(slope, shift);
         assert_eq!(next, state.replacing().next_line(slope, shift), "announced or not");
-        let next = if serves_unix { next } else { next.map(LineState::without_unix) };
+        let next = if has_unix_time { next } else { next.map(LineState::without_unix) };
         let m = slope.bits << (64 - FRACTION_BITS - shift) & !0xffff;
         let fits = m != 0 && wide(slope.bits) < wide(UNITS_PER_NS) << shift;
         assert_eq!(next.is_some(), fits, "{slope:?} by a shift of {shift}");
-        let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if serves_unix { 3 } else { 0x21 };
+        let tag = self.m.wrapping_add(0x40) & 0xffc0 | !self.m & 8 | if has_unix_time { 3 } else { 0x21 };
         let line = WindowedState { state: next?, ..self.line };
         Some(Self { line, m: m | tag })
     }
