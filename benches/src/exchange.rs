@@ -223,7 +223,7 @@ impl Reference for Bent {
         let ahead_ns = since_ns.min(2 * BEND_NS - since_ns) * BENT_PPM / 1_000_000;
         (ns + ahead_ns).cast_signed()
     }
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         self.monotonic_ns()
     }
 }

@@ -157,7 +157,7 @@ impl<S: StateCell> Reference for &Machine<'_, S> {
         self.read();
         self.ns.get()
     }
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         self.read();
         self.ns.get().wrapping_add(self.unix_offset_ns.get())
     }

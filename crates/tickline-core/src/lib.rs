@@ -35,7 +35,7 @@
 //! }
 //! impl Reference for Machine {
 //!     fn monotonic_ns(&self) -> i64 { self.now() as i64 }
-//!     fn realtime_ns(&self) -> i64 { self.now() as i64 + 1_000_000 }
+//!     fn unix_ns(&self) -> i64 { self.now() as i64 + 1_000_000 }
 //! }
 //!
 //! let machine = Machine(Cell::new(5_000_000));

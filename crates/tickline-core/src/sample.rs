@@ -64,7 +64,7 @@ pub trait Reference {
     fn monotonic_ns(&self) -> i64;
 
     /// Unix time, ns. May step.
-    fn realtime_ns(&self) -> i64;
+    fn unix_ns(&self) -> i64;
 
     /// The correction by which the kernel steers the monotonic clock off its nominal rate, ppb;
     /// `None` if it is unknown.
@@ -95,7 +95,7 @@ impl Timescale {
     pub fn now_ns(self, reference: &impl Reference) -> i64 {
         match self {
             Self::Monotonic => reference.monotonic_ns(),
-            Self::Unix => reference.realtime_ns(),
+            Self::Unix => reference.unix_ns(),
         }
     }
 }
@@ -392,7 +392,7 @@ impl UnixTrack {
         let width = |(lower, upper): (i64, i64)| upper.saturating_sub(lower);
         for _ in 0..UNIX_SAMPLES {
             let before_ns = reference.monotonic_ns();
-            let unix_ns = reference.realtime_ns();
+            let unix_ns = reference.unix_ns();
             let after_ns = reference.monotonic_ns();
             // Both clocks round down to a nanosecond.
             let bounds = (
@@ -532,7 +532,7 @@ mod tests {
             self.monotonic_ns.set(self.monotonic_ns.get() + self.cost_ns.get());
             self.monotonic_ns.get()
         }
-        fn realtime_ns(&self) -> i64 {
+        fn unix_ns(&self) -> i64 {
             self.monotonic_ns() + self.offset_ns.get()
         }
     }

@@ -167,7 +167,7 @@ impl Reference for Machine {
         self.pass(after);
         truth - truth % self.reference_step_ns.get()
     }
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         self.monotonic_ns() + 1_000_000_000_000
     }
     fn steering_ppb(&self) -> Option<i64> {
@@ -193,7 +193,7 @@ impl<F: Fn() -> i64> Reference for FnClock<F> {
     fn monotonic_ns(&self) -> i64 {
         (self.0)()
     }
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         (self.0)()
     }
 }

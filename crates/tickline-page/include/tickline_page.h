@@ -43,9 +43,9 @@ struct tickline_boot_context {
 struct tickline_os {
     uint64_t (*counter)(void *context); /* ordered: read after every earlier load */
     int64_t (*monotonic_ns)(void *context);
-    int64_t (*realtime_ns)(void *context);
+    int64_t (*unix_ns)(void *context);
     /* Stores the coarse Unix time, and returns 1; 0 if that would be a system call. May be null. */
-    int (*coarse_realtime_ns)(void *context, int64_t *ns);
+    int (*coarse_unix_ns)(void *context, int64_t *ns);
     /* Lets other threads run in a first publication, at most 11 times a reading. May be null. */
     void (*pause)(void *context);
     void *context;
@@ -200,7 +200,7 @@ static inline void tickline_raise(int64_t *high_water_ns, int64_t ns) {
 
 /* Reads the OS clock, and converts a monotonic time into the page's time. */
 static inline int64_t tickline_os_ns(const struct tickline_os *os, int64_t page_offset_ns, int is_unix) {
-    if (is_unix) return os->realtime_ns(os->context);
+    if (is_unix) return os->unix_ns(os->context);
     return tickline_add(os->monotonic_ns(os->context), tickline_signed(0 - (uint64_t)page_offset_ns));
 }
 
@@ -329,7 +329,7 @@ static inline enum tickline_attempt_result tickline_attempt(const void *page, co
 static inline int tickline_by_line(int64_t ns, const struct tickline_os *os, const int64_t *high_water_ns,
                                    int is_unix, struct tickline_reading *reading) {
     int64_t coarse;
-    if (is_unix && os->coarse_realtime_ns && os->coarse_realtime_ns(os->context, &coarse)) {
+    if (is_unix && os->coarse_unix_ns && os->coarse_unix_ns(os->context, &coarse)) {
         if (tickline_saturating_sub(ns, coarse) > TICKLINE_MAX_ABOVE_COARSE_NS) return 0;
         if (coarse > ns) ns = coarse;
     }

@@ -183,15 +183,15 @@ impl<O: Reference> Reference for InPageTime<'_, O> {
         self.os.monotonic_ns().wrapping_sub(self.page_offset_ns)
     }
     #[inline(always)]
-    fn realtime_ns(&self) -> i64 {
-        self.os.realtime_ns()
+    fn unix_ns(&self) -> i64 {
+        self.os.unix_ns()
     }
 }
 
 impl<O: ReaderOs> ReaderOs for InPageTime<'_, O> {
     #[inline(always)]
-    fn coarse_realtime_ns(&self) -> Option<i64> {
-        self.os.coarse_realtime_ns()
+    fn coarse_unix_ns(&self) -> Option<i64> {
+        self.os.coarse_unix_ns()
     }
     #[inline(always)]
     fn pause(&self) {

@@ -12,7 +12,7 @@
 //! struct Os;
 //! impl Reference for Os {
 //!     fn monotonic_ns(&self) -> i64 { 1_000 }
-//!     fn realtime_ns(&self) -> i64 { 2_000 }
+//!     fn unix_ns(&self) -> i64 { 2_000 }
 //! }
 //! impl ReaderOs for Os {
 //!     fn pause(&self) {}

@@ -141,7 +141,7 @@ impl Reference for Original {
     }
 
     #[cold]
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         if !self.by_time_of_day {
             return self.clock_ns(CLOCK_REALTIME);
         }
@@ -155,7 +155,7 @@ impl Reference for Original {
 
 impl ReaderOs for Original {
     #[inline(always)]
-    fn coarse_realtime_ns(&self) -> Option<i64> {
+    fn coarse_unix_ns(&self) -> Option<i64> {
         Self::coarse_ns(CLOCK_REALTIME_COARSE)
     }
 

@@ -419,7 +419,7 @@ impl Reference for Access<'_> {
         self.observe(ns);
         ns
     }
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         self.monotonic_ns()
     }
 }

@@ -284,7 +284,7 @@ impl Reference for Access {
         world.possibly_stale(world.me().last_read.get().returned_ns)
     }
 
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         let world = &self.0;
         world.step(Step::Reference);
         world.returned_ns() + world.clocks.borrow().unix_offset_ns

@@ -100,7 +100,7 @@ impl Reference for Hpet {
     }
 
     /// This machine does not know the date, so its Unix time begins at power-on.
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         self.monotonic_ns()
     }
 }

@@ -116,7 +116,7 @@ impl Reference for View<'_> {
         // ORDERING: Acquire, pairs with the Release store in `jump`.
         ticks + self.time.lead_ns.load(Ordering::Acquire)
     }
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         self.monotonic_ns() + 1_000_000
     }
 }

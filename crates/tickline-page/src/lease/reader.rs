@@ -47,7 +47,7 @@ const MAX_ABOVE_COARSE_NS: i64 = 50_000_000;
 pub trait ReaderOs: Reference {
     /// Unix time at the kernel's last tick, ns. `None` if this read would be a system call.
     #[inline(always)]
-    fn coarse_realtime_ns(&self) -> Option<i64> {
+    fn coarse_unix_ns(&self) -> Option<i64> {
         None
     }
 
@@ -286,7 +286,7 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
         let ns = match self.timescale {
             Timescale::Monotonic => line.ns,
             Timescale::Unix => {
-                let coarse_ns = self.os.coarse_realtime_ns().unwrap_or(line.ns);
+                let coarse_ns = self.os.coarse_unix_ns().unwrap_or(line.ns);
                 if line.ns.saturating_sub(coarse_ns) > MAX_ABOVE_COARSE_NS {
                     return None;
                 }

@@ -331,13 +331,13 @@ impl Reference for &Scene {
         self.pass(10);
         ns
     }
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         self.monotonic_ns() + self.unix_ns.get()
     }
 }
 
 impl ReaderOs for &Scene {
-    fn coarse_realtime_ns(&self) -> Option<i64> {
+    fn coarse_unix_ns(&self) -> Option<i64> {
         self.has_coarse.get().then(|| self.truth_ns() / 4_000_000 * 4_000_000 + self.unix_ns.get())
     }
     fn pause(&self) {

@@ -244,13 +244,13 @@ impl Reference for Clocks<'_> {
         self.change();
         self.case.os[answer_index(self.count(|output| &mut output.os_reads))]
     }
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         self.monotonic_ns()
     }
 }
 
 impl ReaderOs for Clocks<'_> {
-    fn coarse_realtime_ns(&self) -> Option<i64> {
+    fn coarse_unix_ns(&self) -> Option<i64> {
         (self.case.has_coarse != 0).then_some(self.case.coarse)
     }
     fn pause(&self) {

@@ -141,7 +141,7 @@ impl Engine {
         // For its side effects: it requests a line from the thread, or leaves the CPUs' lines. A
         // program that reads only Unix time needs them, too.
         self.now_by_cpus_or_os(cpu_lines);
-        saturating_unsigned(OsClock.realtime_ns())
+        saturating_unsigned(OsClock.unix_ns())
     }
 
     /// The monotonic time by the common line while it is valid, or by the OS clock.
@@ -183,7 +183,7 @@ impl Engine {
                 return saturating_unsigned(reading.ns.wrapping_add(reading.bounds.unix_offset_ns));
             }
         }
-        saturating_unsigned(OsClock.realtime_ns())
+        saturating_unsigned(OsClock.unix_ns())
     }
 
     /// The thread's pass over the CPUs: calibrates those that are due. Returns the time until the

@@ -57,15 +57,15 @@ impl Reference for PageOs {
     }
 
     #[inline]
-    fn realtime_ns(&self) -> i64 {
-        OsClock.realtime_ns()
+    fn unix_ns(&self) -> i64 {
+        OsClock.unix_ns()
     }
 }
 
 impl ReaderOs for PageOs {
     #[inline]
-    fn coarse_realtime_ns(&self) -> Option<i64> {
-        if self.has_coarse { OsClock::coarse_realtime_ns() } else { None }
+    fn coarse_unix_ns(&self) -> Option<i64> {
+        if self.has_coarse { OsClock::coarse_unix_ns() } else { None }
     }
 
     fn pause(&self) {
@@ -183,7 +183,7 @@ impl PageReader {
     #[inline]
     fn unix(&self) -> PageReading {
         match self.counter_and_offset_ns() {
-            None => os_reading(OsClock.realtime_ns()),
+            None => os_reading(OsClock.unix_ns()),
             Some((counter, offset_ns)) => {
                 self.file.attached(offset_ns).unix(&counter, &self.os, &self.process_high_water)
             }

@@ -102,8 +102,8 @@ impl Reference for ProbedOsClock {
         OsClock.monotonic_ns()
     }
 
-    fn realtime_ns(&self) -> i64 {
-        OsClock.realtime_ns()
+    fn unix_ns(&self) -> i64 {
+        OsClock.unix_ns()
     }
 
     fn steering_ppb(&self) -> Option<i64> {

@@ -41,7 +41,7 @@ const CPU_DIFFERENCE_NS: i64 = 500;
 fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) -> Option<Moment> {
     let read_once = || {
         let raw_ns = OsClock::raw_ns()?;
-        let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.realtime_ns());
+        let (ticks, realtime_ns) = (engine.read_ticks(), OsClock.unix_ns());
         let width_ns = OsClock::raw_ns()?.saturating_sub(raw_ns);
         // Three readings are rounded down: of the first clock, of `CLOCK_REALTIME`, and of the
         // clock by which a reader extrapolates.

@@ -36,7 +36,7 @@ fn rule_r1_a_reading_starts_again_until_the_word_has_changed_too_often() {
     );
     let scene = changed(1, 20_000_000);
     scene.has_coarse.set(true);
-    assert_eq!(Some(scene.read_unix().ns), (&scene).coarse_realtime_ns(), "R9");
+    assert_eq!(Some(scene.read_unix().ns), (&scene).coarse_unix_ns(), "R9");
 }
 
 /// A reader without a line reads an OS clock above its bounds. Meanwhile the first line begins.
@@ -236,7 +236,7 @@ fn rule_r9_unix_time_is_never_below_the_kernels_last_tick() {
     let scene = Scene::published();
     scene.has_coarse.set(true);
     scene.unix_jumps(20_000_000);
-    let ns = (&scene).coarse_realtime_ns().unwrap();
+    let ns = (&scene).coarse_unix_ns().unwrap();
     assert_eq!(scene.read_unix(), PageReading { ns, source: PageSource::Line }, "a maximum, not a condition");
 }
 

@@ -38,7 +38,7 @@ impl OsClock {
 
     /// `CLOCK_REALTIME` at the last tick of the kernel, ns.
     #[inline]
-    pub(crate) fn coarse_realtime_ns() -> Option<i64> {
+    pub(crate) fn coarse_unix_ns() -> Option<i64> {
         try_read_ns(libc::CLOCK_REALTIME_COARSE)
     }
 
@@ -134,7 +134,7 @@ impl Reference for OsClock {
     }
 
     #[inline]
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         read_ns(libc::CLOCK_REALTIME)
     }
 

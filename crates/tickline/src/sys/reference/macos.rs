@@ -21,7 +21,7 @@ impl Reference for OsClock {
     }
 
     #[inline]
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         i64::try_from(clock_gettime_nsec_np(libc::CLOCK_REALTIME)).unwrap_or(i64::MAX)
     }
 }

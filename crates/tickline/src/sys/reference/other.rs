@@ -18,7 +18,7 @@ impl Reference for OsClock {
         i64::try_from(ORIGIN.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(i64::MAX)
     }
 
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         if !HAS_CLOCK {
             return 0;
         }

@@ -46,7 +46,7 @@ impl Reference for OsClock {
     }
 
     #[inline]
-    fn realtime_ns(&self) -> i64 {
+    fn unix_ns(&self) -> i64 {
         unix_ns_by_std()
     }
 }
