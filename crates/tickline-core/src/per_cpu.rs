@@ -82,9 +82,9 @@ pub fn read_slow<S: StateCell>(
         // with the line.
         let ticks_here =
             || counter.now_ordered().filter(|(_, now_on)| *now_on == cpu).map(|(ticks, _)| ticks);
-        let unfinished = |snapshot: &WindowedState| {
+        let unfinished = |line: &WindowedState| {
             // Rule 3: the writer runs on this CPU, so it does not run while this reader does.
-            if ticks_here().is_some_and(|ticks| clock.help_at(snapshot, || ticks, None, reference)) {
+            if ticks_here().is_some_and(|ticks| clock.help_at(line, || ticks, None, reference)) {
                 clock.events.count(Event::Help);
             }
         };

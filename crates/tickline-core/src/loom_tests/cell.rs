@@ -177,10 +177,8 @@ fn a_high_water_mark_is_never_a_mixture() {
             }
             let mark_ns = found.at(found.end_ticks());
             if cell.try_swap(found.state, found.state.without_line(mark_ns)) {
-                let expected = WindowedState {
-                    state: found.state,
-                    ..line(LineState::default(), number_of(found.state))
-                };
+                let of_number = line(LineState::default(), number_of(found.state));
+                let expected = WindowedState { state: found.state, ..of_number };
                 assert_eq!(mark_ns, expected.at(expected.end_ticks()));
                 noted.note(accepted(found.state));
             } else {

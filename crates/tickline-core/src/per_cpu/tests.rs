@@ -179,8 +179,7 @@ fn a_migration_never_ends_a_cpus_line() {
 /// at the present tick.
 fn bend(board: &Board, clock: &SharedClock<HookedCell>, ns: u64) {
     let (old, ticks) = (clock.cell.snapshot(), board.machine.now());
-    let replacing = old.state.replacing();
-    assert!(clock.cell.try_swap(old.state, replacing));
+    let replacing = clock.announce(&old).unwrap().state;
     let slope = Slope::from_hz(10_000_000_000 / ns).unwrap();
     let next = replacing.next_line(slope, old.shift).unwrap();
     let next = next.with_b(next.b_not_below_ns(old.shift, ticks, FixedNs::from_ns(old.at(ticks))));

@@ -197,9 +197,8 @@ impl<S: StateCell> SharedClock<S> {
     pub fn read_slow(&self, counter: &impl Counter, reference: &impl Reference) -> SlowReading {
         let mut wait = Wait::default();
         loop {
-            let unfinished = |snapshot: &WindowedState| {
-                if !wait.count_and_keep_waiting(snapshot, counter) && self.help(snapshot, counter, reference)
-                {
+            let unfinished = |line: &WindowedState| {
+                if !wait.count_and_keep_waiting(line, counter) && self.help(line, counter, reference) {
                     self.events.count(Event::Help);
                 }
             };

@@ -11,8 +11,8 @@ use super::LineState;
 #[repr(C, align(16))]
 pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 
-// SAFETY: only `load`, `is_still` and `compare_exchange` reach the content, and any thread may call
-// them. A load may be split; the protocol allows for that.
+// SAFETY: only `load`, `is_still` and `try_swap` reach the content, and any thread may call them. A
+// load may be split; the protocol allows for that.
 unsafe impl Sync for AtomicState {}
 
 /// Every processor has exclusive pairs.
@@ -70,11 +70,6 @@ impl AtomicState {
 
     /// Swaps `from` for `to`, unless the state is not `from`. Returns whether it swapped.
     pub(crate) fn try_swap(&self, from: LineState, to: LineState) -> bool {
-        self.compare_exchange(from, to) == from
-    }
-
-    /// Swaps `from` for `to` if the state is `from`. Returns the state that it found, never torn.
-    fn compare_exchange(&self, from: LineState, to: LineState) -> LineState {
         let (m, b): (u64, u64);
         // SAFETY: the pointer is valid for 16 bytes and aligned to 16. The loop ends only when a
         // store-exclusive to the same 16 bytes has succeeded, so the pair that was loaded is atomic
@@ -105,7 +100,7 @@ impl AtomicState {
                 options(nostack),
             );
         }
-        LineState { m, b: b.cast_signed() }
+        LineState { m, b: b.cast_signed() } == from
     }
 }
 
