@@ -233,6 +233,6 @@ fuzz_target!(|data: &[u8]| {
     // A line of a slower counter has a larger shift, so the input chooses one of two.
     match input.byte() {
         kind if kind & 8 == 0 => run(LineCell::new(), kind, &input),
-        kind => run(LineCell::<7>::default(), kind, &input),
+        kind => run(LineCell::<7>::with_shift(), kind, &input),
     }
 });

@@ -207,7 +207,8 @@ pub trait StateCell {
 }
 
 /// The cell; [`StateCell`] has its functions. `SHIFT` is the shift of the counter whose lines the
-/// cell holds. The default is that of the target's own counter: 4 on x86_64, 7 elsewhere.
+/// cell holds. The counter must have more than 1 GHz / 2^`SHIFT`. The default is that of the
+/// target's own counter: 4 on x86_64 (from 62.5 MHz up), 7 elsewhere (from 7.9 MHz up).
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub struct LineCell<const SHIFT: u32 = { crate::counter::SHIFT }> {
@@ -382,7 +383,10 @@ impl LineCell {
 }
 
 impl<const SHIFT: u32> LineCell<SHIFT> {
-    const fn with_shift() -> Self {
+    /// A cell for a counter with this shift, without a line, and with a high-water mark of 0 ns:
+    /// `LineCell::<7>::with_shift()`.
+    #[must_use]
+    pub const fn with_shift() -> Self {
         const { assert!(SHIFT <= MAX_SHIFT, "the slope would lie in the tag") };
         Self {
             state: AtomicState::new(),
@@ -397,8 +401,7 @@ impl<const SHIFT: u32> LineCell<SHIFT> {
 }
 
 impl<const SHIFT: u32> Default for LineCell<SHIFT> {
-    /// An empty cell as [`new`](LineCell::new) makes it, for counters of more than 1 GHz /
-    /// 2^`SHIFT`: from 62.5 MHz up with 4, from 7.9 MHz up with 7.
+    /// As [`with_shift`](Self::with_shift).
     fn default() -> Self {
         Self::with_shift()
     }
