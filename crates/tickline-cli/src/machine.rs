@@ -15,7 +15,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tickline::{CounterComparison, Hypervisor, Status};
-use tickline_core::sample::offset_slew_ppb;
+use tickline_core::sample::{kernel_rate_ppb, steering_ppb};
 
 pub(crate) use cpuid::Cpuid;
 #[cfg(target_os = "linux")]
@@ -130,13 +130,10 @@ pub(crate) struct Ntp {
 }
 
 impl Ntp {
-    /// The whole correction of the clock's rate, ppb. One microsecond more or less in `tick_us` is
-    /// 100 ppm. Leaves out a slew of `offset_ns` whose time constant is unknown, and a slew by
-    /// adjtime(3), of 500 ppm, which this call does not show.
+    /// The whole correction of the clock's rate, ppb. Leaves out a slew of `offset_ns` whose time
+    /// constant is unknown.
     pub(crate) fn rate_ppb(&self) -> i64 {
-        let by_tick = self.tick_us.saturating_sub(10_000).saturating_mul(100_000);
-        let by_offset = self.time_constant.map_or(0, |constant| offset_slew_ppb(self.offset_ns, constant));
-        self.frequency_ppb.saturating_add(by_tick).saturating_add(by_offset)
+        kernel_rate_ppb(steering_ppb(self.frequency_ppb, self.tick_us), self.offset_ns, self.time_constant)
     }
 }
 

@@ -120,16 +120,28 @@ pub const SUSPENDED_BOUND_NS: u64 = 100_000;
 /// with `CONFIG_NTP_PPS` (which excludes tickless kernels) removes 0.5 s in one second.
 pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
 
-/// The rate, ppb, at which a Linux kernel slews an offset of `ADJ_OFFSET`, which only tickline's
-/// own crates need. `offset_ns` and `time_constant` are those that adjtimex(2) returns. At the
-/// start of each second the kernel takes one part in 2^(2 + constant) off the offset, and removes
-/// that part in this second (`ntp_offset_chunk`, `second_overflow` in `kernel/time/ntp.c`). So it
-/// is one part in 2^(2 + constant) - 1 of the rest.
+/// The correction of a Linux kernel's rate without a slew of the offset, ppb, which only tickline's
+/// own crates need. The arguments are `freq` of adjtimex(2) in ppb, and its `tick`: the length of a
+/// hundredth of a second, us. One microsecond more is 100 ppm.
 #[doc(hidden)]
 #[must_use]
-pub fn offset_slew_ppb(offset_ns: i64, time_constant: i64) -> i64 {
-    let parts = 4_i64.saturating_mul(1 << time_constant.clamp(0, 10)).saturating_sub(1);
-    offset_ns.checked_div(parts).unwrap_or(0)
+pub const fn steering_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
+    frequency_ppb.saturating_add(tick_us.saturating_sub(10_000).saturating_mul(100_000))
+}
+
+/// The whole correction of a Linux kernel's rate, ppb, which only tickline's own crates need: the
+/// sum of [`steering_ppb`] and the slew of an offset of `ADJ_OFFSET`. `offset_ns` and
+/// `time_constant` are those that adjtimex(2) returns; without a constant the slew counts as 0. A
+/// slew by adjtime(3), of 500 ppm, is not included, because adjtimex(2) does not show it.
+#[doc(hidden)]
+#[must_use]
+pub fn kernel_rate_ppb(steering_ppb: i64, offset_ns: i64, time_constant: Option<i64>) -> i64 {
+    // At the start of each second the kernel subtracts one part in 2^(2 + constant) from the
+    // offset, and removes that part in this second (`ntp_offset_chunk`, `second_overflow` in
+    // `kernel/time/ntp.c`). So it is one part in 2^(2 + constant) - 1 of the rest.
+    let parts = |constant: i64| 4_i64.saturating_mul(1 << constant.clamp(0, 10)).saturating_sub(1);
+    let slew_ppb = time_constant.and_then(|constant| offset_ns.checked_div(parts(constant)));
+    steering_ppb.saturating_add(slew_ppb.unwrap_or(0))
 }
 
 /// The clock from which the reference is computed.
@@ -430,10 +442,13 @@ mod tests {
     const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, ..CONFIG.resolutions };
 
     #[test]
-    fn an_offset_is_slewed_by_its_part_in_each_second() {
-        assert_eq!(offset_slew_ppb(300_000_000, 0), 100_000_000, "a quarter of 0.4 s");
-        assert_eq!(offset_slew_ppb(-1_023_000, 8), -1_000);
-        assert_eq!(offset_slew_ppb(-1_023_000, 8), offset_slew_ppb(-4_095_000, i64::MAX));
+    fn a_kernels_rate_is_of_the_steering_and_the_offset() {
+        let steering_ppb = steering_ppb(-30_000, 10_833);
+        let rate_ppb = |offset_ns, constant| kernel_rate_ppb(steering_ppb, offset_ns, constant);
+        assert_eq!(rate_ppb(300_000_000, None), 83_270_000);
+        assert_eq!(rate_ppb(300_000_000, Some(0)), 183_270_000, "and a quarter of 0.4 s");
+        assert_eq!(rate_ppb(-1_023_000, Some(8)), 83_270_000 - 1_000);
+        assert_eq!(rate_ppb(-1_023_000, Some(8)), rate_ppb(-4_095_000, Some(i64::MAX)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::sample::offset_slew_ppb;
+use tickline_core::sample::kernel_rate_ppb;
 use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::status::State;
-use crate::sys::reference::{OsClock, Timex};
+use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
 /// The longest time to the next iteration while the clock has no line, but may have one soon.
@@ -118,8 +118,11 @@ impl Publisher {
             // Since the last line the kernel may have changed its clocksource.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
-        let slew_ppb = OsClock::timex().map_or(0, |timex| kernel_rate_ppb(&timex));
-        let iteration = self.writer.maintain(&self.page, &self.counter, &OsClock, basis, slew_ppb)?;
+        // Rule W10 needs the whole rate, also of a daemon that leaves the slew to the kernel
+        // (systemd-timesyncd).
+        let kernel_rate_ppb = OsClock::timex()
+            .map_or(0, |timex| kernel_rate_ppb(timex.steering_ppb, timex.offset_ns, Some(timex.constant)));
+        let iteration = self.writer.maintain(&self.page, &self.counter, &OsClock, basis, kernel_rate_ppb)?;
         let next_in = Duration::from_nanos(iteration.next_in_ns);
         Ok(match (iteration.action, basis) {
             (WriterAction::Waited, Basis::Doubt) => next_in.min(GATE_CLOSED_RETRY),
@@ -198,12 +201,6 @@ fn os_resolution_ns() -> i64 {
     sys::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0).reference_ns.max(1)
 }
 
-/// The change of rate that the kernel applies to its clocks now, ppb: the crystal's correction and
-/// any slew (adjtimex(2)). It does not include a slew by adjtime(3), of 500 ppm.
-fn kernel_rate_ppb(timex: &Timex) -> i64 {
-    timex.steering_ppb.saturating_add(offset_slew_ppb(timex.offset_ns, timex.constant))
-}
-
 /// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
 /// ends, because the line may be wrong.
 fn basis(state: State, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {
@@ -219,17 +216,6 @@ mod tests {
 
     use super::*;
     use crate::Reason;
-
-    /// Rule W10 needs the whole rate, also of a daemon that leaves the slew to the kernel
-    /// (systemd-timesyncd).
-    #[test]
-    fn a_rate_is_of_the_steering_and_the_offset() {
-        let rate = |steering_ppb, offset_ns| {
-            kernel_rate_ppb(&Timex { steering_ppb, offset_ns, constant: 0, ..Timex::default() })
-        };
-        assert_eq!(rate(83_270_000, 0), 83_270_000);
-        assert_eq!(rate(83_270_000, 300_000_000), 83_270_000 + 100_000_000, "a third in this second");
-    }
 
     /// Rule W6. Symptom: leases stayed trusted if the clock fell back after `end`.
     #[test]

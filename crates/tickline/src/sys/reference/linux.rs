@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use tickline_core::sample::{Reference, SUSPENDED_BOUND_NS};
+use tickline_core::sample::{self, Reference, SUSPENDED_BOUND_NS};
 
 use super::{OsClock, Timex};
 use crate::sys::{PreserveErrno, may_read_counter};
@@ -104,12 +104,12 @@ fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
     (state >= 0).then(|| read(timex, state))
 }
 
-/// From `adjtimex(2)`, ppb: `freq` is in ppm with 16 binary places; `tick` is microseconds per
-/// 1/100 s, so one more is 100 ppm.
+/// The correction of the clocks' rate, ppb, without a slew of the offset.
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
 fn steering_ppb(timex: &libc::timex) -> i64 {
-    let from_freq = i64::from(timex.freq).saturating_mul(1_000) >> 16;
-    from_freq.saturating_add(i64::from(timex.tick).saturating_sub(10_000).saturating_mul(100_000))
+    // `freq` is in ppm with 16 binary places (adjtimex(2)).
+    let frequency_ppb = i64::from(timex.freq).saturating_mul(1_000) >> 16;
+    sample::steering_ppb(frequency_ppb, timex.tick.into())
 }
 
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
