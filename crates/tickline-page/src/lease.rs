@@ -56,7 +56,7 @@ pub(crate) use reader::read_first_line;
 pub use reader::{PageReading, PageSource, ProcessHighWater, ReaderOs, read};
 pub use slot::{Field, HighWater, LeaseLine, LowerLimit, SLOT_WORDS, SLOTS, UNIX_BY_OS, UnixOffset};
 pub use word::{LeasePhase, LeaseWord, SlotNumber};
-pub use writer::{Basis, FAST_SLEW_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration};
+pub use writer::{Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, WriterConfig, WriterIteration};
 
 pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};

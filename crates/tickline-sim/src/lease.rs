@@ -284,10 +284,10 @@ impl World {
             for _ in 0..iterations {
                 let closing = self.closing.get();
                 access.step(Pending::Counter);
-                let slew_ppb = self.rate_ppb.get();
+                let rate_ppb = self.rate_ppb.get();
                 let basis = closing.unwrap_or(Basis::Bounds(self.os_bounds()));
                 access.observe(self.ticks.get());
-                let Ok(done) = writer.maintain(&access, &access, &access, basis, slew_ppb) else { return };
+                let Ok(done) = writer.maintain(&access, &access, &access, basis, rate_ppb) else { return };
                 match done.action {
                     WriterAction::PublishedFirst => self.counts.borrow_mut().published_first += 1,
                     WriterAction::PublishedNext => self.counts.borrow_mut().published_next += 1,

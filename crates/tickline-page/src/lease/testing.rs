@@ -51,7 +51,7 @@ pub(crate) struct Scene {
     pub(crate) pauses: Cell<u32>,
     /// The basis of the writer's iterations; `None` for fresh bounds.
     pub(crate) basis: Cell<Option<Basis>>,
-    pub(crate) slew_ppb: Cell<i64>,
+    pub(crate) kernel_rate_ppb: Cell<i64>,
     hook: RefCell<Option<Hook>>,
     writer: RefCell<Option<Writer>>,
 }
@@ -76,7 +76,7 @@ impl Scene {
             counter_reads: Cell::new(0),
             pauses: Cell::new(0),
             basis: Cell::new(None),
-            slew_ppb: Cell::new(0),
+            kernel_rate_ppb: Cell::new(0),
             hook: RefCell::new(None),
             writer: RefCell::new(None),
         })
@@ -137,7 +137,7 @@ impl Scene {
         bounds: &OsBounds,
     ) -> Result<WriterIteration, PageChanged> {
         let basis = self.basis.get().unwrap_or(Basis::Bounds(*bounds));
-        writer.maintain(self, &self, &self, basis, self.slew_ppb.get())
+        writer.maintain(self, &self, &self, basis, self.kernel_rate_ppb.get())
     }
 
     /// Makes an iteration of the scene's writer, and checks its action.

@@ -53,10 +53,10 @@ impl WriterConfig {
 /// slew of 500 ppm moves the clock by 0.5 ms in the two leases that a word names.
 const MAX_BEHIND_NS: i64 = 1_000_000;
 
-/// Rule W10: beyond this rate, the kernel slews its clock fast, ppb. At this rate the clock moves
-/// by `MAX_BEHIND_NS` in the two leases that a word names. The sum of an NTP daemon's 500 ppm and
-/// adjtime(3)'s 500 ppm is no larger.
-pub const FAST_SLEW_PPB: u64 = 1_000_000;
+/// Rule W10: a kernel that corrects its clock's rate by more than this, ppb, slews the clock fast.
+/// At this rate the clock moves by `MAX_BEHIND_NS` in the two leases that a word names. The sum of
+/// an NTP daemon's 500 ppm and adjtime(3)'s 500 ppm is no larger.
+pub const FAST_RATE_PPB: u64 = 1_000_000;
 
 /// Rule W5: while the high-water mark is above the OS clock by more than this, ns, the writer makes
 /// no first publication. Otherwise each suspend would add a lead.
@@ -196,8 +196,9 @@ impl Writer {
     }
 
     /// Makes at most one change of the page, or one first publication. Never panics or waits.
-    /// `slew_ppb` is the kernel's correction of its clock's rate, ppb; 0 if it is not known. Beyond
-    /// [`FAST_SLEW_PPB`], the writer waits until the bounds show the rate again (rule W10).
+    /// `kernel_rate_ppb` is the kernel's whole correction of its clock's rate, ppb; 0 if it is not
+    /// known. Beyond [`FAST_RATE_PPB`], the writer waits until the bounds show the rate again (rule
+    /// W10).
     ///
     /// # Errors
     ///
@@ -208,15 +209,15 @@ impl Writer {
         counter: &impl Counter,
         os: &impl Reference,
         basis: Basis,
-        slew_ppb: i64,
+        kernel_rate_ppb: i64,
     ) -> Result<WriterIteration, PageChanged> {
         if memory.word() != self.word {
             return Err(PageChanged);
         }
-        if slew_ppb.unsigned_abs() > FAST_SLEW_PPB {
+        if kernel_rate_ppb.unsigned_abs() > FAST_RATE_PPB {
             self.waits_for_slew = true;
         } else if let Basis::Bounds(bounds) = basis
-            && bounds.rate_uncertainty_ppb() <= FAST_SLEW_PPB
+            && bounds.rate_uncertainty_ppb() <= FAST_RATE_PPB
         {
             self.waits_for_slew = false;
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 use tickline::page::LeasePhase;
 use tickline_page::host::{PageFile, writer_pid};
-use tickline_page::protocol::FAST_SLEW_PPB;
+use tickline_page::protocol::FAST_RATE_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 
 use super::readers::{self, Reader};
@@ -116,7 +116,7 @@ impl PageReport {
             say("now", &format!("{} ns {side} it", ahead_ns.unsigned_abs()));
         }
         if let Some(rate_ppb) = self.rate_ppb.filter(|ppb| *ppb != 0) {
-            let is_fast = rate_ppb.unsigned_abs() > FAST_SLEW_PPB;
+            let is_fast = rate_ppb.unsigned_abs() > FAST_RATE_PPB;
             let then = if is_fast { ": no line is published while that is above 1,000 ppm" } else { "" };
             say("rate", &format!("the kernel corrects the rate of its clock by {rate_ppb} ppb{then}"));
         }

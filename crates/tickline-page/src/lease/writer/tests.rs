@@ -262,7 +262,7 @@ fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
 fn rule_w10_a_slew_is_over_when_the_rate_is_known() {
     let scene = Scene::without_line();
     let action = |rate_ppb, open_ppm: u64| {
-        scene.slew_ppb.set(rate_ppb);
+        scene.kernel_rate_ppb.set(rate_ppb);
         let OsBounds { lower, upper, unix_offset_ns } = scene.bounds();
         let bits = upper.slope.bits;
         let upper = Line { slope: Slope { bits: bits + bits / 1_000_000 * 2 * open_ppm }, ..upper };
