@@ -141,23 +141,23 @@ static inline uint64_t tickline_high(uint64_t a, uint64_t b) {
     return ah * bh + (left >> 32) + (right >> 32) + (middle >> 32);
 }
 
-/* The part of a line that every reading loads. */
-struct tickline_window {
+/* A line and its end, which every reading loads. */
+struct tickline_line {
     uint64_t start, slope, end;
     int64_t base;
 };
 
-static inline struct tickline_window tickline_window(const void *page, unsigned slot) {
-    struct tickline_window window;
-    window.start = tickline_field(page, slot, TICKLINE_START);
-    window.base = tickline_signed_field(page, slot, TICKLINE_BASE);
-    window.slope = tickline_field(page, slot, TICKLINE_SLOPE);
-    window.end = tickline_field(page, slot, TICKLINE_END);
-    return window;
+static inline struct tickline_line tickline_line(const void *page, unsigned slot) {
+    struct tickline_line line;
+    line.start = tickline_field(page, slot, TICKLINE_START);
+    line.base = tickline_signed_field(page, slot, TICKLINE_BASE);
+    line.slope = tickline_field(page, slot, TICKLINE_SLOPE);
+    line.end = tickline_field(page, slot, TICKLINE_END);
+    return line;
 }
 
-static inline int64_t tickline_at(const struct tickline_window *window, uint64_t ticks) {
-    return tickline_signed((uint64_t)window->base + tickline_high((ticks - window->start) << 16, window->slope));
+static inline int64_t tickline_at(const struct tickline_line *line, uint64_t ticks) {
+    return tickline_signed((uint64_t)line->base + tickline_high((ticks - line->start) << 16, line->slope));
 }
 
 /* The lower limit of a reading, and the largest distance above the OS clock to which the limit may
@@ -250,9 +250,9 @@ static inline void tickline_pause(const struct tickline_wait *wait, const struct
 #endif
 }
 
-/* Makes an attempt with the line in `slot`, whose window contains `ticks`. */
+/* Makes an attempt with the line in `slot`, whose lease contains `ticks`. */
 static inline enum tickline_attempt_result tickline_try_line(const void *page, uint64_t word,
-                                                             const struct tickline_window *line, unsigned slot,
+                                                             const struct tickline_line *line, unsigned slot,
                                                              uint64_t ticks, int is_unix,
                                                              struct tickline_limit *limit) {
     *limit = tickline_limit(page, slot, tickline_at(line, ticks), INT64_MAX, is_unix);
@@ -267,7 +267,7 @@ static inline enum tickline_attempt_result tickline_try_lines(const void *page, 
                                                               uint64_t word, int is_unix,
                                                               struct tickline_limit *limit) {
     unsigned first = (unsigned)(word >> 3 & 7), last = word >> 9 & 1 ? (unsigned)(word >> 6 & 7) : first;
-    struct tickline_window line = tickline_window(page, first), second = tickline_window(page, last);
+    struct tickline_line line = tickline_line(page, first), second = tickline_line(page, last);
     unsigned slot = first;
     uint64_t ticks = os->counter(os->context);
     if (tickline_is_before(ticks, line.start)) { /* R4: the counter was reset. */
@@ -292,9 +292,9 @@ static inline int tickline_try_first_line(const void *page, const struct ticklin
                                           struct tickline_limit *limit) {
     uint64_t word = tickline_first_load(page), ticks;
     unsigned slot = (unsigned)(word >> 3 & 7);
-    struct tickline_window line;
+    struct tickline_line line;
     if ((word & 7) != TICKLINE_PUBLISHED) return 0;
-    line = tickline_window(page, slot);
+    line = tickline_line(page, slot);
     ticks = os->counter(os->context);
     /* One comparison checks both ends. */
     if (ticks - line.start >= line.end - line.start) return 0;

@@ -8,7 +8,7 @@
 //!
 //! | word | meaning | in DESIGN.md |
 //! |---|---|---|
-//! | lease | the window of a line, to its end E | validity |
+//! | lease | the validity of a line, to its end E | validity |
 //! | published | readers return a line's time | published |
 //! | doubted | readers return the larger of line and OS clock (R5) | none: such a line is retired (rule 4) |
 //! | no line | readers return the larger of OS clock and high-water mark (R6) | no line (rule 6) |

@@ -4,7 +4,7 @@
 //! w = the word                      // first load
 //! the slots that w names
 //! c = counter                       // after these loads
-//! in the window of a line, and the word is still w   -> the line at c
+//! in the lease of a line, and the word is still w    -> the line at c
 //! otherwise: ask the OS, and the word is still w     -> the larger of OS clock and high-water mark
 //! ```
 //!
@@ -17,7 +17,7 @@
 use tickline_core::counter::Counter;
 use tickline_core::sample::{Reference, Timescale};
 
-use super::slot::{LowerLimit, UnixOffset, Window};
+use super::slot::{EndingLine, LowerLimit, UnixOffset};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};
 use crate::primitive::{AtomicI64, Ordering};
 
@@ -306,9 +306,9 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
             return None;
         }
         let slot = word.first();
-        let Window { line, end_ticks } = Window::load(self.memory, slot);
+        let EndingLine { line, end_ticks } = EndingLine::load(self.memory, slot);
         let ticks = self.counter.now_ordered();
-        // One comparison checks both ends, because every window that a writer makes is shorter than
+        // One comparison checks both ends, because every lease that a writer makes is shorter than
         // half of the counter's range.
         if ticks.wrapping_sub(line.start_ticks) >= end_ticks.wrapping_sub(line.start_ticks) {
             return None;
@@ -347,7 +347,8 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
     #[inline(always)]
     fn try_lines(&self, word: LeaseWord) -> Attempt {
         let (first_slot, last_slot) = (word.first(), word.second().unwrap_or(word.first()));
-        let (first, last) = (Window::load(self.memory, first_slot), Window::load(self.memory, last_slot));
+        let (first, last) =
+            (EndingLine::load(self.memory, first_slot), EndingLine::load(self.memory, last_slot));
         let ticks = self.counter.now_ordered();
         let (line, slot) = if is_before(ticks, first.line.start_ticks) {
             // R4: the counter was reset.
@@ -365,7 +366,7 @@ impl<M: LeaseMemory, C: Counter, O> PageRead<'_, M, C, O> {
         self.try_line(word, &line, slot, ticks)
     }
 
-    /// Makes an attempt with the line in `slot`, whose window contains `ticks`.
+    /// Makes an attempt with the line in `slot`, whose lease contains `ticks`.
     #[inline(always)]
     fn try_line(&self, word: LeaseWord, line: &Line, slot: SlotNumber, ticks: u64) -> Attempt {
         let limit = self.lower_limit(slot, line.at(ticks), i64::MAX);

@@ -95,14 +95,14 @@ impl UnixOffset {
     }
 }
 
-/// The part of a [`LeaseLine`] that every reading loads.
+/// A line and its end: the part of a [`LeaseLine`] that every reading loads.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Window {
+pub(super) struct EndingLine {
     pub(super) line: Line,
     pub(super) end_ticks: u64,
 }
 
-impl Window {
+impl EndingLine {
     #[inline(always)]
     pub(super) fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
         Self {
@@ -139,7 +139,7 @@ impl LeaseLine {
     /// Loads the line in `slot`.
     #[must_use]
     pub fn load(memory: &impl LeaseMemory, slot: SlotNumber) -> Self {
-        let Window { line, end_ticks } = Window::load(memory, slot);
+        let EndingLine { line, end_ticks } = EndingLine::load(memory, slot);
         let lead_ns = Self::load_lead(memory, slot);
         Self { line, end_ticks, lead_ns, unix: UnixOffset::load(memory, slot) }
     }
@@ -168,7 +168,7 @@ impl LeaseLine {
     /// The line's value at its end, ns. No reading by the line is above this value.
     #[must_use]
     pub const fn end_ns(&self) -> i64 {
-        Window { line: self.line, end_ticks: self.end_ticks }.end_ns()
+        EndingLine { line: self.line, end_ticks: self.end_ticks }.end_ns()
     }
 
     /// The high-water mark for readings past the end of this line, if it is the last one.

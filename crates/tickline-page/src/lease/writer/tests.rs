@@ -235,7 +235,7 @@ fn rule_w8_unix_time_is_changed_and_nothing_else() {
     scene.does(Waited);
 }
 
-/// The OS clock runs on while the counter does not, in the window of either line.
+/// The OS clock runs on while the counter does not, in the lease of either line.
 #[test]
 fn rule_w9_a_line_that_the_os_clock_has_left_behind_is_doubted() {
     for is_second in [false, true] {
