@@ -18,10 +18,10 @@ pub struct BootContext {
     pub monotonic_offset_ns: Option<i64>,
 }
 
-/// The reason why a page does not count for a process. The process then uses the OS clock.
+/// The error of a process for which a page does not count. The process then uses the OS clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum AttachError {
     /// The page does not begin with `tickline`.
     NotAPage,
     /// The page's layout has another version.
@@ -53,7 +53,7 @@ pub enum Refusal {
     },
 }
 
-impl core::fmt::Display for Refusal {
+impl core::fmt::Display for AttachError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::NotAPage => f.write_str("the file does not begin with `tickline`"),
@@ -77,7 +77,7 @@ impl core::fmt::Display for Refusal {
     }
 }
 
-impl core::error::Error for Refusal {}
+impl core::error::Error for AttachError {}
 
 /// A page that counts for this process.
 #[derive(Debug, Clone, Copy)]
@@ -93,26 +93,26 @@ impl Page {
     /// # Errors
     ///
     /// The reason why the page does not count.
-    pub fn attach(&self, context: &BootContext) -> Result<AttachedPage<'_>, Refusal> {
-        let header = self.header().ok_or(Refusal::NotAPage)?;
+    pub fn attach(&self, context: &BootContext) -> Result<AttachedPage<'_>, AttachError> {
+        let header = self.header().ok_or(AttachError::NotAPage)?;
         if header.version != LAYOUT_VERSION {
-            return Err(Refusal::Version { version: header.version });
+            return Err(AttachError::Version { version: header.version });
         }
         if usize::try_from(header.size) != Ok(PAGE_BYTES) {
-            return Err(Refusal::Size { bytes: header.size });
+            return Err(AttachError::Size { bytes: header.size });
         }
         if header.boot_id != context.boot_id {
-            return Err(Refusal::OtherBoot { page: header.boot_id, running: context.boot_id });
+            return Err(AttachError::OtherBoot { page: header.boot_id, running: context.boot_id });
         }
         if header.counter_id != COUNTER_ID || COUNTER_ID == 0 {
-            return Err(Refusal::OtherCounter { counter_id: header.counter_id });
+            return Err(AttachError::OtherCounter { counter_id: header.counter_id });
         }
         let page_offset_ns = if header.time_namespace == context.time_namespace {
             0
         } else {
             let own_ns = context
                 .monotonic_offset_ns
-                .ok_or(Refusal::OtherNamespace { namespace: header.time_namespace })?;
+                .ok_or(AttachError::OtherNamespace { namespace: header.time_namespace })?;
             own_ns.wrapping_sub(header.monotonic_offset_ns)
         };
         Ok(AttachedPage { page: self, page_offset_ns })

@@ -50,7 +50,7 @@ mod primitive;
 #[doc(hidden)]
 pub mod program;
 
-pub use attach::{AttachedPage, BootContext, Refusal};
+pub use attach::{AttachError, AttachedPage, BootContext};
 pub use layout::{COUNTER_ID, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritablePage};
 // The arguments and the result of a reading.
 pub use lease::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};

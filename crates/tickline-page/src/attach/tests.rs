@@ -28,28 +28,36 @@ fn a_time_namespace_offsets_the_time() {
     let child = scene.page.attach(&CONTEXT).unwrap().monotonic(&scene, &scene, &process_high_water);
     assert!(child.ns >= by_os.ns - OFFSET_NS && child.ns < by_os.ns);
     let unknown = BootContext { monotonic_offset_ns: None, ..context };
-    let refusal = Refusal::OtherNamespace { namespace: CONTEXT.time_namespace };
-    assert_eq!(scene.page.attach(&unknown).unwrap_err(), refusal);
+    let error = AttachError::OtherNamespace { namespace: CONTEXT.time_namespace };
+    assert_eq!(scene.page.attach(&unknown).unwrap_err(), error);
 }
 
 #[test]
-fn refusals_say_what_was_found() {
+fn errors_say_what_was_found() {
     let header = Header::new(&CONTEXT);
-    for (header, refusal, text) in [
-        (Header { version: 2, ..header }, Refusal::Version { version: 2 }, "the page has layout 2, not 1"),
-        (Header { size: 100, ..header }, Refusal::Size { bytes: 100 }, "the page says 100 bytes, not 4096"),
+    for (header, error, text) in [
+        (
+            Header { version: 2, ..header },
+            AttachError::Version { version: 2 },
+            "the page has layout 2, not 1",
+        ),
+        (
+            Header { size: 100, ..header },
+            AttachError::Size { bytes: 100 },
+            "the page says 100 bytes, not 4096",
+        ),
         (
             Header { counter_id: 77, ..header },
-            Refusal::OtherCounter { counter_id: 77 },
+            AttachError::OtherCounter { counter_id: 77 },
             "the page is for counter 77",
         ),
         (
             Header { boot_id: [8; 16], ..header },
-            Refusal::OtherBoot { page: [8; 16], running: [9; 16] },
+            AttachError::OtherBoot { page: [8; 16], running: [9; 16] },
             "the page is of boot 08080808080808080808080808080808, and this is boot 0909",
         ),
     ] {
-        assert_eq!(WritablePage::new(&header).attach(&CONTEXT).unwrap_err(), refusal);
-        assert!(refusal.to_string().starts_with(text), "{refusal}");
+        assert_eq!(WritablePage::new(&header).attach(&CONTEXT).unwrap_err(), error);
+        assert!(error.to_string().starts_with(text), "{error}");
     }
 }

@@ -6,7 +6,7 @@ use std::mem::{offset_of, transmute};
 use std::ops::Range;
 
 use tickline_page::{
-    BootContext, COUNTER_ID, Counter, Page, PageSource, ProcessHighWater, ReaderOs, Reference, Refusal,
+    AttachError, BootContext, COUNTER_ID, Counter, Page, PageSource, ProcessHighWater, ReaderOs, Reference,
 };
 
 /// 4096 bytes at a multiple of 64.
@@ -172,7 +172,7 @@ impl Case {
         let high_water_ns = self.high_water_ns;
         let attached = match page.attach(&context) {
             Ok(attached) => attached,
-            Err(refusal) => return Output { refusal: number(refusal), high_water_ns, ..Output::default() },
+            Err(error) => return Output { refusal: number(error), high_water_ns, ..Output::default() },
         };
         let clocks = Clocks { case: self, memory: &memory, output: Cell::new(Output::default()) };
         let process_high_water = ProcessHighWater::new();
@@ -192,14 +192,14 @@ impl Case {
     }
 }
 
-fn number(refusal: Refusal) -> i64 {
-    match refusal {
-        Refusal::NotAPage => 1,
-        Refusal::Version { .. } => 2,
-        Refusal::Size { .. } => 3,
-        Refusal::OtherBoot { .. } => 4,
-        Refusal::OtherCounter { .. } => 5,
-        Refusal::OtherNamespace { .. } => 6,
+fn number(error: AttachError) -> i64 {
+    match error {
+        AttachError::NotAPage => 1,
+        AttachError::Version { .. } => 2,
+        AttachError::Size { .. } => 3,
+        AttachError::OtherBoot { .. } => 4,
+        AttachError::OtherCounter { .. } => 5,
+        AttachError::OtherNamespace { .. } => 6,
         other => panic!("no number for {other}"),
     }
 }
