@@ -19,7 +19,7 @@ mod mapped;
 mod trust;
 
 #[cfg(feature = "file")]
-pub use file::{LockedPageFile, PageError, PageSnapshot, switch_off, switch_on, writer_pid};
+pub use file::{AttachedFile, LockedPageFile, PageError, PageSnapshot, switch_off, switch_on, writer_pid};
 pub use find::namespace_offset_ns;
 pub(crate) use find::read;
 pub use mapped::PageFile;

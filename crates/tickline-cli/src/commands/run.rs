@@ -175,7 +175,7 @@ fn prepare(args: &args::Run, reporter: &Reporter) -> io::Result<Option<Helper>> 
         }
     };
     // The library would find the same faults in the page, but could not report them.
-    let (file, _) = PageFile::attach(&page).map_err(io::Error::other)?;
+    let file = PageFile::attach(&page).map_err(io::Error::other)?.file;
     if machine::counter_readable() == Some(false) {
         return Err(io::Error::other("this process may not read the counter (PR_SET_TSC)"));
     }

@@ -14,4 +14,5 @@ mod snapshot;
 pub use error::PageError;
 pub use lock::writer_pid;
 pub use locked_file::{LockedPageFile, switch_off, switch_on};
+pub use reader::AttachedFile;
 pub use snapshot::PageSnapshot;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tickline::page::LeasePhase;
-use tickline_page::host::{PageFile, writer_pid};
+use tickline_page::host::{AttachedFile, PageFile, writer_pid};
 use tickline_page::protocol::FAST_RATE_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 
@@ -43,7 +43,7 @@ pub(super) struct PageReport {
 
 impl PageReport {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
-        let (file, page_offset_ns) = PageFile::attach(page).map_err(super::page_error)?;
+        let AttachedFile { file, page_offset_ns } = PageFile::attach(page).map_err(super::page_error)?;
         let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
         let ahead = LineLead::measure(&file.attached(page_offset_ns), counter);

@@ -9,22 +9,30 @@ use super::snapshot::PageSnapshot;
 use crate::host::mapped::PageFile;
 use crate::{AttachedPage, Counter};
 
+/// The file of a page that counts for this process.
+#[derive(Debug)]
+pub struct AttachedFile {
+    /// The file.
+    pub file: PageFile,
+    /// The page's [`page_offset_ns`](AttachedPage::page_offset_ns) for this process.
+    pub page_offset_ns: i64,
+}
+
 impl PageFile {
     /// Opens a page ([`open`](Self::open)) and attaches to it
-    /// ([`Page::attach`](crate::Page::attach)), with [`boot_context`](Self::boot_context). Returns
-    /// the file, and the page's [`page_offset_ns`](AttachedPage::page_offset_ns) for this process.
+    /// ([`Page::attach`](crate::Page::attach)), with [`boot_context`](Self::boot_context).
     ///
     /// # Errors
     ///
     /// If the file cannot be opened or is not trusted, the page does not count for this process, or
     /// the boot or time namespace of the process cannot be read. The error names the file.
-    pub fn attach(path: &Path) -> Result<(Self, i64), PageError> {
+    pub fn attach(path: &Path) -> Result<AttachedFile, PageError> {
         let attach = || -> Result<_, ErrorCause> {
             let file = Self::open(path.as_os_str().as_bytes())?;
             // This keeps only the text. Otherwise `is_not_found` would be true without `/proc`.
             let context = file.boot_context().map_err(|error| error.to_string())?;
             let page_offset_ns = file.page().attach(&context)?.page_offset_ns();
-            Ok((file, page_offset_ns))
+            Ok(AttachedFile { file, page_offset_ns })
         };
         attach().map_err(|cause| PageError::new(path, cause))
     }
