@@ -156,10 +156,7 @@ impl World {
         for slot in 0..8 {
             self.memory.fill(SlotNumber::from_low_bits(slot), &[0; SLOT_WORDS]);
         }
-        assert!(
-            self.memory.try_swap(self.memory.word(), LeaseWord::default()),
-            "no other thread has the memory"
-        );
+        assert!(self.memory.try_swap(self.memory.word(), LeaseWord::default()), "no other thread has it");
         self.ticks.set(1 << 40);
         self.base_ns.set(-(1 << 40));
         self.off_ns.set(-self.width_ns);

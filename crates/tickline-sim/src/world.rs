@@ -354,11 +354,8 @@ impl SteppedCell {
         // Both lines are rounded down.
         let coarse = WindowedState { state: next, ..*line };
         let b_at = |ticks| line.at(ticks).wrapping_sub(coarse.at(ticks)) + 1;
-        let end_ticks = line.start_ticks.wrapping_add(2 * line.window_ticks);
-        WindowedState {
-            state: LineState { b: b_at(line.start_ticks).max(b_at(end_ticks)), ..next },
-            ..coarse
-        }
+        let b = b_at(line.start_ticks).max(b_at(line.end_ticks()));
+        WindowedState { state: LineState { b, ..next }, ..coarse }
     }
 
     fn swapped(&self, from: LineState, to: LineState) {
