@@ -155,8 +155,8 @@ impl core::fmt::Display for Reason {
             Self::HypervisorPolicy => "Hyper-V's clocksource is in use, which says nothing about the counter",
             Self::KernelUnknown => "the kernel's clocksource could not be read",
             Self::Untested => {
-                "the counters of the CPUs have not been compared yet; tickline::start() makes a thread that \
-                 compares them"
+                "the counters of the CPUs have not been compared yet; a clock with a thread compares them \
+                 (tickline::start() gives the global clock one, Driver::Thread another)"
             }
             Self::Untestable => "the counters of the CPUs could not be compared",
             Self::Unsynchronised => "the counters of two CPUs differ",
@@ -168,7 +168,8 @@ impl core::fmt::Display for Reason {
             }
             Self::LineEnded => {
                 "the last line has ended, and there is no other yet: the clock's thread is late, or readings \
-                 are rare and the clock has no thread (tickline::start() makes one)"
+                 are rare and the clock has no thread (tickline::start() gives the global clock one, \
+                 Driver::Thread another)"
             }
         })
     }
