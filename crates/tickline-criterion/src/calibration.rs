@@ -43,7 +43,7 @@ impl Scale {
 /// ```
 /// let time = tickline_criterion::CounterTime::builder().quiet().start_or_wall_time();
 /// if let Some(calibration) = time.calibration() {
-///     // counter at 2596.126 MHz +-977 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, taken off
+///     // counter at 2596.126 MHz +-977 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, subtracted
 ///     println!("{calibration}");
 /// }
 /// ```
@@ -79,7 +79,7 @@ impl fmt::Display for Calibration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "counter at {:.3} MHz +-{:.0} ppb, resolution {:.1} ns; a start and an end cost {:.1} ns, taken off",
+            "counter at {:.3} MHz +-{:.0} ppb, resolution {:.1} ns; a start and an end cost {:.1} ns, subtracted",
             self.frequency_hz / 1e6,
             self.uncertainty_ppb,
             self.resolution_ns,

@@ -25,7 +25,7 @@
 //! `known_delays` on an AMD EPYC, family 25, model 17, 2026-11-26:
 //!
 //! ```text
-//! tickline: counter at 2596.134 MHz +-963 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, taken off
+//! tickline: counter at 2596.134 MHz +-963 ppb, resolution 10.0 ns; a start and an end cost 22.7 ns, subtracted
 //! ```
 //!
 //! # Purpose
