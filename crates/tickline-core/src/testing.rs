@@ -55,10 +55,7 @@ impl Hooks {
         let hook = self.0.borrow_mut().take();
         if let Some(mut hook) = hook {
             hook(step);
-            let mut current = self.0.borrow_mut();
-            if current.is_none() {
-                *current = Some(hook);
-            }
+            self.0.borrow_mut().get_or_insert(hook);
         }
     }
 }
