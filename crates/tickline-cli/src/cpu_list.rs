@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use tickline::{cpu_list, exchange};
+use tickline::for_program::{cpu_list, exchange};
 
 /// The largest number of CPUs that Linux can be configured for (`NR_CPUS` with `MAXSMP`,
 /// `arch/x86/Kconfig`).

@@ -137,9 +137,6 @@ mod clock;
 pub mod coming_from {}
 mod backend;
 mod convert;
-/// Used by the program `tickline`. Not part of the API.
-#[doc(hidden)]
-pub mod cpu_list;
 mod engine;
 mod error;
 mod instant;
@@ -170,10 +167,16 @@ pub use reading::Reading;
 pub use status::{CpuStatus, EventCounts, Hypervisor, State, Status};
 pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
-/// Used by the program `tickline`, which is built with this version. Not part of the API.
-#[doc(hidden)]
-pub use trust::exchange;
 pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns};
+
+/// For the program `tickline`, which is built with this version. Not part of the API.
+#[doc(hidden)]
+pub mod for_program {
+    #[cfg(feature = "utc")]
+    pub use crate::sys::chronyd;
+    pub use crate::sys::cpu_list;
+    pub use crate::trust::exchange;
+}
 
 /// The examples of the README are tests.
 #[cfg(doctest)]

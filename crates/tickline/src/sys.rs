@@ -5,7 +5,8 @@
 //! - a thread that gets no signals,
 //! - the CPUs of a thread,
 //! - whether a thread may read the counter,
-//! - the kernel's clocksource, and the environment at the start of the process.
+//! - the kernel's clocksource, and the environment at the start of the process,
+//! - chronyd's state.
 //!
 //! Miri executes neither system calls nor counter instructions. Under Miri this is one of the
 //! systems of `other.rs`, without a counter: std's clocks serve.
@@ -14,6 +15,9 @@
 
 use tickline_core::counter::HardwareCounter;
 
+#[cfg(feature = "utc")]
+pub mod chronyd;
+pub mod cpu_list;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod linux;
 #[cfg(any(not(target_os = "linux"), miri))]

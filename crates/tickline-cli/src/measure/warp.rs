@@ -1,12 +1,12 @@
 //! Measures the difference between the counters of each pair of CPUs, as an interval that must
-//! contain it. The method is tickline's own comparison (`tickline::exchange`), but for all pairs,
+//! contain it. The method is tickline's own comparison (`tickline::for_program::exchange`), but for all pairs,
 //! and with more exchanges.
 
 use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tickline::exchange::{self, Exchanges};
+use tickline::for_program::exchange::{self, Exchanges};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::calls::monotonic_ns;
@@ -235,7 +235,7 @@ fn rate_hz(counter: HardwareCounter) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use tickline::exchange::MIN_ROUND_TRIPS;
+    use tickline::for_program::exchange::MIN_ROUND_TRIPS;
     use tickline_core::gate::CounterDifference;
 
     use super::*;

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
-use tickline::exchange;
+use tickline::for_program::exchange;
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, EventCounts, State, Status};
 

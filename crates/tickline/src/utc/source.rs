@@ -5,6 +5,7 @@ use tickline_core::sample::Reference;
 
 use super::UtcUnknown;
 use super::claim_maker::{MAX_FREQUENCY_PPB, Moment, Report};
+use crate::sys::chronyd::Tracking;
 use crate::sys::reference::OsClock;
 
 mod chronyd;
@@ -29,7 +30,8 @@ pub(super) fn ask(
 ) -> Option<(Moment, Result<Report, UtcUnknown>)> {
     let steered = OsClock.steering_ppb();
     let before = moment()?;
-    let (segments, reply, by_kernel) = (clock_bound::read(), chronyd::ask(), kernel.ask());
+    let (segments, tracking) = (clock_bound::read(), Tracking::ask(chronyd::REPLY_TIMEOUT));
+    let by_kernel = kernel.ask();
     let after = moment()?;
     if OsClock.steering_ppb() != steered {
         return None;
@@ -37,7 +39,7 @@ pub(super) fn ask(
     let monotonic_ns = OsClock.monotonic_ns();
     let [new_segment, old_segment] =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
-    let by_chronyd = reply.and_then(|reply| chronyd::report(&reply, phc::error_bound_ns()));
+    let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
     // A disruption makes the claims of all sources wrong, so no other answer replaces it.
     let mut best = Err(UtcUnknown::NoSource);
     for answer in [new_segment, old_segment, by_chronyd, by_kernel].into_iter().flatten() {

@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use crate::cpu_list;
+use crate::sys::cpu_list;
 
 /// A set of CPUs, by their ids.
 #[derive(Debug, Clone)]

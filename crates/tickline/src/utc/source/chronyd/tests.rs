@@ -8,12 +8,13 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::sys::chronyd::{TRACKING_BYTES, scaled};
 
 /// Replies of chronyd 4.3, and variants of them. The file is a link to one of tickline-cli;
 /// `cargo package` stores what it links to.
 const REPLIES: &str = include_str!("tests/ntp_replies.json");
 
-/// The head of a reply to [`TRACKING`].
+/// The head of a reply.
 const HEAD: [u8; 20] = [6, 2, 0, 0, 0, 33, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, b't', b'i', b'c', b'k'];
 
 fn replies() -> impl Iterator<Item = Vec<u8>> {
@@ -25,16 +26,17 @@ fn replies() -> impl Iterator<Item = Vec<u8>> {
 
 #[test]
 fn replies_are_read() {
-    let offset_ns =
-        |reply: Vec<u8>| Some(report(&reply.try_into().ok()?, 1_000)?.map(|report| report.offset_ns));
-    // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, refused,
-    // another's.
+    let offset_ns = |reply: Vec<u8>| {
+        Some(report(&Tracking::parse(&reply.try_into().ok()?)?, 1_000).map(|report| report.offset_ns))
+    };
+    // chronyd's own clock, NTP, a clock of the machine, the same unsynchronised, without a
+    // reference, refused, another's.
     let offsets_ns: Vec<_> = replies().map(offset_ns).collect();
     let unsynchronised = Some(Err(UtcUnknown::Unsynchronised));
     let request_ns =
         1_000 + 5 + (125_000_000 >> PLACES) + (1_000_000_000 >> PLACES) + (250_000_000 >> PLACES);
     let clock = Some(Ok([-875_000_000 - request_ns, 625_000_000 + request_ns]));
-    assert_eq!(offsets_ns[..6], [unsynchronised, None, clock, unsynchronised, None, None]);
+    assert_eq!(offsets_ns[..7], [unsynchronised, None, clock, unsynchronised, unsynchronised, None, None]);
 }
 
 /// The encoding of a `Float` by chronyd (`UTI_FloatHostToNetwork` in `util.c`).
@@ -66,7 +68,7 @@ proptest! {
         mut reply in any::<[u8; TRACKING_BYTES]>(),
     ) {
         reply[..HEAD.len()].copy_from_slice(&HEAD);
-        if let Some(Ok(report)) = report(&reply, i64::MAX) {
+        if let Some(Ok(report)) = Tracking::parse(&reply).map(|tracking| report(&tracking, i64::MAX)) {
             let [least_ppb, greatest_ppb] = report.rates_ppb;
             prop_assert!(report.offset_ns[0] <= report.offset_ns[1]);
             prop_assert!(greatest_ppb.saturating_sub(least_ppb) >= 2 * WANDER_PPB);

@@ -171,7 +171,8 @@ impl World {
         let late_ns = within(&mut self.random, 1_000.0, if late { 20e6 } else { 20_000.0 });
         self.pass(late_ns);
         let after = self.moment();
-        let answer = reply.map_or(Err(UtcUnknown::NoSource), |reply| report(&reply, 0).unwrap());
+        let report = |reply| report(&Tracking::parse(&reply).unwrap(), 0);
+        let answer = reply.map_or(Err(UtcUnknown::NoSource), report);
         let answer = widen(&before, &after, answer).filter(|_| (self.frequency, self.slew) == steered)?;
         if core::mem::take(&mut self.was_set) {
             maker.notice_clock_set();
