@@ -111,7 +111,7 @@ fn measure(secs: u64, is_smoke: bool, arguments: &[&str], found: &Value) -> Resu
         "machine": found["machine"],
     });
     record["machine"]["cpus"] = json!(std::thread::available_parallelism().map_or(1, usize::from));
-    record["machine"]["verdict"] = found["verdict"].clone();
+    record["machine"]["result"] = found["result"].clone();
     for (key, program) in SUITE {
         let lengths = [("LONG", secs), ("SETTLE", secs.min(10)), ("SHORT", secs.min(5))];
         let word = |word: &str| {

@@ -90,7 +90,7 @@ pub(crate) struct Doctor {
     pub(crate) check: bool,
 
     /// The largest acceptable error of Unix time, such as 100ms. If the known offset is larger,
-    /// the verdict is WRONG. If the NTP daemon claims a larger error or none, the verdict is NOT
+    /// the first line says WRONG. If the NTP daemon claims a larger error or none, it says NOT
     /// KNOWN RIGHT. By default 128ms for the offset, and 2s for the claim
     #[arg(long = "max-error", value_name = "TIME", value_parser = span_ns)]
     pub(crate) max_error_ns: Option<i64>,
@@ -121,7 +121,7 @@ pub(crate) struct Doctor {
     pub(crate) yes: bool,
 }
 
-/// Measures for some seconds and writes a report: verdict, findings, costs, offset, facts, and the
+/// Measures for some seconds and writes a report: health, findings, costs, offset, facts, and the
 /// data itself
 ///
 /// The report is one HTML file that loads nothing from elsewhere. It contains facts of the machine,

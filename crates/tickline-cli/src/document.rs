@@ -60,7 +60,7 @@ pub(crate) struct Document {
     pub(crate) health: Option<Health>,
     /// The command's result, in one sentence: the clock that tickline reads, or a comparison's
     /// result.
-    pub(crate) verdict: String,
+    pub(crate) result: String,
     /// Whether tickline reads the counter here.
     pub(crate) fast: bool,
     /// Why tickline does not read the counter, as a stable code.
@@ -195,7 +195,7 @@ impl Document {
             track,
             ..Self::default()
         };
-        document.verdict = verdict(status.state, &document);
+        document.result = result(status.state, &document);
         document
     }
 
@@ -246,9 +246,9 @@ impl Document {
         applies.then_some("This is a debug build: its costs are several times those of a release build.")
     }
 
-    /// Shows the sentence about the machine with its level in colour, the verdict, and that
+    /// Shows the sentence about the machine with its level in colour, the result, and that
     /// warning.
-    pub(crate) fn show_verdict(&self, screen: &mut Screen) {
+    pub(crate) fn show_result(&self, screen: &mut Screen) {
         if let Some((sentence, health)) = self.headline().zip(self.health.as_ref()) {
             let style = match health.level {
                 Level::Ok => GOOD,
@@ -257,7 +257,7 @@ impl Document {
             };
             screen.say_painted("", &sentence, sentence.find(':').unwrap_or(0), style);
         }
-        screen.say("", &self.verdict);
+        screen.say("", &self.result);
         if let Some(note) = self.build_note() {
             screen.say("", note);
         }
@@ -323,8 +323,8 @@ fn gates(status: &Status) -> Vec<GateRow> {
     status.verdicts().iter().map(gate).collect()
 }
 
-/// The document's verdict: which clock tickline reads, and why, in one sentence.
-fn verdict(state: State, document: &Document) -> String {
+/// The document's result: which clock tickline reads, and why, in one sentence.
+fn result(state: State, document: &Document) -> String {
     match state {
         State::Fast => {
             let costs = document.cost_ns(NOW_NS).zip(document.cost_ns(MONOTONIC));

@@ -62,7 +62,7 @@ fn text(document: &Document) -> String {
     const LONG_RUN: [(&str, &str); 3] =
         [("clock", "clock"), ("mean_ns", "ns a call"), ("total_s", "s in all")];
     let mut screen = Screen::for_stdout();
-    document.show_verdict(&mut screen);
+    document.show_result(&mut screen);
     let Some(BenchSummary { rounds, calls, long_run, cpu_percent }) = &document.bench else {
         return screen.text;
     };

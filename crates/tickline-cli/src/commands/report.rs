@@ -30,15 +30,15 @@ pub(crate) fn run(args: &Report) -> io::Result<Exit> {
     Ok(document.exit())
 }
 
-/// Adds the findings. If the counters are unsynchronised, also says so in the verdict.
+/// Adds the findings. If the counters are unsynchronised, also says so in the result.
 fn conclude(document: &mut Document) {
     document.diagnose();
-    if let Some(verdict) = document.unsynchronised().map(crate::commands::warp::verdict) {
-        document.verdict = format!("{} {verdict}", document.verdict);
+    if let Some(result) = document.unsynchronised().map(crate::commands::warp::result) {
+        document.result = format!("{} {result}", document.result);
     }
 }
 
-/// Writes the report, the JSON, and the verdict. The verdict goes to standard output, unless the
+/// Writes the report, the JSON, and the result. The result goes to standard output, unless the
 /// report or the JSON goes there.
 fn write(destination: &Destination, document: &Document, output: JsonOutput) -> io::Result<()> {
     let report = html::html(document) + "\n";
@@ -47,7 +47,7 @@ fn write(destination: &Destination, document: &Document, output: JsonOutput) -> 
     }
     destination.save(report.as_bytes())?;
     let mut screen = Screen::for_stdout();
-    document.show_verdict(&mut screen);
+    document.show_result(&mut screen);
     screen.line(&format!("\nThe report is in {}.", destination.name()));
     output.emit(document, &screen.text)
 }
@@ -69,7 +69,7 @@ mod tests {
                 "<th scope=\"row\">0 and 48</th><td>0</td><td>0</td><td>48000.0</td><td>-30.0 to +40.0</td>";
             let is_shown = report.contains(" CPUs are unsynchronised.</h1>") && report.contains(pair);
             assert_eq!(document.findings().iter().any(is_finding), is_shown, "{:?}", document.findings);
-            is_shown && document.verdict.contains(" The counters are unsynchronised: ")
+            is_shown && document.result.contains(" The counters are unsynchronised: ")
         };
         let exit = |document: &mut Document| {
             conclude(document);
@@ -78,9 +78,9 @@ mod tests {
         let mut document = example::document();
         document.fast = true;
         assert_eq!(exit(&mut document), Exit::Negative);
-        assert!(says_so(&document), "{}", document.verdict);
+        assert!(says_so(&document), "{}", document.result);
 
-        (document.warp, document.verdict) = (None, String::new());
+        (document.warp, document.result) = (None, String::new());
         assert_eq!(exit(&mut document), Exit::Negative, "the example's clocks are slow");
         (document.machine.clocksource, document.machine.clock_gettime_file) = (Some("tsc".to_owned()), None);
         document.costs.iter_mut().for_each(|row| row.served_by = row.served_by.and(Some(ServedBy::Vdso)));

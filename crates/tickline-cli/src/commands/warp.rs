@@ -23,7 +23,7 @@ pub(crate) fn run(args: &args::Warp) -> io::Result<Exit> {
     let warp = warp::measure(&cpus, pattern, progress.part("counters", 0.0, 1.0));
     let mut document = setup.document("warp", Vec::new(), None);
     progress.finish();
-    document.verdict = verdict(&warp);
+    document.result = result(&warp);
     let exit = exit(&warp, args.cpus.as_ref());
     document.warp = Some(warp);
     output.emit(&document, &text(&document))?;
@@ -52,7 +52,7 @@ fn pattern(named: Option<Pattern>, cpus: usize) -> io::Result<Pattern> {
 const ROWS: usize = 28;
 
 /// The result in one sentence.
-pub(crate) fn verdict(warp: &WarpTest) -> String {
+pub(crate) fn result(warp: &WarpTest) -> String {
     let cpus = format!("{} {}", if warp.cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(&warp.cpus));
     let unsynchronised = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).count();
     match (&warp.unknown, warp.synchronised) {
@@ -100,7 +100,7 @@ fn widest(warp: &WarpTest) -> (u32, u32, f64) {
 /// The document as text.
 fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
-    screen.say("", &document.verdict);
+    screen.say("", &document.result);
     let Some(warp) = document.warp.as_ref().filter(|warp| !warp.pairs.is_empty()) else { return screen.text };
     let (hz, resolution_ns) = (warp.frequency_hz.unwrap_or_default(), warp.resolution_ns.unwrap_or_default());
     let counter = format!(
@@ -184,22 +184,22 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_verdict_says_what_is_known_and_what_is_not() {
+    fn the_result_says_what_is_known_and_what_is_not() {
         for (synchronised, pairs, part) in [
             (Some(true), 3, "CPUs 0-3 are synchronised: they differ by 40 ns at most"),
             (Some(false), 3, "3 of 3 pairs of CPUs 0-3; the largest warp is 3000 ns"),
             (None, 3, "3 of 3 pairs of CPUs 0-3 could not be compared"),
             (Some(true), 0, "CPU 0 alone: there is nothing to compare"),
         ] {
-            let said = verdict(&warp(synchronised, pairs));
+            let said = result(&warp(synchronised, pairs));
             assert!(said.contains(part), "{said}");
         }
         let some = WarpTest { untested_cpus: Some("4-7".to_owned()), ..warp(Some(true), 3) };
-        assert!(verdict(&some).ends_with("CPUs 4-7 were not compared."));
+        assert!(result(&some).ends_with("CPUs 4-7 were not compared."));
         let alone = WarpTest { untested_cpus: Some("1".to_owned()), ..warp(None, 0) };
-        assert!(verdict(&alone).starts_with("Untested: "), "{}", verdict(&alone));
+        assert!(result(&alone).starts_with("Untested: "), "{}", result(&alone));
         let none = WarpTest { unknown: Some("no counter".to_owned()), ..warp(None, 0) };
-        assert_eq!(verdict(&none), "The counters could not be compared: no counter.");
+        assert_eq!(result(&none), "The counters could not be compared: no counter.");
     }
 
     #[test]

@@ -249,8 +249,8 @@ fn the_report_holds_what_json_holds() {
     let os = json["costs"].as_array().unwrap().iter().find(|cost| cost["clock"] == "clock_gettime MONOTONIC");
     let ns = format!("{:.0}", os.unwrap()["cost_ns"].as_f64().unwrap());
     assert!(report.contains(&format!("<strong>{ns} ns</strong><span>a clock_gettime</span>")), "{ns}");
-    let verdict = json["verdict"].as_str().unwrap();
-    assert!(json["fast"] == false || verdict.contains(&format!("clock_gettime takes {ns},")), "{verdict}");
+    let result = json["result"].as_str().unwrap();
+    assert!(json["fast"] == false || result.contains(&format!("clock_gettime takes {ns},")), "{result}");
 }
 
 #[test]
@@ -264,8 +264,8 @@ fn without_the_counter_each_command_works_and_says_why() {
         assert!(!is_judged || found.output.status.code() == Some(1), "{command}: {:?}", found.output.status);
     }
     let off = |command| &all()[&(command, "off")];
-    let verdict = off("doctor").json["verdict"].as_str().unwrap();
-    assert!(verdict.contains("the environment variable TICKLINE is off"), "{verdict}");
+    let result = off("doctor").json["result"].as_str().unwrap();
+    assert!(result.contains("the environment variable TICKLINE is off"), "{result}");
     let out = off("watch").text();
     assert!(out.contains(" fallback") && out.contains("TICKLINE is off"), "{out}");
     assert!(out.contains(" 0 served by the counter") && out.contains("skew     unknown"), "{out}");

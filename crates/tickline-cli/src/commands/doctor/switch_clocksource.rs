@@ -59,7 +59,7 @@ fn untested(steps: &Steps, machine: &Machine) -> Option<String> {
     }
     let warp = warp::measure_all(|_| {});
     let passed = warp.synchronised == Some(true) && warp.untested_cpus.is_none();
-    (!passed).then(|| crate::commands::warp::verdict(&warp))
+    (!passed).then(|| crate::commands::warp::result(&warp))
 }
 
 /// Asks the user on the terminal.

@@ -1,4 +1,4 @@
-//! Formats the document as text: the verdict, the findings, then the facts.
+//! Formats the document as text: the result, the findings, then the facts.
 
 use crate::diagnose::{Detail, Finding, Severity};
 use crate::document::{Document, machine_rows};
@@ -8,7 +8,7 @@ use crate::words::{code, plain};
 /// The document as text.
 pub(super) fn text(document: &Document) -> String {
     let mut screen = Screen::for_stdout();
-    document.show_verdict(&mut screen);
+    document.show_result(&mut screen);
     findings(document, &mut screen);
     machine(document, &mut screen);
     per_cpu(document, &mut screen);

@@ -55,7 +55,7 @@ pub(super) fn document() -> Document {
     recorded.machine.kernel_log = Some(vec![HOSTILE.to_owned(), "x".repeat(300)]);
     let mut document = Document::new("report", recorded.costs, Some(track()));
     document.fast = false;
-    document.verdict = format!("A sentence that would run: {HOSTILE}");
+    document.result = format!("A sentence that would run: {HOSTILE}");
     document.machine = recorded.machine;
     document.diagnose();
     document.latencies = vec![latency(NOW_NS, 9), latency(MONOTONIC, 1_509)];

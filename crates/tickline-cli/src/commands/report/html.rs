@@ -81,8 +81,8 @@ fn head(document: &Document) -> Markup {
         header {
             p.kind { "tickline " (document.program_version) " · " (document.taken_at) }
             h1 class=(code(level)) { (document.headline().unwrap_or_default()) @if unsynchronised { " CPUs are unsynchronised." } }
-            p.verdict { (document.verdict) }
-            @if let Some(note) = document.build_note() { p.verdict { strong { (note) } } }
+            p.result { (document.result) }
+            @if let Some(note) = document.build_note() { p.result { strong { (note) } } }
             ul.figures {
                 @if let Some(call) = call { (figure("a tickline call", &format!("{call:.1} ns"))) }
                 @if let Some(os) = os { (figure("a clock_gettime", &format!("{os:.0} ns"))) }
@@ -197,7 +197,7 @@ fn latencies(rows: &[LatencyRow]) -> Markup {
 fn pairs(warp: &WarpTest) -> Markup {
     let (title, rows) = warp::pairs(warp);
     let rows = rows.iter().map(|row| row.iter().map(|cell| html! { (cell) }).collect());
-    let content = html! { p { (warp::verdict(warp)) " " (title) "." } (table("wide", &warp::HEADS, rows)) };
+    let content = html! { p { (warp::result(warp)) " " (title) "." } (table("wide", &warp::HEADS, rows)) };
     chart(
         "Counters of the CPUs against each other",
         &content,

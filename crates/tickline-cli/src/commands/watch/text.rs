@@ -67,7 +67,7 @@ pub(crate) fn summary(document: &Document) -> String {
         Ending::ReaderLeft => "until the reader left",
     };
     let all = &watch.all;
-    screen.say("", &document.verdict);
+    screen.say("", &document.result);
     let samples = if all.samples == 1 { "sample" } else { "samples" };
     let watched = format!(
         "Watched for {:.1} s, {why}: {} {samples}, {} served by the counter",
