@@ -115,7 +115,7 @@ pub(crate) fn run_again_without_own() {
         } else if argument == AGAINST {
             let other = arguments.next().unwrap_or_default();
             if !Path::new(&other).is_file() {
-                writeln!(io::stderr(), "tickline: {AGAINST}: {} is no program", other.display()).ok();
+                writeln!(io::stderr(), "tickline: {AGAINST}: {} is not a file", other.display()).ok();
                 std::process::exit(2);
             }
             again.env(PEER_BUILD, other);

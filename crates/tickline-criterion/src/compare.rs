@@ -28,7 +28,7 @@ use crate::pairs::outcome::{INDENT, Ns, unit};
 use crate::pairs::slice::Counting;
 use crate::pairs::{BenchPairs, PairId, bencher, files};
 use crate::plot::{self, Series};
-use crate::readings::{Elapsed, Ends, PairClock};
+use crate::readings::{Elapsed, PairClock, PairReads};
 
 /// The two times of a couple may differ by this, ns, even if both routines are the same. The
 /// difference is some cycles, and depends on the addresses of code and data (the example
@@ -184,19 +184,19 @@ pub fn compare<C: BenchPairs, A, B>(
     criterion.run(id.into(), &mut |iterations| {
         let collector = collector.get_or_insert_with(|| Collector::new(None));
         let clock = collector.time.pair_clock();
-        let mut routines: [&mut dyn FnMut(u64) -> Ends; 2] =
+        let mut routines: [&mut dyn FnMut(u64) -> PairReads; 2] =
             [&mut |calls| timed(clock, calls, &mut a), &mut |calls| timed(clock, calls, &mut b)];
         sample(collector, iterations, &mut routines)
     });
     let collector = collector.filter(Collector::has_measured)?;
-    let (couples, disturbances) = (&*collector.found.couples, collector.found.disturbances);
+    let (couples, disturbances) = (&*collector.collected.couples, collector.collected.disturbances);
     let names = ["A", "B"];
     MeasuredCouples { collector: &collector, couples, slice_ends: None, disturbances, names }.report()
 }
 
 /// Takes a pair around `calls` calls. It is not inlined, so that equal routines have equal code.
 #[inline(never)]
-fn timed<O>(clock: PairClock, calls: u64, routine: &mut impl FnMut() -> O) -> Ends {
+fn timed<O>(clock: PairClock, calls: u64, routine: &mut impl FnMut() -> O) -> PairReads {
     bencher::timed(clock, calls, routine)
 }
 
@@ -210,7 +210,7 @@ pub(crate) fn random_side() -> usize {
 fn sample(
     collector: &mut Collector<2>,
     iterations: u64,
-    routines: &mut [&mut dyn FnMut(u64) -> Ends; 2],
+    routines: &mut [&mut dyn FnMut(u64) -> PairReads; 2],
 ) -> Elapsed {
     let iterations_per_pair = collector.choose_iterations_per_pair(None, |iterations| {
         let ticks = routines.iter_mut().map(|routine| routine(iterations).ticks());
@@ -219,7 +219,7 @@ fn sample(
     let mut sample = collector.begin_sample(iterations);
     loop {
         let first = random_side();
-        let mut group = [Ends::NONE; 2];
+        let mut group = [PairReads::NONE; 2];
         for routine in [first, 1 - first] {
             group[routine] = routines[routine](iterations_per_pair);
         }

@@ -145,7 +145,7 @@ mod tests {
     use tickline::{Clock, Driver, Reason};
 
     use super::*;
-    use crate::readings::Ends;
+    use crate::readings::PairReads;
 
     const CLOSED: State = State::Fallback(Reason::DisabledByProgram);
 
@@ -217,7 +217,8 @@ mod tests {
     fn samples_with_a_moved_pair_count_once() {
         let open = status();
         let mut observations = observations(&open);
-        let pair = |start_ticks, end_ticks, cpus| Elapsed::from_pair(Ends { start_ticks, end_ticks, cpus });
+        let pair =
+            |start_ticks, end_ticks, cpus| Elapsed::from_pair(PairReads { start_ticks, end_ticks, cpus });
         let twice = pair(0, 10, Some((0, 1))) + pair(10, 20, Some((1, 0)));
         for sample in [twice, pair(0, 10, None), pair(10, 0, None)] {
             observations.count(&sample, &open);

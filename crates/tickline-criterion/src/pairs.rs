@@ -199,9 +199,9 @@ impl sealed::Criterion for BenchmarkGroup<'_, CounterTime> {
 
 /// Prints and stores the outcome.
 fn report(collector: &Collector<1>) {
-    let Collector { time, found, interleaving, .. } = collector;
+    let Collector { time, collected, interleaving, .. } = collector;
     let (scale, iterations) = (collector.scale(), collector.iterations_per_pair());
-    let outcome = Outcome::new(found, time.settings().counting, scale, iterations);
+    let outcome = Outcome::new(collected, time.settings().counting, scale, iterations);
     let Some(outcome) = outcome else { return };
     time.settings().messages.beside_criterion(&outcome);
     let files = files::Files {

@@ -151,7 +151,7 @@ impl ClockRead {
 
 /// Both readings of a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Ends {
+pub(crate) struct PairReads {
     /// Ticks of the counter, or ns where the OS clock measures.
     pub(crate) start_ticks: u64,
     pub(crate) end_ticks: u64,
@@ -159,7 +159,7 @@ pub(crate) struct Ends {
     pub(crate) cpus: Option<(usize, usize)>,
 }
 
-impl Ends {
+impl PairReads {
     /// The value before the readings.
     pub(crate) const NONE: Self = Self { start_ticks: 0, end_ticks: 0, cpus: None };
 
@@ -173,14 +173,14 @@ impl Ends {
 impl Start {
     /// Takes the second reading, like [`end`](Self::end), but returns both readings.
     #[inline(always)]
-    pub(crate) fn ends(self) -> Ends {
+    pub(crate) fn reads(self) -> PairReads {
         let (begin, end) = (self.begin, self.clock.read());
-        Ends { start_ticks: begin.ticks(), end_ticks: end.ticks(), cpus: begin.cpu().zip(end.cpu()) }
+        PairReads { start_ticks: begin.ticks(), end_ticks: end.ticks(), cpus: begin.cpu().zip(end.cpu()) }
     }
 
     #[inline(always)]
     pub(crate) fn end(self) -> Elapsed {
-        Elapsed::from_pair(self.ends())
+        Elapsed::from_pair(self.reads())
     }
 }
 
@@ -220,10 +220,10 @@ pub struct Elapsed {
 impl Elapsed {
     /// The time of one pair.
     #[inline(always)]
-    pub(crate) fn from_pair(ends: Ends) -> Self {
-        let moved = ends.cpus.is_some_and(|(start, end)| start != end);
-        let backwards = ends.end_ticks < ends.start_ticks;
-        Self { ticks: ends.ticks(), pairs: 1, moved: moved.into(), backwards: backwards.into(), other_ps: 0 }
+    pub(crate) fn from_pair(reads: PairReads) -> Self {
+        let moved = reads.cpus.is_some_and(|(start, end)| start != end);
+        let backwards = reads.end_ticks < reads.start_ticks;
+        Self { ticks: reads.ticks(), pairs: 1, moved: moved.into(), backwards: backwards.into(), other_ps: 0 }
     }
 
     /// A time in ns. A negative time becomes 0.
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
 
     fn pair(start_ticks: u64, end_ticks: u64) -> Elapsed {
-        Elapsed::from_pair(Ends { start_ticks, end_ticks, cpus: Some((0, 0)) })
+        Elapsed::from_pair(PairReads { start_ticks, end_ticks, cpus: Some((0, 0)) })
     }
 
     const fn scale(ns_per_tick: f64, cost_ticks: f64) -> Scale {
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_counter_that_ran_backwards_is_counted_and_adds_nothing() {
-        let moved = Elapsed::from_pair(Ends { start_ticks: 100, end_ticks: 40, cpus: Some((0, 1)) });
+        let moved = Elapsed::from_pair(PairReads { start_ticks: 100, end_ticks: 40, cpus: Some((0, 1)) });
         let sum = moved + pair(40, 50);
         assert_eq!((sum.ticks, sum.pairs, sum.backwards, sum.moved), (10, 2, 1, 1));
     }

@@ -27,16 +27,20 @@ pub(crate) struct Analysis {
 }
 
 /// Analyses couples; `None` if there are too few for ten rounds. If they come in slices, which end
-/// at `ends`, a round has whole slices, because the times of one slice are not independent: the
-/// core may have another speed in the next slice. Each time represents an interval of
+/// at `slice_ends`, a round has whole slices, because the times of one slice are not independent:
+/// the core may have another speed in the next slice. Each time represents an interval of
 /// `width_ticks`.
-pub(crate) fn analyse(couples: &[Couple], ends: Option<&[usize]>, width_ticks: f64) -> Option<Analysis> {
-    let units = ends.map_or(couples.len() / MIN_COUPLES_A_ROUND, <[usize]>::len);
+pub(crate) fn analyse(
+    couples: &[Couple],
+    slice_ends: Option<&[usize]>,
+    width_ticks: f64,
+) -> Option<Analysis> {
+    let units = slice_ends.map_or(couples.len() / MIN_COUPLES_A_ROUND, <[usize]>::len);
     let rounds = units.min(ROUNDS);
     if rounds < MIN_ROUNDS {
         return None;
     }
-    let cut = |round: usize| match ends {
+    let cut = |round: usize| match slice_ends {
         Some(ends) => (round * units / rounds).checked_sub(1).map_or(0, |last| ends[last]),
         None => round * couples.len() / rounds,
     };
@@ -107,10 +111,10 @@ mod tests {
             let mut one = || crate::number::round(1_300.0 + 400.0 * uniform());
             let slices: Vec<Couple> = (0..20).map(|_| [one(), one()]).collect();
             let couples: Vec<Couple> = slices.into_iter().flat_map(|two| [two; 30]).collect();
-            let ends: Vec<usize> = (1..=20).map(|slice| slice * 30).collect();
-            let difference = analyse(&couples, Some(&ends), 1.0).expect("20 slices").difference;
+            let slice_ends: Vec<usize> = (1..=20).map(|slice| slice * 30).collect();
+            let difference = analyse(&couples, Some(&slice_ends), 1.0).expect("20 slices").difference;
             false_ones += usize::from(difference.low > 1.0 || difference.high < -1.0);
-            assert_eq!(analyse(&couples, Some(&ends[..9]), 1.0), None, "too few slices");
+            assert_eq!(analyse(&couples, Some(&slice_ends[..9]), 1.0), None, "too few slices");
         }
         // Ten false differences are expected. Without whole slices there were 56.
         assert!(false_ones <= 24, "{false_ones} of 200");

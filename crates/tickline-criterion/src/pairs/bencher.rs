@@ -8,7 +8,7 @@ use criterion::BatchSize;
 
 use crate::number::{count, index};
 use crate::pairs::collector::Collector;
-use crate::readings::{Elapsed, Ends, PairClock};
+use crate::readings::{Elapsed, PairClock, PairReads};
 
 /// Times a routine by pairs of readings. It has the methods of criterion's
 /// [`Bencher`](https://docs.rs/criterion/latest/criterion/struct.Bencher.html), so that closures
@@ -36,18 +36,18 @@ fn inputs_ahead(size: BatchSize, iterations: u64) -> u64 {
 
 /// Takes a pair around `iterations` calls.
 #[inline(always)]
-pub(crate) fn timed<O>(clock: PairClock, iterations: u64, routine: &mut impl FnMut() -> O) -> Ends {
+pub(crate) fn timed<O>(clock: PairClock, iterations: u64, routine: &mut impl FnMut() -> O) -> PairReads {
     // A single iteration needs no loop, whose branch costs 1 ns, or more if it is mispredicted.
     if iterations == 1 {
         let start = clock.start();
         black_box(routine());
-        return start.ends();
+        return start.reads();
     }
     let start = clock.start();
     for _ in 0..iterations {
         black_box(routine());
     }
-    start.ends()
+    start.reads()
 }
 
 /// Takes a pair around one call for each input. Outputs are dropped after the second reading.
@@ -57,16 +57,16 @@ fn timed_batch<I, O>(
     inputs: &mut Vec<I>,
     outputs: &mut Vec<O>,
     routine: &mut impl FnMut(I) -> O,
-) -> Ends {
+) -> PairReads {
     if inputs.len() == 1
         && let Some(input) = inputs.pop()
     {
         let input = black_box(input);
         let start = clock.start();
         let output = black_box(routine(input));
-        let ends = start.ends();
+        let reads = start.reads();
         drop(output);
-        return ends;
+        return reads;
     }
     outputs.reserve(inputs.len());
     let inputs = black_box(inputs);
@@ -74,9 +74,9 @@ fn timed_batch<I, O>(
     for input in inputs.drain(..) {
         outputs.push(black_box(routine(input)));
     }
-    let ends = start.ends();
+    let reads = start.reads();
     outputs.clear();
-    ends
+    reads
 }
 
 impl<'a> PairBencher<'a> {
@@ -195,7 +195,7 @@ impl<'a> PairBencher<'a> {
             loop {
                 let start = clock.start();
                 drop(black_box(routine().await));
-                if sample.push([start.ends()]).is_break() {
+                if sample.push([start.reads()]).is_break() {
                     break;
                 }
             }

@@ -12,7 +12,7 @@ use crate::pairs::distribution::{Distribution, median};
 use crate::pairs::disturbance::Disturbances;
 use crate::pairs::monitor::{BLOCK_PAIRS, Monitor};
 use crate::pairs::slice::{Counting, Slice};
-use crate::readings::{Elapsed, Ends};
+use crate::readings::{Elapsed, PairReads};
 use crate::time::{CounterTime, benchers, least_ns, samples};
 
 /// The shortest duration of a pair, ns, if two routines or builds are interleaved: a pair gets
@@ -104,7 +104,7 @@ pub(crate) struct Collector<const N: usize> {
     /// for the samples.
     bencher: u64,
     slice: Slice<N>,
-    pub(crate) found: Collected<N>,
+    pub(crate) collected: Collected<N>,
     /// The number of samples so far, including the warm-up.
     samples: u64,
     /// Another build whose slices are interleaved with slices of this build.
@@ -125,7 +125,7 @@ impl<const N: usize> Collector<N> {
             iterations_per_pair: None,
             bencher,
             slice: Slice::new(),
-            found: Collected::default(),
+            collected: Collected::default(),
             samples: 0,
             begin: SystemTime::now(),
             converted: samples(),
@@ -139,7 +139,7 @@ impl<const N: usize> Collector<N> {
 
     /// The time that criterion got for each sample, ns, and the time when the collector was made.
     pub(crate) fn returned(&self) -> (&[f64], SystemTime) {
-        (&self.found.returned_ns, self.begin)
+        (&self.collected.returned_ns, self.begin)
     }
 
     /// The iterations that the driving build requests; `None` if this build does not serve.
@@ -159,7 +159,7 @@ impl<const N: usize> Collector<N> {
         match self.time.scale().cost_ticks {
             // The scale has no cost for the OS clock, so it is measured here.
             0.0 => {
-                let trials = (0..TRIALS).map(|_| self.time.pair_clock().start().ends().ticks());
+                let trials = (0..TRIALS).map(|_| self.time.pair_clock().start().reads().ticks());
                 as_f64(trials.min().unwrap_or(0))
             }
             ticks => ticks,
@@ -201,7 +201,7 @@ impl<const N: usize> Collector<N> {
         let bencher = benchers();
         if bencher != self.bencher {
             // The warm-up is over.
-            (self.bencher, self.found) = (bencher, Collected::default());
+            (self.bencher, self.collected) = (bencher, Collected::default());
             if let Some(Interleaving::Drives(peer)) = &mut self.interleaving {
                 peer.discard_warm_up();
             }
@@ -238,9 +238,9 @@ impl<const N: usize> Collector<N> {
     /// The conversion of ticks into ns, with the mean of the subtracted costs.
     pub(crate) fn scale(&self) -> Scale {
         let scale = self.time.scale();
-        let cost_ticks = match self.found.groups {
+        let cost_ticks = match self.collected.groups {
             0 => scale.cost_ticks,
-            groups => self.found.cost_ticks / as_f64(groups),
+            groups => self.collected.cost_ticks / as_f64(groups),
         };
         Scale { cost_ticks, ..scale }
     }
@@ -255,7 +255,7 @@ pub(crate) struct Sample<'a, const N: usize> {
     wanted: u64,
     /// The number of groups in complete slices.
     taken: u64,
-    block: Vec<[Ends; N]>,
+    block: Vec<[PairReads; N]>,
     /// The duration of the slice so far.
     slice_ticks: u64,
 }
@@ -263,7 +263,7 @@ pub(crate) struct Sample<'a, const N: usize> {
 impl<const N: usize> Sample<'_, N> {
     /// Adds a group, and continues if the sample needs more.
     #[inline]
-    pub(crate) fn push(&mut self, group: [Ends; N]) -> ControlFlow<()> {
+    pub(crate) fn push(&mut self, group: [PairReads; N]) -> ControlFlow<()> {
         self.block.push(group);
         let is_over = self.block_ticks() >= self.collector.monitor.block_ticks
             || self.block.len() >= BLOCK_PAIRS
@@ -284,7 +284,7 @@ impl<const N: usize> Sample<'_, N> {
     }
 
     fn counted(&self) -> u64 {
-        count(self.collector.found.sample_kept.len())
+        count(self.collector.collected.sample_kept.len())
     }
 
     /// Ends a block, and continues if the sample needs another one.
@@ -306,7 +306,7 @@ impl<const N: usize> Sample<'_, N> {
             if *request != self.request {
                 return ControlFlow::Break(());
             }
-            (self.collector.found, self.taken) = (Collected::default(), 0);
+            (self.collector.collected, self.taken) = (Collected::default(), 0);
         } else if self.counted() >= self.wanted || self.taken >= self.max_groups() {
             return ControlFlow::Break(());
         }
@@ -321,7 +321,7 @@ impl<const N: usize> Sample<'_, N> {
     }
 
     fn close_slice(&mut self) {
-        let Collector { found, slice, monitor, time, interleaving, .. } = &mut *self.collector;
+        let Collector { collected, slice, monitor, time, interleaving, .. } = &mut *self.collector;
         let groups = slice.count();
         slice.judge(monitor.end_slice(time, slice.cpu), &monitor.noise());
         let counting = time.settings().counting;
@@ -329,11 +329,11 @@ impl<const N: usize> Sample<'_, N> {
             let ticks = slice.counted(counting).map(|group| group[N - 1]).collect();
             interleaving.end_slice(self.request, ticks, slice.disturbances())
         });
-        found.add(slice, counting);
+        collected.add(slice, counting);
         slice.clear();
         self.taken += groups;
         self.slice_ticks = 0;
-        found.cost_ticks += time.scale().cost_ticks * as_f64(groups);
+        collected.cost_ticks += time.scale().cost_ticks * as_f64(groups);
         if let Some(Err(error)) = exchanged {
             self.collector.end_interleaving(&error);
         }
@@ -344,11 +344,11 @@ impl<const N: usize> Sample<'_, N> {
     pub(crate) fn finish(self) -> Elapsed {
         let Self { collector, request, .. } = self;
         let scale = collector.time.scale();
-        let ticks = collector.found.sample_ticks(scale.resolution_ticks);
+        let ticks = collector.collected.sample_ticks(scale.resolution_ticks);
         let each_ns = scale.net_ns(ticks.unwrap_or(0.0)) / as_f64(request.iterations_per_pair);
         let returned = Elapsed::from_ns(each_ns * as_f64(request.iterations));
-        collector.found.rounds_ns.push(each_ns);
-        collector.found.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
+        collector.collected.rounds_ns.push(each_ns);
+        collector.collected.returned_ns.push(least_ns(returned.to_ns(&Scale::WALL)));
         returned
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const INDENT: &str = "                        ";
 /// iterations, its time is the mean over them.
 #[derive(Debug)]
 pub(crate) struct Outcome<'a> {
-    found: &'a Collected<1>,
+    collected: &'a Collected<1>,
     /// The shown pairs, and whether they include disturbed ones.
     shown: &'a Distribution,
     counting: Counting,
@@ -36,14 +36,17 @@ pub(crate) struct Outcome<'a> {
 impl<'a> Outcome<'a> {
     /// `None` if there are no pairs.
     pub(crate) fn new(
-        found: &'a Collected<1>,
+        collected: &'a Collected<1>,
         counting: Counting,
         scale: Scale,
         iterations: u64,
     ) -> Option<Self> {
         // If all pairs were disturbed, the text shows the disturbed pairs.
-        let (shown, counting) =
-            if found.kept.0.is_empty() { (&found.excluded, Counting::All) } else { (&found.kept, counting) };
+        let (shown, counting) = if collected.kept.0.is_empty() {
+            (&collected.excluded, Counting::All)
+        } else {
+            (&collected.kept, counting)
+        };
         let (counted, max_ticks) = (shown.counted(), as_f64(shown.0.max()));
         let each_ns = |ticks: f64| scale.net_ns(ticks) / as_f64(iterations);
         let mut quantiles_ns = [0.0; QUANTILES.len()];
@@ -54,26 +57,26 @@ impl<'a> Outcome<'a> {
         }
         let histogram = shown.histogram_ns(&scale, iterations);
         let max_ns = each_ns(max_ticks);
-        Some(Self { found, shown, counting, scale, iterations, quantiles_ns, max_ns, histogram })
+        Some(Self { collected, shown, counting, scale, iterations, quantiles_ns, max_ns, histogram })
     }
 
     pub(crate) fn json(&self) -> Value {
-        let Self { found, scale, shown, .. } = self;
+        let Self { collected, scale, shown, .. } = self;
         let keys = QUANTILES.map(|(name, _)| name.replace('.', "_")).into_iter().chain(["max".to_owned()]);
         let times_ns = self.quantiles_ns.into_iter().chain([self.max_ns]);
         json!({
             "iterations_per_pair": self.iterations,
             "pair_cost_taken_off_ns": scale.cost_ticks * scale.ns_per_tick,
             "resolution_ns": as_f64(scale.resolution_ticks) * scale.ns_per_tick,
-            "pairs": found.groups,
+            "pairs": collected.groups,
             "pairs_counted": shown.0.len(),
             "disturbed_are": self.counting.name(),
-            "disturbed": found.disturbances.json(),
-            "long_pairs_kept": found.long_kept,
-            "samples_disturbed": found.samples_disturbed,
+            "disturbed": collected.disturbances.json(),
+            "long_pairs_kept": collected.long_kept,
+            "samples_disturbed": collected.samples_disturbed,
             "quantiles_ns": keys.zip(times_ns).collect::<BTreeMap<_, _>>(),
             "mean_ns": scale.net_ns(shown.0.mean()) / as_f64(self.iterations),
-            "rounds_ns": found.rounds_ns,
+            "rounds_ns": collected.rounds_ns,
             "histogram_ns": self.histogram,
         })
     }
@@ -84,7 +87,7 @@ impl<'a> Outcome<'a> {
             1 => "pairs".to_owned(),
             iterations => format!("pairs of {iterations} iterations"),
         };
-        let Collected { groups, disturbances, .. } = self.found;
+        let Collected { groups, disturbances, .. } = self.collected;
         match (disturbances.total(), self.counting.name()) {
             (0, _) => format!("{groups} {unit}, none disturbed"),
             (total, are) => format!("{groups} {unit}, {total} disturbed and {are}: {disturbances}"),
@@ -99,7 +102,7 @@ impl fmt::Display for Outcome<'_> {
             write!(f, " {name} {} ", Ns(ns))?;
         }
         write!(f, " max {}\n{INDENT}{}", Ns(self.max_ns), self.caption())?;
-        let Collected { long_kept, samples_disturbed, .. } = self.found;
+        let Collected { long_kept, samples_disturbed, .. } = self.collected;
         if *long_kept > 0 {
             write!(
                 f,
@@ -144,14 +147,14 @@ mod tests {
     use crate::pairs::disturbance::Disturbance;
     use crate::pairs::noise::Noise;
     use crate::pairs::slice::Slice;
-    use crate::readings::Ends;
+    use crate::readings::PairReads;
 
     const SCALE: Scale = Scale { ns_per_tick: 0.5, cost_ticks: 40.0, resolution_ticks: 2, ..Scale::WALL };
 
     fn found(blocks: &[(u64, usize, Option<Disturbance>)]) -> Collected<1> {
         let (mut found, mut slice) = (Collected::default(), Slice::new());
         for (ticks, pairs, disturbed) in blocks {
-            let pair = Ends { start_ticks: 0, end_ticks: *ticks, cpus: None };
+            let pair = PairReads { start_ticks: 0, end_ticks: *ticks, cpus: None };
             slice.add_block(&mut vec![[pair]; *pairs], *disturbed);
         }
         slice.judge(None, &Noise::default());

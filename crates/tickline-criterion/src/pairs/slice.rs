@@ -12,7 +12,7 @@
 
 use crate::pairs::disturbance::{Disturbance, Disturbances};
 use crate::pairs::noise::{LongPairs, Noise, judge_long};
-use crate::readings::Ends;
+use crate::readings::PairReads;
 
 /// The groups of a slice. A disturbed pair excludes its whole group.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl<const N: usize> Slice<N> {
 
     /// Moves the groups out of a block. `common` disturbs all groups without a disturbance of their
     /// own.
-    pub(crate) fn add_block(&mut self, block: &mut Vec<[Ends; N]>, common: Option<Disturbance>) {
+    pub(crate) fn add_block(&mut self, block: &mut Vec<[PairReads; N]>, common: Option<Disturbance>) {
         for group in block.drain(..) {
             let has_moved = self.has_moved(&group);
             let disturbance = if group.iter().any(|pair| pair.end_ticks < pair.start_ticks) {
@@ -53,7 +53,7 @@ impl<const N: usize> Slice<N> {
     }
 
     /// Whether the group and the last pair before it were on more than one CPU.
-    fn has_moved(&mut self, group: &[Ends; N]) -> bool {
+    fn has_moved(&mut self, group: &[PairReads; N]) -> bool {
         let later = group.iter().max_by_key(|pair| pair.end_ticks);
         let before = self.cpu;
         self.cpu = later.and_then(|pair| pair.cpus).map(|(_, end)| end).or(before);
@@ -146,12 +146,12 @@ mod tests {
 
     const NOISE: Noise = Noise { runtime_ticks: 100_000_000, gaps: 100, min_gap_ticks: 5_000 };
 
-    fn pair(start_ticks: u64, ticks: u64) -> Ends {
-        Ends { start_ticks, end_ticks: start_ticks + ticks, cpus: Some((0, 0)) }
+    fn pair(start_ticks: u64, ticks: u64) -> PairReads {
+        PairReads { start_ticks, end_ticks: start_ticks + ticks, cpus: Some((0, 0)) }
     }
 
-    fn on(cpus: (usize, usize)) -> Ends {
-        Ends { cpus: Some(cpus), ..pair(0, 100) }
+    fn on(cpus: (usize, usize)) -> PairReads {
+        PairReads { cpus: Some(cpus), ..pair(0, 100) }
     }
 
     fn found(slice: &mut Slice<1>, common: Option<Disturbance>) -> Collected<1> {
@@ -178,8 +178,10 @@ mod tests {
         let mut slice = Slice::new();
         slice.add_block(&mut vec![two(100, 102); 100_000], None);
         slice.add_block(&mut vec![two(100, 102); 10], Some(Disturbance::Preempted));
-        let moved =
-            [Ends { cpus: Some((0, 1)), ..pair(0, 100) }, Ends { cpus: Some((1, 1)), ..pair(100, 102) }];
+        let moved = [
+            PairReads { cpus: Some((0, 1)), ..pair(0, 100) },
+            PairReads { cpus: Some((1, 1)), ..pair(100, 102) },
+        ];
         slice.add_block(&mut vec![moved, two(100, 102), two(100, 9_000)], None);
         slice.judge(None, &NOISE);
         assert_eq!(slice.disturbances().to_string(), "moved 2, preempted 10, interrupted 1");
@@ -206,7 +208,7 @@ mod tests {
         let mut slice = Slice::new();
         let mut pairs = vec![[pair(0, 100)]; 100_000];
         pairs.push([pair(0, 7_000)]); // an interrupt
-        pairs.push([Ends { start_ticks: 9, end_ticks: 3, cpus: None }]);
+        pairs.push([PairReads { start_ticks: 9, end_ticks: 3, cpus: None }]);
         slice.add_block(&mut pairs, None);
         let mut found = found(&mut slice, None);
         assert_eq!(found.disturbances.to_string(), "backwards 1, interrupted 1");
