@@ -20,7 +20,7 @@ use tickline_core::sample::{kernel_rate_ppb, steering_ppb};
 pub(crate) use cpuid::Cpuid;
 #[cfg(target_os = "linux")]
 pub(crate) use system::ntp;
-pub(crate) use system::{allow_counter, counter_readable};
+pub(crate) use system::{allow_counter, kernel_admits_counter};
 
 /// See the kernel's `Documentation/ABI/testing/sysfs-devices-system-clocksource`.
 pub(crate) const CLOCKSOURCE: &str = "/sys/devices/system/clocksource/clocksource0";
@@ -188,7 +188,7 @@ impl Machine {
             cloud: platform::first_match(&platform::CLOUDS, text_of),
             product,
             cpuid: cpuid::read(),
-            counter_readable: counter_readable(),
+            counter_readable: kernel_admits_counter(),
             vdso_mapped: read_text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),

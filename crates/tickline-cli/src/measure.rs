@@ -13,7 +13,7 @@ pub(crate) mod watch;
 use std::thread;
 use std::time::Duration;
 
-use tickline::{Clock, Instant, Status};
+use tickline::{Clock, Gate, Instant, Status};
 
 /// Waits until the global clock's status satisfies `condition`, or until `patience` has passed.
 /// Returns the status. It measures the time with tickline's clock, because std's clock raises
@@ -27,6 +27,13 @@ pub(crate) fn status_when(condition: impl Fn(&Status) -> bool, patience: Duratio
         }
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Whether the gates found a counter that this process may read.
+pub(crate) fn gates_admit_counter() -> bool {
+    let status = Clock::global().status();
+    let is_open = |gate| status.verdict(gate).closed_by.is_none();
+    status.is_judged && is_open(Gate::Supported) && is_open(Gate::Readable)
 }
 
 /// The narrowest of some brackets: a call of `inner` between two reads of `outer`. An interruption

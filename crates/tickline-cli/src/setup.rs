@@ -17,7 +17,7 @@ use crate::measure::calls::{self, Call};
 use crate::measure::costs::{self, CostRow};
 use crate::measure::served_by::{self, ServedBy, ServedByClock};
 use crate::measure::track::{self, TrackSummary};
-use crate::measure::{resolution, status_when};
+use crate::measure::{gates_admit_counter, resolution, status_when};
 use crate::progress::Progress;
 
 /// A process that is ready to measure, and the rights with which it was started.
@@ -46,7 +46,7 @@ impl Setup {
     /// and each thread that it starts, may read the counter. If the clock's thread cannot be
     /// started, the readers drive the clock.
     pub(crate) fn start_clock() -> Self {
-        let counter_readable = machine::counter_readable();
+        let counter_readable = machine::kernel_admits_counter();
         let guard = tickline::start().map_err(|error| with_cause(&error));
         if guard.is_err() {
             Clock::global().maintain();
@@ -80,7 +80,7 @@ impl Setup {
 
     /// Every call. A call that ends a process with the inherited rights is not measured.
     pub(crate) fn calls(&self) -> Vec<Call> {
-        let mut calls = calls::all(costs::may_read_counter());
+        let mut calls = calls::all(gates_admit_counter());
         for call in calls.iter_mut().filter(|call| self.served_by(call.name) == Some(ServedBy::Nobody)) {
             (call.run, call.read_ns) = (None, None);
         }

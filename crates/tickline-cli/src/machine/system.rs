@@ -63,7 +63,7 @@ pub(crate) fn ntp() -> Option<Ntp> {
 }
 
 /// Whether the calling thread may read the counter (`prctl(PR_GET_TSC)`); `None` if not x86.
-pub(crate) fn counter_readable() -> Option<bool> {
+pub(crate) fn kernel_admits_counter() -> Option<bool> {
     Some(time_stamp_counter_readability().ok()? == TimeStampCounterReadability::Readable)
 }
 

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tickline::{Gate, State, Status, Verdict};
+use tickline::{State, Status};
 
 use super::calls::{self, Call, MONOTONIC};
 use super::served_by::ServedBy;
@@ -121,13 +121,6 @@ pub(crate) fn long_run(calls: &[Call], count: u32, mut progress: impl FnMut(f64)
         LongRun { clock, mean_ns, total_s: total_ns.map(|ns| ns / 1e9) }
     };
     totals.map(row).into()
-}
-
-/// Whether the gates found a counter that this process may read.
-pub(crate) fn may_read_counter() -> bool {
-    let status = tickline::Clock::global().status();
-    let is_about = |verdict: &&Verdict| matches!(verdict.gate, Gate::Supported | Gate::Readable);
-    status.is_judged && status.verdicts().iter().filter(is_about).all(|verdict| verdict.closed_by.is_none())
 }
 
 /// The number of calls that take `ROUND_NS`.

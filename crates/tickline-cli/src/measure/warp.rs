@@ -10,7 +10,7 @@ use tickline::for_program::exchange::{self, Exchanges};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
 use super::calls::monotonic_ns;
-use super::costs::may_read_counter;
+use super::gates_admit_counter;
 use super::{as_f64, narrowest, signed_f64};
 use crate::cpu_list;
 use crate::machine::online_cpus;
@@ -143,7 +143,7 @@ pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64))
 /// Returns `warp` with the results. The error says why no pair could be compared.
 fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTest, &'static str> {
     let counter = HardwareCounter::if_present().ok_or("this machine has no counter that tickline knows")?;
-    if !may_read_counter() {
+    if !gates_admit_counter() {
         return Err("this process may not read the counter");
     }
     let first = *warp.cpus.first().ok_or("this system does not say on which CPUs a thread may run")?;

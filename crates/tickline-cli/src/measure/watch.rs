@@ -12,7 +12,7 @@ use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, EventCounts, State, Status};
 
 use super::changes::{Change, ChangeDetector};
-use super::costs::may_read_counter;
+use super::gates_admit_counter;
 use super::track::{self, OffsetSample, OffsetSummary};
 
 /// The time over which the skew is measured, s. A sample has an uncertainty of 10 or 20 ns, so the
@@ -110,7 +110,7 @@ impl Sampler {
             before: Clock::global().status().events,
             recent: VecDeque::new(),
             by_cpu,
-            changes: ChangeDetector::new(may_read_counter()),
+            changes: ChangeDetector::new(gates_admit_counter()),
             summary: WatchSummary { interval_s: interval.as_secs_f64(), ..WatchSummary::default() },
         }
     }

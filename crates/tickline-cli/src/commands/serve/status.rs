@@ -44,7 +44,8 @@ pub(super) struct PageReport {
 impl PageReport {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
         let AttachedFile { file, page_offset_ns } = PageFile::attach(page).map_err(super::page_error)?;
-        let counter = HardwareCounter::if_present().filter(|_| machine::counter_readable() != Some(false));
+        let counter =
+            HardwareCounter::if_present().filter(|_| machine::kernel_admits_counter() != Some(false));
         let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
         let ahead = LineLead::measure(&file.attached(page_offset_ns), counter);
         let snapshot = file.snapshot(&counter);
