@@ -32,7 +32,6 @@ mod finding;
 mod fix;
 mod health;
 mod log;
-
 mod steps;
 #[cfg(test)]
 mod tests;

@@ -19,7 +19,6 @@ mod clocks;
     path = "who/unsupported.rs"
 )]
 mod count;
-
 mod text;
 mod tracepoint;
 
