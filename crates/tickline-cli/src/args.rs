@@ -147,12 +147,12 @@ pub(crate) struct Explain {
     pub(crate) code: Option<String>,
 }
 
-/// Runs a program, and the programs that it runs, with the clock that `tickline serve` publishes in
-/// place of a slow system call
+/// Runs a program, and the dynamic programs that it runs, with the clock that `tickline serve`
+/// publishes in place of a slow system call
 ///
-/// The program is not changed, and needs no library. Its exit code, its signals and its process
-/// number are its own. Where the kernel's clock is fast, or where no page is served, the program
-/// runs as if it had been started without this command.
+/// The program is not changed, and need not be linked with a library. Its exit code, its signals
+/// and its process number are its own. Where the kernel's clock is fast, or where no page is
+/// served, the program runs as if it had been started without this command.
 #[derive(Debug, Parser)]
 pub(crate) struct Run {
     /// The page [default: the machine's; without one, the user's]
