@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example across_processes`
 //!
-//! Its output has: "there", "back", "0 of them backward", "serves".
+//! Its output has: "there", "back", "0 of them backward", "readings come from".
 //!
 //! All times are `CLOCK_MONOTONIC` of the time namespace, from the counter or from the OS clock.
 //! The program can therefore measure each direction of a round trip. Between processes, and between

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example deadline`
 //!
-//! Its output has: "answers within", "steps within", "past the deadline", "serves".
+//! Its output has: "answers within", "steps within", "past the deadline", "readings come from".
 //!
 //! A reading is so cheap that the program can take one in every step of a computation. It need not
 //! guess how many steps fit into a millisecond.

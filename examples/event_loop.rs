@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example event_loop`
 //!
-//! Its output has: "requests", "timers", "iterations of the clock", "serves".
+//! Its output has: "requests", "timers", "iterations of the clock", "readings come from".
 #![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::collections::VecDeque;

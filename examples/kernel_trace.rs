@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example kernel_trace`
 //!
-//! Its output has: "a trace shows", "ftrace", "serves".
+//! Its output has: "a trace shows", "ftrace", "readings come from".
 //!
 //! A kernel trace with the clock `mono` shows `CLOCK_MONOTONIC`, and so does `tickline::now_ns`.
 //! Choose this clock when you record a trace:

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release --example quickstart`
 //!
-//! Its output has: "sorting took", "Unix time", "CLOCK_MONOTONIC is between", "serves".
+//! Its output has: "sorting took", "Unix time", "CLOCK_MONOTONIC is between", "readings come from".
 #![expect(clippy::print_stdout, reason = "an example that prints its results")]
 
 use std::time::SystemTime;
@@ -30,7 +30,7 @@ fn main() -> Result<(), tickline::Error> {
         reading.latest().as_nanos() - reading.earliest().as_nanos()
     );
 
-    // The state: the counter serves, or the clock is calibrating, or the reason for the OS clock.
+    // The clock that readings come from. If it is the OS clock: why.
     println!("{}", Clock::global().status().state);
     Ok(())
 }

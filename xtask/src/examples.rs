@@ -22,8 +22,8 @@ const BUILD: &str = "cargo build --release --workspace --examples --all-features
 
 /// The texts of a clock's state while the counter is in use, and while it is not (`State` in
 /// `tickline`).
-const BY_COUNTER: &str = "the counter serves";
-const BY_OS: &str = "the OS clock serves, because";
+const BY_COUNTER: &str = "readings come from the counter";
+const BY_OS: &str = "readings come from the OS clock, because";
 
 /// Builds and runs all examples. Fails if an example fails, or does not print what its head says.
 pub(crate) fn run() -> Result<u8, String> {
@@ -75,7 +75,9 @@ fn judge(expected: &str, by_default: &str, switched_off: &str) -> Result<(), Str
         }
     }
     if by_default.contains(BY_COUNTER) && !switched_off.contains(BY_OS) {
-        return Err(format!("with TICKLINE=off it does not say what serves:\n{switched_off}"));
+        return Err(format!(
+            "with TICKLINE=off it does not say that readings come from the OS clock:\n{switched_off}"
+        ));
     }
     Ok(())
 }

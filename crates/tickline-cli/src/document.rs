@@ -351,11 +351,11 @@ fn result(state: State, document: &Document) -> String {
                 (Reason::SamplesTooOld, None) => " (on a busy machine that passes by itself)".to_owned(),
                 _ => String::new(),
             };
-            format!("tickline serves the OS clock here, because {reason}{detail}.")
+            format!("tickline reads the OS clock here, because {reason}{detail}.")
         }
         State::Disrupted => {
             format!("tickline reads the counter here; its state is {}.", State::Disrupted)
         }
-        state => format!("tickline serves the OS clock for now; its state is {state}."),
+        state => format!("tickline reads the OS clock for now; its state is {state}."),
     }
 }

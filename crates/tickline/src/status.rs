@@ -59,12 +59,16 @@ impl State {
 impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Calibrating => f.write_str("calibrating: the OS clock serves until there is a line"),
-            Self::Fast => f.write_str("fast: the counter serves"),
-            Self::Disrupted => {
-                f.write_str("disrupted: the counter serves, and is being brought back to the OS clock")
+            Self::Calibrating => {
+                f.write_str("calibrating: readings come from the OS clock until there is a line")
             }
-            Self::Fallback(reason) => write!(f, "fallback: the OS clock serves, because {reason}"),
+            Self::Fast => f.write_str("fast: readings come from the counter"),
+            Self::Disrupted => f.write_str(
+                "disrupted: readings come from the counter, and are being brought back to the OS clock",
+            ),
+            Self::Fallback(reason) => {
+                write!(f, "fallback: readings come from the OS clock, because {reason}")
+            }
             Self::Unavailable => f.write_str("unavailable: this system has no clock, every reading is 0"),
             Self::Mock => f.write_str("mock: a test moves the clock"),
         }

@@ -268,9 +268,9 @@ fn without_the_counter_each_command_works_and_says_why() {
     assert!(result.contains("the environment variable TICKLINE is off"), "{result}");
     let out = off("watch").text();
     assert!(out.contains(" fallback") && out.contains("TICKLINE is off"), "{out}");
-    assert!(out.contains(" 0 served by the counter") && out.contains("skew     unknown"), "{out}");
+    assert!(out.contains(" 0 by the counter") && out.contains("skew     unknown"), "{out}");
     let report = fs::read_to_string(off("report").folder.join("report.html")).unwrap();
-    assert!(report.contains("tickline serves the OS clock") && report.contains("closed"), "{report}");
+    assert!(report.contains("tickline reads the OS clock") && report.contains("closed"), "{report}");
 }
 
 /// The findings must be the same after the facts were saved and read back.

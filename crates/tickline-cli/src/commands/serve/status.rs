@@ -108,7 +108,7 @@ impl PageReport {
         if let Some(lead_ns) = self.lead_ns.filter(|_| self.serving) {
             let unix = match self.unix_lead_ns {
                 Some(unix_ns) => format!("Unix time at most {unix_ns} ns"),
-                None => "the OS serves Unix time".to_owned(),
+                None => "Unix time comes from the OS".to_owned(),
             };
             say("lead", &format!("at most {lead_ns} ns above the OS clock; {unix}"));
         }

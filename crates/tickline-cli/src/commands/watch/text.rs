@@ -70,7 +70,7 @@ pub(crate) fn summary(document: &Document) -> String {
     screen.say("", &document.result);
     let samples = if all.samples == 1 { "sample" } else { "samples" };
     let watched = format!(
-        "Watched for {:.1} s, {why}: {} {samples}, {} served by the counter",
+        "Watched for {:.1} s, {why}: {} {samples}, {} by the counter",
         watch.watched_s, all.samples, all.fast_samples
     );
     screen.say("", &watched);
@@ -78,8 +78,8 @@ pub(crate) fn summary(document: &Document) -> String {
     fact("offset", &format!("{:+.1} to {:+.1} ns", all.least_offset_ns, all.most_offset_ns));
     fact("bound", &format!("{} ns at most, violated {} times", all.largest_bound_ns, all.bound_violated));
     match watch.skew_ppb {
-        Some(ppb) => fact("skew", &format!("{ppb:+.2} ppb while the counter served")),
-        None => fact("skew", "unknown: less than three samples were served by the counter"),
+        Some(ppb) => fact("skew", &format!("{ppb:+.2} ppb while readings came from the counter")),
+        None => fact("skew", "unknown: less than three samples are by the counter"),
     }
     if let Some((name, text)) = document::machine_rows(document).iter().find(|(name, _)| name == "UTC") {
         fact(name, text);
