@@ -136,7 +136,7 @@ fn parsed(list: &List, guest: &toml::Table) -> Result<Guest, String> {
     if guest.act == "programs" {
         guest.programs = programs::all()?;
     }
-    // With acpi_pm a native call takes a fifth to a quarter less time (`programs.toml`).
+    // With acpi_pm most native calls take a sixth to a third less time (`programs.toml`).
     let share = if guest.kernel.contains("clocksource=acpi_pm") { 0.75 } else { 1.0 };
     for program in &guest.programs {
         for (phase, groups) in program.expect() {
