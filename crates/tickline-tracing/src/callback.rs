@@ -45,7 +45,7 @@ impl ClosedSpan<'_> {
         self.times
     }
 
-    /// The span's CPU time; `None` if no [`CpuTimes`](crate::cpu_time::CpuTimes) is among the
+    /// The span's CPU time; `None` if no [`CpuTimer`](crate::cpu_time::CpuTimer) is among the
     /// earlier sinks, or if the span was never exited.
     #[cfg(all(unix, feature = "cpu-time"))]
     pub fn cpu_time(&self) -> Option<core::time::Duration> {

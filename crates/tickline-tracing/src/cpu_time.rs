@@ -7,10 +7,10 @@
 //!
 //! ```
 //! use tickline_tracing::SpanTimingLayer;
-//! use tickline_tracing::cpu_time::CpuTimes;
+//! use tickline_tracing::cpu_time::CpuTimer;
 //! use tracing_subscriber::layer::SubscriberExt;
 //!
-//! let layer = SpanTimingLayer::new().with_sink(CpuTimes).with_callback(|span| {
+//! let layer = SpanTimingLayer::new().with_sink(CpuTimer).with_callback(|span| {
 //!     let (times, ran) = (span.times(), span.cpu_time().unwrap_or_default());
 //!     let waited = times.busy().saturating_sub(ran);
 //!     println!("{}: ran {ran:?}, waited {waited:?}, idle {:?}", span.name(), times.idle());
@@ -30,13 +30,13 @@ use crate::timing::SpanTimes;
 
 /// A sink that adds up the CPU time of each span, from each enter to its exit. Later sinks can read
 /// the sum, by [`ClosedSpan::cpu_time`](crate::ClosedSpan::cpu_time), `Measure::Cpu` of the
-/// histograms, and [`CpuTimes::of`].
+/// histograms, and [`CpuTimer::time_of`].
 ///
 /// If several threads are in a span at once, their CPU times are added, so the sum may be longer
 /// than [`SpanTimes::busy`](crate::SpanTimes::busy). The time of the sink's system calls is in the
 /// span's busy time, but not in its CPU time.
 #[derive(Debug)]
-pub struct CpuTimes;
+pub struct CpuTimer;
 
 /// A span's extension.
 #[derive(Default)]
@@ -60,20 +60,20 @@ fn thread_cpu() -> Option<Duration> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok().map(Duration::from)
 }
 
-impl CpuTimes {
+impl CpuTimer {
     /// The CPU time of a span that is being closed; `None` if the span was never exited, or if the
     /// layer has no such sink.
-    pub fn of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {
+    pub fn time_of<'a, S: LookupSpan<'a>>(span: &SpanRef<'a, S>) -> Option<Duration> {
         span.extensions().get::<CpuTime>()?.sum
     }
 }
 
-/// [`CpuTimes::of`] for a sink's span.
+/// [`CpuTimer::time_of`] for a sink's span.
 pub(crate) fn get(span: &Span<'_>) -> Option<Duration> {
     span.extension(|time: &mut CpuTime, _| time.sum).flatten()
 }
 
-impl SpanSink for CpuTimes {
+impl SpanSink for CpuTimer {
     fn wants_enters(&self) -> bool {
         true
     }

@@ -82,7 +82,7 @@ pub enum Measure {
     /// The time during which the span was not entered.
     Idle,
     /// The span's CPU time. Spans without a CPU time do not count
-    /// ([`cpu_time`](crate::cpu_time::CpuTimes)).
+    /// ([`cpu_time`](crate::cpu_time::CpuTimer)).
     #[cfg(all(unix, feature = "cpu-time"))]
     Cpu,
 }

@@ -35,7 +35,7 @@
 //! | get the last moments after a kill, an abort or a segfault | [`flight::FlightRecorderBuilder::create`], `tickline flight` |
 //! | get count, p50, p90, p99, p99.9, max for each span name, or histograms for Prometheus, by fields such as route and status | [`histogram::Histograms`] |
 //! | get `time.busy` and `time.idle` in all layers' output, as `fmt` prints with `FmtSpan::CLOSE` | [`CloseEvents`] |
-//! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimes` (feature `cpu-time`, Unix) |
+//! | get the CPU time of each span, besides busy and idle | `cpu_time::CpuTimer` (feature `cpu-time`, Unix) |
 //! | write `fmt`'s lines with tickline's times | [`format`](mod@format) |
 //! | get these times in the spans that tracing-opentelemetry exports | `otel::layer` (feature `opentelemetry-0-33`) |
 //! | merge traces of several machines, with a known error | `utc::record_utc` (feature `utc`) |

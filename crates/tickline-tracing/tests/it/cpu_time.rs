@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::common::{on_thread, with};
 use nix::time::{ClockId, clock_gettime};
 use tickline_tracing::SpanTimingLayer;
-use tickline_tracing::cpu_time::CpuTimes;
+use tickline_tracing::cpu_time::CpuTimer;
 use tickline_tracing::histogram::{Histograms, Measure};
 use tracing::info_span;
 
@@ -28,7 +28,7 @@ fn work(time: Duration) {
 fn time_asleep_is_busy_but_not_running() {
     let ((told, seen), histograms) = (mpsc::channel(), Histograms::new(Measure::Cpu));
     let layer =
-        SpanTimingLayer::new().with_sink(CpuTimes).with_sink(histograms.clone()).with_callback(move |span| {
+        SpanTimingLayer::new().with_sink(CpuTimer).with_sink(histograms.clone()).with_callback(move |span| {
             told.send((span.name(), span.times().busy(), span.cpu_time())).unwrap();
         });
     let (mut inside, mut around) = (Duration::ZERO, Duration::ZERO);
