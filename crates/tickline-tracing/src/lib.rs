@@ -74,8 +74,9 @@
 //!
 //! If a gate is closed, the layer reads the OS clock, on the same timescale; [`tickline::Status`]
 //! gives the reason. A span then costs four calls of `clock_gettime`. If the gate closes during a
-//! span, the span's times are still right. While a program holds a guard of [`tickline::start`],
-//! readings use the counter from the start, and none of the program's own threads recalibrates.
+//! span, the span's times are still right. While a program holds a guard of [`tickline::start`], a
+//! thread calibrates the counter at once, and none of the program's own threads does. Readings come
+//! from the OS clock until there is a line.
 //!
 //! # Features
 //!

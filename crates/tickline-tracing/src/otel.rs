@@ -27,6 +27,7 @@
 //!
 //! The feature `opentelemetry-0-33` is for version 0.33 of the crate `opentelemetry`, which
 //! `tracing-opentelemetry` 0.34 uses.
+//!
 //! # Times of a span
 //!
 //! | time | meaning |
