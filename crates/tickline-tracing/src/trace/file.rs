@@ -53,7 +53,7 @@ impl RingFile {
         let rings = threads.checked_add(1).and_then(|rings| rings.checked_mul(words));
         // A mapping has less than `isize::MAX` bytes.
         let Some(rings) = rings.filter(|rings| *rings < usize::MAX / 64) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{threads} rings are too many")));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no file has {threads} rings")));
         };
         // The words 0, `CAPACITY` and `THREADS`.
         let head = [MAGIC, capacity as u64, threads as u64];
@@ -125,7 +125,7 @@ pub(crate) fn read(mut input: impl Read) -> io::Result<Snapshot> {
     let number = |word: usize| head.words()[word].load(Ordering::Relaxed);
     let capacity = usize::try_from(number(CAPACITY)).unwrap_or(0);
     if !capacity.is_power_of_two() || ring::capacity(capacity.saturating_mul(8)) != capacity {
-        return Err(invalid("the size of its rings is wrong"));
+        return Err(invalid(&format!("no recorder has rings of {capacity} words")));
     }
     let mut next_ring = || {
         let words = CONTROL_WORDS + capacity;

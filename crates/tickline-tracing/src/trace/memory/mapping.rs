@@ -150,12 +150,12 @@ fn older(path: &Path, magic: u64) -> io::Result<Option<File>> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Ok(found) if found.is_file() => {}
-        found => return found.and(Err(io::Error::other("it is no regular file"))),
+        found => return found.and(Err(io::Error::other("it is not a regular file"))),
     }
     let mut file = File::options().read(true).write(true).open(path)?;
     let mut word = [0; 8];
     if file.read_exact(&mut word).is_err() || u64::from_ne_bytes(word) != magic {
-        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a recorder's, so it stays"));
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is not a recorder's file, so it stays"));
     }
     lock_at(&file, path)?;
     Ok(Some(file))
