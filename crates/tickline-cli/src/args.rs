@@ -349,7 +349,7 @@ fn seconds(value: &str) -> Result<Duration, String> {
 
 fn interval(value: &str) -> Result<Duration, String> {
     let seconds = value.parse::<f64>().ok().filter(|seconds| (0.05..=3_600.0).contains(seconds));
-    let seconds = seconds.ok_or_else(|| format!("{value} is not a number from 0.05 to 3600"))?;
+    let seconds = seconds.ok_or_else(|| format!("{value} is not a number of seconds from 0.05 to 3600"))?;
     Ok(Duration::from_secs_f64(seconds))
 }
 
@@ -357,7 +357,8 @@ fn interval(value: &str) -> Result<Duration, String> {
 fn span_ns(value: &str) -> Result<i64, String> {
     let span =
         value.parse::<jiff::SignedDuration>().ok().and_then(|span| i64::try_from(span.as_nanos()).ok());
-    span.filter(|ns| *ns > 0).ok_or_else(|| format!("{value} is not a span of time, such as 100ms or 2s"))
+    span.filter(|ns| *ns > 0)
+        .ok_or_else(|| format!("{value} is not a span of time above 0, such as 100ms or 2s"))
 }
 
 /// Parses a percentage, with or without the sign `%`.

@@ -33,7 +33,7 @@ fn manual(name: Option<&str>) -> io::Result<Vec<u8>> {
             Some(command) => command.clone(),
             None => {
                 let known: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
-                return Err(io::Error::other(format!("{name} is not a command: {}", known.join(", "))));
+                return Err(io::Error::other(format!("{name} is not a command; all: {}", known.join(", "))));
             }
         },
     };

@@ -71,7 +71,9 @@ pub(crate) fn find() -> Result<ServedByClock, String> {
             .map_err(|error| format!("the program cannot run itself: {error}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         for line in text.lines() {
-            let Some(clock) = clocks.get(from) else { return Err(format!("unexpected answer '{line}'")) };
+            let Some(clock) = clocks.get(from) else {
+                return Err(format!("the filtered process answered '{line}'"));
+            };
             let answer: Option<ServedBy> = serde_json::from_str(line).map_err(|_| line.to_owned())?;
             served.extend(answer.map(|served_by| (clock.name, served_by)));
             from += 1;

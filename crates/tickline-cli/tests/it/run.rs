@@ -88,7 +88,7 @@ fn names_do_not_steer_the_terminal() {
 #[test]
 fn what_is_no_library_is_refused() {
     const LIMIT: u64 = 16 << 20;
-    const OTHER: &str = "this is no libtickline_preload.so";
+    const OTHER: &str = "this is not the libtickline_preload.so of this version";
     const NO_FILE: &str = "this is not a regular file: mode ";
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
@@ -109,7 +109,7 @@ fn what_is_no_library_is_refused() {
     let packed = library("packed", &["-Wl,-z,pack-relative-relocs"], folder.path());
     let is_packed = |bytes: Vec<u8>| bytes.windows(9).any(|name| name == b".relr.dyn");
     if let Some(packed) = packed.filter(|packed| std::fs::read(packed).is_ok_and(is_packed)) {
-        let expected = "its relative relocations are packed (DT_RELR), which are not read here: \
+        let expected = "its relative relocations are packed (DT_RELR), which this program cannot read: \
                         link it with -z nopack-relative-relocs";
         cases.push((packed, expected));
     } else {

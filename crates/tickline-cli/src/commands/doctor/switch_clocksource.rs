@@ -67,7 +67,7 @@ fn user_agrees(log: &mut impl Write, clocksource: &str) -> io::Result<bool> {
     let stdin = io::stdin();
     if !stdin.is_terminal() {
         return Err(io::Error::other(
-            "--fix asks before it changes anything, and standard input is no terminal: add --yes",
+            "--fix asks before it changes anything, and standard input is not a terminal: add --yes",
         ));
     }
     write!(log, "Switch the whole machine to {clocksource} now? [y/N] ")?;
@@ -84,7 +84,7 @@ fn write_clocksource(path: &Path, clocksource: &str) -> io::Result<()> {
     if now == clocksource {
         return Ok(());
     }
-    Err(io::Error::other(format!("--fix: the kernel keeps {now} and does not take {clocksource}")))
+    Err(io::Error::other(format!("--fix: the kernel refused {clocksource}, and keeps time with {now}")))
 }
 
 fn refused(path: &Path, error: &io::Error) -> io::Error {

@@ -57,11 +57,11 @@ impl Image {
     pub(super) fn read(path: &Path) -> io::Result<Self> {
         let invalid = |text: &str| with_path(path, &io::Error::new(io::ErrorKind::InvalidData, text));
         let contents = contents(path).map_err(|error| with_path(path, &error))?;
-        let other = || invalid("this is no libtickline_preload.so that can be mapped into a program");
+        let other = || invalid("this is not the libtickline_preload.so of this version");
         let file = ElfBytes::minimal_parse(&contents).map_err(|_| other())?;
         if is_packed(&file) {
             return Err(invalid(
-                "its relative relocations are packed (DT_RELR), which are not read here: link it with -z nopack-relative-relocs",
+                "its relative relocations are packed (DT_RELR), which this program cannot read: link it with -z nopack-relative-relocs",
             ));
         }
         Self::parse(path, &file).ok_or_else(other)

@@ -85,8 +85,11 @@ impl Outcome {
     /// The outcome for the number that the library's `start` has returned.
     fn from_number(number: i32) -> Self {
         let why = match StartResult::from_number(number) {
-            // The library is of another version.
-            None => return Self::NotServed(format!("libtickline_preload.so says {number}")),
+            None => {
+                return Self::NotServed(format!(
+                    "libtickline_preload.so is of another version: it returned {number}"
+                ));
+            }
             Some(StartResult::Served | StartResult::AlreadyServed) => return Self::Served,
             Some(StartResult::NoPage) => "the page cannot be opened by the program",
             Some(StartResult::NotTrusted) => {
@@ -97,7 +100,7 @@ impl Outcome {
             }
             Some(StartResult::CounterDenied) => "the program may not read the counter (PR_SET_TSC)",
             Some(StartResult::OldKernel) => "the kernel does not know MADV_WIPEONFORK (Linux 4.14)",
-            Some(StartResult::NoVdso) => "the kernel maps no vDSO that is understood",
+            Some(StartResult::NoVdso) => "the kernel maps no vDSO that tickline understands",
             Some(StartResult::VdsoReadOnly) => {
                 "the kernel does not let the vDSO be changed (mprotect: MemoryDenyWriteExecute=, execmem, seals)"
             }
@@ -163,7 +166,7 @@ impl<'a> StoppedProgram<'a> {
         let placed = payload
             .image
             .relocate(base)
-            .ok_or_else(|| io::Error::other("the library has relocations outside of it"))?;
+            .ok_or_else(|| io::Error::other("the library has relocations outside of its memory"))?;
         self.memory.write_all_at(&placed.bytes, base)?;
         let code = &payload.image.code;
         let called = self.run(MMAP_RETURN_OFFSET, CALL_RETURN_OFFSET, |registers| {
@@ -217,7 +220,9 @@ impl<'a> StoppedProgram<'a> {
             Ok(()) => start,
             // The program was killed. Its parent gets its exit status.
             Err(error) if error.raw_os_error() == Some(Errno::ESRCH as i32) => start.and(Err(ended_error())),
-            Err(error) => Ok(Outcome::Unrestored(format!("what it had cannot be restored: {error}"))),
+            Err(error) => {
+                Ok(Outcome::Unrestored(format!("its code and registers cannot be restored: {error}")))
+            }
         }
     }
 

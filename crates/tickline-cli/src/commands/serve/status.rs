@@ -46,7 +46,8 @@ impl PageReport {
         let AttachedFile { file, page_offset_ns } = PageFile::attach(page).map_err(super::page_error)?;
         let counter =
             HardwareCounter::if_present().filter(|_| machine::kernel_admits_counter() != Some(false));
-        let counter = counter.ok_or_else(|| io::Error::other("this process may not read the counter"))?;
+        let counter =
+            counter.ok_or_else(|| io::Error::other("there is no counter that this process may read"))?;
         let ahead = LineLead::measure(&file.attached(page_offset_ns), counter);
         let snapshot = file.snapshot(&counter);
         let excess_ns = ahead.as_ref().zip(snapshot.lead_ns).map_or(0, |(ahead, stated_ns)| {
