@@ -236,11 +236,12 @@ fn flush_when_this_thread_ends(flusher: Flusher) {
     thread_local! {
         static AT_END: RefCell<AtEnd> = const { RefCell::new(AtEnd(Vec::new())) };
     }
-    let _ = AT_END.try_with(|at_end| {
+    let add = |at_end: &RefCell<AtEnd>| {
         let flushers = &mut at_end.borrow_mut().0;
         flushers.retain(|flusher| !flusher.requests.is_done(ENDED));
         flushers.push(flusher);
-    });
+    };
+    AT_END.try_with(add).ok();
 }
 
 /// Ends the file when it is dropped. The file does not get later records.
@@ -287,7 +288,7 @@ impl ChromeGuard {
 
 impl Drop for ChromeGuard {
     fn drop(&mut self) {
-        let _ = self.stop();
+        self.stop().ok();
     }
 }
 
@@ -342,7 +343,7 @@ fn write(
 ) -> io::Result<TraceSummary> {
     thread_recorder::IS_READER.set(true);
     // This is the only `set`, because a recorder has one reader.
-    let _ = recorder.reader.set(thread::current());
+    recorder.reader.set(thread::current()).ok();
     let result = Trace::begin(output, process::id(), &program_name()).and_then(|trace| {
         let writer = Writer { trace, recorder, words: Vec::new() };
         writer.write_all(requests, flush_every)

@@ -44,7 +44,7 @@ impl CloseEvents {
 impl SpanSink for CloseEvents {
     fn layer_registered(&self, dispatch: &Dispatch) {
         // Later calls change nothing: a layer belongs to one subscriber.
-        let _ = self.dispatch.set(dispatch.downgrade());
+        self.dispatch.set(dispatch.downgrade()).ok();
     }
 
     fn closed(&self, span: &Span<'_>, times: &SpanTimes) {

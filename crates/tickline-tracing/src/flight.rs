@@ -22,7 +22,7 @@
 //! let layer = SpanTimingLayer::new().with_sink(recorder.clone()).with_callback(move |span| {
 //!     if span.name() == "request" && span.times().total() > Duration::from_millis(200) {
 //!         // The five seconds before this slow request.
-//!         let _ = slow.0.write_last_in_background(&slow.1, Duration::from_secs(5));
+//!         slow.0.write_last_in_background(&slow.1, Duration::from_secs(5)).ok();
 //!     }
 //! });
 //! let subscriber = tracing_subscriber::registry().with(layer);
@@ -263,7 +263,7 @@ impl FlightRecorder {
         }
         let (recorder, path) = (self.clone(), path.into());
         let write = move || {
-            let _ = recorder.write_last(path, last);
+            recorder.write_last(path, last).ok();
             // ORDERING: Relaxed: the flag orders no memory.
             recorder.recorder.writing_process.store(0, Ordering::Relaxed);
         };

@@ -86,7 +86,7 @@ impl Rfc3339 {
     pub fn format(&self, time: UnixTime) -> String {
         let mut text = String::new();
         // A write to a string does not fail.
-        _ = self.write(time, &mut text);
+        self.write(time, &mut text).ok();
         text
     }
 

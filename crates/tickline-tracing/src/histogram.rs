@@ -245,7 +245,7 @@ impl SpanSink for Histograms {
         };
         // The update starts again if another thread has recorded a value meanwhile.
         // ORDERING: Relaxed for both: only the slot's own content counts.
-        _ = slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_values);
+        slot.fetch_update(Ordering::Relaxed, Ordering::Relaxed, with_values).ok();
     }
 
     #[inline]

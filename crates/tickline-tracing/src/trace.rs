@@ -177,8 +177,8 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
 pub(crate) fn with_temporary<T>(path: &Path, make: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
     let temporary = with_suffix(path, &format!(".{}.{}.part", process::id(), next_number()));
     // An earlier process with the same number may have left a file of this name.
-    let _ = fs::remove_file(&temporary);
+    fs::remove_file(&temporary).ok();
     let result = make(&temporary);
-    let _ = fs::remove_file(&temporary);
+    fs::remove_file(&temporary).ok();
     result
 }

@@ -39,9 +39,9 @@ impl Fields {
                 text.push(b',');
             }
             // A write to a vector does not fail.
-            _ = to_writer(&mut text, name);
+            to_writer(&mut text, name).ok();
             text.push(b':');
-            _ = to_writer(&mut text, value);
+            to_writer(&mut text, value).ok();
         }
         String::from_utf8(text).unwrap_or_default()
     }

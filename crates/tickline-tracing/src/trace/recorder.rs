@@ -363,7 +363,7 @@ impl<S: TraceSink> SpanSink for S {
         }
         let values = Fields::collect(|visit| values.record(visit));
         span.extension(|recorded: &mut Recorded, _| recorded.fields.add(values));
-        let _ = thread_recorder::with(recorder, |thread| thread.change(span.id));
+        thread_recorder::with(recorder, |thread| thread.change(span.id));
     }
 
     fn entered(&self, span: &Span<'_>, ns: u64) {
@@ -373,7 +373,7 @@ impl<S: TraceSink> SpanSink for S {
         let recorder = self.recorder();
         let text = || span.extension(|recorded: &mut Recorded, _| recorded.fields.text.clone());
         let text = if recorder.has_fields(span.metadata) { text().flatten() } else { None };
-        let _ = thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, text));
+        thread_recorder::with(recorder, |thread| thread.enter(recorder, span, ns, text));
     }
 
     fn exited(&self, span: &Span<'_>, ns: u64) {
@@ -381,7 +381,7 @@ impl<S: TraceSink> SpanSink for S {
             let later = || span.extension(|recorded: &mut Recorded, _| recorded.fields.later.text());
             let later = || later().unwrap_or_default();
             let recorder = self.recorder();
-            let _ = thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, later));
+            thread_recorder::with(recorder, |thread| thread.exit(recorder, span.id, ns, later));
         }
     }
 

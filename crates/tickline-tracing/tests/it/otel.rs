@@ -135,7 +135,7 @@ fn the_other_functions_of_the_layer_are_unchanged() {
     let spans = exported(&hand, None, true, |tracer| {
         let remote = Context::new().with_span(tracer.start("remote"));
         let local = info_span!("local");
-        let _ = local.set_parent(remote.clone());
+        local.set_parent(remote.clone()).ok();
         assert_eq!(local.context().span().span_context().trace_id(), remote.span().span_context().trace_id());
         local.in_scope(|| {
             hand.advance_ns(5);
