@@ -163,7 +163,7 @@ impl fmt::Display for Comparison {
 /// if let Some(comparison) = comparison {
 ///     println!("B takes {:+.1} % longer", comparison.difference_percent());
 /// }
-/// # let _ = std::fs::remove_dir_all(directory);
+/// # std::fs::remove_dir_all(directory).ok();
 /// ```
 ///
 /// The output with criterion's default settings, bound to a CPU on which compilers ran, on an AMD

@@ -70,7 +70,7 @@ use crate::time::CounterTime;
 ///     bencher.iter_batched(|| input.to_vec(), |mut vec| vec.sort(), criterion::BatchSize::SmallInput);
 /// });
 /// group.finish();
-/// # let _ = std::fs::remove_dir_all(directory);
+/// # std::fs::remove_dir_all(directory).ok();
 /// ```
 ///
 /// This crate prints two lines below criterion's. The output of `cargo bench -p tickline-criterion

@@ -78,7 +78,7 @@ pub(crate) struct Settings {
 ///         })
 ///     });
 /// });
-/// # let _ = std::fs::remove_dir_all(directory);
+/// # std::fs::remove_dir_all(directory).ok();
 /// ```
 #[derive(Debug, Clone)]
 pub struct CounterTime {

@@ -119,7 +119,7 @@ impl Programs {
 
 impl Drop for Programs {
     fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
+        fs::remove_dir_all(&self.0).ok();
     }
 }
 

@@ -177,7 +177,7 @@ impl<'a> PairBencher<'a> {
     /// criterion.bench_pairs("yield", |bencher| {
     ///     bencher.iter_async(|future| runtime.block_on(future), tokio::task::yield_now);
     /// });
-    /// # let _ = std::fs::remove_dir_all(directory);
+    /// # std::fs::remove_dir_all(directory).ok();
     /// ```
     ///
     /// # Panics

@@ -49,6 +49,6 @@ impl Directory {
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        drop(fs::remove_dir_all(&self.0));
+        fs::remove_dir_all(&self.0).ok();
     }
 }
