@@ -139,7 +139,7 @@ impl Drop for Handle {
         // ORDERING: Relaxed: `unpark` synchronises with the return of `park_timeout`.
         self.is_done.store(true, Ordering::Relaxed);
         thread.thread().unpark();
-        drop(thread.join()); // the thread can't have panicked
+        thread.join().ok(); // the thread can't have panicked
         end();
     }
 }
