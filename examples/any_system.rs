@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use tickline::{Clock, Driver, Instant, Reason, State, UnixTime};
+use tickline::{Clock, ClockState, Driver, Instant, Reason, UnixTime};
 
 fn main() {
     let clock = Clock::global();
@@ -28,11 +28,11 @@ fn main() {
     manual.maintain();
     manual.disable();
     let (state, disabled) = (clock.status().state, manual.status().state);
-    if state == State::Unavailable {
-        assert_eq!((last_ns, unix.as_nanos(), disabled), (0, 0, State::Unavailable));
+    if state == ClockState::Unavailable {
+        assert_eq!((last_ns, unix.as_nanos(), disabled), (0, 0, ClockState::Unavailable));
     } else {
         assert!(last_ns > 0 && spent > Duration::ZERO, "{last_ns} ns, {spent:?}");
-        assert_eq!(disabled, State::Fallback(Reason::DisabledByProgram));
+        assert_eq!(disabled, ClockState::Fallback(Reason::DisabledByProgram));
     }
     println!("{state}; 100,000 readings in {spent:?}; {unix:?}");
 }

@@ -24,10 +24,10 @@ fn main() -> Result<(), tickline::Error> {
 
     let reading = Clock::global().reading();
     println!(
-        "CLOCK_MONOTONIC is between {} and {} ns, {} apart",
+        "CLOCK_MONOTONIC is between {} and {} ns, {:?} apart",
         reading.earliest().as_nanos(),
         reading.latest().as_nanos(),
-        reading.latest().as_nanos() - reading.earliest().as_nanos()
+        reading.width()
     );
 
     // The clock that readings come from. If it is the OS clock: why.

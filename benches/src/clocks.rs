@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tickline::{Clock, PerCpu, Reading, State};
+use tickline::{Clock, ClockState, LinePerCpu, Reading};
 use tickline_core::counter::{Counter, CpuCounter, HardwareCounter, HardwareCpuCounter};
 use tickline_observe::wait_until;
 
@@ -12,9 +12,9 @@ use crate::subject::{Subject, counter, once, same, subject, whole_ns};
 /// A clock with a line for each CPU; `None` if this machine can't have one.
 fn per_cpu_clock() -> Option<&'static Clock> {
     let make = || {
-        let clock = Clock::builder().per_cpu(PerCpu::On).start().ok()?;
+        let clock = Clock::builder().per_cpu(LinePerCpu::On).start().ok()?;
         wait_until(Duration::from_secs(3), || {
-            clock.status().per_cpu.iter().all(|cpu| cpu.state == State::Fast)
+            clock.status().per_cpu.iter().all(|cpu| cpu.state == ClockState::Fast)
         });
         Some(clock)
     };

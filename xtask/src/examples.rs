@@ -20,7 +20,7 @@ use crate::step::{command, output, output_of};
 /// The command that builds the examples, optimised as users run them.
 const BUILD: &str = "cargo build --release --workspace --examples --all-features --quiet --message-format json-render-diagnostics";
 
-/// The texts of a clock's state while the counter is in use, and while it is not (`State` in
+/// The texts of a clock's state while the counter is in use, and while it is not (`ClockState` in
 /// `tickline`).
 const BY_COUNTER: &str = "readings come from the counter";
 const BY_OS: &str = "readings come from the OS clock, because";

@@ -3,7 +3,7 @@
 
 use std::hint::black_box;
 
-use tickline::{Clock, State};
+use tickline::{Clock, ClockState};
 use tickline_observe::monotonic_ns;
 
 #[path = "../probe.rs"]
@@ -18,7 +18,7 @@ fn tickline_serves(calls: u32) -> Option<bool> {
         return None;
     }
     let state = Clock::global().status().state;
-    (state != State::Calibrating).then_some(state == State::Fast)
+    (state != ClockState::Calibrating).then_some(state == ClockState::Fast)
 }
 
 fn main() {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use tickline::utc::{UtcReading, UtcUnknown};
-use tickline::{Clock, CpuStatus, EnvironmentSwitch, Reason, State, Status, UnixTime};
+use tickline::{Clock, ClockState, CpuStatus, EnvironmentSwitch, Reason, Status, UnixTime};
 
 use crate::commands::bench::BenchSummary;
 use crate::commands::who::WhoSummary;
@@ -144,7 +144,7 @@ pub(crate) struct ClockStatus {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct CpuRow {
     /// The CPU's number.
-    pub(crate) cpu: usize,
+    pub(crate) cpu: u32,
     /// `calibrating`, `fast`, `fallback` or `disrupted`.
     pub(crate) state: &'static str,
     /// The measured frequency of the CPU's counter, Hz.
@@ -186,7 +186,7 @@ impl Document {
             debug_build: cfg!(debug_assertions),
             command: command.into(),
             taken_at: format!("{:.0}", Timestamp::now()),
-            fast: status.state == State::Fast,
+            fast: status.state == ClockState::Fast,
             reason: status.reason().map(|reason| reason.code().into()),
             clock: ClockStatus::read(&status),
             gates: gates(&status),
@@ -304,7 +304,7 @@ impl ClockStatus {
 /// may replace a line some ms after the line's end.
 fn usual_status() -> Status {
     let has_asked = || Clock::global().utc() != Err(UtcUnknown::NoSource);
-    status_when(|status| status.state != State::Calibrating && has_asked(), Duration::from_millis(100))
+    status_when(|status| status.state != ClockState::Calibrating && has_asked(), Duration::from_millis(100))
 }
 
 /// The time between the earliest and the latest time of a reading, ns.
@@ -324,9 +324,9 @@ fn gates(status: &Status) -> Vec<GateRow> {
 }
 
 /// The document's result: which clock tickline reads, and why, in one sentence.
-fn result(state: State, document: &Document) -> String {
+fn result(state: ClockState, document: &Document) -> String {
     match state {
-        State::Fast => {
+        ClockState::Fast => {
             let costs = document.cost_ns(NOW_NS).zip(document.cost_ns(MONOTONIC));
             let costs = costs.map_or_else(String::new, |(now_ns, os_ns)| {
                 let times = match os_ns < now_ns {
@@ -343,7 +343,7 @@ fn result(state: State, document: &Document) -> String {
             });
             format!("tickline reads the counter here{costs}{track}.")
         }
-        State::Fallback(reason) => {
+        ClockState::Fallback(reason) => {
             let named = matches!(reason, Reason::KernelRejected | Reason::KernelUsesOther | Reason::Untested);
             let detail = document.machine.clocksource.as_ref().filter(|_| named);
             let detail = match (reason, detail) {
@@ -353,8 +353,8 @@ fn result(state: State, document: &Document) -> String {
             };
             format!("tickline reads the OS clock here, because {reason}{detail}.")
         }
-        State::Disrupted => {
-            format!("tickline reads the counter here; its state is {}.", State::Disrupted)
+        ClockState::Disrupted => {
+            format!("tickline reads the counter here; its state is {}.", ClockState::Disrupted)
         }
         state => format!("tickline reads the OS clock for now; its state is {state}."),
     }

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap};
-use tickline::{Clock, Probes, State};
+use tickline::{Clock, ClockState, Probes};
 use tickline_observe::Count;
 
 use common::server::{Server, folder, run, status, wait_for_line};
@@ -69,7 +69,7 @@ fn player() {
         board.handovers.fetch_add(u64::from(earlier_ns != own_ns), Ordering::SeqCst);
         own_ns = now_ns;
         if count.comparisons % 128 == 0 {
-            let checks = if clock.status().state == State::Fast { &board.by_line } else { &board.by_os };
+            let checks = if clock.status().state == ClockState::Fast { &board.by_line } else { &board.by_os };
             checks.fetch_add(1, Ordering::SeqCst);
         }
         // The other player may need this CPU.
@@ -225,23 +225,23 @@ fn a_clock_says_whether_the_page_serves_it() {
     };
     in_order();
     if serves {
-        until("the clock takes the line", || (clock.status().state == State::Fast).then_some(()));
+        until("the clock takes the line", || (clock.status().state == ClockState::Fast).then_some(()));
     }
     let reading = clock.reading();
     assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
     let unix = clock.unix_reading();
     assert!(unix.earliest() <= unix.time() && unix.time() <= unix.latest());
     clock.disable();
-    assert_eq!(clock.status().state, State::Fallback(tickline::Reason::DisabledByProgram));
+    assert_eq!(clock.status().state, ClockState::Fallback(tickline::Reason::DisabledByProgram));
     in_order();
     clock.enable();
     in_order();
     clock.maintain();
-    assert_ne!(clock.status().state, State::Fallback(tickline::Reason::DisabledByProgram));
+    assert_ne!(clock.status().state, ClockState::Fallback(tickline::Reason::DisabledByProgram));
     server.signal(libc::SIGTERM);
     server.ended();
     in_order();
-    assert_eq!(clock.status().state, State::Calibrating);
+    assert_eq!(clock.status().state, ClockState::Calibrating);
     assert_eq!(status(&page).unwrap()["phase"], "no_line");
     assert_eq!(run(&page, &["off"]).status.code(), Some(0));
     assert_eq!(status(&page).unwrap()["phase"], "off");

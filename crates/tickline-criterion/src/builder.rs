@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use tickline::{Driver, PerCpu, Reason};
+use tickline::{Driver, LinePerCpu, Reason};
 use tickline_core::counter::HardwareCounter;
 
 use crate::arguments;
@@ -137,7 +137,7 @@ impl CounterTimeBuilder {
             return Err(Error::closed(Reason::NoCounter));
         };
         let clock =
-            self.clock.driver(Driver::Thread).per_cpu(PerCpu::Off).start().map_err(|error| Error {
+            self.clock.driver(Driver::Thread).per_cpu(LinePerCpu::Off).start().map_err(|error| Error {
                 kind: ErrorKind::Clock(error.kind()),
                 message: format!("the clock could not be made: {error}"),
                 source: Some(error),

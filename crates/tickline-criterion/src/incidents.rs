@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use tickline::{Event, EventCounts, State, Status};
+use tickline::{ClockState, Event, EventCounts, Status};
 
 use crate::calibration::Scale;
 use crate::readings::Elapsed;
@@ -26,20 +26,20 @@ pub(crate) struct Observations {
     /// The clock's events at the start.
     start: EventCounts,
     /// The clock's state at the last sample.
-    state: State,
+    state: ClockState,
 }
 
 impl Observations {
     /// `start` must have been read with the scale's rate, or earlier.
     pub(crate) fn new(scale: Scale, start: EventCounts) -> Self {
         let (cost_measured, incidents) = (Instant::now(), Incidents::default());
-        Self { scale, cost_measured, incidents, start, state: State::Fast }
+        Self { scale, cost_measured, incidents, start, state: ClockState::Fast }
     }
 
     /// Measures the cost of a pair again if the last measurement is old, but not while a gate is
     /// closed, because the counter may then be wrong.
     pub(crate) fn renew_cost(&mut self, measure: impl FnOnce() -> f64) {
-        if self.state == State::Fast && self.cost_measured.elapsed() >= COST_LASTS {
+        if self.state == ClockState::Fast && self.cost_measured.elapsed() >= COST_LASTS {
             (self.scale.cost_ticks, self.cost_measured) = (measure(), Instant::now());
         }
     }
@@ -48,13 +48,13 @@ impl Observations {
     pub(crate) fn count(&mut self, sample: &Elapsed, status: &Status) {
         let before = std::mem::replace(&mut self.state, status.state);
         let incidents = &mut self.incidents;
-        if self.state == State::Fast {
+        if self.state == ClockState::Fast {
             self.scale = self.scale.at_rate_of(status).unwrap_or(self.scale);
         } else {
             // While a gate is closed, the clock's rate may be wrong, so the scale is kept.
             incidents.fallback_state = Some(self.state);
         }
-        let is_fast = [before, self.state] == [State::Fast; 2];
+        let is_fast = [before, self.state] == [ClockState::Fast; 2];
         incidents.samples += 1;
         incidents.moved += u64::from(sample.moved > 0);
         incidents.backwards += u64::from(sample.backwards > 0);
@@ -101,7 +101,7 @@ pub struct Incidents {
     /// ppm. The counter still timed these samples.
     pub untrusted: u64,
     /// The clock's state at the last sample after which its readings came from the OS clock.
-    pub fallback_state: Option<State>,
+    pub fallback_state: Option<ClockState>,
     /// The events of tickline's clock so far that can make samples wrong, with their numbers. The
     /// clock notices an event within half a second.
     pub events: Vec<(Event, u64)>,
@@ -147,14 +147,14 @@ mod tests {
     use super::*;
     use crate::readings::PairReads;
 
-    const CLOSED: State = State::Fallback(Reason::DisabledByProgram);
+    const CLOSED: ClockState = ClockState::Fallback(Reason::DisabledByProgram);
 
     /// A clock's status with a counter of 2.5 GHz and open gates.
     fn status() -> Status {
         let clock = Clock::builder().driver(Driver::Manual).start().expect("a clock");
         let mut status = clock.status();
         (status.state, status.frequency_hz, status.max_drift_ppb) =
-            (State::Fast, Some(2_500_000_000), Some(500));
+            (ClockState::Fast, Some(2_500_000_000), Some(500));
         status
     }
 

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, EventCounts, Reason, State};
+use tickline::{Clock, ClockState, EventCounts, Reason};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 
 use crate::calibration::{Scale, pair_ticks};
@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// The clock's events and state now.
-    pub(crate) fn clock_facts(&self) -> (EventCounts, State) {
+    pub(crate) fn clock_facts(&self) -> (EventCounts, ClockState) {
         let status = self.clock.status();
         (status.events, status.state)
     }
@@ -89,10 +89,10 @@ fn wait_for_rate(clock: &Clock, limit: Duration) -> Result<(Scale, EventCounts),
         let status = clock.status();
         let is_over = begin.elapsed() >= limit;
         match (status.state, Scale::WALL.at_rate_of(&status)) {
-            (State::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
+            (ClockState::Fast, Some(scale)) if is_over || scale.uncertainty_ppb <= GOAL_PPB => {
                 return Ok((scale, status.events));
             }
-            (State::Fallback(reason), _) if is_over || status.is_judged && !is_temporary(reason) => {
+            (ClockState::Fallback(reason), _) if is_over || status.is_judged && !is_temporary(reason) => {
                 return Err(Error::closed(reason));
             }
             (state, _) if is_over => {
@@ -111,7 +111,7 @@ fn is_temporary(reason: Reason) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use tickline::{Driver, Event, PerCpu};
+    use tickline::{Driver, Event, LinePerCpu};
 
     use super::*;
     use crate::message::Messages;
@@ -135,7 +135,8 @@ mod tests {
         let (Some(pair_clock), Some(counter)) = (PairClock::counter(), HardwareCounter::if_present()) else {
             return Messages::Shown.print(&"SKIPPED: no counter on this target");
         };
-        let clock = Clock::builder().driver(Driver::Thread).per_cpu(PerCpu::Off).start().expect("a clock");
+        let clock =
+            Clock::builder().driver(Driver::Thread).per_cpu(LinePerCpu::Off).start().expect("a clock");
         let session = Session::start(clock, (pair_clock, counter), Duration::from_secs(2));
         let session = match session {
             Ok(session) => session,

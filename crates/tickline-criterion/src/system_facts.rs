@@ -4,7 +4,7 @@
 
 use std::fs;
 
-use tickline::{Event, EventCounts, State};
+use tickline::{ClockState, Event, EventCounts};
 
 use crate::pairs::disturbance::Disturbance;
 
@@ -38,7 +38,7 @@ pub(crate) const DISTURBING: [Event; 5] =
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SystemFacts {
     /// `None` if the OS clock measures.
-    clock: Option<(EventCounts, State)>,
+    clock: Option<(EventCounts, ClockState)>,
     /// The time that the hypervisor gave to other guests, in units of `/proc/stat` (`USER_HZ`).
     stolen: Option<u64>,
     /// The frequency of the CPU's core, kHz.
@@ -47,7 +47,7 @@ pub(crate) struct SystemFacts {
 
 impl SystemFacts {
     /// Reads the facts about `cpu`, or about the present CPU of this thread.
-    pub(crate) fn read(cpu: Option<usize>, clock: Option<(EventCounts, State)>) -> Self {
+    pub(crate) fn read(cpu: Option<usize>, clock: Option<(EventCounts, ClockState)>) -> Self {
         let cpu = cpu.or_else(system::cpu);
         Self { clock, stolen: stolen(cpu), frequency_khz: cpu.and_then(frequency_khz) }
     }
@@ -55,9 +55,12 @@ impl SystemFacts {
     /// The disturbance of all pairs since `earlier`, if there was one.
     pub(crate) fn disturbed_since(&self, earlier: &Self) -> Option<Disturbance> {
         // Whether the clock noticed an event, or did not trust the counter at one of the two times.
-        let clock = |((now, state), (before, state_before)): ((EventCounts, State), (EventCounts, State))| {
+        let clock = |((now, state), (before, state_before)): (
+            (EventCounts, ClockState),
+            (EventCounts, ClockState),
+        )| {
             let happened = |event| now.get(event) > before.get(event);
-            DISTURBING.into_iter().any(happened) || [state, state_before] != [State::Fast; 2]
+            DISTURBING.into_iter().any(happened) || [state, state_before] != [ClockState::Fast; 2]
         };
         let frequency = |(now, before): (u64, u64)| {
             now.abs_diff(before).saturating_mul(100) > before.saturating_mul(FREQUENCY_CHANGE_PERCENT)
@@ -106,7 +109,7 @@ mod tests {
     }
 
     fn known() -> SystemFacts {
-        let clock = Some((clock().status().events, State::Fast));
+        let clock = Some((clock().status().events, ClockState::Fast));
         SystemFacts { clock, stolen: Some(7), frequency_khz: Some(2_000_000) }
     }
 
@@ -135,10 +138,10 @@ mod tests {
 
     #[test]
     fn an_event_or_a_gate_closed_at_either_end_disturbs() {
-        let (clock, closed) = (clock(), State::Fallback(Reason::DisabledByProgram));
+        let (clock, closed) = (clock(), ClockState::Fallback(Reason::DisabledByProgram));
         let facts =
             |state| SystemFacts { clock: Some((clock.status().events, state)), ..SystemFacts::default() };
-        let before = facts(State::Fast);
+        let before = facts(ClockState::Fast);
         for (now, before) in [(facts(closed), before), (before, facts(closed))] {
             assert_eq!(now.disturbed_since(&before), Some(Disturbance::Clock));
         }
@@ -147,7 +150,7 @@ mod tests {
         if clock.status().events.get(Event::GateClosed) == 0 {
             return Messages::Shown.print(&"SKIPPED: the counter does not serve here, so no gate closes");
         }
-        assert_eq!(facts(State::Fast).disturbed_since(&before), Some(Disturbance::Clock));
+        assert_eq!(facts(ClockState::Fast).disturbed_since(&before), Some(Disturbance::Clock));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use core::fmt;
 use tickline_core::sample::Timescale;
 
 use crate::reading::Reading;
-use crate::status::State;
+use crate::status::ClockState;
 
 /// See the [module](self).
 pub(crate) trait ClockBackend: fmt::Debug + Send + Sync {
@@ -20,7 +20,7 @@ pub(crate) trait ClockBackend: fmt::Debug + Send + Sync {
     fn reading(&self, timescale: Timescale) -> Reading<u64>;
 
     /// The clock that readings come from now.
-    fn state(&self) -> State;
+    fn state(&self) -> ClockState;
 
     fn disable(&self) {}
 

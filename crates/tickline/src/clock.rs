@@ -2,8 +2,8 @@
 //! clock's engine.
 //!
 //! More `impl Clock` blocks are in other files: `clock/builder.rs` has `builder`, `utc.rs` the
-//! calls about UTC, `page/reader.rs` `open_page` (on other systems than Linux `page/other.rs` has
-//! one that fails).
+//! calls about UTC, `convert.rs` those that make anchors, `page/reader.rs` `open_page` (on other
+//! systems than Linux `page/other.rs` has one that fails).
 
 use core::fmt;
 use core::panic::{RefUnwindSafe, UnwindSafe};
@@ -186,8 +186,8 @@ impl Clock {
 
     /// The current time of `CLOCK_MONOTONIC`, in order across threads: a reading that was complete
     /// before another began is never later. Readings use the counters only if the gates find them
-    /// synchronised. With a line for each CPU ([`PerCpu`](crate::PerCpu)) the order holds on each
-    /// CPU.
+    /// synchronised. With a line for each CPU ([`LinePerCpu`](crate::LinePerCpu)) the order holds
+    /// on each CPU.
     #[inline]
     #[must_use]
     pub fn now_ordered(&self) -> Instant {
@@ -218,7 +218,7 @@ impl Clock {
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
         match &self.engine().read_bounded() {
-            Some(line) => Reading::from_line(line, Timescale::Monotonic).map(Instant::from_nanos),
+            Some(bounded) => Reading::from_bounded(bounded, Timescale::Monotonic).map(Instant::from_nanos),
             None => self.reading_slow(),
         }
     }
@@ -236,7 +236,7 @@ impl Clock {
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
         match &self.engine().read_bounded() {
-            Some(line) => Reading::from_line(line, Timescale::Unix).map(UnixTime::from_nanos),
+            Some(bounded) => Reading::from_bounded(bounded, Timescale::Unix).map(UnixTime::from_nanos),
             None => self.unix_reading_slow(),
         }
     }

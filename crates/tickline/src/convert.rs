@@ -30,7 +30,9 @@ const BRACKETS: u32 = 4;
 const GOOD_BRACKET_NS: u64 = 250;
 
 /// One moment on two clocks, to convert any number of instants by one difference: an [`Instant`]
-/// and a [`UnixTime`] ([`Anchor::unix`]), or a `std::time::Instant` ([`Anchor::std`]).
+/// and a [`UnixTime`] ([`Anchor::unix`]), or a `std::time::Instant` ([`Anchor::std`]). These are
+/// anchors of the global clock. [`Clock::unix_anchor`] and [`Clock::std_anchor`] make anchors of
+/// other clocks.
 ///
 /// Within one anchor, conversions add whole nanoseconds and round nothing. A conversion there and
 /// back returns the same time, unless an intermediate result is out of range. Conversions keep
@@ -43,8 +45,8 @@ const GOOD_BRACKET_NS: u64 = 250;
 /// - tickline's clock and std's clock both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
 ///   bounds of [`Clock::reading`](crate::Clock::reading), some 50 ns, however old the anchor is. A
-///   line for each CPU, and the state [`Disrupted`](crate::State::Disrupted), add errors of their
-///   own.
+///   line for each CPU, and the state [`Disrupted`](crate::ClockState::Disrupted), add errors of
+///   their own.
 /// - Unix time keeps its difference from `CLOCK_MONOTONIC` until the OS clock is set, or until a
 ///   leap second. An anchor has the difference at its own moment: to move a deadline after the
 ///   clock is set, convert it again by a new anchor.
@@ -107,6 +109,36 @@ impl<T: Copy> Anchor<T> {
     }
 }
 
+impl Clock {
+    /// The present on this clock, and its Unix time, with the bounds of [`Anchor::unix`]. An active
+    /// mock does not change them; the clock of a mock has the mock's times.
+    ///
+    /// ```
+    /// use tickline::Clock;
+    ///
+    /// /// The Unix time of an event that the same clock timed.
+    /// fn logged_at(clock: &Clock, event: tickline::Instant) -> tickline::UnixTime {
+    ///     clock.unix_anchor().to_unix(event)
+    /// }
+    /// # let clock = Clock::default();
+    /// # assert!(logged_at(&clock, clock.now()) <= clock.unix_now() + std::time::Duration::from_secs(1));
+    /// ```
+    #[must_use]
+    pub fn unix_anchor(&self) -> Anchor<UnixTime> {
+        Anchor::unix_from(self.engine())
+    }
+
+    /// The present on this clock, and on the clock of `std`.
+    ///
+    /// # Panics
+    ///
+    /// As [`Anchor::std`] does.
+    #[must_use]
+    pub fn std_anchor(&self) -> Anchor<StdInstant> {
+        Anchor::from_bracket(|| self.now_ordered(), StdInstant::now)
+    }
+}
+
 impl Anchor<UnixTime> {
     /// The present on the global clock, and its Unix time. With a line, the bound is the line's
     /// bound on their difference, a few ns. Without a line, it is half of a bracket around a
@@ -117,32 +149,14 @@ impl Anchor<UnixTime> {
         current(Self::unix_from)
     }
 
-    /// The present on `clock`, and its Unix time, with the bounds of [`unix`](Self::unix). An active
-    /// mock does not change them; the clock of a mock has the mock's times.
-    ///
-    /// ```
-    /// use tickline::{Anchor, Clock};
-    ///
-    /// /// The Unix time of an event that the same clock timed.
-    /// fn logged_at(clock: &Clock, event: tickline::Instant) -> tickline::UnixTime {
-    ///     Anchor::unix_of(clock).to_unix(event)
-    /// }
-    /// # let clock = Clock::default();
-    /// # assert!(logged_at(&clock, clock.now()) <= clock.unix_now() + std::time::Duration::from_secs(1));
-    /// ```
-    #[must_use]
-    pub fn unix_of(clock: &Clock) -> Self {
-        Self::unix_from(clock.engine())
-    }
-
     fn unix_from(engine: &Engine) -> Self {
         match engine.read_bounded() {
-            Some(line) => Self {
-                instant: Instant::from_nanos(Reading::from_line(&line, Timescale::Monotonic).time()),
-                other: UnixTime::from_nanos(Reading::from_line(&line, Timescale::Unix).time()),
+            Some(bounded) => Self {
+                instant: Instant::from_nanos(Reading::from_bounded(&bounded, Timescale::Monotonic).time()),
+                other: UnixTime::from_nanos(Reading::from_bounded(&bounded, Timescale::Unix).time()),
                 // The offset is one number, so the error is its bound, and 1 ns for the rounding of
                 // two clocks.
-                bound_ns: line.bounds.unix_bound_ns.saturating_add(1),
+                bound_ns: bounded.bounds.unix_bound_ns.saturating_add(1),
             },
             None => Self::from_bracket(
                 || Instant::from_nanos(engine.now_ordered_ns()),
@@ -185,16 +199,6 @@ impl Anchor<StdInstant> {
     #[must_use]
     pub fn std() -> Self {
         Self::from_bracket(Instant::now_ordered, StdInstant::now)
-    }
-
-    /// The present on `clock`, and on the clock of `std`.
-    ///
-    /// # Panics
-    ///
-    /// As [`std`](Self::std) does.
-    #[must_use]
-    pub fn std_of(clock: &Clock) -> Self {
-        Self::from_bracket(|| clock.now_ordered(), StdInstant::now)
     }
 
     /// `instant` on the clock of `std`. An instant that std can't represent becomes the moment of

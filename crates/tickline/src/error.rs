@@ -24,10 +24,10 @@ pub struct Error {
 /// The kinds of [`Error`].
 ///
 /// ```
-/// use tickline::{Clock, Driver, ErrorKind, PerCpu};
+/// use tickline::{Clock, Driver, ErrorKind, LinePerCpu};
 ///
 /// // Only a thread can calibrate a line for each CPU.
-/// let error = Clock::builder().driver(Driver::Manual).per_cpu(PerCpu::On).start().unwrap_err();
+/// let error = Clock::builder().driver(Driver::Manual).per_cpu(LinePerCpu::On).start().unwrap_err();
 /// match error.kind() {
 ///     ErrorKind::IncompatibleSettings => assert_eq!(error.to_string(), "per_cpu needs the thread driver"),
 ///     other => panic!("{other:?}"),

@@ -77,7 +77,7 @@
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
 //!   recalibration slews them back at half rate; with the thread driver, that is at the resume.
-//!   Until then the state is [`State::Disrupted`].
+//!   Until then the state is [`ClockState::Disrupted`].
 //!
 //! # Trust
 //!
@@ -98,8 +98,8 @@
 //! switch the counter off.
 //!
 //! If readings don't use the counter, they come from the OS clock, and take some 10 ns longer than
-//! a direct call of that clock. On a system without any clock the state is [`State::Unavailable`],
-//! and readings are 0. Under Miri readings use the clocks of std.
+//! a direct call of that clock. On a system without any clock the state is
+//! [`ClockState::Unavailable`], and readings are 0. Under Miri readings use the clocks of std.
 //!
 //! # A line for each CPU
 //!
@@ -162,9 +162,9 @@ pub use clock::global::{ClockGuard, start};
 pub use convert::Anchor;
 pub use error::{Error, ErrorKind};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
-pub use options::{Driver, EnvironmentSwitch, PerCpu, Probes};
+pub use options::{Driver, EnvironmentSwitch, LinePerCpu, Probes};
 pub use reading::Reading;
-pub use status::{CpuStatus, EventCounts, Hypervisor, State, Status};
+pub use status::{ClockState, CpuStatus, EventCounts, Hypervisor, Status};
 pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns};

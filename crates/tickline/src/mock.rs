@@ -35,7 +35,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::options::Driver;
 use crate::reading::Reading;
-use crate::status::State;
+use crate::status::ClockState;
 #[cfg(feature = "utc")]
 use crate::utc::{UtcReading, UtcUnknown};
 
@@ -113,8 +113,8 @@ impl ClockBackend for MockTime {
         Reading::from_os_bracket(ns, [ns; 2])
     }
 
-    fn state(&self) -> State {
-        State::Mock
+    fn state(&self) -> ClockState {
+        ClockState::Mock
     }
 
     #[cfg(feature = "utc")]
@@ -185,7 +185,8 @@ impl MockClock {
     /// A [`Clock`] that shows this mock's time, on every thread, for code that gets its clock from
     /// its caller ([A clock to inject](Clock#a-clock-to-inject)).
     ///
-    /// The bounds of its readings are as narrow as possible. Its state is [`Mock`](State::Mock).
+    /// The bounds of its readings are as narrow as possible. Its state is
+    /// [`Mock`](ClockState::Mock).
     ///
     /// ```
     /// use std::time::Duration;

@@ -7,8 +7,8 @@
 //! | `Trust::Kernel` | programs that may never trust a counter which the kernel has not accepted (quanta#111, filtermail#166, proton-ge-custom#784) |
 //! | `Trust::Measured` | machines whose kernel rejected a good counter, where the usual advice is `tsc=reliable`; benchmarks (`tickline-criterion`) |
 //! | `assume_invariant` | guests of QEMU without `+invtsc`, whose host's counter is invariant |
-//! | `PerCpu::On` | counters of one rate that were not started together, as libmtev serves them ("Time, but Faster") |
-//! | `PerCpu::Off` | measurements that need one line for all CPUs (`tickline-criterion`) |
+//! | `LinePerCpu::On` | counters of one rate that were not started together, as libmtev serves them ("Time, but Faster") |
+//! | `LinePerCpu::Off` | measurements that need one line for all CPUs (`tickline-criterion`) |
 //! | `Probes::Minimal` | processes under a seccomp filter that kills |
 
 use core::time::Duration;
@@ -92,16 +92,16 @@ pub enum Probes {
 ///
 /// ```
 /// # fn main() -> Result<(), tickline::Error> {
-/// use tickline::{Clock, PerCpu};
+/// use tickline::{Clock, LinePerCpu};
 ///
-/// let clock = Clock::builder().per_cpu(PerCpu::Off).start()?; // whatever the comparison of the counters says
+/// let clock = Clock::builder().per_cpu(LinePerCpu::Off).start()?; // whatever the comparison of the counters says
 /// assert!(clock.status().per_cpu.is_empty());
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum PerCpu {
+pub enum LinePerCpu {
     /// A line for each CPU, if a comparison has found the counters unsynchronised.
     #[default]
     Auto,
@@ -123,7 +123,7 @@ pub(crate) struct Settings {
     /// The period at which the thread stores the coarse time; `None`: at each recalibration.
     pub(crate) recent_every: Option<Duration>,
     /// Whether there is a line for each CPU.
-    pub(crate) per_cpu: PerCpu,
+    pub(crate) per_cpu: LinePerCpu,
 }
 
 impl Settings {
@@ -135,7 +135,7 @@ impl Settings {
         assume_invariant: false,
         probes: Probes::Full,
         recent_every: None,
-        per_cpu: PerCpu::Auto,
+        per_cpu: LinePerCpu::Auto,
     };
 
     pub(crate) fn interval_ns(&self) -> u64 {

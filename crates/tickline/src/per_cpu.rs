@@ -29,8 +29,8 @@ use tickline_core::sample::Reference;
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock};
 use tickline_core::state::Phase;
 
-use crate::options::PerCpu;
-use crate::status::{CpuStatus, State};
+use crate::options::LinePerCpu;
+use crate::status::{ClockState, CpuStatus};
 use crate::sys;
 use crate::sys::reference::OsClock;
 
@@ -39,11 +39,11 @@ use crate::sys::reference::OsClock;
 const FALLBACK_AFTER_NS: i64 = 15_000_000_000;
 
 /// Whether each CPU should have a line, by the setting and the comparison of the counters.
-pub(crate) const fn wants_line_per_cpu(choice: PerCpu, comparison: CounterComparison) -> bool {
+pub(crate) const fn wants_line_per_cpu(choice: LinePerCpu, comparison: CounterComparison) -> bool {
     match choice {
-        PerCpu::On => true,
-        PerCpu::Off => false,
-        PerCpu::Auto => matches!(comparison, CounterComparison::Unsynchronised { .. }),
+        LinePerCpu::On => true,
+        LinePerCpu::Off => false,
+        LinePerCpu::Auto => matches!(comparison, CounterComparison::Unsynchronised { .. }),
     }
 }
 
@@ -60,8 +60,12 @@ pub(crate) fn requirements() -> Result<(HardwareCpuCounter, usize), &'static str
 }
 
 /// The state of a CPU that has been without a line for `waited_ns`.
-const fn state_without_line(waited_ns: i64) -> State {
-    if waited_ns < FALLBACK_AFTER_NS { State::Calibrating } else { State::Fallback(Reason::LineEnded) }
+const fn state_without_line(waited_ns: i64) -> ClockState {
+    if waited_ns < FALLBACK_AFTER_NS {
+        ClockState::Calibrating
+    } else {
+        ClockState::Fallback(Reason::LineEnded)
+    }
 }
 
 /// The data about a CPU besides its line. Readers set `has_missed`. The thread clears it, and
@@ -173,7 +177,7 @@ impl CpuLines {
     pub(crate) fn status(&self) -> Vec<CpuStatus> {
         let now_ns = OsClock.monotonic_ns();
         let mut cpus = Vec::new();
-        for (cpu, (clock, record)) in self.clocks.iter().zip(&self.records).enumerate() {
+        for (cpu, (clock, record)) in (0..).zip(self.clocks.iter().zip(&self.records)) {
             // ORDERING: Relaxed for both, figures on their own for display.
             let times_ns = [&record.calibrated_since_ns, &record.published_ns];
             let [since_ns, published_ns] = times_ns.map(|time_ns| time_ns.load(Ordering::Relaxed));
@@ -185,7 +189,7 @@ impl CpuLines {
             let age_ns = u64::try_from(now_ns.saturating_sub(published_ns)).unwrap_or(0);
             cpus.push(CpuStatus {
                 cpu,
-                state: if is_published { State::Fast } else { state_without_line(waited_ns) },
+                state: if is_published { ClockState::Fast } else { state_without_line(waited_ns) },
                 frequency_hz: figures.frequency_hz,
                 offset_ns: figures.frequency_hz.map(|_| figures.offset_ns),
                 age_ns: (published_ns != 0).then_some(age_ns),

@@ -1,9 +1,13 @@
 //! A time with bounds on its error.
 
+use core::time::Duration;
+
 use tickline_core::sample::Timescale;
 use tickline_core::shared::BoundedReading;
 
 use crate::engine::saturating_unsigned;
+use crate::instant::Instant;
+use crate::unix_time::UnixTime;
 
 /// A time, and the bounds between which the OS clock was at that moment.
 /// [`Clock::reading`](crate::Clock::reading) returns an [`Instant`](crate::Instant) with its
@@ -17,7 +21,7 @@ use crate::engine::saturating_unsigned;
 /// ```
 /// let reading = tickline::Clock::global().reading();
 /// assert!(reading.earliest() <= reading.time() && reading.time() <= reading.latest());
-/// println!("{} ns wide", (reading.latest() - reading.earliest()).as_nanos());
+/// println!("{} ns wide", reading.width().as_nanos());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Reading<T> {
@@ -56,21 +60,37 @@ impl<T: Copy> Reading<T> {
     }
 }
 
+impl Reading<Instant> {
+    /// The time from the lower to the upper bound.
+    #[must_use]
+    pub fn width(&self) -> Duration {
+        self.latest - self.earliest
+    }
+}
+
+impl Reading<UnixTime> {
+    /// The time from the lower to the upper bound.
+    #[must_use]
+    pub const fn width(&self) -> Duration {
+        Duration::from_nanos(self.latest.as_nanos().saturating_sub(self.earliest.as_nanos()))
+    }
+}
+
 /// Times as numbers of ns, each at least 0.
 impl Reading<u64> {
     /// A reading by a line.
     #[inline]
-    pub(crate) fn from_line(line: &BoundedReading, timescale: Timescale) -> Self {
-        let (earliest_ns, latest_ns) = line.bounds_ns();
+    pub(crate) fn from_bounded(bounded: &BoundedReading, timescale: Timescale) -> Self {
+        let (earliest_ns, latest_ns) = bounded.bounds_ns();
         let (offset_ns, bound_ns) = match timescale {
             Timescale::Monotonic => (0, 0),
-            Timescale::Unix => (line.bounds.unix_offset_ns, line.bounds.unix_bound_ns),
+            Timescale::Unix => (bounded.bounds.unix_offset_ns, bounded.bounds.unix_bound_ns),
         };
         let earliest_ns = earliest_ns.wrapping_add(offset_ns).saturating_sub_unsigned(bound_ns);
         let latest_ns = latest_ns.wrapping_add(offset_ns).saturating_add_unsigned(bound_ns);
         Self {
             earliest: saturating_unsigned(earliest_ns),
-            time: saturating_unsigned(line.ns.wrapping_add(offset_ns)),
+            time: saturating_unsigned(bounded.ns.wrapping_add(offset_ns)),
             latest: saturating_unsigned(latest_ns),
             is_from_counter: true,
         }

@@ -10,17 +10,17 @@ use crate::options::{Driver, EnvironmentSwitch};
 /// The clock that readings come from, and why.
 ///
 /// ```
-/// use tickline::{Clock, State};
+/// use tickline::{Clock, ClockState};
 ///
 /// match Clock::global().status().state {
-///     State::Fast => println!("a reading costs as much as the counter"),
-///     State::Fallback(reason) => println!("{}: {reason}", reason.code()),
+///     ClockState::Fast => println!("a reading costs as much as the counter"),
+///     ClockState::Fallback(reason) => println!("{}: {reason}", reason.code()),
 ///     other => println!("{other}"),
 /// }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum State {
+pub enum ClockState {
     /// From the OS clock, because there is no line: the clock is new, the program reads it too
     /// rarely, or the clock's driver is late.
     Calibrating,
@@ -41,7 +41,7 @@ pub enum State {
     Mock,
 }
 
-impl State {
+impl ClockState {
     /// A stable code: `calibrating`, `fast`, `disrupted`, `fallback`, `unavailable`, `mock`.
     #[must_use]
     pub const fn code(self) -> &'static str {
@@ -56,7 +56,7 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for ClockState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Calibrating => {
@@ -174,7 +174,7 @@ impl EventCounts {
 #[non_exhaustive]
 pub struct Status {
     /// The clock that readings come from.
-    pub state: State,
+    pub state: ClockState,
     /// Whether the clock has judged its gates. Before that all are shown as open.
     pub is_judged: bool,
     pub(crate) verdicts: [Verdict; Gate::ALL.len()],
@@ -266,10 +266,10 @@ impl Status {
 #[non_exhaustive]
 pub struct CpuStatus {
     /// The CPU's id.
-    pub cpu: usize,
-    /// The clock that its readings come from. [`Fallback`](State::Fallback) means no line for 15 s;
-    /// the thread still tries to calibrate the CPU.
-    pub state: State,
+    pub cpu: u32,
+    /// The clock that its readings come from. [`Fallback`](ClockState::Fallback) means no line for
+    /// 15 s; the thread still tries to calibrate the CPU.
+    pub state: ClockState,
     /// The measured frequency of its counter, Hz; `None` before its first line.
     pub frequency_hz: Option<u64>,
     /// Line minus `CLOCK_MONOTONIC`, ns: the estimate of its last recalibration, before the

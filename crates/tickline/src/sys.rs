@@ -32,7 +32,7 @@ use other as system;
 #[cfg(feature = "utc")]
 pub(crate) use system::map_beginning;
 pub(crate) use system::{
-    ClockSetNotifier, CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, clocksource, comparable_cpus,
+    CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, StoppableSleep, clocksource, comparable_cpus,
     cpu_ids, disable_fork_token, environment_at_start, find_clocksource, is_accepted, lock_token,
     may_read_counter, pin_this_thread, token,
 };
@@ -41,7 +41,7 @@ pub(crate) use system::{
 pub(crate) const COUNTER: Option<HardwareCounter> =
     if cfg!(miri) { None } else { HardwareCounter::if_present() };
 
-/// Why a wait of a [`ClockSetNotifier`] ended.
+/// Why a wait of a [`StoppableSleep`] ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WakeCause {
     /// The time is up.
@@ -49,6 +49,6 @@ pub(crate) enum WakeCause {
     /// The clock was set, or the machine was suspended.
     #[cfg_attr(any(not(target_os = "linux"), miri), expect(dead_code, reason = "no other system reports it"))]
     ClockSet,
-    /// Another thread called [`ClockSetNotifier::stop`].
+    /// Another thread called [`StoppableSleep::stop`].
     Stopped,
 }

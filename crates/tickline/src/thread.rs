@@ -52,7 +52,7 @@ use crate::options::{Probes, Settings};
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::per_cpu::wants_line_per_cpu;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, ClockSetNotifier, SignalsBlocked, WakeCause};
+use crate::sys::{self, SignalsBlocked, StoppableSleep, WakeCause};
 use crate::trust::compare::{self, ComparisonThread};
 
 /// The thread needs a few frames. The rest is for the program's thread-local storage, which libc
@@ -67,7 +67,7 @@ const ASK_RESULT_EVERY_NS: u64 = 50_000_000;
 #[derive(Debug)]
 pub(crate) struct ClockThread<E: Deref<Target = Engine>> {
     engine: E,
-    notifier: Arc<ClockSetNotifier>,
+    sleep: Arc<StoppableSleep>,
     thread: Option<JoinHandle<()>>,
     /// The process that made the thread. Only this process may join it.
     token: u64,
@@ -77,24 +77,24 @@ impl<E: Deref<Target = Engine> + Clone + Send + 'static> ClockThread<E> {
     pub(crate) fn start(engine: E, settings: Settings) -> Result<Self, Error> {
         let probes = engine.probes();
         let mut builder = thread::Builder::new();
-        let notifier = Arc::new(match probes {
+        let sleep = Arc::new(match probes {
             Probes::Full => {
                 builder = builder.name("tickline".to_owned());
-                ClockSetNotifier::new()
+                StoppableSleep::notifying_clock_set()
             }
             // `prctl` gives a thread its name.
-            Probes::Minimal => ClockSetNotifier::without_timer(),
+            Probes::Minimal => StoppableSleep::plain(),
         });
         engine.attach_thread();
-        let (engine_inside, notifier_inside) = (engine.clone(), Arc::clone(&notifier));
+        let (engine_inside, sleep_inside) = (engine.clone(), Arc::clone(&sleep));
         let blocked = SignalsBlocked::new();
         let thread = builder
             .stack_size(STACK_BYTES)
-            .spawn(move || run(&engine_inside, &notifier_inside, settings))
+            .spawn(move || run(&engine_inside, &sleep_inside, settings))
             .map_err(Error::thread)
             .inspect_err(|_| engine.detach_thread())?;
         drop(blocked);
-        Ok(Self { engine, notifier, thread: Some(thread), token: sys::token() })
+        Ok(Self { engine, sleep, thread: Some(thread), token: sys::token() })
     }
 }
 
@@ -111,14 +111,14 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
         let is_forked = self.token != sys::token();
         if is_forked || self.engine.thread_futex.owner_died() {
             core::mem::forget(self.thread.take());
-            self.notifier.close(); // in a child: closes its copy of the descriptor
+            self.sleep.close(); // in a child: closes its copy of the descriptor
             if !is_forked {
                 self.engine.detach_thread();
             }
             return;
         }
         self.engine.detach_thread();
-        self.notifier.stop();
+        self.sleep.stop();
         if let Some(thread) = self.thread.take() {
             // The thread never panics. If it did, readings would go on without it.
             thread.join().ok();
@@ -127,7 +127,7 @@ impl<E: Deref<Target = Engine>> Drop for ClockThread<E> {
     }
 }
 
-fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
+fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
     let _marked = (engine.probes() == Probes::Full).then(|| engine.thread_futex.hold());
     let (mut calibrations, mut reviews) = (CpuCalibrations::default(), Reviews::default());
     let mut comparison = CounterComparison::Pending;
@@ -138,7 +138,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         let has_line_per_cpu =
             engine.probes() == Probes::Full && wants_line_per_cpu(settings.per_cpu, comparison);
         let next_ns = if has_line_per_cpu {
-            engine.calibrate_cpus(&mut calibrations, notifier)
+            engine.calibrate_cpus(&mut calibrations, sleep)
         } else {
             engine.leave_per_cpu();
             engine.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns)
@@ -146,7 +146,7 @@ fn run(engine: &Engine, notifier: &ClockSetNotifier, settings: Settings) {
         #[cfg(feature = "utc")]
         utc.poll(engine);
         let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else { continue };
-        match sleep_and_store_recent(engine, notifier, wait_ns, settings.recent_every) {
+        match sleep_and_store_recent(engine, sleep, wait_ns, settings.recent_every) {
             WakeCause::Timeout => {}
             WakeCause::ClockSet => {
                 calibrations.force_due();
@@ -200,7 +200,7 @@ impl Reviews {
 /// Sleeps for `wait_ns` in steps of `step`, and stores the coarse time before each step.
 fn sleep_and_store_recent(
     engine: &Engine,
-    notifier: &ClockSetNotifier,
+    sleep: &StoppableSleep,
     wait_ns: u64,
     step: Option<Duration>,
 ) -> WakeCause {
@@ -208,7 +208,7 @@ fn sleep_and_store_recent(
     loop {
         engine.store_recent(engine.now_ordered_ns());
         let step = step.unwrap_or(left).min(left);
-        let woken = notifier.wait(step);
+        let woken = sleep.wait(step);
         left = left.saturating_sub(step);
         if woken != WakeCause::Timeout || left.is_zero() {
             return woken;

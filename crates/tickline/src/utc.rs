@@ -99,7 +99,7 @@ use core::fmt;
 use core::num::NonZeroU16;
 use core::time::Duration;
 
-use self::claim::BY_COUNTER;
+use self::claim::COUNTER_WORDS;
 use self::vmclock::VMCLOCK;
 use crate::clock::Clock;
 use crate::engine::Engine;
@@ -405,7 +405,7 @@ impl Engine {
 /// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold now.
 #[inline(always)]
 fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
-    let (claim, ticks) = engine.utc.read::<BY_COUNTER, _>(|| engine.read_ticks())?;
+    let (claim, ticks) = engine.utc.read::<COUNTER_WORDS, _>(|| engine.read_ticks())?;
     claim.if_undisturbed(VMCLOCK.marker())?.at_ticks(ticks)
 }
 

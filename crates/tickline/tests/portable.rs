@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant as StdInstant, SystemTime, UNIX_EPOCH};
 
 use common::{read_in_order, until_fast};
-use tickline::{Clock, Driver, Instant, Reason, State, UnixTime};
+use tickline::{Clock, ClockState, Driver, Instant, Reason, UnixTime};
 
 #[test]
 fn a_program_measures_a_time_as_std_does() {
@@ -94,7 +94,11 @@ fn ordered_readings_never_decrease_between_threads() {
             std::thread::sleep(Duration::from_millis(5));
             clock.disable();
             turns.fetch_add(1, Ordering::AcqRel);
-            assert_eq!(clock.status().state, State::Fallback(Reason::DisabledByProgram), "round {round}");
+            assert_eq!(
+                clock.status().state,
+                ClockState::Fallback(Reason::DisabledByProgram),
+                "round {round}"
+            );
             std::thread::sleep(Duration::from_millis(2));
             turns.fetch_add(1, Ordering::AcqRel);
             clock.enable();

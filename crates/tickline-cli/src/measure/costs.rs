@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use tickline::{State, Status};
+use tickline::{ClockState, Status};
 
 use super::calls::{self, Call, MONOTONIC};
 use super::served_by::ServedBy;
@@ -67,7 +67,7 @@ pub(crate) struct LongRun {
 /// Waits for the steady state of the clock's thread, for a limited time.
 pub(crate) fn settle() {
     let waits = |status: &Status| {
-        matches!(status.state, State::Calibrating | State::Fallback(tickline::Reason::Untested))
+        matches!(status.state, ClockState::Calibrating | ClockState::Fallback(tickline::Reason::Untested))
     };
     super::status_when(|status| !waits(status), PATIENCE);
     thread::sleep(SETTLED);

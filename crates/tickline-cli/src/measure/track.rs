@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
-use tickline::{Clock, Instant, State};
+use tickline::{Clock, ClockState, Instant};
 use tickline_core::counter::ticks_between;
 
 use super::calls::monotonic_ns;
@@ -41,7 +41,7 @@ pub(crate) struct OffsetSample {
     pub(crate) bound_violated: bool,
     /// The clock's state at the reading.
     #[serde(skip)]
-    pub(crate) state: State,
+    pub(crate) state: ClockState,
     /// The CPU on which `watch` took the sample; `None` for a sample of the main thread.
     #[serde(skip)]
     pub(crate) cpu: Option<u32>,
@@ -102,7 +102,7 @@ impl OffsetSummary {
             (self.least_offset_ns, self.most_offset_ns) = (sample.offset_ns, sample.offset_ns);
         }
         self.samples += 1;
-        self.fast_samples += u64::from(sample.state == State::Fast);
+        self.fast_samples += u64::from(sample.state == ClockState::Fast);
         self.least_offset_ns = self.least_offset_ns.min(sample.offset_ns);
         self.most_offset_ns = self.most_offset_ns.max(sample.offset_ns);
         self.largest_offset_ns = self.largest_offset_ns.max(sample.offset_ns.abs());
@@ -136,9 +136,9 @@ pub(crate) fn sample(clock: &Clock, at_s: f64) -> OffsetSample {
     let (before, reading, after) = narrowest(BRACKETS, monotonic_ns, || clock.reading());
     let times = [reading.earliest(), reading.time(), reading.latest()].map(Instant::as_nanos);
     let state = match clock.status().state {
-        _ if reading.is_from_counter() => State::Fast,
+        _ if reading.is_from_counter() => ClockState::Fast,
         // The clock has published a line since the reading.
-        State::Fast | State::Disrupted => State::Calibrating,
+        ClockState::Fast | ClockState::Disrupted => ClockState::Calibrating,
         state => state,
     };
     offset_sample(at_s, before, times, after, state)
@@ -149,7 +149,7 @@ fn offset_sample(
     before: u64,
     [earliest, ns, latest]: [u64; 3],
     after: u64,
-    state: State,
+    state: ClockState,
 ) -> OffsetSample {
     let half_ns = as_f64(after.saturating_sub(before)) / 2.0;
     OffsetSample {
@@ -171,7 +171,8 @@ mod tests {
 
     #[test]
     fn a_sample_places_the_reading_in_its_bracket() {
-        let sample = |before, after| offset_sample(0.5, before, [1_000, 1_010, 1_025], after, State::Fast);
+        let sample =
+            |before, after| offset_sample(0.5, before, [1_000, 1_010, 1_025], after, ClockState::Fast);
         let inside = sample(990, 1_020);
         assert!((inside.offset_ns - 5.0).abs() < 1e-9 && (inside.bracket_ns - 15.0).abs() < 1e-9);
         assert_eq!(

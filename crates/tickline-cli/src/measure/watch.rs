@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 use tickline::for_program::exchange;
 use tickline::utc::{UtcReading, UtcUnknown};
-use tickline::{Clock, EventCounts, State, Status};
+use tickline::{Clock, ClockState, EventCounts, Status};
 
 use super::changes::{Change, ChangeDetector};
 use super::gates_admit_counter;
@@ -120,7 +120,7 @@ impl Sampler {
         let at_s = self.start.elapsed().as_secs_f64();
         let offset = track::sample(clock, at_s);
         let status = clock.status();
-        if offset.state == State::Fast {
+        if offset.state == ClockState::Fast {
             self.recent.push_back((at_s, offset.offset_ns));
         } else {
             // A skew is measured only while the counter serves.
@@ -225,7 +225,7 @@ impl WatchSummary {
             return summary.offsets.add(sample);
         }
         self.all.add(sample);
-        if sample.state == State::Fast {
+        if sample.state == ClockState::Fast {
             self.slope.add(sample.at_s, sample.offset_ns);
             self.skew_ppb = self.slope.slope_ppb();
         }
@@ -271,8 +271,8 @@ mod tests {
     fn a_cpu_sample_after_the_last_one_counts() {
         let sample = |at_s, state| OffsetSample { state, cpu: Some(3), ..offset_sample(at_s, 1.0) };
         let mut watch = WatchSummary::default();
-        watch.add(&sample(0.0, State::Calibrating));
-        watch.add(&sample(1.0, State::Fast));
+        watch.add(&sample(0.0, ClockState::Calibrating));
+        watch.add(&sample(1.0, ClockState::Fast));
         assert_eq!((watch.cpus[0].state, watch.cpus[0].offsets.samples), ("fast", 2));
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tickline::{Reason, State};
+use tickline::{ClockState, Reason};
 
 use super::{send, tickline, until};
 
@@ -75,7 +75,7 @@ pub fn status(page: &Path) -> Option<Value> {
 /// whether it serves a line.
 pub fn wait_for_line(page: &Path, server: &Server) -> bool {
     until("the server has the page", || status(page).filter(|status| status["server_pid"] == server.0.id()));
-    let clock = tickline::Clock::builder().per_cpu(tickline::PerCpu::Off).start().expect("a clock");
+    let clock = tickline::Clock::builder().per_cpu(tickline::LinePerCpu::Off).start().expect("a clock");
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(20) {
         if status(page).is_some_and(|status| status["serving"] == true) {
@@ -83,8 +83,8 @@ pub fn wait_for_line(page: &Path, server: &Server) -> bool {
         }
         // Give up if a gate is closed that will not open.
         match clock.status().state {
-            State::Fast | State::Calibrating => {}
-            State::Fallback(Reason::Untested | Reason::KernelUndecided | Reason::Untestable) => {}
+            ClockState::Fast | ClockState::Calibrating => {}
+            ClockState::Fallback(Reason::Untested | Reason::KernelUndecided | Reason::Untestable) => {}
             _ => return false,
         }
     }

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use serde_json::json;
 use tempfile::TempDir;
-use tickline::{Clock, Gate, Probes, Reason, State};
+use tickline::{Clock, ClockState, Gate, Probes, Reason};
 
 use crate::ROLE;
 use crate::common::filter::filter;
@@ -106,7 +106,10 @@ fn denied() {
     assert!(!is_served(&clock));
     let status = clock.status();
     let closed_by = [Gate::User, Gate::Readable].map(|gate| status.verdict(gate).closed_by);
-    assert_eq!((status.state, closed_by), (State::Fallback(Reason::Denied), [None, Some(Reason::Denied)]));
+    assert_eq!(
+        (status.state, closed_by),
+        (ClockState::Fallback(Reason::Denied), [None, Some(Reason::Denied)])
+    );
     assert!(clock.unix_now().as_nanos() > 0);
     // SAFETY: the call takes no pointer. Code after the test may ask the vDSO, which reads the
     // counter, so allow the counter again.

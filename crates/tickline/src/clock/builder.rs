@@ -9,7 +9,7 @@ use tickline_core::gate::Trust;
 use crate::clock::Clock;
 use crate::clock::global::ClockGuard;
 use crate::error::{Error, ErrorKind};
-use crate::options::{Driver, PerCpu, Probes, Settings};
+use crate::options::{Driver, LinePerCpu, Probes, Settings};
 use crate::per_cpu;
 
 /// The shortest and the longest time between two stores of the coarse time. A sleeping thread can
@@ -66,7 +66,7 @@ impl ClockBuilder {
     }
 
     /// Sets which system calls and files the clock may use. By default it uses all that help.
-    /// [`PerCpu::On`] needs [`Probes::Full`].
+    /// [`LinePerCpu::On`] needs [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
     /// the rest of the process, as a seccomp filter does, even if the call returns an error.
@@ -79,8 +79,8 @@ impl ClockBuilder {
     /// Chooses between one line, and a line for each CPU. The latter is for counters that have one
     /// rate but were not started together. The thread then moves to each CPU once in each interval,
     /// and calibrates its line there. This takes some 80 us of CPU time, most of it for the move.
-    /// With a line for each CPU the order of readings is weaker: [`PerCpu`].
-    pub fn per_cpu(mut self, per_cpu: PerCpu) -> Self {
+    /// With a line for each CPU the order of readings is weaker: [`LinePerCpu`].
+    pub fn per_cpu(mut self, per_cpu: LinePerCpu) -> Self {
         self.settings.per_cpu = per_cpu;
         self
     }
@@ -147,7 +147,7 @@ impl ClockBuilder {
         if recent_every.is_some() && driver != Driver::Thread {
             return Err(incompatible("recent_every", THREAD));
         }
-        if per_cpu != PerCpu::On {
+        if per_cpu != LinePerCpu::On {
             return Ok(());
         }
         if driver != Driver::Thread {

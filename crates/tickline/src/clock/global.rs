@@ -8,7 +8,7 @@ use tickline_core::try_lock::TryLock;
 use crate::engine::{Engine, GLOBAL};
 use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, Settings};
-use crate::sys::{self, ClockSetNotifier};
+use crate::sys::{self, StoppableSleep};
 use crate::thread::ClockThread;
 use crate::trust::facts::learn_environment;
 
@@ -86,8 +86,8 @@ const LOCK_RETRY: Duration = Duration::from_millis(1);
 /// does not run in this process. Not for signal handlers: a handler that has interrupted the holder
 /// would wait forever.
 fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R {
-    // A notifier sleeps on a futex, without a read of the clock.
-    let notifier = ClockSetNotifier::without_timer();
+    // It sleeps on a futex, without a read of the clock.
+    let sleep = StoppableSleep::plain();
     let mut slot = loop {
         // If the lock was held at a fork, the value may be half written: overwrite it without a
         // drop.
@@ -97,7 +97,7 @@ fn with_global_thread<R>(work: impl FnOnce(&mut Option<GlobalThread>) -> R) -> R
         // ancestor's. No signal handler calls this function.
         match unsafe { GLOBAL_THREAD.try_lock(sys::token(), reset) } {
             Some(slot) => break slot,
-            None => notifier.wait(LOCK_RETRY),
+            None => sleep.wait(LOCK_RETRY),
         };
     };
     if GLOBAL.driver() != Driver::Thread {

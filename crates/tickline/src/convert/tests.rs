@@ -17,20 +17,14 @@ fn clocks() -> [Clock; 2] {
     [serving, disabled]
 }
 
-/// The largest possible difference between `clock` and the OS clock.
-fn bound(clock: &Clock) -> Duration {
-    let reading = clock.reading();
-    reading.latest() - reading.earliest()
-}
-
 /// A reading between two readings of std is between them after its conversion, within the stated
 /// errors. A thread that is preempted in a bracket states a large error.
 #[test]
 fn a_converted_instant_is_within_its_error() {
     for clock in clocks() {
         for _ in 0..1_000 {
-            let anchor = Anchor::std_of(&clock);
-            let bound = bound(&clock);
+            let anchor = clock.std_anchor();
+            let bound = clock.reading().width();
             let before = StdInstant::now();
             let now = clock.now_ordered();
             let after = StdInstant::now();
@@ -48,8 +42,8 @@ fn an_instant_as_unix_time_is_the_unix_time() {
     for clock in clocks() {
         for _ in 0..1_000 {
             let (before, now, after) = (clock.unix_reading(), clock.now_ordered(), clock.unix_reading());
-            let anchor = Anchor::unix_of(&clock);
-            let (time, error) = (anchor.to_unix(now), anchor.bound() + bound(&clock));
+            let anchor = clock.unix_anchor();
+            let (time, error) = (anchor.to_unix(now), anchor.bound() + clock.reading().width());
             assert!(time + error >= before.earliest(), "{time:?} + {error:?} is before {before:?}");
             assert!(time <= after.latest() + error, "{time:?} is after {after:?} + {error:?}");
         }

@@ -24,7 +24,7 @@ use crate::per_cpu::CpuLines;
 use crate::per_cpu::calibrations::CpuCalibrations;
 use crate::reading::Reading;
 use crate::sys::reference::OsClock;
-use crate::sys::{COUNTER, ClockSetNotifier};
+use crate::sys::{COUNTER, StoppableSleep};
 
 impl Engine {
     /// The lines of the CPUs, if there is one for each, and the gates are open.
@@ -92,14 +92,14 @@ impl Engine {
 
     #[inline(never)]
     fn reading_by_cpu(&self, timescale: Timescale) -> Option<Reading<u64>> {
-        self.bounds_by_cpu().map(|line| Reading::from_line(&line, timescale))
+        self.read_bounded_by_cpu().map(|bounded| Reading::from_bounded(&bounded, timescale))
     }
 
     /// A reading with bounds after the slow path, which may have published a line.
     #[inline(never)]
     fn reading_after_slow_path(&self, timescale: Timescale, monotonic_ns: u64) -> Reading<u64> {
-        if let Some(line) = self.read_bounded().or_else(|| self.read_bounded_while_valid()) {
-            return Reading::from_line(&line, timescale);
+        if let Some(bounded) = self.read_bounded().or_else(|| self.read_bounded_while_valid()) {
+            return Reading::from_bounded(&bounded, timescale);
         }
         match self.reading_by_cpu(timescale) {
             Some(reading) => reading,
@@ -115,7 +115,7 @@ impl Engine {
         Reading::from_os_bracket(ns, [os_ns; 2])
     }
 
-    pub(crate) fn bounds_by_cpu(&self) -> Option<BoundedReading> {
+    pub(crate) fn read_bounded_by_cpu(&self) -> Option<BoundedReading> {
         self.cpu_lines().and_then(CpuLines::read_bounded)
     }
 
@@ -192,7 +192,7 @@ impl Engine {
     pub(crate) fn calibrate_cpus(
         &self,
         calibrations: &mut CpuCalibrations,
-        notifier: &ClockSetNotifier,
+        sleep: &StoppableSleep,
     ) -> Option<u64> {
         let Some(cpu_lines) = self.cpu_lines.get_or_init() else {
             return self.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns);
@@ -203,7 +203,7 @@ impl Engine {
             return None; // another thread has left the CPUs' lines again
         }
         let config = locked.control.config;
-        Some(calibrations.run(cpu_lines, &Config { interval_ns: self.interval_ns(), ..config }, notifier))
+        Some(calibrations.run(cpu_lines, &Config { interval_ns: self.interval_ns(), ..config }, sleep))
     }
 
     /// Returns to the common line. A pass over the CPUs holds the clock's lock, so the first common

@@ -11,20 +11,20 @@ use super::Engine;
 use super::gates::each_gate;
 use crate::options::Probes;
 use crate::per_cpu::CpuLines;
-use crate::status::{EventCounts, State, Status};
+use crate::status::{ClockState, EventCounts, Status};
 use crate::sys::COUNTER;
 use crate::sys::reference::{self, HAS_CLOCK, OsClock};
 use crate::trust::{compare, facts};
 
 impl Engine {
     /// A reading by the line that serves this CPU; `None` without one.
-    fn bounds(&self) -> Option<BoundedReading> {
-        self.read_bounded().or_else(|| self.bounds_by_cpu())
+    fn read_bounded_here(&self) -> Option<BoundedReading> {
+        self.read_bounded().or_else(|| self.read_bounded_by_cpu())
     }
 
     /// Half the width of the interval that contains the OS clock now, ns. `None` without a line.
     fn bound_ns(&self) -> Option<u64> {
-        let reading = self.bounds()?;
+        let reading = self.read_bounded_here()?;
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         Some(latest_ns.abs_diff(earliest_ns).div_ceil(2))
     }
@@ -63,9 +63,9 @@ impl Engine {
         if let Some(backend) = &self.backend {
             // The process that serves a page has judged the other gates.
             let closed = match backend.state() {
-                State::Fallback(reason @ Reason::NoCounter) => Some((Gate::Supported, reason)),
-                State::Fallback(reason @ Reason::Denied) => Some((Gate::Readable, reason)),
-                State::Fallback(reason) => Some((Gate::User, reason)),
+                ClockState::Fallback(reason @ Reason::NoCounter) => Some((Gate::Supported, reason)),
+                ClockState::Fallback(reason @ Reason::Denied) => Some((Gate::Readable, reason)),
+                ClockState::Fallback(reason) => Some((Gate::User, reason)),
                 _ => None,
             };
             return each_gate(|gate| {
@@ -99,22 +99,22 @@ impl Engine {
     }
 
     /// The clock that a reading would come from now, and why.
-    pub(crate) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> ClockState {
         if !HAS_CLOCK {
-            return State::Unavailable;
+            return ClockState::Unavailable;
         }
         if let Some(backend) = &self.backend {
             return backend.state();
         }
         if let Some(reason) = first_closed(self.verdicts()) {
-            return State::Fallback(reason);
+            return ClockState::Fallback(reason);
         }
         let is_published = self.clock.shared.cell.load().is_published()
             || self.cpu_lines().is_some_and(CpuLines::is_published);
         match COUNTER.is_some() && is_published {
-            true if self.is_disrupted() => State::Disrupted,
-            true => State::Fast,
-            false => State::Calibrating,
+            true if self.is_disrupted() => ClockState::Disrupted,
+            true => ClockState::Fast,
+            false => ClockState::Calibrating,
         }
     }
 
@@ -126,7 +126,7 @@ impl Engine {
             return true;
         }
         let before_ns = OsClock.monotonic_ns();
-        let Some(reading) = self.bounds() else { return false };
+        let Some(reading) = self.read_bounded_here() else { return false };
         let after_ns = OsClock.monotonic_ns();
         let (earliest_ns, latest_ns) = reading.bounds_ns();
         let missed_ns = earliest_ns.saturating_sub(after_ns).max(before_ns.saturating_sub(latest_ns));

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::Clock;
-use crate::status::State;
+use crate::status::ClockState;
 
 /// After a pause, the fast path soon serves calls again, at whatever point of the window they
 /// resume. Symptom: the benches took the slow path for half a second after each pause.
@@ -17,7 +17,7 @@ fn a_pause_does_not_leave_readers_in_the_slow_path() {
     let start = Instant::now();
     while clock.status().interval_ns < Some(200_000_000) && start.elapsed() < Duration::from_secs(5) {
         core::hint::black_box(clock.now());
-        if let State::Fallback(reason) = clock.status().state {
+        if let ClockState::Fallback(reason) = clock.status().state {
             return eprintln!("SKIPPED: {reason}");
         }
     }

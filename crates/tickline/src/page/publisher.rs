@@ -15,7 +15,7 @@ use tickline_page::protocol::{
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::status::State;
+use crate::status::ClockState;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
@@ -32,14 +32,14 @@ const GATE_CLOSED_RETRY: Duration = Duration::from_millis(500);
 /// then ask the OS clock. Another publisher then continues in the same page, in order.
 ///
 /// The clock should have a thread and one line for all CPUs
-/// ([`PerCpu::Off`](crate::PerCpu::Off)). The process must not fork.
+/// ([`LinePerCpu::Off`](crate::LinePerCpu::Off)). The process must not fork.
 ///
 /// ```no_run
 /// use tickline::page::Publisher;
-/// use tickline::{Clock, PerCpu};
+/// use tickline::{Clock, LinePerCpu};
 ///
 /// # fn main() -> Result<(), tickline::Error> {
-/// let clock = Clock::builder().per_cpu(PerCpu::Off).start()?;
+/// let clock = Clock::builder().per_cpu(LinePerCpu::Off).start()?;
 /// let mut publisher = Publisher::start(clock, "/run/tickline/page.v1")?;
 /// loop {
 ///     std::thread::sleep(publisher.maintain()?);
@@ -203,10 +203,12 @@ fn os_resolution_ns() -> i64 {
 
 /// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
 /// ends, because the line may be wrong.
-fn basis(state: State, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {
+fn basis(state: ClockState, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {
     match state {
-        State::Fallback(_) | State::Unavailable | State::Mock => Basis::Doubt,
-        State::Fast | State::Disrupted | State::Calibrating => bounds().map_or(Basis::Nothing, Basis::Bounds),
+        ClockState::Fallback(_) | ClockState::Unavailable | ClockState::Mock => Basis::Doubt,
+        ClockState::Fast | ClockState::Disrupted | ClockState::Calibrating => {
+            bounds().map_or(Basis::Nothing, Basis::Bounds)
+        }
     }
 }
 
@@ -223,10 +225,10 @@ mod tests {
         let line = Line::default();
         let bounds = OsBounds { lower: line, upper: line, unix_offset_ns: None };
         for bounds in [None, Some(bounds)] {
-            assert_eq!(basis(State::Fallback(Reason::Unsynchronised), || bounds), Basis::Doubt);
-            assert_eq!(basis(State::Mock, || bounds), Basis::Doubt);
+            assert_eq!(basis(ClockState::Fallback(Reason::Unsynchronised), || bounds), Basis::Doubt);
+            assert_eq!(basis(ClockState::Mock, || bounds), Basis::Doubt);
         }
-        assert_eq!(basis(State::Fast, || None), Basis::Nothing);
-        assert_eq!(basis(State::Fast, || Some(bounds)), Basis::Bounds(bounds));
+        assert_eq!(basis(ClockState::Fast, || None), Basis::Nothing);
+        assert_eq!(basis(ClockState::Fast, || Some(bounds)), Basis::Bounds(bounds));
     }
 }

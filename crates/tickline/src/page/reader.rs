@@ -16,7 +16,7 @@ use crate::engine::{Engine, saturating_unsigned};
 use crate::error::{Error, ErrorKind};
 use crate::options::{Driver, EnvironmentSwitch, Probes};
 use crate::reading::Reading;
-use crate::status::State;
+use crate::status::ClockState;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::{environment_switch, learn_environment};
@@ -35,18 +35,18 @@ const DISABLED: u8 = 2;
 #[derive(Debug, Clone, Copy)]
 struct PageOs {
     /// Whether there is only one CPU, which a waiting thread must yield.
-    is_alone: bool,
+    has_one_cpu: bool,
     /// Whether the vDSO serves the coarse clocks. A vDSO does so with every clocksource.
     has_coarse: bool,
 }
 
 impl PageOs {
     fn find() -> Self {
-        let is_alone = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
+        let has_one_cpu = std::thread::available_parallelism().is_ok_and(|cpus| cpus.get() == 1);
         // If the kernel has mapped no vDSO, the value is 0. The vDSO may read the counter.
         // SAFETY: the call takes a number, and reads no memory that changes.
         let has_coarse = sys::may_read_counter() && unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } != 0;
-        Self { is_alone, has_coarse }
+        Self { has_one_cpu, has_coarse }
     }
 }
 
@@ -69,7 +69,7 @@ impl ReaderOs for PageOs {
     }
 
     fn pause(&self) {
-        if self.is_alone {
+        if self.has_one_cpu {
             std::thread::yield_now();
         } else {
             core::hint::spin_loop();
@@ -300,11 +300,11 @@ impl ClockBackend for PageReader {
         reading
     }
 
-    fn state(&self) -> State {
+    fn state(&self) -> ClockState {
         match (self.reason(), self.read_page()) {
-            (Some(reason), _) => State::Fallback(reason),
-            (None, Some(PageReading { source: PageSource::Line, .. })) => State::Fast,
-            (None, _) => State::Calibrating,
+            (Some(reason), _) => ClockState::Fallback(reason),
+            (None, Some(PageReading { source: PageSource::Line, .. })) => ClockState::Fast,
+            (None, _) => ClockState::Calibrating,
         }
     }
 

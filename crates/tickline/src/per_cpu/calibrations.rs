@@ -9,7 +9,7 @@ use tickline_core::sample::Reference;
 
 use super::CpuLines;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, ClockSetNotifier, CpuMask, WakeCause};
+use crate::sys::{self, CpuMask, StoppableSleep, WakeCause};
 
 /// The control loops of the CPUs that the thread calibrates.
 #[derive(Debug, Default)]
@@ -23,9 +23,9 @@ impl CpuCalibrations {
         self.cpus.iter_mut().flatten().for_each(|control| control.force_due());
     }
 
-    /// One pass over the CPUs: calibrates those that are due, unless `notifier` stops the thread.
+    /// One pass over the CPUs: calibrates those that are due, unless `sleep` stops the thread.
     /// Returns the time until the next CPU is due, ns.
-    pub(crate) fn run(&mut self, cpu_lines: &CpuLines, config: &Config, notifier: &ClockSetNotifier) -> u64 {
+    pub(crate) fn run(&mut self, cpu_lines: &CpuLines, config: &Config, sleep: &StoppableSleep) -> u64 {
         let Some(mask) = CpuMask::for_current_thread() else { return config.interval_ns };
         self.cpus.resize_with(cpu_lines.clocks.len(), || None);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
@@ -49,7 +49,7 @@ impl CpuCalibrations {
                 Box::new(CpuControl::new(*config))
             });
             if control.is_ready(OsClock.monotonic_ns()) {
-                match calibrate(control, cpu, cpu_lines, config, notifier) {
+                match calibrate(control, cpu, cpu_lines, config, sleep) {
                     WakeCause::Timeout => {}
                     WakeCause::ClockSet => clock_was_set = true,
                     WakeCause::Stopped => break,
@@ -72,7 +72,7 @@ fn calibrate(
     cpu: usize,
     cpu_lines: &CpuLines,
     config: &Config,
-    notifier: &ClockSetNotifier,
+    sleep: &StoppableSleep,
 ) -> WakeCause {
     let (clock, record) = (&cpu_lines.clocks[cpu], &cpu_lines.records[cpu]);
     let mut woken = WakeCause::Timeout;
@@ -84,7 +84,7 @@ fn calibrate(
             per_cpu::maintain(control, clock, cpu, &cpu_lines.counter, &OsClock)
         },
         |time_ns| {
-            woken = notifier.wait(Duration::from_nanos(time_ns));
+            woken = sleep.wait(Duration::from_nanos(time_ns));
             woken == WakeCause::Timeout
         },
         || OsClock.monotonic_ns(),

@@ -11,7 +11,7 @@ use super::calibrations::CpuCalibrations;
 use super::*;
 use crate::engine::Engine;
 use crate::options::{Driver, Settings};
-use crate::sys::{ClockSetNotifier, CpuMask};
+use crate::sys::{CpuMask, StoppableSleep};
 use crate::thread::ClockThread;
 
 /// On the real machine, with ids in the table that no CPU has. Only these ids fail, and the thread
@@ -44,8 +44,8 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
         cadence: Cadence::Pinned,
     };
     let mut pass = CpuCalibrations::default();
-    let notifier = ClockSetNotifier::new();
-    let wait_ns = pass.run(&cpu_lines, &config, &notifier);
+    let sleep = StoppableSleep::notifying_clock_set();
+    let wait_ns = pass.run(&cpu_lines, &config, &sleep);
     assert!((MIN_INTERVAL_NS..=config.interval_ns).contains(&wait_ns), "{wait_ns}");
     // ORDERING: Relaxed: one thread.
     let is_requested = |record: &CpuRecord| record.has_missed.load(Ordering::Relaxed);
@@ -53,16 +53,22 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let status = cpu_lines.status();
     for cpu in &status {
         // CPUs of the mask may fail, too, if the kernel numbers them otherwise than the register.
-        assert!(mask_before.contains(cpu.cpu) || cpu.cpu == absent && cpu.failures == 1, "{cpu:?}");
+        assert!(
+            mask_before.contains(cpu.cpu as usize) || cpu.cpu as usize == absent && cpu.failures == 1,
+            "{cpu:?}"
+        );
     }
-    assert!(status.iter().any(|cpu| cpu.cpu == absent && cpu.state == State::Calibrating));
+    assert!(status.iter().any(|cpu| cpu.cpu as usize == absent && cpu.state == ClockState::Calibrating));
     let after = CpuMask::for_current_thread();
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
     assert!((0..ids + 3).all(|cpu| mask_before.contains(cpu) == may_run(cpu)), "the mask was changed");
 
-    pass.run(&cpu_lines, &config, &notifier);
+    pass.run(&cpu_lines, &config, &sleep);
     let status = cpu_lines.status();
-    assert!(status.iter().all(|cpu| cpu.cpu != absent), "no reader asks for it any more: {status:?}");
+    assert!(
+        status.iter().all(|cpu| cpu.cpu as usize != absent),
+        "no reader asks for it any more: {status:?}"
+    );
 
     let published = cpu_lines.clocks.iter().filter(|clock| clock.cell.load().is_published());
     let ends_ns = published.map(|clock| clock.cell.snapshot()).map(|line| line.at(line.end_ticks()));
@@ -81,7 +87,7 @@ fn set_high_water(clock: &SharedClock, b_ns: i64) {
 /// is impossible here.
 fn with_cpus_lines(engine: &Arc<Engine>) -> Option<(ClockThread<Arc<Engine>>, &CpuLines)> {
     let interval = Duration::from_millis(10);
-    let settings = Settings { per_cpu: PerCpu::On, interval, ..Settings::DEFAULT };
+    let settings = Settings { per_cpu: LinePerCpu::On, interval, ..Settings::DEFAULT };
     engine.apply(&settings);
     let thread = ClockThread::start(Arc::clone(engine), settings).expect("a thread");
     loop {
@@ -151,6 +157,6 @@ fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
 
 #[test]
 fn a_cpu_without_a_line_falls_back_after_15_s() {
-    assert_eq!([0, 14_999_999_999].map(state_without_line), [State::Calibrating; 2]);
-    assert_eq!(state_without_line(15_000_000_000), State::Fallback(Reason::LineEnded));
+    assert_eq!([0, 14_999_999_999].map(state_without_line), [ClockState::Calibrating; 2]);
+    assert_eq!(state_without_line(15_000_000_000), ClockState::Fallback(Reason::LineEnded));
 }

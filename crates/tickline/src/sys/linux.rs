@@ -17,4 +17,4 @@ pub(crate) use file::map_beginning;
 pub(crate) use fork::{disable_fork_token, lock_token, token};
 pub(crate) use process::{PreserveErrno, SignalsBlocked, may_read_counter};
 pub(crate) use robust_futex::RobustFutex;
-pub(crate) use sleep::ClockSetNotifier;
+pub(crate) use sleep::StoppableSleep;

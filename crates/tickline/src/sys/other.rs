@@ -35,17 +35,17 @@ pub(crate) fn disable_fork_token() {}
 
 /// A sleep that another thread can end.
 #[derive(Debug, Default)]
-pub(crate) struct ClockSetNotifier {
+pub(crate) struct StoppableSleep {
     stopped: Mutex<bool>,
     condition: Condvar,
 }
 
-impl ClockSetNotifier {
-    pub(crate) fn new() -> Self {
+impl StoppableSleep {
+    pub(crate) fn notifying_clock_set() -> Self {
         Self::default()
     }
 
-    pub(crate) fn without_timer() -> Self {
+    pub(crate) fn plain() -> Self {
         Self::default()
     }
 

@@ -88,7 +88,7 @@ pub(crate) fn kernel_utc_error_ns() -> Option<u64> {
 }
 
 /// Whether this system has a clock at all. If not, a reading is 0, and the state is
-/// [`Unavailable`](crate::State::Unavailable).
+/// [`Unavailable`](crate::ClockState::Unavailable).
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));
 
 /// [`OsClock`] for the control loop. With minimal probes two facts are unknown. One is how the

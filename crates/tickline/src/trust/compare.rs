@@ -1,7 +1,7 @@
 //! The comparison of the CPUs' counters: when, and which pairs. [`exchange`] compares a pair.
 //!
 //! A thread of its own compares the first CPU with every other CPU that this process may use,
-//! except isolated CPUs. Between two tries it sleeps on a notifier ([`REST_NS`]), so a program that
+//! except isolated CPUs. Between two tries it sleeps stoppably ([`REST_NS`]), so a program that
 //! ends waits for at most one try. The result belongs to the process, and is renewed as long as a
 //! clock's thread needs it ([`RESULT_LASTS_NS`]).
 //!
@@ -18,7 +18,7 @@ use tickline_core::sample::Reference;
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER, ClockSetNotifier, SignalsBlocked, WakeCause};
+use crate::sys::{self, COUNTER, SignalsBlocked, StoppableSleep, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
 /// The least pause between two tries, ns. The pause is at least as long as the last try took.
@@ -97,10 +97,10 @@ impl LastResult {
     }
 }
 
-/// The thread that compares, if it runs, and the notifier on which it sleeps; stopped and joined
+/// The thread that compares, if it runs, and its sleep between two tries; stopped and joined
 /// when dropped.
 #[derive(Debug, Default)]
-pub(crate) struct ComparisonThread(Option<(thread::JoinHandle<()>, Arc<ClockSetNotifier>)>);
+pub(crate) struct ComparisonThread(Option<(thread::JoinHandle<()>, Arc<StoppableSleep>)>);
 
 impl ComparisonThread {
     /// Whether the thread compares now.
@@ -120,18 +120,18 @@ impl ComparisonThread {
         // is forked meanwhile must always be able to take the lock over.
         // SAFETY: two processes in this memory may both hold the lock, which protects no data.
         let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else { return };
-        let notifier = Arc::new(ClockSetNotifier::without_timer());
-        let thread_notifier = Arc::clone(&notifier);
+        let sleep = Arc::new(StoppableSleep::plain());
+        let thread_sleep = Arc::clone(&sleep);
         let blocked = SignalsBlocked::new();
         let spawned = thread::Builder::new().name("tickline-cmp".to_owned()).spawn(move || {
-            if let Some(comparison) = compare(&thread_notifier) {
+            if let Some(comparison) = compare(&thread_sleep) {
                 publish(comparison);
             }
             drop(guard);
         });
         drop(blocked);
         match spawned {
-            Ok(thread) => self.0 = Some((thread, notifier)),
+            Ok(thread) => self.0 = Some((thread, sleep)),
             Err(_) => publish(CounterComparison::Impossible),
         }
     }
@@ -139,15 +139,15 @@ impl ComparisonThread {
 
 impl Drop for ComparisonThread {
     fn drop(&mut self) {
-        if let Some((thread, notifier)) = self.0.take() {
-            notifier.stop();
+        if let Some((thread, sleep)) = self.0.take() {
+            sleep.stop();
             thread.join().ok(); // it never panics
         }
     }
 }
 
-/// Compares all CPUs. `None` if `notifier` was stopped.
-fn compare(notifier: &ClockSetNotifier) -> Option<CounterComparison> {
+/// Compares all CPUs. `None` if `sleep` was stopped.
+fn compare(sleep: &StoppableSleep) -> Option<CounterComparison> {
     let Some(counter) = COUNTER else { return Some(CounterComparison::Impossible) };
     let cpus = sys::comparable_cpus();
     let [first, others @ ..] = cpus.as_slice() else { return Some(CounterComparison::Impossible) };
@@ -159,7 +159,7 @@ fn compare(notifier: &ClockSetNotifier) -> Option<CounterComparison> {
     for other in others {
         let mut exchanges = Exchanges::NONE;
         for _ in 0..TRIES_PER_PAIR {
-            if notifier.wait(Duration::from_nanos(rest_ns)) == WakeCause::Stopped {
+            if sleep.wait(Duration::from_nanos(rest_ns)) == WakeCause::Stopped {
                 return None;
             }
             let from_ns = OsClock.monotonic_ns();

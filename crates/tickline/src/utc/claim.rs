@@ -82,7 +82,7 @@ pub(crate) struct Claim {
 
 /// The words of a published claim, and those for a reading by the counter: a cache line.
 pub(super) const WORDS: usize = 13;
-pub(super) const BY_COUNTER: usize = 8;
+pub(super) const COUNTER_WORDS: usize = 8;
 
 /// The number of the first source in a published claim. Zeroed memory must mean that there is no
 /// claim. With 1 as the first number the compiler emits a lookup table; with 8, a subtraction.
@@ -186,7 +186,7 @@ impl Claim {
         let (source, failure, tai) = (packed as u8, (packed >> 8) as u8, (packed >> 16) as u16);
         Self {
             by_counter: extrapolation(0),
-            by_raw: extrapolation(BY_COUNTER),
+            by_raw: extrapolation(COUNTER_WORDS),
             suspended_ns: words[12].cast_signed(),
             disruption: words[4],
             utc_ns: [words[5].cast_signed(), words[6].cast_signed()],

@@ -86,7 +86,7 @@ impl ClaimLatch {
 mod tests {
     use super::*;
     use crate::utc::UtcUnknown;
-    use crate::utc::claim::BY_COUNTER;
+    use crate::utc::claim::COUNTER_WORDS;
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
@@ -97,16 +97,16 @@ mod tests {
             scope.spawn(|| {
                 for number in 1..=LAST {
                     let mut words = [number; WORDS];
-                    words[BY_COUNTER - 1] = 0;
+                    words[COUNTER_WORDS - 1] = 0;
                     latch.publish(&Claim::from_words(&words));
                 }
             });
             let mut newest = 0;
             while newest < LAST {
-                let part = latch.read::<BY_COUNTER, _>(|| Some(())).unwrap().0.to_words();
-                assert!(part[..BY_COUNTER - 1].iter().all(|word| *word == part[0]), "{part:?}");
+                let part = latch.read::<COUNTER_WORDS, _>(|| Some(())).unwrap().0.to_words();
+                assert!(part[..COUNTER_WORDS - 1].iter().all(|word| *word == part[0]), "{part:?}");
                 let words = latch.read::<WORDS, _>(|| Some(())).unwrap().0.to_words();
-                let same = [&words[..BY_COUNTER - 1], &words[BY_COUNTER..]].concat();
+                let same = [&words[..COUNTER_WORDS - 1], &words[COUNTER_WORDS..]].concat();
                 assert!(same.iter().all(|word| *word == same[0]), "{words:?}");
                 assert!(same[0] >= newest, "{} after {newest}", same[0]);
                 newest = same[0];

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 #[cfg(unix)]
 use fork::{CANNOT, code_of_fork, watch_over};
-use tickline::{Clock, Driver, Event, Reason, State, Status};
+use tickline::{Clock, ClockState, Driver, Event, Reason, Status};
 #[cfg(target_os = "linux")]
 use tickline_observe::Bounded;
 
@@ -151,10 +151,10 @@ pub(crate) fn until_fast(clock: &Clock) -> Option<()> {
         let status = clock.status();
         let patient = start.elapsed() < Duration::from_secs(20);
         match status.state {
-            State::Fast => return Some(()),
+            ClockState::Fast => return Some(()),
             // The clock's thread will compare the CPUs' counters.
-            State::Fallback(Reason::Untested) if patient && status.driver == Driver::Thread => {}
-            State::Fallback(reason) => {
+            ClockState::Fallback(Reason::Untested) if patient && status.driver == Driver::Thread => {}
+            ClockState::Fallback(reason) => {
                 skip(&format!("no usable counter here: {reason}"));
                 return None;
             }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::common::{in_child, read_in_order, read_until, until, until_fast};
-use tickline::{Clock, Driver, EnvironmentSwitch, ErrorKind, Event, PerCpu, Probes, Reason, State};
+use tickline::{Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, LinePerCpu, Probes, Reason};
 
 /// The gate stays closed until the next judgement. Calls for only Unix time lead to one, too.
 #[test]
@@ -12,7 +12,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     if until_fast(&clock).is_none() {
         return;
     }
-    let disabled = State::Fallback(Reason::DisabledByProgram);
+    let disabled = ClockState::Fallback(Reason::DisabledByProgram);
     let mut last_ns = clock.now_ordered().as_nanos();
     clock.disable();
     assert_eq!(clock.status().state, disabled);
@@ -23,7 +23,7 @@ fn disabling_takes_effect_at_once_and_can_be_undone() {
     }
     assert_eq!(clock.status().state, disabled, "reading must not open the gate");
     clock.enable();
-    read_until(&clock, Clock::unix_now, |status| status.state == State::Fast);
+    read_until(&clock, Clock::unix_now, |status| status.state == ClockState::Fast);
     read_in_order(&clock, &mut last_ns);
     let events = clock.status().events;
     assert_eq!((events.get(Event::GateClosed), events.get(Event::GateOpened)), (1, 1));
@@ -40,13 +40,13 @@ fn the_manual_driver_works_alone() {
     (0..5).for_each(|_| _ = clock.maintain());
     assert_eq!(
         clock.status().state,
-        State::Fallback(Reason::DisabledByProgram),
+        ClockState::Fallback(Reason::DisabledByProgram),
         "disabled before it had begun"
     );
     clock.enable();
     until(&clock, || {
         std::thread::sleep(clock.maintain().min(Duration::from_millis(1)));
-        clock.status().state != State::Calibrating
+        clock.status().state != ClockState::Calibrating
     });
     assert_eq!(clock.status().driver, Driver::Manual);
 }
@@ -71,14 +71,14 @@ fn errors_name_a_bad_setting_its_value_and_its_limits() {
         assert_eq!(setting(Clock::builder()).start_global().unwrap_err().kind(), ErrorKind::OutOfRange);
     }
     for error in [
-        Clock::builder().driver(Driver::Reader).per_cpu(PerCpu::On).start().unwrap_err(),
+        Clock::builder().driver(Driver::Reader).per_cpu(LinePerCpu::On).start().unwrap_err(),
         Clock::builder().driver(Driver::Manual).recent_every(Duration::from_millis(1)).start().unwrap_err(),
         Clock::builder().driver(Driver::Reader).start_global().unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::IncompatibleSettings, "{error}");
         assert!(error.to_string().ends_with(" needs the thread driver"), "{error}");
     }
-    let error = Clock::builder().probes(Probes::Minimal).per_cpu(PerCpu::On).start().unwrap_err();
+    let error = Clock::builder().probes(Probes::Minimal).per_cpu(LinePerCpu::On).start().unwrap_err();
     assert_eq!(
         (error.kind(), &*error.to_string()),
         (ErrorKind::IncompatibleSettings, "per_cpu needs full probes")
@@ -102,7 +102,11 @@ fn the_environment_switches_the_counter_off() {
             let status = Clock::global().status();
             let expected = if is_off { EnvironmentSwitch::Off } else { EnvironmentSwitch::Unrecognised };
             assert_eq!(status.environment, expected);
-            assert_eq!(status.state == State::Fallback(Reason::DisabledByEnvironment), is_off, "{status:?}");
+            assert_eq!(
+                status.state == ClockState::Fallback(Reason::DisabledByEnvironment),
+                is_off,
+                "{status:?}"
+            );
         });
     }
 }

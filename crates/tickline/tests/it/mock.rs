@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use tickline::mock::{MockClock, MockGuard};
-use tickline::{Anchor, Clock, Instant, State, UnixTime};
+use tickline::{Anchor, Clock, ClockState, Instant, UnixTime};
 
 #[test]
 fn a_mock_moves_time_by_hand() {
@@ -51,7 +51,7 @@ fn a_mock_can_be_injected() {
     clock.enable();
     clock.maintain();
     assert_eq!(clock.now(), now);
-    assert_eq!((clock.status().state, clock.status().reason()), (State::Mock, None));
+    assert_eq!((clock.status().state, clock.status().reason()), (ClockState::Mock, None));
     assert!(!reading.is_from_counter());
     assert_ne!(Clock::default().now(), clock.now());
     // Activating one does not change what a clock as a value shows.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-use tickline::{Clock, ErrorKind, Event, PerCpu, State, Status};
+use tickline::{Clock, ClockState, ErrorKind, Event, LinePerCpu, Status};
 use tickline_observe::{Bounded, Bracket};
 
 use crate::common::{self, procfs};
@@ -12,7 +12,7 @@ use crate::common::{self, procfs};
 /// Starts a clock with a line for each CPU, and waits until it is fast. `None`, with a message, if
 /// this machine can't have one.
 fn fast_clock(interval: Duration) -> Option<Clock> {
-    let clock = match Clock::builder().interval(interval).per_cpu(PerCpu::On).start() {
+    let clock = match Clock::builder().interval(interval).per_cpu(LinePerCpu::On).start() {
         Ok(clock) => clock,
         Err(error) => {
             assert!(matches!(error.kind(), ErrorKind::LinePerCpuUnsupported), "{error}");
@@ -28,7 +28,7 @@ fn fast_clock(interval: Duration) -> Option<Clock> {
 /// message, behind a closed gate.
 fn until_fast_by(clock: &Clock, lines: impl Fn(usize) -> bool) -> Option<()> {
     common::until_fast(clock)?;
-    let wanted = |status: Status| status.state == State::Fast && lines(status.per_cpu.len());
+    let wanted = |status: Status| status.state == ClockState::Fast && lines(status.per_cpu.len());
     common::read_until(clock, Clock::now, wanted);
     Some(())
 }
@@ -84,7 +84,7 @@ fn readings_are_those_of_the_os_clock() {
 fn the_global_clock_can_have_them_too() {
     common::in_child(&[], || {
         for _ in 0..2 {
-            let guard = match Clock::builder().per_cpu(PerCpu::On).start_global() {
+            let guard = match Clock::builder().per_cpu(LinePerCpu::On).start_global() {
                 Ok(guard) => guard,
                 Err(error) => return common::skip(&error.to_string()),
             };
@@ -148,11 +148,11 @@ fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
         run_on(*first); // as in a container with a small cpuset
         let Some(clock) = fast_clock(Duration::from_millis(5)) else { return };
         let table = || clock.status().per_cpu;
-        assert_eq!(table().iter().map(|cpu| cpu.cpu).collect::<Vec<_>>(), [*first]);
+        assert_eq!(table().iter().map(|cpu| cpu.cpu as usize).collect::<Vec<_>>(), [*first]);
         common::until(&clock, || {
             let served = table()[0];
             let has_rate = served.frequency_hz.is_some_and(|hz| hz > 1_000_000);
-            served.state == State::Fast && served.age_ns.is_some() && has_rate
+            served.state == ClockState::Fast && served.age_ns.is_some() && has_rate
         });
 
         let home = first.to_string();
@@ -163,7 +163,7 @@ fn the_thread_calibrates_its_own_cpus_and_those_of_readers() {
         run_on(*second);
         common::until(&clock, || {
             core::hint::black_box(clock.now());
-            table().iter().any(|cpu| cpu.cpu == *second && cpu.state == State::Fast)
+            table().iter().any(|cpu| cpu.cpu as usize == *second && cpu.state == ClockState::Fast)
         });
         common::until(&clock, || clock.reading().is_from_counter());
         common::until(&clock, || threads_cpus().is_none_or(|list| list == home));
@@ -191,7 +191,7 @@ fn a_forked_child_leaves_the_cpus_lines_and_makes_a_common_one() {
         }
         common::in_fork(|| {
             common::read_until(&clock, Clock::unix_now, |status| {
-                status.per_cpu.is_empty() && status.state == State::Fast
+                status.per_cpu.is_empty() && status.state == ClockState::Fast
             });
         });
     });

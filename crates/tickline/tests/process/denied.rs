@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tickline::{Clock, Driver, Instant, Probes, State, UnixTime};
+use tickline::{Clock, ClockState, Driver, Instant, Probes, UnixTime};
 
 use crate::common::{handle, skip, until_fast};
 
@@ -97,7 +97,7 @@ fn nobody_reads_the_counter_after_disable_with_minimal_probes() {
     }) else {
         return;
     };
-    assert!(reads > 0 || !fast || clock.status().state != State::Fast, "the denial was not noticed");
+    assert!(reads > 0 || !fast || clock.status().state != ClockState::Fast, "the denial was not noticed");
     clock.disable();
     let reads = reads_during(|| every_call(clock));
     assert_eq!(reads, Some(0), "with a thread");

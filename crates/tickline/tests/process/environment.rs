@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use tickline::{Clock, Driver, EnvironmentSwitch, Probes, Reason, State};
+use tickline::{Clock, ClockState, Driver, EnvironmentSwitch, Probes, Reason};
 
 use crate::common::fork::CANNOT;
 use crate::common::{alone, in_child, skip, skipped_in_an_emulator};
@@ -19,7 +19,7 @@ fn the_environment_is_that_of_the_start() {
         clock.maintain();
         assert_eq!(clock.status().environment, EnvironmentSwitch::Off);
         assert!(
-            matches!(clock.status().state, State::Fallback(Reason::DisabledByEnvironment)),
+            matches!(clock.status().state, ClockState::Fallback(Reason::DisabledByEnvironment)),
             "{:?}",
             clock.status()
         );

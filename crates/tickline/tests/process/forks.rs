@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, CounterComparison, Driver, Probes, State, Trust};
+use tickline::{Clock, ClockState, CounterComparison, Driver, Probes, Trust};
 
 use crate::common::procfs::{await_tickline_threads, threads_named, tickline_threads, timers};
 use crate::common::{in_fork, read_in_order, read_until, skip, until, until_fast};
@@ -31,7 +31,7 @@ fn a_forked_child_goes_on_without_its_parents_thread() {
             assert!(clock.recent().as_nanos() >= end, "the coarse time of a thread that does not exist here");
             // On a busy machine a thread may be preempted for longer than a line lasts, so this
             // asks for the state again and again.
-            read_until(&clock, Clock::now_ordered, |status| status.state != State::Calibrating);
+            read_until(&clock, Clock::now_ordered, |status| status.state != ClockState::Calibrating);
         });
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, Driver, ErrorKind, Reason, State};
+use tickline::{Clock, ClockState, Driver, ErrorKind, Reason};
 use tickline_observe::monotonic_ns;
 
 use crate::common::fork::{CANNOT, code_in_time_namespace, code_of_fork};
@@ -44,7 +44,7 @@ fn settles(clock: &Clock, mut last: u64) -> bool {
                 return false;
             }
         }
-        if clock.status().is_judged && clock.status().state != State::Calibrating {
+        if clock.status().is_judged && clock.status().state != ClockState::Calibrating {
             return true;
         }
     }

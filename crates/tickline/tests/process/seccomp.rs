@@ -9,7 +9,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
     apply_filter_all_threads,
 };
-use tickline::{Clock, Driver, Event, Probes, Reason, State};
+use tickline::{Clock, ClockState, Driver, Event, Probes, Reason};
 
 use crate::common::fork::{CANNOT, status_of_fork};
 use crate::common::{goes_on, skip, until_fast};
@@ -145,7 +145,7 @@ fn minimal_probes_live_under_a_filter_that_kills() {
                 // On targets without a counter that reason comes first.
                 let is_honest = matches!(
                     status.state,
-                    State::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter)
+                    ClockState::Fallback(Reason::KernelUnknown | Reason::Untested | Reason::NoCounter)
                 );
                 if is_honest && status.driver == driver { 0 } else { 3 }
             });

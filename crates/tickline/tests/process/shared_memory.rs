@@ -5,7 +5,7 @@ use std::io::{PipeWriter, Read as _, Write as _};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tickline::{Clock, Driver, Probes, State};
+use tickline::{Clock, ClockState, Driver, Probes};
 use tickline_observe::{Bracket, monotonic_ns};
 
 use crate::common::{in_fork, skip, until};
@@ -69,9 +69,9 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     let clock = settings.start().unwrap();
     until(&clock, || {
         clock.maintain();
-        clock.status().state != State::Calibrating
+        clock.status().state != ClockState::Calibrating
     });
-    if let State::Fallback(reason) = clock.status().state {
+    if let ClockState::Fallback(reason) = clock.status().state {
         return skip(&format!("no usable counter here: {reason}"));
     }
     let child = clone_in_this_memory(second_process, (&raw const clock).cast_mut().cast());

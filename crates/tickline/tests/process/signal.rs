@@ -6,7 +6,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, Driver, State};
+use tickline::{Clock, ClockState, Driver};
 
 use crate::common::{goes_on, handle, until_fast};
 
@@ -159,5 +159,5 @@ fn handlers_may_interrupt_every_other_call() {
     assert_eq!(REENTRIES.load(Ordering::Relaxed), 0, "a reading allocates");
     let own = Clock::builder().driver(Driver::Reader).start().unwrap();
     until_fast(&own);
-    assert_ne!(Clock::global().status().state, State::Fallback(tickline::Reason::DisabledByProgram));
+    assert_ne!(Clock::global().status().state, ClockState::Fallback(tickline::Reason::DisabledByProgram));
 }

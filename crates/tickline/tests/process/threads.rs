@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tickline::{Clock, CounterComparison, Driver, ErrorKind, Gate, Hypervisor, Reason, State, Trust};
+use tickline::{Clock, ClockState, CounterComparison, Driver, ErrorKind, Gate, Hypervisor, Reason, Trust};
 use tickline_observe::{clock_ns, monotonic_ns};
 
 use crate::allocator::{ASLEEP, SLEEPS};
@@ -59,13 +59,13 @@ fn clones_share_the_clock() {
         clone
     });
     let clone = elsewhere.join().unwrap();
-    assert_eq!(clone.clone().status().state, State::Fallback(Reason::DisabledByProgram));
+    assert_eq!(clone.clone().status().state, ClockState::Fallback(Reason::DisabledByProgram));
     drop(clone);
     await_tickline_threads(0);
 
     let global = Clock::default();
     Clock::global().disable();
-    assert_eq!(global.status().state, State::Fallback(Reason::DisabledByProgram));
+    assert_eq!(global.status().state, ClockState::Fallback(Reason::DisabledByProgram));
 }
 
 fn the_thread_blocks_all_signals_and_leaves_the_callers_alone() {
@@ -124,7 +124,7 @@ fn a_comparison_is_made_where_it_matters() {
     let clock = Clock::builder().trust(Trust::Measured).interval(Duration::from_millis(10)).start().unwrap();
     until_fast(&clock);
     let status = clock.status();
-    if status.hypervisor == Hypervisor::None && status.state == State::Fast {
+    if status.hypervisor == Hypervisor::None && status.state == ClockState::Fast {
         skip("the kernel has compared the counters of this machine itself");
         return;
     }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickline::{Clock, ClockBuilder, Event, Reason, State, Trust};
+use tickline::{Clock, ClockBuilder, ClockState, Event, Reason, Trust};
 use tickline_observe::{Bounded, Bracket, clock_ns, monotonic_ns};
 
 use crate::brackets::{comparison, name};
@@ -199,7 +199,7 @@ fn reject_tsc(lab: &Lab<'_>) -> io::Result<()> {
         until(
             lab,
             || machine::take_clocksource("tsc"),
-            |state| state == State::Fallback(Reason::KernelRejected),
+            |state| state == ClockState::Fallback(Reason::KernelRejected),
         )
     });
     Ok(())
@@ -208,13 +208,17 @@ fn reject_tsc(lab: &Lab<'_>) -> io::Result<()> {
 /// The time from `act` until the line has ended; if a gate was closed, until the gate has opened.
 fn ended(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>) -> Value {
     let closed = || lab.clock.status().events.get(Event::GateClosed);
-    let is_fallback = |state| matches!(state, State::Fallback(_));
+    let is_fallback = |state| matches!(state, ClockState::Fallback(_));
     let (before, was_closed) = (closed(), is_fallback(lab.clock.status().state));
     until(lab, act, |state| closed() > before || (was_closed && !is_fallback(state)))
 }
 
 /// The time from `act` until the clock has a state for which `is_reached` is true.
-fn until(lab: &Lab<'_>, act: impl FnOnce() -> io::Result<()>, is_reached: impl Fn(State) -> bool) -> Value {
+fn until(
+    lab: &Lab<'_>,
+    act: impl FnOnce() -> io::Result<()>,
+    is_reached: impl Fn(ClockState) -> bool,
+) -> Value {
     let interval_us = u64::try_from(INTERVAL.as_micros()).unwrap_or(u64::MAX);
     if let Err(error) = act() {
         return json!({ "reached": false, "error": error.to_string() });
@@ -328,7 +332,7 @@ pub(crate) fn resumed(clock: &Clock) -> Value {
         if u128::from(at_ms) > RESUMED.as_millis() {
             break;
         }
-        let is_disrupted = || clock.status().state == State::Disrupted;
+        let is_disrupted = || clock.status().state == ClockState::Disrupted;
         let before = is_disrupted();
         let bounded = Bounded::read(clock);
         let is_reported = before || is_disrupted();

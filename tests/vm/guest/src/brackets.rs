@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tickline::{Clock, CounterComparison, Reason, State};
+use tickline::{Clock, ClockState, CounterComparison, Reason};
 use tickline_observe::{Bounded, Bracket};
 
 /// The brackets of a phase.
@@ -40,8 +40,8 @@ impl Brackets {
     pub(crate) fn row(&mut self, clock: &Clock, count: u32) {
         let state = clock.status().state;
         self.rows += 1;
-        self.fast += u64::from(state == State::Fast);
-        if let State::Fallback(reason) = state {
+        self.fast += u64::from(state == ClockState::Fast);
+        if let ClockState::Fallback(reason) = state {
             self.reasons.insert(reason.code());
         }
         let (mut outside_ns, mut narrowest_ns) = (0, u64::MAX);

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tickline::{Clock, State};
+use tickline::{Clock, ClockState};
 use tickline_observe::{monotonic_ns, wait_until};
 
 use crate::brackets::{Brackets, name};
@@ -44,7 +44,7 @@ impl Lab<'_> {
         });
         // On a busy host the clock's thread may be late, so that the line ends. The brackets count
         // these rows; here the guest waits for the next line.
-        wait_until(PATIENCE, || self.clock.status().state != State::Calibrating);
+        wait_until(PATIENCE, || self.clock.status().state != ClockState::Calibrating);
         let mut seen = brackets.report(self.clock);
         seen["phase"] = name.into();
         seen["ms"] = ((monotonic_ns() - start_ns) / 1_000_000).into();

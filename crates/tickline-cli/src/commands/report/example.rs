@@ -1,7 +1,7 @@
 //! An invented document with everything that a report can show. Tests use it, and `cargo xtask
 //! report`, which opens the report in a browser.
 
-use tickline::State;
+use tickline::ClockState;
 
 use crate::commands::warp::tests::warp;
 use crate::document::Document;
@@ -23,7 +23,7 @@ pub(crate) const fn offset_sample(at_s: f64, offset_ns: f64) -> OffsetSample {
         bound_after_ns: 25,
         inside_bracket: true,
         bound_violated: false,
-        state: State::Fast,
+        state: ClockState::Fast,
         cpu: None,
     }
 }

@@ -9,7 +9,7 @@ use nix::poll::ppoll;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::time::TimeSpec;
 use tickline::page::{LeasePhase, Publisher};
-use tickline::{Clock, PerCpu, State};
+use tickline::{Clock, ClockState, LinePerCpu};
 
 use crate::exit::Exit;
 use crate::setup::with_cause;
@@ -19,7 +19,7 @@ use crate::words::{plain, plain_path};
 /// Serves the page until a signal comes or the page is switched off.
 pub(super) fn run(page: &Path) -> io::Result<Exit> {
     let (stop, mask) = stop_flag()?;
-    let clock = Clock::builder().per_cpu(PerCpu::Off).start();
+    let clock = Clock::builder().per_cpu(LinePerCpu::Off).start();
     let clock = clock.map_err(|error| io::Error::other(with_cause(&error)))?;
     let mut publisher = Publisher::start(clock, page).map_err(io::Error::other)?;
     let mut log = ServerLog { page, last_line: None };
@@ -92,19 +92,21 @@ impl ServerLog<'_> {
         let text = match (phase, publisher.clock().status().state) {
             (LeasePhase::Published, _) => phase.code().to_owned(),
             (LeasePhase::FirstPublication, _) => return,
-            (phase, State::Fallback(reason)) => format!("{}: {reason}", phase.code()),
+            (phase, ClockState::Fallback(reason)) => format!("{}: {reason}", phase.code()),
             // The text is the same in both phases and at any rate, so one slew is one line.
             _ if publisher.waits_for_slew() => {
                 "not served: the kernel slews its clock by more than 1,000 ppm; programs ask the OS clock"
                     .to_owned()
             }
             // The clock is calibrating, or the server has not yet published its first line.
-            (LeasePhase::NoLine, State::Calibrating | State::Fast) if self.last_line.is_none() => return,
-            (LeasePhase::Doubted, State::Calibrating | State::Fast | State::Disrupted) => {
+            (LeasePhase::NoLine, ClockState::Calibrating | ClockState::Fast) if self.last_line.is_none() => {
+                return;
+            }
+            (LeasePhase::Doubted, ClockState::Calibrating | ClockState::Fast | ClockState::Disrupted) => {
                 "doubted: the OS clock is not where the line is".to_owned()
             }
             // The leases run out after a doubted line, or if the server gets no CPU for that long.
-            (LeasePhase::NoLine, State::Fast) => "no_line: the leases have run out".to_owned(),
+            (LeasePhase::NoLine, ClockState::Fast) => "no_line: the leases have run out".to_owned(),
             (phase, state) => format!("{}: the clock is {state}", phase.code()),
         };
         if self.last_line.as_ref() != Some(&text) {

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use tickline::{Event, State};
+use tickline::{ClockState, Event};
 
 use crate::document::utc_width_ns;
 use crate::measure::track::OffsetSample;
@@ -16,7 +16,7 @@ fn row(offset: &OffsetSample, sample: Option<&WatchSample>) -> Vec<(String, Stri
     let main_thread =
         |figure: fn(&WatchSample) -> Option<String>| sample.and_then(figure).unwrap_or_default();
     let reason = match offset.state {
-        State::Fallback(reason) => reason.code(),
+        ClockState::Fallback(reason) => reason.code(),
         _ => "",
     };
     let fields = [

@@ -10,7 +10,7 @@ use tickline_core::state::LineState;
 
 use super::*;
 use crate::options::{Driver, Settings};
-use crate::status::{State, Status};
+use crate::status::{ClockState, Status};
 use crate::trust::facts::injected;
 
 /// Injects these costs, ns: the counter; the OS clock's monotonic and Unix time.
@@ -29,8 +29,8 @@ fn judged(engine: &Engine, costs: (u64, u64, u64)) -> Option<Status> {
         engine.maintain(Cadence::Scheduled);
         let status = engine.status();
         match status.state {
-            State::Fast | State::Fallback(Reason::Slow) => return Some(status),
-            State::Fallback(reason) => {
+            ClockState::Fast | ClockState::Fallback(Reason::Slow) => return Some(status),
+            ClockState::Fallback(reason) => {
                 eprintln!("SKIPPED: {reason}");
                 return None;
             }
@@ -64,7 +64,7 @@ fn unix_time_is_served_by_its_own_verdict() {
     let engine = Engine::new(Driver::Manual);
     engine.apply(&Settings { interval: Duration::from_millis(10), ..Settings::DEFAULT });
     let Some(status) = judged(&engine, (40, 120, 36)) else { return };
-    assert_eq!((status.state, status.reason(), status.unix_reason()), (State::Fast, None, SLOW));
+    assert_eq!((status.state, status.reason(), status.unix_reason()), (ClockState::Fast, None, SLOW));
     assert!(!unix_by_line(&engine));
     let publications = engine.status().events.get(Event::Replacement);
     assert!(is_ever(&engine, || engine.read_bounded().is_some()), "readings with bounds are the line's");
@@ -72,17 +72,17 @@ fn unix_time_is_served_by_its_own_verdict() {
     let Some(status) = judged(&engine, (35, 120, 36)) else { return };
     assert_eq!(status.unix_reason(), SLOW, "it must be faster by a tenth");
     let Some(status) = judged(&engine, (30, 120, 36)) else { return };
-    assert_eq!((status.state, status.unix_reason()), (State::Fast, None));
+    assert_eq!((status.state, status.unix_reason()), (ClockState::Fast, None));
     assert!(unix_by_line(&engine));
     assert!(status.events.get(Event::Replacement) > publications);
 
     let Some(status) = judged(&engine, (40, 39, 300)) else { return };
     let warning = status.verdict(Gate::Cost).warning;
-    assert_eq!((status.state, status.unix_reason(), warning), (State::Fast, None, SLOW));
+    assert_eq!((status.state, status.unix_reason(), warning), (ClockState::Fast, None, SLOW));
     assert!(unix_by_line(&engine));
 
     let Some(status) = judged(&engine, (40, 30, 30)) else { return };
-    assert_eq!((status.state, status.unix_reason()), (State::Fallback(Reason::Slow), SLOW));
+    assert_eq!((status.state, status.unix_reason()), (ClockState::Fallback(Reason::Slow), SLOW));
     assert!(!unix_by_line(&engine));
     injected::COST.set(None);
 }
@@ -111,7 +111,7 @@ fn a_request_is_not_judged_by_facts_that_are_older() {
     engine.enable();
     engine.maintain(Cadence::OnDemand);
     injected::COST.set(None);
-    assert_ne!(engine.state(), State::Fallback(Reason::Slow));
+    assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
 }
 
 /// Symptom: the kernel rejected the counter. The thread and readers noticed it, but a program that
@@ -147,13 +147,13 @@ fn put_ahead(engine: &Engine, ahead_ns: i64) -> bool {
 fn a_slow_counter_is_measured_again() {
     let engine = Engine::new(Driver::Manual);
     let Some(status) = judged(&engine, (1_000, 40, 40)) else { return };
-    assert_eq!(status.state, State::Fallback(Reason::Slow));
+    assert_eq!(status.state, ClockState::Fallback(Reason::Slow));
     inject((1, 40, 40));
     engine.maintain(Cadence::Scheduled);
-    assert_eq!(engine.state(), State::Fallback(Reason::Slow), "not at once");
+    assert_eq!(engine.state(), ClockState::Fallback(Reason::Slow), "not at once");
     engine.clock.keeper.set_due(OsClock.monotonic_ns());
     engine.maintain(Cadence::Scheduled);
-    assert_ne!(engine.state(), State::Fallback(Reason::Slow));
+    assert_ne!(engine.state(), ClockState::Fallback(Reason::Slow));
 }
 
 /// The state is `Disrupted` before any iteration has found that the line is ahead of the OS clock.
@@ -162,15 +162,15 @@ fn a_slow_counter_is_measured_again() {
 fn a_line_that_is_ahead_of_the_os_clock_is_disrupted() {
     let engine = Engine::new(Driver::Manual);
     let Some(status) = judged(&engine, (1, 1_000, 1_000)) else { return };
-    if status.state != State::Fast {
+    if status.state != ClockState::Fast {
         return eprintln!("SKIPPED: no line by the counter here: {}", status.state);
     }
     // If a line ends while this thread is preempted, the loop tries again.
     let seen = (0..10_000).any(|_| {
         engine.maintain(Cadence::Scheduled);
-        put_ahead(&engine, 50_000_000) && engine.state() == State::Disrupted
+        put_ahead(&engine, 50_000_000) && engine.state() == ClockState::Disrupted
     });
     assert!(seen, "{}", engine.state());
     engine.maintain(Cadence::Scheduled);
-    assert_ne!(engine.state(), State::Fast);
+    assert_ne!(engine.state(), ClockState::Fast);
 }

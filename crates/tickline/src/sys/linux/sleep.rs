@@ -5,12 +5,12 @@
 //! clock is set (timerfd_create(2)), and when the machine resumes. The function for the latter is
 //! `timerfd_resume` in Linux `fs/timerfd.c`. From 5.15 on `timekeeping_resume` calls it; before
 //! that `hrtimers_resume` and `clock_was_set_delayed` do. The kernel may measure a sleep of less
-//! than a second as 0; then it does not notify. The notifier polls the timer and arms it again,
-//! which reports `ECANCELED`. The notifier never reads or writes the timer.
+//! than a second as 0; then it does not notify. A wait polls the timer and arms it again, which
+//! reports `ECANCELED`. Nothing reads or writes the timer.
 //!
 //! A daemon's `closefrom` may have closed the descriptor, and its number may since be another
 //! file's. So before each use it must answer `timerfd_gettime` with the odd period that was set at
-//! the start. If it does not, the notifier abandons it, and sleeps on a futex. std's condition
+//! the start. If it does not, the wait abandons it, and sleeps on a futex. std's condition
 //! variable does not serve for that: it reads the clock for its deadline, through the vDSO
 //! (`ROUTE_KERNEL` of `sys/reference/linux.rs`). A relative `FUTEX_WAIT` needs no clock.
 
@@ -22,12 +22,12 @@ use std::io;
 use super::file::beyond_standard_streams;
 use crate::sys::WakeCause;
 
-/// The period that marks the notifier's timer: 11 years and some odd nanoseconds. It never expires.
+/// The period that marks the timer: 11 years and some odd nanoseconds. It never expires.
 const MARK: libc::timespec = libc::timespec { tv_sec: 347_155_200, tv_nsec: 749_318_257 };
 
 /// See the [module](self).
 #[derive(Debug)]
-pub(crate) struct ClockSetNotifier {
+pub(crate) struct StoppableSleep {
     /// The timer's descriptor; -1 without a timer.
     timer: AtomicI32,
     /// 1 once [`stop`](Self::stop) was called. Without a timer, [`wait`](Self::wait) sleeps on this
@@ -35,28 +35,28 @@ pub(crate) struct ClockSetNotifier {
     stopped: AtomicU32,
 }
 
-impl ClockSetNotifier {
-    /// A notifier with a timer. If the kernel refuses the timer, the notifier can sleep and be
-    /// stopped, but does not notice that the clock is set.
-    pub(crate) fn new() -> Self {
+impl StoppableSleep {
+    /// A sleep with a timer, which also ends when the clock is set. If the kernel refuses the
+    /// timer, the sleep is a [`plain`](Self::plain) one.
+    pub(crate) fn notifying_clock_set() -> Self {
         // SAFETY: the call takes no pointer.
         let timer =
             unsafe { libc::timerfd_create(libc::CLOCK_REALTIME, libc::TFD_NONBLOCK | libc::TFD_CLOEXEC) };
         let timer = beyond_standard_streams(timer);
-        let notifier = Self { timer: AtomicI32::new(timer), stopped: AtomicU32::new(0) };
+        let sleep = Self { timer: AtomicI32::new(timer), stopped: AtomicU32::new(0) };
         if timer >= 0 {
             arm(timer, FAR_S).ok();
         }
-        notifier
+        sleep
     }
 
-    /// A notifier that makes no system call except for the futex's, and does not notice that the
-    /// clock is set.
-    pub(crate) fn without_timer() -> Self {
+    /// A sleep that makes no system call except for the futex's. It does not end when the clock is
+    /// set.
+    pub(crate) fn plain() -> Self {
         Self { timer: AtomicI32::new(-1), stopped: AtomicU32::new(0) }
     }
 
-    /// The descriptor, if it is still this notifier's.
+    /// The descriptor, if it is still this sleep's.
     fn timer(&self) -> Option<libc::c_int> {
         // ORDERING: Relaxed, a number that is checked before each use.
         let timer = self.timer.load(Ordering::Relaxed);
@@ -131,14 +131,14 @@ impl ClockSetNotifier {
         if let Some(timer) = self.timer() {
             // ORDERING: Relaxed, as in `timer`.
             self.timer.store(-1, Ordering::Relaxed);
-            // SAFETY: the descriptor is this notifier's, as was just checked, and nothing uses it
+            // SAFETY: the descriptor is this sleep's, as was just checked, and nothing uses it
             // after this.
             unsafe { libc::close(timer) };
         }
     }
 }
 
-impl Drop for ClockSetNotifier {
+impl Drop for StoppableSleep {
     fn drop(&mut self) {
         self.close();
     }
@@ -185,17 +185,17 @@ mod tests {
 
     #[test]
     fn a_wait_ends_by_itself_and_a_stop_ends_the_present_and_every_later_one() {
-        for notifier in [ClockSetNotifier::new(), ClockSetNotifier::without_timer()] {
+        for sleep in [StoppableSleep::notifying_clock_set(), StoppableSleep::plain()] {
             let start = Instant::now();
-            assert_eq!(notifier.wait(Duration::from_millis(3)), WakeCause::Timeout);
+            assert_eq!(sleep.wait(Duration::from_millis(3)), WakeCause::Timeout);
             assert!(start.elapsed() >= Duration::from_millis(3));
             std::thread::scope(|scope| {
-                let waiter = scope.spawn(|| notifier.wait(Duration::from_secs(3_600)));
+                let waiter = scope.spawn(|| sleep.wait(Duration::from_secs(3_600)));
                 std::thread::sleep(Duration::from_millis(20));
-                notifier.stop();
+                sleep.stop();
                 assert_eq!(waiter.join().unwrap(), WakeCause::Stopped);
             });
-            assert_eq!(notifier.wait(Duration::from_secs(3_600)), WakeCause::Stopped);
+            assert_eq!(sleep.wait(Duration::from_secs(3_600)), WakeCause::Stopped);
         }
     }
 }

@@ -7,7 +7,7 @@ use tickline_core::gate::{CounterDifference, Reason};
 
 use super::*;
 use crate::engine::Engine;
-use crate::{Clock, Driver, PerCpu, State, Status};
+use crate::{Clock, ClockState, Driver, LinePerCpu, Status};
 
 /// Two counters that are a thousand ticks apart.
 const UNSYNCHRONISED: CounterComparison = CounterComparison::Unsynchronised {
@@ -21,8 +21,8 @@ fn the_counters_of_this_machine_are_compared() {
     if COUNTER.is_none() || !crate::sys::may_read_counter() {
         return eprintln!("SKIPPED: no counter that may be read");
     }
-    let notifier = ClockSetNotifier::without_timer();
-    let comparison = compare(&notifier).expect("not stopped");
+    let sleep = StoppableSleep::plain();
+    let comparison = compare(&sleep).expect("not stopped");
     match sys::comparable_cpus().len() {
         0 => assert_eq!(comparison, CounterComparison::Impossible),
         1 => assert_eq!(comparison, CounterComparison::Single),
@@ -33,9 +33,9 @@ fn the_counters_of_this_machine_are_compared() {
             "{comparison:?}"
         ),
     }
-    notifier.stop();
+    sleep.stop();
     if sys::comparable_cpus().len() > 1 {
-        assert_eq!(compare(&notifier), None);
+        assert_eq!(compare(&sleep), None);
     }
 }
 
@@ -88,14 +88,14 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     };
     let builder = || Clock::builder().interval(Duration::from_millis(5));
     publish(CounterComparison::Synchronised { cpus: 2 });
-    let (auto, off) = (builder().start().unwrap(), builder().per_cpu(PerCpu::Off).start().unwrap());
-    let one = |status: &Status| status.state == State::Fast && status.per_cpu.is_empty();
+    let (auto, off) = (builder().start().unwrap(), builder().per_cpu(LinePerCpu::Off).start().unwrap());
+    let one = |status: &Status| status.state == ClockState::Fast && status.per_cpu.is_empty();
     if !until("one line", &auto, one) || !until("one line", &off, one) {
         return;
     }
     publish(UNSYNCHRONISED);
-    until("the OS", &off, |status| status.state == State::Fallback(Reason::Unsynchronised));
-    until("a line each", &auto, |status| status.state == State::Fast && !status.per_cpu.is_empty());
+    until("the OS", &off, |status| status.state == ClockState::Fallback(Reason::Unsynchronised));
+    until("a line each", &auto, |status| status.state == ClockState::Fast && !status.per_cpu.is_empty());
     publish(CounterComparison::Synchronised { cpus: 2 });
     assert!(until("one line again", &auto, one) && until("one line again", &off, one));
 }
