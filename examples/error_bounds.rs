@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example error_bounds`
 //!
-//! Its output has: "took between", "before", "cannot be told", "UTC", "readings come from".
+//! Its output has: "took between", "before", "cannot be told", "Unix time is between", "readings come from".
 //!
 //! The bounds contain `CLOCK_MONOTONIC` as long as its rate stays within `Status::max_drift_ppb`,
 //! and neither clock has jumped since the last recalibration.
@@ -60,10 +60,6 @@ fn main() -> Result<(), tickline::Error> {
     let (unix, status) = (clock.unix_reading(), clock.status());
     let [earliest_ns, latest_ns] = [unix.earliest(), unix.latest()].map(UnixTime::as_nanos);
     println!("Unix time is between {earliest_ns} and {latest_ns} ns");
-    match status.kernel_utc_error_ns {
-        Some(error_ns) => println!("the time daemon claims that UTC is within {error_ns} ns of it"),
-        None => println!("there is no claim how far that is from UTC"),
-    }
     if let Some(drift_ppb) = status.max_drift_ppb {
         println!("the maximum drift is {drift_ppb} ppb");
     }

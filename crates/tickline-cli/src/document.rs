@@ -188,7 +188,7 @@ impl Document {
             taken_at: format!("{:.0}", Timestamp::now()),
             fast: status.state == ClockState::Fast,
             reason: status.reason().map(|reason| reason.code().into()),
-            clock: ClockStatus::read(&status),
+            clock: ClockStatus::read(&status, &machine),
             gates: gates(&status),
             machine,
             costs,
@@ -266,7 +266,7 @@ impl Document {
 
 impl ClockStatus {
     /// The status, with the present claim about UTC.
-    fn read(status: &Status) -> Self {
+    fn read(status: &Status, machine: &Machine) -> Self {
         let (utc, unix) = (Clock::global().utc(), Clock::global().unix_now().as_nanos());
         let (known, unknown) = (utc.as_ref().ok(), utc.as_ref().err());
         let error_ns = |utc: &UtcReading| {
@@ -283,7 +283,7 @@ impl ClockStatus {
         };
         Self {
             frequency_hz: status.frequency_hz,
-            nominal_frequency_hz: status.nominal_frequency_hz,
+            nominal_frequency_hz: machine.nominal_hz(),
             bound_ns: status.bound_ns,
             max_drift_ppb: status.max_drift_ppb,
             interval_ns: status.interval_ns,

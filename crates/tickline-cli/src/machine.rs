@@ -14,7 +14,7 @@ use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tickline::{CounterComparison, Hypervisor, Status};
+use tickline::{CounterComparison, Status};
 use tickline_core::sample::{kernel_rate_ppb, steering_ppb};
 
 pub(crate) use cpuid::Cpuid;
@@ -169,8 +169,6 @@ impl Machine {
             "product" => product.clone(),
             name => dmi_field(name),
         };
-        // If the processor has CPUID, and CPUID names no hypervisor, there is no hypervisor.
-        let by_cpuid = Some(status.hypervisor).filter(|found| cpuid::EXISTS || *found != Hypervisor::None);
         let hypervisor = platform::first_match(&platform::HYPERVISORS, text_of);
         let (synchronised_cpus, counter_difference_ticks) = match status.comparison {
             CounterComparison::Synchronised { cpus } => (Some(cpus), None),
@@ -184,7 +182,7 @@ impl Machine {
             kernel_command_line: read_line("/proc/cmdline"),
             clocksource: clocksource(),
             available_clocksources: read_line(&format!("{CLOCKSOURCE}/available_clocksource")),
-            hypervisor: hypervisor.or_else(|| by_cpuid.map(|found| found.code().to_owned())),
+            hypervisor: hypervisor.or_else(|| cpuid::hypervisor().map(str::to_owned)),
             cloud: platform::first_match(&platform::CLOUDS, text_of),
             product,
             cpuid: cpuid::read(),
@@ -199,6 +197,12 @@ impl Machine {
             counter_difference_ticks,
             ..system
         }
+    }
+
+    /// The counter's frequency that the hypervisor, the processor or the firmware states, Hz.
+    pub(crate) fn nominal_hz(&self) -> Option<u64> {
+        let Some(cpuid) = &self.cpuid else { return cpuid::hz_by_firmware() };
+        cpuid.hypervisor_khz.map(|khz| u64::from(khz) * 1_000).or(cpuid.leaf_15h_hz)
     }
 }
 

@@ -44,9 +44,9 @@ mod resolution;
 
 pub use crate::units::ticks_between;
 pub use arch::HardwareCounter;
-#[cfg(target_arch = "x86_64")]
-pub use arch::HardwareCpuCounter;
 pub(crate) use arch::SHIFT;
+#[cfg(target_arch = "x86_64")]
+pub use arch::{HardwareCpuCounter, cpuid};
 #[cfg(not(target_arch = "x86_64"))]
 pub use cpu_other::HardwareCpuCounter;
 pub use extended::Extended;

@@ -164,7 +164,7 @@ pub use error::{Error, ErrorKind};
 pub use instant::{Instant, now_ns, now_ordered_ns, recent_ns};
 pub use options::{Driver, EnvironmentSwitch, LinePerCpu, Probes};
 pub use reading::Reading;
-pub use status::{ClockState, CpuStatus, EventCounts, Hypervisor, Status};
+pub use status::{ClockState, CpuStatus, EventCounts, Status};
 pub use tickline_core::gate::{CounterComparison, CounterDifference, Gate, Reason, Trust, Verdict};
 pub use tickline_core::shared::Event;
 pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns};

@@ -75,51 +75,6 @@ impl fmt::Display for ClockState {
     }
 }
 
-/// The hypervisor that runs the machine, by CPUID's leaf 4000_0000h.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Hypervisor {
-    /// CPUID says that there is none, or the architecture has no way to ask.
-    None,
-    /// KVM, or a hypervisor with its interface (Firecracker, Cloud Hypervisor, Google's).
-    Kvm,
-    /// Hyper-V, Azure and WSL2.
-    HyperV,
-    /// Xen.
-    Xen,
-    /// VMware.
-    Vmware,
-    /// VirtualBox, with its own interface.
-    VirtualBox,
-    /// QEMU's emulation, without a hypervisor below.
-    Tcg,
-    /// bhyve.
-    Bhyve,
-    /// Parallels.
-    Parallels,
-    /// Another hypervisor.
-    Other,
-}
-
-impl Hypervisor {
-    /// A stable code, in snake case.
-    #[must_use]
-    pub const fn code(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Kvm => "kvm",
-            Self::HyperV => "hyper_v",
-            Self::Xen => "xen",
-            Self::Vmware => "vmware",
-            Self::VirtualBox => "virtualbox",
-            Self::Tcg => "tcg",
-            Self::Bhyve => "bhyve",
-            Self::Parallels => "parallels",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// The counts of a clock's events.
 ///
 /// ```
@@ -182,15 +137,12 @@ pub struct Status {
     pub driver: Driver,
     /// The value of the environment variable `TICKLINE`.
     pub environment: EnvironmentSwitch,
-    /// The hypervisor that runs the machine, by CPUID.
-    pub hypervisor: Hypervisor,
+    /// Whether the machine has a hypervisor, by CPUID. `false` if the architecture has no CPUID.
+    pub is_virtual: bool,
     /// The result of the last comparison of the CPUs' counters in this process. A clock's thread
     /// compares them in the background if the result matters: under a hypervisor, or if the kernel
     /// keeps time with another clocksource.
     pub comparison: CounterComparison,
-    /// The frequency of the counter that the processor, the firmware or the hypervisor states, Hz,
-    /// for comparison with the measured one. Neither readings nor gates use it.
-    pub nominal_frequency_hz: Option<u64>,
     /// The measured frequency of the counter, Hz; `None` before the first line.
     pub frequency_hz: Option<u64>,
     /// The bound, ns: half the width of the interval that must contain `CLOCK_MONOTONIC` now.
@@ -207,11 +159,6 @@ pub struct Status {
     pub offset_ns: Option<i64>,
     /// The present interval between recalibrations, ns; `None` before the first line.
     pub interval_ns: Option<u64>,
-    /// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. It is not
-    /// a bound, because some daemons claim 0. `Clock::utc` (feature `utc`) has bounds. `None` while
-    /// the kernel says that its clock is not synchronised, and with
-    /// [`Probes::Minimal`](crate::Probes::Minimal).
-    pub kernel_utc_error_ns: Option<u64>,
     /// The counts of events.
     pub events: EventCounts,
     /// The CPUs that have a line of their own. Empty in a clock that has one line for all.

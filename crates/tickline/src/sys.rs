@@ -33,8 +33,8 @@ use other as system;
 pub(crate) use system::map_beginning;
 pub(crate) use system::{
     CpuMask, PreserveErrno, RobustFutex, SignalsBlocked, StoppableSleep, clocksource, comparable_cpus,
-    cpu_ids, disable_fork_token, environment_at_start, find_clocksource, is_accepted, lock_token,
-    may_read_counter, pin_this_thread, token,
+    cpu_ids, disable_fork_token, environment_at_start, is_accepted, lock_token, may_read_counter,
+    pin_this_thread, token,
 };
 
 /// The counter of this target. The gates find out whether the process may read it.

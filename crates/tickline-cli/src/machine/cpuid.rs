@@ -25,9 +25,6 @@ pub(crate) struct Cpuid {
     pub(crate) hypervisor_khz: Option<u32>,
 }
 
-/// Whether the processor has CPUID. If CPUID names no hypervisor, there is no hypervisor.
-pub(super) const EXISTS: bool = cfg!(any(target_arch = "x86", target_arch = "x86_64"));
-
 #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
 pub(super) fn read() -> Option<Cpuid> {
     const RDPID: u32 = 1 << 22;
@@ -50,7 +47,52 @@ pub(super) fn read() -> Option<Cpuid> {
     })
 }
 
+/// The hypervisor that CPUID names, as a stable code; `none` if CPUID says that there is none
+/// (Linux `Documentation/virt/kvm/x86/cpuid.rst`; Hypervisor Top Level Functional Specification,
+/// 2.4).
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+pub(super) fn hypervisor() -> Option<&'static str> {
+    const HYPERVISOR_PRESENT: u32 = 1 << 31;
+    if raw_cpuid::cpuid!(1).ecx & HYPERVISOR_PRESENT == 0 {
+        return Some("none");
+    }
+    let leaf = raw_cpuid::cpuid!(0x4000_0000);
+    // Eight of the signature's twelve bytes distinguish the hypervisors.
+    let signature = u64::from(leaf.ecx) << 32 | u64::from(leaf.ebx);
+    Some(match &signature.to_le_bytes() {
+        b"KVMKVMKV" | b"Linux KV" => "kvm",
+        b"Microsof" => "hyper_v",
+        b"XenVMMXe" => "xen",
+        b"VMwareVM" => "vmware",
+        b"VBoxVBox" => "virtualbox",
+        b"TCGTCGTC" => "tcg",
+        b"bhyve bh" => "bhyve",
+        b" lrpepyh" => "parallels",
+        _ => "other",
+    })
+}
+
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+pub(super) fn hypervisor() -> Option<&'static str> {
+    None
+}
+
 #[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
 pub(super) fn read() -> Option<Cpuid> {
+    None
+}
+
+/// The counter's frequency that the firmware has written to `CNTFRQ_EL0`, Hz. A process that may not
+/// read the counter may not read it either (Linux 6.12, `arch/arm64/kernel/traps.c`,
+/// `cntfrq_read_handler`).
+#[cfg(target_arch = "aarch64")]
+pub(super) fn hz_by_firmware() -> Option<u64> {
+    let counter = tickline_core::counter::HardwareCounter::if_present()?;
+    let may_ask = super::counter_readable() != Some(false);
+    may_ask.then(|| counter.nominal_hz()).filter(|hz| *hz != 0)
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) const fn hz_by_firmware() -> Option<u64> {
     None
 }

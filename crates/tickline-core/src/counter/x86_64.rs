@@ -154,8 +154,9 @@ impl CpuCounter for HardwareCpuCounter {
     }
 }
 
-/// The processor's answer to CPUID.
-pub(crate) fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
+/// The processor's answer to CPUID. Used by `tickline`. Not part of the API.
+#[doc(hidden)]
+pub fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     if cfg!(miri) {
         return CpuidResult { eax: 0, ebx: 0, ecx: 0, edx: 0 }; // Miri has no such instruction
     }

@@ -9,11 +9,10 @@ use tickline_core::state::Phase;
 
 use super::Engine;
 use super::gates::each_gate;
-use crate::options::Probes;
 use crate::per_cpu::CpuLines;
 use crate::status::{ClockState, EventCounts, Status};
 use crate::sys::COUNTER;
-use crate::sys::reference::{self, HAS_CLOCK, OsClock};
+use crate::sys::reference::{HAS_CLOCK, OsClock};
 use crate::trust::{compare, facts};
 
 impl Engine {
@@ -34,22 +33,19 @@ impl Engine {
         let cpu_lines = self.cpu_lines();
         let figures = self.figures();
         let has_figures = figures.frequency_hz.is_some();
-        let utc_error_ns = (self.probes() == Probes::Full).then(reference::kernel_utc_error_ns).flatten();
         Status {
             state: self.state(),
             is_judged: self.is_judged(),
             verdicts: self.verdicts(),
             driver: self.driver(),
             environment: facts::environment_switch(self.probes()),
-            hypervisor: facts::hypervisor(),
+            is_virtual: facts::is_virtual(),
             comparison: compare::result_or_pending(),
-            nominal_frequency_hz: facts::nominal_hz(self.probes()),
             frequency_hz: figures.frequency_hz,
             bound_ns: self.bound_ns(),
             max_drift_ppb: has_figures.then_some(figures.max_drift_ppb),
             offset_ns: has_figures.then_some(figures.offset_ns),
             interval_ns: has_figures.then_some(figures.interval_ns),
-            kernel_utc_error_ns: utc_error_ns,
             events: EventCounts::from_fn(|event| {
                 let by_cpu = cpu_lines.map_or(0, |lines| lines.event_count(event));
                 self.clock.shared.event_count(event).saturating_add(by_cpu)

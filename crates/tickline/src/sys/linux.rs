@@ -10,7 +10,7 @@ mod robust_futex;
 mod sleep;
 
 pub(crate) use affinity::{CpuMask, comparable_cpus, cpu_ids, pin_this_thread};
-pub(crate) use clocksource::{clocksource, find_clocksource, is_accepted};
+pub(crate) use clocksource::{clocksource, is_accepted};
 pub(crate) use environment::environment_at_start;
 #[cfg(feature = "utc")]
 pub(crate) use file::map_beginning;

@@ -134,9 +134,6 @@ pub(crate) fn clocksource() -> Clocksource {
     Clocksource::Unknown
 }
 
-/// Does nothing: there is no such file.
-pub(crate) fn find_clocksource() {}
-
 /// Unknown.
 pub(crate) fn is_accepted() -> Option<bool> {
     None

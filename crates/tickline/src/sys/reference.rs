@@ -80,13 +80,6 @@ pub(crate) struct Timex {
     pub(crate) tai_offset_s: i64,
 }
 
-/// The error of the kernel's Unix time against UTC, ns, as the NTP daemon claims it. `None` while
-/// the kernel says that its clock is not synchronised.
-pub(crate) fn kernel_utc_error_ns() -> Option<u64> {
-    let error_us = OsClock::timex().filter(|timex| timex.is_synchronised)?.maxerror_us;
-    u64::try_from(error_us).ok()?.checked_mul(1_000)
-}
-
 /// Whether this system has a clock at all. If not, a reading is 0, and the state is
 /// [`Unavailable`](crate::ClockState::Unavailable).
 pub(crate) const HAS_CLOCK: bool = !cfg!(all(target_family = "wasm", target_os = "unknown"));

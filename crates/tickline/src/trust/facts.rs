@@ -13,7 +13,7 @@ mod environment;
 pub(crate) use collector::Collector;
 #[cfg(test)]
 pub(crate) use cost::injected;
-pub(crate) use cpu::{hypervisor, nominal_hz};
+pub(crate) use cpu::is_virtual;
 pub(crate) use environment::{environment_switch, learn_environment};
 
 use tickline_core::gate::{self, Facts};

@@ -121,8 +121,8 @@ fn use_clock(clock: &Clock) -> bool {
     clock.disable();
     clock.enable();
     clock.maintain();
-    black_box(clock.now());
-    clock.status().kernel_utc_error_ns.is_none()
+    black_box((clock.now(), clock.status()));
+    true
 }
 
 /// The control: with full probes the same filter kills the same program.

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Clocksource;
 
-use super::file::{File, read};
+use super::file::read;
 
 /// `Documentation/ABI/testing/sysfs-devices-system-clocksource` of the kernel.
 const CURRENT: &CStr = c"/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -16,11 +16,6 @@ const NAME_BYTES: usize = 64;
 /// Room for a dozen such names. No machine is known to have more than five. Larger memory is too
 /// much for a judgement's stack on aarch64, without optimisation (`tests/stack.rs`).
 const LIST_BYTES: usize = 12 * 32;
-
-/// Resolves the path of the file that [`clocksource`] reads.
-pub(crate) fn find_clocksource() {
-    drop(File::open(CURRENT, libc::O_PATH));
-}
 
 /// The kernel's clocksource.
 pub(crate) fn clocksource() -> Clocksource {

@@ -12,12 +12,11 @@ use tickline_core::gate::{Clocksource, Cost, CounterComparison, Facts, Reason};
 use tickline_core::sample::Reference;
 
 use super::cost::measure_cost;
-use super::cpu::{self, hypervisor};
+use super::cpu::{is_counter_invariant, is_virtual};
 use super::environment::environment_switch;
 use crate::options::{EnvironmentSwitch, Probes};
-use crate::status::Hypervisor;
 use crate::sys::reference::OsClock;
-use crate::sys::{COUNTER, clocksource, find_clocksource, is_accepted, may_read_counter};
+use crate::sys::{COUNTER, clocksource, is_accepted, may_read_counter};
 
 /// The age at which a collection begins anew, ns. A program may stop reading between two tasks.
 const COLLECTION_LASTS_NS: i64 = 1_000_000_000;
@@ -30,13 +29,10 @@ enum CollectionTask {
     Begin,
     /// Whether the processor calls the counter invariant.
     Invariant,
-    /// Whether the processor names a hypervisor.
+    /// Whether the machine has a hypervisor.
     Hypervisor,
     /// The environment variable at the start of the process.
     Environment,
-    /// Resolves the path of the clocksource file, which takes half the time of the file's first
-    /// read.
-    Path,
     Clocksource,
     Accepted,
     Resolution,
@@ -126,19 +122,15 @@ impl Collector {
         self.next = match self.next {
             CollectionTask::Begin => CollectionTask::Invariant,
             CollectionTask::Invariant => {
-                cpu::is_counter_invariant();
+                is_counter_invariant();
                 CollectionTask::Hypervisor
             }
             CollectionTask::Hypervisor => {
-                hypervisor();
+                is_virtual();
                 if probes == Probes::Full { CollectionTask::Environment } else { CollectionTask::Resolution }
             }
             CollectionTask::Environment => {
                 environment_switch(probes);
-                CollectionTask::Path
-            }
-            CollectionTask::Path => {
-                find_clocksource();
                 CollectionTask::Clocksource
             }
             CollectionTask::Clocksource => {
@@ -179,8 +171,8 @@ impl Collector {
         let counter = COUNTER.filter(|_| facts.may_read_counter && may_measure);
         facts.has_counter = COUNTER.is_some();
         facts.has_atomics = tickline_core::cell::is_supported();
-        facts.is_invariant = cpu::is_counter_invariant();
-        facts.is_virtual = hypervisor() != Hypervisor::None;
+        facts.is_invariant = is_counter_invariant();
+        facts.is_virtual = is_virtual();
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
         if probes == Probes::Full {
             (facts.clocksource, facts.kernel_accepts) = (self.clocksource, self.kernel_accepts);
