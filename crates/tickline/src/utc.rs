@@ -81,7 +81,6 @@
 //! the time.
 //!
 //! ```no_run
-//! use tickline::utc::UtcOrder;
 //! use tickline::Clock;
 //!
 //! # fn main() -> Result<(), tickline::utc::UtcUnknown> {
@@ -89,7 +88,7 @@
 //! let clock = Clock::global();
 //! let committed = clock.utc()?;
 //! let now = clock.wait_until_past(&committed)?;
-//! assert_eq!(committed.order(&now), UtcOrder::Before);
+//! assert!(committed.definitely_before(&now));
 //! # Ok(())
 //! # }
 //! ```
@@ -181,31 +180,12 @@ impl UtcReading {
         self.tai_offset_s.map(|seconds| Duration::from_secs(seconds.get().into()))
     }
 
-    /// Which of the two readings was made first, possibly on another machine.
-    #[inline]
-    #[must_use]
-    pub const fn order(&self, other: &Self) -> UtcOrder {
-        if self.latest.as_nanos() < other.earliest.as_nanos() {
-            UtcOrder::Before
-        } else if other.latest.as_nanos() < self.earliest.as_nanos() {
-            UtcOrder::After
-        } else {
-            UtcOrder::Unknown
-        }
-    }
-
-    /// Whether this reading was certainly made before `other`.
+    /// Whether this reading was certainly made before `other`, which may be of another machine. If
+    /// neither is before the other, their intervals overlap, and the order is unknown.
     #[inline]
     #[must_use]
     pub const fn definitely_before(&self, other: &Self) -> bool {
-        matches!(self.order(other), UtcOrder::Before)
-    }
-
-    /// Whether this reading was certainly made after `other`.
-    #[inline]
-    #[must_use]
-    pub const fn definitely_after(&self, other: &Self) -> bool {
-        matches!(self.order(other), UtcOrder::After)
+        self.latest.as_nanos() < other.earliest.as_nanos()
     }
 
     /// A mock's reading: its time, with `error` on either side.
@@ -217,17 +197,6 @@ impl UtcReading {
             Self::from_bounds(earliest.unwrap_or(UnixTime::UNIX_EPOCH), latest.unwrap_or(UnixTime::MAX));
         Self { source: UtcSource::Mock, ..reading }
     }
-}
-
-/// The order of two readings, which may be of two machines.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum UtcOrder {
-    /// The first was made before the second.
-    Before,
-    /// The first was made after the second.
-    After,
-    /// Their intervals overlap, so the order is unknown.
-    Unknown,
 }
 
 /// The source of a claim about UTC; see the [module](self).
