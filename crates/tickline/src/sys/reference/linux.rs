@@ -42,9 +42,16 @@ impl OsClock {
         try_read_ns(libc::CLOCK_REALTIME_COARSE)
     }
 
-    /// The kernel's discipline of its clocks; `None` if the kernel may not be asked.
+    /// The kernel's discipline of its clocks; `None` if the kernel may not be asked. Not inlined,
+    /// because the kernel's structure has 208 bytes.
+    #[inline(never)]
     pub(crate) fn timex() -> Option<Timex> {
-        with_timex(in_one_unit)
+        let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
+        // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
+        let state = unsafe { libc::adjtimex(timex.as_mut_ptr()) };
+        // SAFETY: `timex` is plain data, of which all zeros is a valid value.
+        let timex = unsafe { timex.assume_init_ref() };
+        (state >= 0).then(|| in_one_unit(timex, state))
     }
 }
 
@@ -92,18 +99,6 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
     (result == 0).then(|| in_ns(time[0], time[1]))
 }
 
-/// The result of `read` for the kernel's `timex` and state. The structure has 208 bytes, so it is
-/// not copied to the caller.
-#[inline(never)]
-fn with_timex<T>(read: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
-    let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
-    // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
-    let state = unsafe { libc::adjtimex(timex.as_mut_ptr()) };
-    // SAFETY: `timex` is plain data, of which all zeros is a valid value.
-    let timex = unsafe { timex.assume_init_ref() };
-    (state >= 0).then(|| read(timex, state))
-}
-
 /// The correction of the clocks' rate, ppb, without a slew of the offset.
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
 fn steering_ppb(timex: &libc::timex) -> i64 {
@@ -139,7 +134,7 @@ impl Reference for OsClock {
     }
 
     fn steering_ppb(&self) -> Option<i64> {
-        with_timex(|timex, _| steering_ppb(timex))
+        Some(Self::timex()?.steering_ppb)
     }
 
     /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, which a suspend raises and nothing else changes.
