@@ -217,16 +217,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn reading(&self) -> Reading<Instant> {
-        match &self.engine().read_bounded() {
-            Some(bounded) => Reading::from_bounded(bounded, Timescale::Monotonic).map(Instant::from_nanos),
-            None => self.reading_slow(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn reading_slow(&self) -> Reading<Instant> {
-        self.engine().reading_slow(Timescale::Monotonic).map(Instant::from_nanos)
+        self.engine().reading(Timescale::Monotonic).map(Instant::from_nanos)
     }
 
     /// Unix time with the bounds between which `CLOCK_REALTIME` must have been. If the clock has a
@@ -235,16 +226,7 @@ impl Clock {
     #[inline]
     #[must_use]
     pub fn unix_reading(&self) -> Reading<UnixTime> {
-        match &self.engine().read_bounded() {
-            Some(bounded) => Reading::from_bounded(bounded, Timescale::Unix).map(UnixTime::from_nanos),
-            None => self.unix_reading_slow(),
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn unix_reading_slow(&self) -> Reading<UnixTime> {
-        self.engine().reading_slow(Timescale::Unix).map(UnixTime::from_nanos)
+        self.engine().reading(Timescale::Unix).map(UnixTime::from_nanos)
     }
 
     /// The clock's status. The call makes one or two system calls, and allocates if each CPU has a

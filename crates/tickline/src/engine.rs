@@ -7,6 +7,7 @@
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
 
+use once_cell::race::OnceBox;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Cadence, Iteration};
 use tickline_core::counter::HardwareCounter;
@@ -17,7 +18,7 @@ use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::backend::ClockBackend;
 use crate::options::{DEFAULT_INTERVAL_NS, Driver, Probes, Settings};
-use crate::per_cpu::LazyCpuLines;
+use crate::per_cpu::CpuLines;
 use crate::sys::reference::{OsClock, ProbedOsClock};
 use crate::sys::{self, COUNTER};
 use crate::trust::facts::Collector;
@@ -46,9 +47,10 @@ pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
 #[repr(C)]
 pub(crate) struct Engine {
     pub(crate) clock: DrivenClock,
-    /// The lines of the CPUs, if each has its own. They are next to the keeper, which their readers
-    /// also load.
-    cpu_lines: LazyCpuLines,
+    /// The lines of the CPUs, once each has had its own. They are next to the keeper, which their
+    /// readers also load. Not a std `OnceLock`: a child that is forked while a thread initialises it
+    /// would wait for that thread, which does not exist in the child.
+    cpu_lines: OnceBox<CpuLines>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,
     /// Whether the program drives this clock while it has no thread; otherwise readers do.
@@ -86,7 +88,7 @@ impl Engine {
     pub(crate) const fn new(driver: Driver) -> Self {
         Self {
             clock: DrivenClock::new(SharedClock::new(LineCell::new())),
-            cpu_lines: LazyCpuLines::new(),
+            cpu_lines: OnceBox::new(),
             collector: TryLock::new(Collector::new()),
             is_manual: matches!(driver, Driver::Manual),
             thread_token: AtomicU64::new(0),

@@ -18,15 +18,14 @@
 
 pub(crate) mod calibrations;
 
-use core::ptr;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{CounterComparison, Reason};
 use tickline_core::per_cpu;
 use tickline_core::sample::Reference;
-use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock};
+use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 use tickline_core::state::Phase;
 
 use crate::options::LinePerCpu;
@@ -101,6 +100,11 @@ pub(crate) struct CpuLines {
 }
 
 impl CpuLines {
+    /// A table for this system. The error says which requirement is not met.
+    pub(crate) fn new() -> Result<Box<Self>, &'static str> {
+        requirements().map(|(counter, ids)| Box::new(Self::with_ids(counter, ids)))
+    }
+
     fn with_ids(counter: HardwareCpuCounter, ids: usize) -> Self {
         Self {
             clocks: (0..ids).map(|_| SharedClock::new(LineCell::new())).collect(),
@@ -137,12 +141,12 @@ impl CpuLines {
     }
 
     /// A reading in any state, and its source; `None` if the table has no entry for the CPU.
-    pub(crate) fn read_slow(&self) -> Option<(i64, ReadingSource)> {
+    pub(crate) fn read_slow(&self) -> Option<SlowReading> {
         let (cpu, reading) = per_cpu::read_slow(&self.clocks, &self.counter, &OsClock)?;
         if let (ReadingSource::Reference { .. }, Some(record)) = (reading.source, self.records.get(cpu)) {
             record.report_miss();
         }
-        Some((reading.ns, reading.source))
+        Some(reading)
     }
 
     /// The clock of the CPU on which the caller runs.
@@ -198,64 +202,6 @@ impl CpuLines {
             });
         }
         cpus
-    }
-}
-
-/// A clock's table: null until the first call of [`get_or_init`](Self::get_or_init). After that it
-/// lives as long as the clock, because readers may use it.
-#[derive(Debug)]
-pub(crate) struct LazyCpuLines(AtomicPtr<CpuLines>);
-
-// `LazyCpuLines` hands out references by a pointer, whose target the compiler does not check.
-const _: () = {
-    const fn shareable<T: Send + Sync>() {}
-    shareable::<CpuLines>();
-};
-
-impl LazyCpuLines {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
-    }
-
-    /// The table, if it exists.
-    #[inline(always)]
-    pub(crate) fn get(&self) -> Option<&CpuLines> {
-        // ORDERING: Acquire, pairs with the exchange in `get_or_init`: a thread that sees the table
-        // sees its content. No test sees a weaker one: readers ask the keeper first, whose word
-        // orders them, too.
-        let table = self.0.load(Ordering::Acquire);
-        // SAFETY: the pointer is null, or from the box in `get_or_init`, which only `drop` frees.
-        // No `&mut` to the table exists.
-        unsafe { table.as_ref() }
-    }
-
-    /// The table, created at the first call; `None` if a requirement is not met. Not a std
-    /// `OnceLock`: a child that is forked while a thread initialises it would wait for that thread,
-    /// which does not exist in the child.
-    pub(crate) fn get_or_init(&self) -> Option<&CpuLines> {
-        if self.get().is_none() {
-            let table = requirements().ok().map(|(counter, ids)| CpuLines::with_ids(counter, ids))?;
-            let fresh = Box::into_raw(Box::new(table));
-            // ORDERING: Release, pairs with the Acquire load in `get`. No test sees a weaker one:
-            // see `get`.
-            let swap = self.0.compare_exchange(ptr::null_mut(), fresh, Ordering::Release, Ordering::Relaxed);
-            if swap.is_err() {
-                // SAFETY: the pointer is from the box above, and no other thread has it.
-                drop(unsafe { Box::from_raw(fresh) });
-            }
-        }
-        self.get()
-    }
-}
-
-impl Drop for LazyCpuLines {
-    fn drop(&mut self) {
-        let table = *self.0.get_mut();
-        if !table.is_null() {
-            // SAFETY: the pointer is from the box in `get_or_init`. Readers borrow `self`, so none
-            // is left.
-            drop(unsafe { Box::from_raw(table) });
-        }
     }
 }
 

@@ -16,7 +16,7 @@
 use tickline_core::control::{Cadence, Config};
 use tickline_core::gate::keeper::{LineKind, Stage};
 use tickline_core::sample::{Reference, Timescale};
-use tickline_core::shared::{BoundedReading, ReadingSource};
+use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 
 use super::{Engine, saturating_unsigned, to_unsigned};
 use crate::options::Driver;
@@ -78,8 +78,18 @@ impl Engine {
         }
     }
 
-    /// A time with its bounds, if [`read_bounded`](Self::read_bounded) finds no line.
-    pub(crate) fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
+    /// A time with its bounds.
+    #[inline]
+    pub(crate) fn reading(&self, timescale: Timescale) -> Reading<u64> {
+        match &self.read_bounded() {
+            Some(bounded) => Reading::from_bounded(bounded, timescale),
+            None => self.reading_slow(timescale),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn reading_slow(&self, timescale: Timescale) -> Reading<u64> {
         if let Some(backend) = &self.backend {
             return backend.reading(timescale);
         }
@@ -122,8 +132,19 @@ impl Engine {
     #[cold]
     #[inline(never)]
     fn now_by_cpus_or_os(&self, cpu_lines: &CpuLines) -> u64 {
-        let Some((ns, source)) = cpu_lines.read_slow() else { return self.now_by_common_line() };
-        if let ReadingSource::Reference { reference_ns } = source
+        match self.read_by_cpus_or_request_line(cpu_lines) {
+            Some(reading) => saturating_unsigned(reading.ns),
+            None => self.now_by_common_line(),
+        }
+    }
+
+    /// A reading by the CPUs' lines, in any state; `None` if the table has no entry for the CPU.
+    /// Without a line on the CPU, requests one from the thread. Without a thread, leaves the CPUs'
+    /// lines.
+    #[inline(never)]
+    fn read_by_cpus_or_request_line(&self, cpu_lines: &CpuLines) -> Option<SlowReading> {
+        let reading = cpu_lines.read_slow()?;
+        if let ReadingSource::Reference { reference_ns } = reading.source
             && !self.has_thread()
             && cpu_lines.are_all_at_most(reference_ns)
         {
@@ -131,16 +152,15 @@ impl Engine {
             // child may also have lost the right to read the counter.
             self.leave_per_cpu();
         }
-        saturating_unsigned(ns)
+        Some(reading)
     }
 
     /// The OS clock's Unix time, for a CPU without a line.
     #[cold]
     #[inline(never)]
     fn unix_by_os(&self, cpu_lines: &CpuLines) -> u64 {
-        // For its side effects: it requests a line from the thread, or leaves the CPUs' lines. A
-        // program that reads only Unix time needs them, too.
-        self.now_by_cpus_or_os(cpu_lines);
+        // A program that reads only Unix time needs the line, too.
+        let _monotonic = self.read_by_cpus_or_request_line(cpu_lines);
         saturating_unsigned(OsClock.unix_ns())
     }
 
@@ -194,7 +214,7 @@ impl Engine {
         calibrations: &mut CpuCalibrations,
         sleep: &StoppableSleep,
     ) -> Option<u64> {
-        let Some(cpu_lines) = self.cpu_lines.get_or_init() else {
+        let Ok(cpu_lines) = self.cpu_lines.get_or_try_init(CpuLines::new) else {
             return self.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns);
         };
         self.clock.keeper.set_line_kind(LineKind::PerCpu);
