@@ -13,7 +13,10 @@
 //!
 //! # Sources
 //!
-//! tickline uses the first of these that answers.
+//! tickline uses the first of these that answers, with one exception. chronyd comes before version
+//! 2 of clock-bound's segment, because the daemon of version 2 only passes on what chronyd says on
+//! the same machine. If one source reports a disruption, the claims of all are wrong, and readings
+//! fail.
 //!
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
@@ -258,9 +261,9 @@ pub enum UtcUnknown {
     Disrupted,
     /// A leap second is near.
     LeapSecond,
-    /// The clock has no thread in this process to ask the sources: [`start`](crate::start) gives
-    /// the global clock one, [`Driver::Thread`](crate::Driver::Thread) another. Or the clock reads
-    /// a page, which says nothing of UTC.
+    /// The clock has no thread in this process to ask the sources. [`start`](crate::start) gives
+    /// the global clock a thread. Any other clock needs [`Driver::Thread`](crate::Driver::Thread).
+    /// A clock that reads a page has none.
     NoThread,
 }
 
@@ -282,7 +285,7 @@ impl UtcUnknown {
             Self::LeapSecond => ["leap_second", "a leap second is near"],
             Self::NoThread => [
                 "no_thread",
-                "the clock has no thread to ask the sources of UTC: tickline::start() gives the global clock one, Driver::Thread another; a clock that reads a page has none",
+                "the clock has no thread to ask the sources of UTC: call tickline::start() for the global clock, or build another clock with Driver::Thread; a clock that reads a page has no thread",
             ],
         }
     }
