@@ -128,7 +128,7 @@ const _: () = {
     const fn shareable<T: Send + Sync>() {}
     shareable::<Engine>();
     shareable::<Option<Arc<OwnedEngine>>>();
-    assert!(size_of::<Engine>() <= 16 * 1024, "a clock is promised to take 16 KiB at most");
+    assert!(size_of::<Engine>() <= 16 * 1024, "examples/bare-x86_64/src/boot.rs relies on 16 KiB at most");
 };
 
 impl fmt::Debug for Clock {
@@ -229,8 +229,8 @@ impl Clock {
         self.engine().reading(Timescale::Unix).map(UnixTime::from_nanos)
     }
 
-    /// The clock's status. The call makes one or two system calls, and allocates if each CPU has a
-    /// line. It is not for hot paths or signal handlers.
+    /// The clock's status. The call is not for hot paths. It is not for signal handlers either,
+    /// because it allocates if each CPU has a line.
     #[must_use]
     pub fn status(&self) -> Status {
         self.engine().status()
@@ -251,6 +251,8 @@ impl Clock {
 
     /// Lets readings use the counter again after [`disable`](Self::disable), once the control loop
     /// has judged the gates. Has no effect on a clock that is not disabled, or on a mock's clock.
+    /// On a clone of the global clock, `Clock::default()` included, the call acts on the whole
+    /// process. A signal handler may make it.
     pub fn enable(&self) {
         self.engine().enable();
     }
@@ -258,7 +260,9 @@ impl Clock {
     /// Stops using the counter. No reading that begins after the return of this call reads the
     /// counter. From then on readings come from the OS clock, in order. With
     /// [`Probes::Minimal`](crate::Probes::Minimal) no other call on this clock reads the counter
-    /// either. The vDSO, which answers calls of the OS clock, may still read it.
+    /// either. The vDSO, which answers calls of the OS clock, may still read it. On a clone of the
+    /// global clock, `Clock::default()` included, the call acts on the whole process. A signal
+    /// handler may make it.
     pub fn disable(&self) {
         self.engine().disable();
     }

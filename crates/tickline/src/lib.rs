@@ -52,13 +52,15 @@
 //! # Guarantees
 //!
 //! - A reading never fails, blocks, allocates or panics. A signal handler may make a reading, even
-//!   the first one of the process, and may call [`Clock::maintain`]. Each of these calls takes at
+//!   the first one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
+//!   [`Clock::disable`]. Each of these calls takes at
 //!   most 2 KiB of stack besides the kernel's signal frame, or 4 KiB without optimisation. The
 //!   figure includes tickline, libc and the vDSO. It is for Linux programs whose symbols are bound
 //!   at the start, which is rustc's default. The signal frame takes up to 3.3 KiB (AVX-512).
-//! - [`Clock::reading`] contains `CLOCK_MONOTONIC`, on two conditions. Neither clock has jumped
-//!   since the last recalibration. And since then the rate of `CLOCK_MONOTONIC` has stayed within
-//!   [`Status::max_drift_ppb`] of the measured rate, apart from the kernel's own dither.
+//! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Neither clock
+//!   has jumped since the last recalibration. And since then the rate of `CLOCK_MONOTONIC` has
+//!   stayed within [`Status::max_drift_ppb`] of the measured rate, apart from the kernel's own
+//!   dither.
 //! - If the counter restarts at zero, the next reading notices it. If the control loop stops, the
 //!   line is not renewed. Readings then use the line for at most 4 intervals (2 s by default), or 8
 //!   with a line for each CPU. After that they use the OS clock.
@@ -70,7 +72,8 @@
 //!   `PR_SET_TSC`, or after `SECCOMP_MODE_STRICT`, which implies it, the next reading raises
 //!   SIGSEGV. After [`Clock::disable`] readings do not read the counter; with [`Probes::Minimal`]
 //!   no call does. But the vDSO may still read it, so a call of the OS clock can raise SIGSEGV,
-//!   too. If it was denied the counter before its first reading, readings are system calls.
+//!   too. If the process was denied the counter before its first reading, readings are
+//!   system calls.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
 //! - A bound against UTC, without the feature `utc` (`Clock::utc`). With the feature, a bound holds
 //!   if the claim of its source is true. The source is clock-bound, chronyd or the kernel.

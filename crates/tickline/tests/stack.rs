@@ -133,7 +133,6 @@ fn all_calls() -> Calls {
         "UnixTime": UnixTime::now();
         "reading": Clock::global().reading();
         "unix_reading": Clock::global().unix_reading();
-        "status": Clock::global().status();
         "maintain": Clock::global().maintain();
         "disable": Clock::global().disable();
         "reading, disabled": Clock::global().reading();
