@@ -12,7 +12,7 @@
 //! On x86_64 and aarch64 one 16-byte load gives a reading `m` and `b`, and every change, by the
 //! writer, a helper or a gate, is one 128-bit compare-and-swap. There is no sequence lock. Other
 //! targets swap a word that names one of eight pairs of `m` and `b`. No thread waits for a stopped
-//! writer: see `DESIGN.md`, section "The state".
+//! writer: see [The state](https://github.com/tickline/tickline/blob/main/DESIGN.md#the-state).
 //!
 //! # A clock on bare metal
 //!
