@@ -1,10 +1,10 @@
-//! The errors of starting a clock. A reading never fails.
+//! The errors of starting a clock, and of publishing a page. A reading never fails.
 
 use core::fmt;
 use std::error::Error as StdError;
 use std::io;
 
-/// Why a clock could not be created or started.
+/// Why a clock could not be started, or why a page cannot be read or published.
 ///
 /// ```
 /// use std::time::Duration;

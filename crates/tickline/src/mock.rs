@@ -13,10 +13,10 @@
 //! use std::time::Duration;
 //! use tickline::{Instant, mock::MockClock};
 //!
-//! let clock = MockClock::new();
-//! let _active = clock.activate(); // for this thread, until dropped
+//! let mock = MockClock::new();
+//! let _active = mock.activate(); // for this thread, until dropped
 //! let start = Instant::now();
-//! clock.advance(Duration::from_secs(5));
+//! mock.advance(Duration::from_secs(5));
 //! assert_eq!(start.elapsed(), Duration::from_secs(5));
 //! ```
 
@@ -46,17 +46,17 @@ thread_local! {
     static CURRENT: RefCell<Vec<MockClock>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A clock that stands still until it is moved. Clones are the same clock.
+/// A mock: a clock that stands still until it is moved. Clones are the same mock.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tickline::{UnixTime, mock::MockClock};
 ///
-/// let clock = MockClock::new();
-/// let _active = clock.activate();
+/// let mock = MockClock::new();
+/// let _active = mock.activate();
 /// let before = UnixTime::now();
-/// clock.step_unix_ns(-1_000); // the OS clock is set back
-/// clock.advance(Duration::from_nanos(2_000));
+/// mock.step_unix_ns(-1_000); // the OS clock is set back
+/// mock.advance(Duration::from_nanos(2_000));
 /// assert_eq!(UnixTime::now(), before + Duration::from_nanos(1_000));
 /// ```
 #[derive(Debug, Clone)]
@@ -136,7 +136,7 @@ impl Default for MockClock {
 }
 
 impl MockClock {
-    /// A clock at 1 s of monotonic time and 2026-01-01 00:00:00 UTC.
+    /// A mock at 1 s of monotonic time and 2026-01-01 00:00:00 UTC.
     #[must_use]
     pub fn new() -> Self {
         Self::following(None)
@@ -217,7 +217,7 @@ impl MockClock {
         self.time.unix_offset_ns.fetch_update(Ordering::Relaxed, Ordering::Relaxed, stepped).ok();
     }
 
-    /// Sets the result of [`Clock::utc`](crate::Clock::utc): the error of this clock's Unix time
+    /// Sets the result of [`Clock::utc`](crate::Clock::utc): the error of this mock's Unix time
     /// against UTC, or why UTC is unknown. A new mock has an error of 0. Needs the feature `utc`.
     ///
     /// ```
@@ -236,14 +236,14 @@ impl MockClock {
         *self.time.utc_error.lock().unwrap_or_else(PoisonError::into_inner) = error;
     }
 
-    /// Lets `Instant`, `UnixTime` and the free functions of this crate read this clock on this
+    /// Lets `Instant`, `UnixTime` and the free functions of this crate read this mock on this
     /// thread, until the guard is dropped. Of several active mocks, the last one activated is read.
     #[must_use = "the mock is active until the guard is dropped"]
     pub fn activate(&self) -> MockGuard {
         CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));
         // ORDERING: Relaxed: only this thread reads its own stack.
         ACTIVE.fetch_add(1, Ordering::Relaxed);
-        MockGuard { clock: self.clone(), not_send: core::marker::PhantomData }
+        MockGuard { mock: self.clone(), not_send: core::marker::PhantomData }
     }
 }
 
@@ -264,7 +264,7 @@ impl MockClock {
 /// ```
 #[derive(Debug)]
 pub struct MockGuard {
-    clock: MockClock,
+    mock: MockClock,
     /// The guard belongs to its thread.
     not_send: core::marker::PhantomData<*const ()>,
 }
@@ -276,7 +276,7 @@ impl Drop for MockGuard {
         // At a thread's exit, `CURRENT` may be destroyed before a guard in another thread-local.
         let remove = |stack: &RefCell<Vec<MockClock>>| {
             let mut stack = stack.borrow_mut();
-            let position = stack.iter().rposition(|clock| Arc::ptr_eq(&clock.time, &self.clock.time));
+            let position = stack.iter().rposition(|mock| Arc::ptr_eq(&mock.time, &self.mock.time));
             position.map(|index| stack.remove(index));
         };
         CURRENT.try_with(remove).ok();

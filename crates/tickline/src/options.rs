@@ -8,7 +8,7 @@
 //! | `Trust::Measured` | machines whose kernel rejected a good counter, where the usual advice is `tsc=reliable`; benchmarks (`tickline-criterion`) |
 //! | `assume_invariant` | guests of QEMU without `+invtsc`, whose host's counter is invariant |
 //! | `LinePerCpu::On` | counters of one rate that were not started together, as libmtev serves them ("Time, but Faster") |
-//! | `LinePerCpu::Off` | measurements that need one line for all CPUs (`tickline-criterion`) |
+//! | `LinePerCpu::Off` | users of one line for all CPUs: measurements (`tickline-criterion`), pages (`tickline serve`) |
 //! | `Probes::Minimal` | processes under a seccomp filter that kills |
 
 use core::time::Duration;
@@ -61,11 +61,13 @@ pub enum Driver {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Probes {
-    /// All that help: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
+    /// All that are of use: sysfs, `prctl`, `adjtimex`, a timer descriptor, the thread's name.
     Full,
     /// Only `clock_gettime`, a futex to sleep on, and the process id, unless the process had a
     /// clock with full probes before. Minimal probes are for processes whose seccomp filter kills
-    /// them. `PLATFORM.md`, "System calls", lists the calls to allow.
+    /// them.
+    /// [System calls](https://github.com/tickline/tickline/blob/main/PLATFORM.md#system-calls) lists
+    /// the calls to allow.
     ///
     /// Facts that need other calls stay unknown. The clock does not compare the CPUs' counters, or
     /// ask for UTC. Its readings come from the OS clock, unless a clock with full probes has

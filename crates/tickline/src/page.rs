@@ -3,8 +3,9 @@
 //! One process calibrates the counter and publishes a page of 4096 bytes ([`Publisher`]); all
 //! others map it read-only ([`Clock::open_page`](crate::Clock::open_page)). The program `tickline
 //! serve` is such a publisher. The file is trusted if it and its folder belong to root or to the
-//! reader's own user, and no other user may write to either. `docs/lease.md` in the repository
-//! states the guarantees between processes.
+//! reader's own user, and no other user may write to either.
+//! [docs/lease.md](https://github.com/tickline/tickline/blob/main/docs/lease.md) states the
+//! guarantees between processes.
 
 mod publisher;
 mod reader;

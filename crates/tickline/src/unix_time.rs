@@ -71,6 +71,8 @@ impl UnixTime {
     /// # Panics
     ///
     /// If the time is after 18,446,744,073 s (in 2554). In a `const`, it does not compile.
+    /// For a number from outside,
+    /// `UnixTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds))` returns `None` instead.
     #[must_use]
     pub const fn from_secs(seconds: u64) -> Self {
         Self::from_units(seconds, NS_PER_S, "a Unix time beyond the limit of 18446744073 s")
@@ -81,6 +83,7 @@ impl UnixTime {
     /// # Panics
     ///
     /// If the time is after 18,446,744,073,709 ms (in 2554). In a `const`, it does not compile.
+    /// For a number from outside, see [`from_secs`](Self::from_secs).
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self::from_units(millis, 1_000_000, "a Unix time beyond the limit of 18446744073709 ms")
@@ -91,6 +94,7 @@ impl UnixTime {
     /// # Panics
     ///
     /// If the time is after 18,446,744,073,709,551 us (in 2554). In a `const`, it does not compile.
+    /// For a number from outside, see [`from_secs`](Self::from_secs).
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
         Self::from_units(micros, 1_000, "a Unix time beyond the limit of 18446744073709551 us")

@@ -48,24 +48,26 @@ impl ClockBuilder {
         self
     }
 
-    /// The time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms.
+    /// Sets the time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms.
     ///
     /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread takes some
-    /// 0.04 % of a core (`benches/README.md`), most of it for waking up and for reading the
-    /// kernel's clocksource.
+    /// 0.04 % of a core
+    /// ([record](https://github.com/tickline/tickline/blob/main/benches/README.md)), most of it for
+    /// waking up and for reading the kernel's clocksource.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.settings.interval = interval;
         self
     }
 
-    /// The period at which the thread stores the coarse time for [`recent_ns`](crate::recent_ns):
-    /// 100 us to 10 s, by default at each recalibration. The thread wakes up for each store.
+    /// Sets the period at which the thread stores the coarse time for
+    /// [`recent_ns`](crate::recent_ns): 100 us to 10 s, by default at each recalibration. The
+    /// thread wakes up for each store.
     pub fn recent_every(mut self, period: Duration) -> Self {
         self.settings.recent_every = Some(period);
         self
     }
 
-    /// Sets which system calls and files the clock may use. By default it uses all that help.
+    /// Sets which system calls and files the clock may use. By default it may use all of them.
     /// [`LinePerCpu::On`] needs [`Probes::Full`].
     ///
     /// On the global clock ([`start_global`](Self::start_global)) minimal probes stay in force for
@@ -76,16 +78,16 @@ impl ClockBuilder {
         self
     }
 
-    /// Chooses between one line, and a line for each CPU. The latter is for counters that have one
-    /// rate but were not started together. The thread then moves to each CPU once in each interval,
-    /// and calibrates its line there. This takes some 80 us of CPU time, most of it for the move.
-    /// With a line for each CPU the order of readings is weaker: [`LinePerCpu`].
+    /// Sets whether there is one line, or a line for each CPU. The latter is for counters that have
+    /// one rate but were not started together. The thread then moves to each CPU once in each
+    /// interval, and calibrates its line there. This takes some 80 us of CPU time, most of it for
+    /// the move. With a line for each CPU the order of readings is weaker: [`LinePerCpu`].
     pub fn per_cpu(mut self, per_cpu: LinePerCpu) -> Self {
         self.settings.per_cpu = per_cpu;
         self
     }
 
-    /// Chooses what decides whether readings may use the counter: the kernel, a comparison of the
+    /// Sets what decides whether readings may use the counter: the kernel, a comparison of the
     /// counters, or both. [`Trust::Auto`] by default. [`tickline_core::gate`] has a table of what
     /// is trusted on which machine.
     pub fn trust(mut self, trust: Trust) -> Self {
@@ -93,9 +95,10 @@ impl ClockBuilder {
         self
     }
 
-    /// Assumes that the counter runs at one rate in all power states, though CPUID does not say so.
-    /// The setting is for virtual machines on a host whose counter has this property. By default
-    /// QEMU hides it from its guests, because a guest that sees it can't migrate.
+    /// Lets the clock assume that the counter runs at one rate in all power states, though CPUID
+    /// does not say so. The setting is for virtual machines on a host whose counter has this
+    /// property. By default QEMU hides it from its guests, because a guest that sees it can't
+    /// migrate.
     pub fn assume_invariant(mut self) -> Self {
         self.settings.assume_invariant = true;
         self

@@ -98,16 +98,16 @@ impl Clock {
     /// A clock that reads the time from the page at `path`, which another process serves
     /// (`tickline serve`, or a [`Publisher`](crate::page::Publisher)). On other systems than Linux
     /// the call is an error of the kind [`PageUnusable`](crate::ErrorKind::PageUnusable), and the
-    /// crate has no module [`page`](crate::page).
+    /// module [`page`](crate::page) is empty.
     ///
     /// The page's server decides how the counter is calibrated and trusted. So this clock has no
     /// thread and no line, and its only setting is `probes`. [`maintain`](Clock::maintain) does
     /// nothing. The monotonic readings of all processes that read the page are in order;
-    /// `docs/lease.md` in the repository has the exceptions. Readings may be ahead of the
-    /// OS clock by the page's lead, which `tickline serve status` shows. If the page has no line,
-    /// because its server has ended or the counter can't be trusted, readings come from the OS
-    /// clock, in order. While the server publishes its first line, a reading may wait for up to
-    /// 1 ms. Unix time comes from the page, too.
+    /// [docs/lease.md](https://github.com/tickline/tickline/blob/main/docs/lease.md) has the
+    /// exceptions. Readings may be ahead of the OS clock by the page's lead, which `tickline serve
+    /// status` shows. If the page has no line, because its server has ended or the counter can't be
+    /// trusted, readings come from the OS clock, in order. While the server publishes its first
+    /// line, a reading may wait for up to 1 ms. Unix time comes from the page, too.
     ///
     /// This call reads files and maps memory, also with [`Probes::Minimal`]: make it before the
     /// process installs a seccomp filter. Make it before the process starts other clocks with
