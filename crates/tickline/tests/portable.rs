@@ -177,9 +177,7 @@ fn subtracting_too_much_panics_as_in_std() {
 }
 
 #[test]
-fn system_times_out_of_range_are_named_with_their_limit() {
-    let before = UnixTime::try_from(UNIX_EPOCH - SECOND).unwrap_err().to_string();
-    assert_eq!(before, "1 s before 1970 is before the earliest Unix time, 1970");
+fn a_system_time_after_the_limit_is_named_with_the_limit() {
     let after = UnixTime::try_from(UNIX_EPOCH + Duration::from_secs(20_000_000_000)).unwrap_err().to_string();
     assert_eq!(after, "20000000000 s after 1970 is after the latest Unix time, 18446744073.709551615 s");
 }

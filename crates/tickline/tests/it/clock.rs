@@ -1,6 +1,6 @@
 //! The public calls of clocks, on any machine.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::common::{in_child, read_in_order, read_until, until, until_fast};
 use tickline::{Clock, ClockState, Driver, EnvironmentSwitch, ErrorKind, Event, LinePerCpu, Probes, Reason};

@@ -1,18 +1,16 @@
 //! Two processes in one memory: `clone(CLONE_VM)` without `CLONE_THREAD`, as `vfork` and sandboxes
 //! do.
 
-use std::io::{PipeWriter, Read as _, Write as _};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tickline::{Clock, ClockState, Driver, Probes};
 use tickline_observe::{Bracket, monotonic_ns};
 
-use crate::common::{in_fork, skip, until};
+use crate::common::{skip, until};
 
 in_processes! { in_child_of_a_kernel:
     two_processes_in_one_memory_do_not_iterate_at_once,
-    the_coarse_time_goes_on_in_a_process_that_outlives_its_memory,
 }
 
 /// Readings further than this from `CLOCK_MONOTONIC` are wrong, ns.
@@ -90,59 +88,4 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     println!("{READINGS:?} readings, {BACK:?} back, {farthest_ns} ns off at most; {:?}", clock.status());
     assert_eq!(BACK.load(Ordering::Relaxed), 0, "readings stepped back");
     assert!(farthest_ns < MAX_OFF_NS, "a reading was {farthest_ns} ns off");
-}
-
-/// The argument of `outlive`: the parent, and a pipe for 1 (success), 2 or 3 (the failed check).
-struct Shared<'a> {
-    parent: libc::pid_t,
-    answer: &'a PipeWriter,
-}
-
-/// Runs in a process that shares its parent's memory, and outlives it.
-extern "C" fn outlive(shared: *mut libc::c_void) -> libc::c_int {
-    // SAFETY: the parent has passed the pointer, and the process still has the parent's memory.
-    let mut shared = unsafe { shared.cast::<Shared>().read() };
-    // SAFETY: the call has no precondition.
-    while unsafe { libc::getppid() } == shared.parent {
-        // SAFETY: the call takes a number.
-        unsafe { libc::usleep(1_000) };
-    }
-    // The clock's thread may end a while after the process that it belongs to.
-    let first = tickline::recent_ns();
-    let goes_on = (0..20_000).any(|_| {
-        // SAFETY: the call takes a number.
-        unsafe { libc::usleep(1_000) };
-        tickline::recent_ns() >= first + 20_000_000
-    });
-    let is_alone = Clock::global().status().driver == Driver::Reader;
-    let answer = match (goes_on, is_alone) {
-        (true, true) => 1,
-        (false, _) => 2,
-        (true, false) => 3,
-    };
-    shared.answer.write_all(&[answer]).map_or(1, |()| 0)
-}
-
-/// Symptom: the coarse time stood still forever in a process that shares the memory of a process
-/// that has ended (`clone` with `CLONE_VM`).
-fn the_coarse_time_goes_on_in_a_process_that_outlives_its_memory() {
-    let (mut reader, answer) = std::io::pipe().unwrap();
-    in_fork(|| {
-        // SAFETY: the call has no precondition.
-        let parent = unsafe { libc::getpid() };
-        let shared = Box::leak(Box::new(Shared { parent, answer: &answer }));
-        let guard = tickline::start().unwrap();
-        // Waits until the thread runs, because the thread sets up the mark that reports its end.
-        let first = tickline::recent_ns();
-        while tickline::recent_ns() == first {
-            // SAFETY: the call takes a number.
-            unsafe { libc::usleep(1_000) };
-        }
-        std::mem::forget(guard);
-        assert!(clone_in_this_memory(outlive, (&raw mut *shared).cast()) >= 0);
-    });
-    drop(answer);
-    let mut found = [0];
-    reader.read_exact(&mut found).expect("an answer");
-    assert_eq!(found, [1], "see `Shared`");
 }
