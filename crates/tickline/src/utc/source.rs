@@ -65,9 +65,13 @@ fn best(
 ) -> Answer {
     let disrupted = Err(UtcUnknown::Disrupted);
     let answers = [version_3, by_chronyd, version_2, by_kernel].into_iter().flatten();
-    answers.fold(Err(UtcUnknown::NoSource), |best, next| {
-        if next == disrupted || best.is_err() && best != disrupted { next } else { best }
-    })
+    let best =
+        answers.reduce(
+            |best, next| {
+                if next == disrupted || best.is_err() && best != disrupted { next } else { best }
+            },
+        );
+    best.unwrap_or(Err(UtcUnknown::NoSource))
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the

@@ -113,7 +113,7 @@ extern "C" fn interrupter(_: libc::c_int) {
     let now = clock.now_ordered().as_nanos();
     STEPS_BACK.fetch_add(u32::from(now < LAST_NS.get()), Ordering::Relaxed);
     black_box((clock.unix_now(), clock.reading(), clock.maintain()));
-    if INTERRUPTIONS.load(Ordering::Relaxed) % 16 == 0 {
+    if INTERRUPTIONS.load(Ordering::Relaxed).is_multiple_of(16) {
         clock.disable();
         clock.enable();
     }
