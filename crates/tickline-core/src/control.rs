@@ -252,7 +252,6 @@ impl Control {
 
     /// The tick of the oldest sample from which the next bounds would be computed.
     #[doc(hidden)]
-    #[must_use]
     pub fn oldest_sample_ticks(&self) -> Option<u64> {
         let Sample { upper, lower } = self.stability.history.samples().first()?;
         Some(if ticks_between(upper.ticks, lower.ticks) > 0 { upper.ticks } else { lower.ticks })

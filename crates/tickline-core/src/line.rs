@@ -39,7 +39,6 @@ impl Slope {
 
     /// `ticks` at this slope, as fixed-point nanoseconds.
     #[doc(hidden)]
-    #[must_use]
     pub const fn over(self, ticks: i64) -> FixedNs {
         // BOUND: 2^63 * 2^64 = 2^127, the limit of `i128`, which a signed 64-bit difference and a
         // 64-bit slope reach only together; saturates there.
@@ -119,7 +118,6 @@ impl Line {
     /// The line at `ticks` without rounding, for ticks on either side of the start, up to 2^63
     /// away.
     #[doc(hidden)]
-    #[must_use]
     pub fn fixed_at(&self, ticks: u64) -> FixedNs {
         FixedNs::from_ns(self.base_ns).plus(self.slope.over(ticks_between(self.start_ticks, ticks)))
     }

@@ -124,7 +124,6 @@ pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 12
 /// own crates need. The arguments are `freq` of adjtimex(2) in ppb, and its `tick`: the length of a
 /// hundredth of a second, us. One microsecond more is 100 ppm.
 #[doc(hidden)]
-#[must_use]
 pub const fn steering_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
     frequency_ppb.saturating_add(tick_us.saturating_sub(10_000).saturating_mul(100_000))
 }
@@ -134,7 +133,6 @@ pub const fn steering_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
 /// `time_constant` are those that adjtimex(2) returns; without a constant the slew counts as 0. A
 /// slew by adjtime(3), of 500 ppm, is not included, because adjtimex(2) does not show it.
 #[doc(hidden)]
-#[must_use]
 pub fn kernel_rate_ppb(steering_ppb: i64, offset_ns: i64, time_constant: Option<i64>) -> i64 {
     // At the start of each second the kernel subtracts one part in 2^(2 + constant) from the
     // offset, and removes that part in this second (`ntp_offset_chunk`, `second_overflow` in
