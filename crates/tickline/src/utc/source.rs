@@ -63,15 +63,12 @@ fn best(
     by_chronyd: Option<Answer>,
     by_kernel: Option<Answer>,
 ) -> Answer {
-    let disrupted = Err(UtcUnknown::Disrupted);
     let answers = [version_3, by_chronyd, version_2, by_kernel].into_iter().flatten();
-    let best =
-        answers.reduce(
-            |best, next| {
-                if next == disrupted || best.is_err() && best != disrupted { next } else { best }
-            },
-        );
-    best.unwrap_or(Err(UtcUnknown::NoSource))
+    let disrupted = Err(UtcUnknown::Disrupted);
+    if answers.clone().any(|answer| answer == disrupted) {
+        return disrupted;
+    }
+    answers.reduce(Answer::or).unwrap_or(Err(UtcUnknown::NoSource))
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the
