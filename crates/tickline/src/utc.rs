@@ -13,10 +13,8 @@
 //!
 //! # Sources
 //!
-//! tickline uses the first of these that answers, with one exception. chronyd comes before version
-//! 2 of clock-bound's segment, because the daemon of version 2 only passes on what chronyd says on
-//! the same machine. If one source reports a disruption, the claims of all are wrong, and readings
-//! fail.
+//! tickline uses the first of these that answers. If a source reports a disruption, the claims of
+//! those behind it are wrong, too, and readings fail.
 //!
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! The sources of UTC, one file for each. The clock's thread asks them, and takes the [`best`]
-//! answer. A reader never asks.
+//! The sources of UTC, one file for each. The clock's thread asks them, and prefers clock-bound to
+//! chronyd, and chronyd to the kernel. A reader never asks.
 
 use tickline_core::sample::Reference;
 
@@ -15,9 +15,6 @@ mod phc;
 
 pub(super) use kernel::KernelSource;
 
-/// A source's report, or why it has none.
-type Answer = Result<Report, UtcUnknown>;
-
 /// The fastest slew is one part in so many: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
@@ -30,7 +27,7 @@ pub(super) fn ask(
     kernel: &mut KernelSource,
     moment: impl Fn() -> Option<Moment>,
     slopes: Option<[u64; 2]>,
-) -> Option<(Moment, Answer)> {
+) -> Option<(Moment, Result<Report, UtcUnknown>)> {
     let steered = OsClock.steering_ppb();
     let before = moment()?;
     let (segments, tracking) = (clock_bound::read(), Tracking::ask(chronyd::REPLY_TIMEOUT));
@@ -40,35 +37,22 @@ pub(super) fn ask(
         return None;
     }
     let monotonic_ns = OsClock.monotonic_ns();
-    let by_segments =
+    let [new_segment, old_segment] =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
-    let best = best(by_segments, by_chronyd, by_kernel);
+    // A disruption makes the claims of all sources wrong, so no other answer replaces it.
+    let mut best = Err(UtcUnknown::NoSource);
+    for answer in [new_segment, old_segment, by_chronyd, by_kernel].into_iter().flatten() {
+        if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
+            best = answer;
+        }
+    }
     // Not every source announces leap seconds.
     let announced = |report: Report| {
         let leap_second_today = report.leap_second_today || kernel.leap_second_today;
         Report { leap_second_today, ..report }
     };
     Some((after, widen(&before, &after, best)?.map(announced)))
-}
-
-/// The report of the first source that has one; without one, why the last source has none.
-/// clock-bound's version 3 comes first, then chronyd, then version 2, then the kernel. The daemon
-/// of version 2 passes on what chronyd says on the same machine, but 500 ppm must be added to its
-/// drift. It is for containers that have its segment, but not chronyd's command port.
-///
-/// A disruption makes the claims of all sources wrong, so it wins over every other answer.
-fn best(
-    [version_3, version_2]: [Option<Answer>; 2],
-    by_chronyd: Option<Answer>,
-    by_kernel: Option<Answer>,
-) -> Answer {
-    let answers = [version_3, by_chronyd, version_2, by_kernel].into_iter().flatten();
-    let disrupted = Err(UtcUnknown::Disrupted);
-    if answers.clone().any(|answer| answer == disrupted) {
-        return disrupted;
-    }
-    answers.reduce(Answer::or).unwrap_or(Err(UtcUnknown::NoSource))
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the
@@ -85,7 +69,11 @@ fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
 /// Widens an answer about some moment between `before` and `after`, so that it holds at `after`.
 /// `None` if `CLOCK_REALTIME` was set between the two, or the machine was suspended: the answer may
 /// be from before that, and then says nothing of the time after.
-fn widen(before: &Moment, after: &Moment, answer: Answer) -> Option<Answer> {
+fn widen(
+    before: &Moment,
+    after: &Moment,
+    answer: Result<Report, UtcUnknown>,
+) -> Option<Result<Report, UtcUnknown>> {
     let ahead_ns = |moment: &Moment| moment.realtime_ns.saturating_sub(moment.raw_ns);
     let width_ns = before.width_ns.max(after.width_ns);
     let age_ns = after.raw_ns.saturating_sub(before.raw_ns).saturating_add(after.width_ns);

@@ -1,26 +1,6 @@
 use super::*;
 use crate::utc::claim_maker::tests::{moment, said};
 
-#[test]
-fn the_first_source_with_a_report_is_taken_unless_one_was_disrupted() {
-    let answers = [1, 2, 3, 4].map(|measurement| Some(said(0, measurement)));
-    let measurement = |[version_3, chronyd, version_2, kernel]: [Option<Answer>; 4]| {
-        best([version_3, version_2], chronyd, kernel).map(|report| report.measurement)
-    };
-    let without = |missing: usize, answer| {
-        core::array::from_fn(|index| if index < missing { answer } else { answers[index] })
-    };
-    for missing in 0..4 {
-        for answer in [None, Some(Err(UtcUnknown::Expired))] {
-            assert_eq!(measurement(without(missing, answer)), Ok(missing as u64 + 1));
-        }
-        let mut answers = answers;
-        answers[missing] = Some(Err(UtcUnknown::Disrupted));
-        assert_eq!(measurement(answers), Err(UtcUnknown::Disrupted));
-    }
-    assert_eq!(measurement([None; 4]), Err(UtcUnknown::NoSource));
-}
-
 /// The answer may have come at any moment between the two moments.
 #[test]
 fn an_answer_is_widened_by_what_may_have_happened_since() {
