@@ -47,9 +47,9 @@ pub(crate) fn current<T>(read: impl Fn(&Engine) -> T) -> T {
 #[repr(C)]
 pub(crate) struct Engine {
     pub(crate) clock: DrivenClock,
-    /// The lines of the CPUs, once each has had its own. They are next to the keeper, which their
-    /// readers also load. Not a std `OnceLock`: a child that is forked while a thread initialises it
-    /// would wait for that thread, which does not exist in the child.
+    /// The lines of the CPUs, once a thread has wanted one for each. They are next to the keeper,
+    /// which their readers also load. Not a std `OnceLock`: a child that is forked while a thread
+    /// initialises it would wait for that thread, which does not exist in the child.
     cpu_lines: OnceBox<CpuLines>,
     /// The facts that readers have collected for the next judgement.
     collector: TryLock<Collector>,

@@ -21,12 +21,17 @@ pub fn ask<const BYTES: usize>(port: u16, request: &[u8], timeout: Duration) -> 
     // A copy never gets the number of a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+    // A datagram that came before `connect` may be from anyone.
+    let mut reply = [0; 1_024]; // longer than a reply of any kind
+    socket.set_nonblocking(true).ok()?;
+    while socket.recv(&mut reply).is_ok() {}
+    socket.set_nonblocking(false).ok()?;
     socket.set_read_timeout(Some(timeout)).ok()?;
     let mut bytes = [0; BYTES];
     bytes.get_mut(..request.len())?.copy_from_slice(request);
     socket.send(&bytes).ok()?;
-    // A shorter reply is of another kind, and the rest of `bytes` would be the request's.
-    (socket.recv(&mut bytes).ok()? == BYTES).then_some(bytes)
+    let length = socket.recv(&mut reply).ok()?;
+    reply.get(..length)?.try_into().ok()
 }
 
 /// chronyd's state. Each number was rounded by chronyd, and here down to ns or ppb.
@@ -103,4 +108,19 @@ pub(crate) fn scaled(bits: u32, unit: i64) -> i64 {
     let places = exponent - 25;
     let value = if places < 0 { value >> places.unsigned_abs() } else { value << places };
     i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
+
+#[test]
+fn a_reply_of_another_length_is_not_taken() {
+    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let replies = std::thread::spawn(move || {
+        for length in [3, 4, 5] {
+            let (_, from) = server.recv_from(&mut [0; 8]).unwrap();
+            server.send_to(&[7; 5][..length], from).unwrap();
+        }
+    });
+    let ask = |()| ask::<4>(port, &[1], Duration::from_secs(60));
+    assert_eq!([(); 3].map(ask), [None, Some([7; 4]), None]);
+    replies.join().unwrap();
 }

@@ -20,13 +20,10 @@ pub(crate) fn token() -> u64 {
     if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
 }
 
-/// A number for the locks in this memory. On macOS and Windows it is the [`token`], because no
-/// process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
-/// `_exit`. The BSDs have such processes (`rfork` with `RFMEM` on FreeBSD, `clone` on NetBSD), each
-/// with a process id of its own, and nothing distinguishes them from a forked child. So all
-/// processes have the same number, and no lock is taken over.
+/// The same as [`token`]: std does not distinguish a forked child from a process that shares this
+/// memory.
 pub(crate) fn lock_token() -> u64 {
-    if cfg!(any(target_vendor = "apple", windows)) { token() } else { 1 }
+    token()
 }
 
 /// Maps nothing: no such device is known on these systems.

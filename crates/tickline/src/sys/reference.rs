@@ -61,7 +61,7 @@ fn unix_ns_by_std() -> i64 {
 }
 
 /// The kernel's discipline of its clocks (adjtimex(2)), in 64 bits and one unit each.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[allow(dead_code, reason = "some fields are for the features `page` and `utc`")]
 pub(crate) struct Timex {
     /// The correction of the clocks' rate, ppb, without a slew of the offset.
