@@ -59,7 +59,7 @@ fn by_first_line(scene: &'static Scene, process_high_water: &ProcessHighWater) -
 }
 
 #[test]
-fn rule_r2_each_line_counts_in_its_window() {
+fn rule_r2_each_line_counts_while_it_is_valid() {
     let (scene, process_high_water) = (Scene::published_twice(), ProcessHighWater::new());
     scene.raise_second(1_000);
     let [first, second] = *scene.lines() else { panic!("two lines") };
