@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
+use tickline_core::gate::Reason;
 use tickline_core::sample::kernel_rate_ppb;
 use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
@@ -67,13 +68,18 @@ impl Publisher {
     ///
     /// [`PageUnusable`](crate::ErrorKind::PageUnusable), if one of these holds:
     ///
-    /// - another process serves the page,
-    /// - the file is not the user's own, or is not trusted,
-    /// - this process may not read the counter.
+    /// - this target has no counter, or this process may not read it,
+    /// - another process, or another publisher of this process, serves the page,
+    /// - the file is not the user's own, is not trusted, is not a page, or cannot be created,
+    /// - the file was made in this boot for another time namespace, counter or layout,
+    /// - the boot or time namespace of the process cannot be read,
+    /// - another process writes to the page against the rules.
     pub fn start(clock: Clock, path: impl AsRef<Path>) -> Result<Self, Error> {
-        let counter = COUNTER
-            .filter(|_| sys::may_read_counter())
-            .ok_or_else(|| Error::page("this process may not read the counter (PR_SET_TSC)"))?;
+        let counter = match COUNTER {
+            None => return Err(Error::page(Reason::NoCounter)),
+            Some(_) if !sys::may_read_counter() => return Err(Error::page(Reason::Denied)),
+            Some(counter) => counter,
+        };
         let page = LockedPageFile::create(path.as_ref()).map_err(Error::page)?;
         let config = WriterConfig {
             resolution_ns: os_resolution_ns(),
