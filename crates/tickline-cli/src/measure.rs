@@ -14,6 +14,7 @@ use std::thread;
 use std::time::Duration;
 
 use tickline::{Clock, Gate, Instant, Status};
+use tickline_core::counter::HardwareCounter;
 
 /// Waits until the global clock's status satisfies `condition`, or until `patience` has passed.
 /// Returns the status. It measures the time with tickline's clock, because std's clock raises
@@ -29,11 +30,15 @@ pub(crate) fn status_when(condition: impl Fn(&Status) -> bool, patience: Duratio
     }
 }
 
-/// Whether the gates found a counter that this process may read.
-pub(crate) fn gates_admit_counter() -> bool {
+/// The counter, if the gates found one that this process may read. The error is the gate's reason.
+pub(crate) fn admitted_counter() -> Result<HardwareCounter, String> {
     let status = Clock::global().status();
-    let is_open = |gate| status.verdict(gate).closed_by.is_none();
-    status.is_judged && is_open(Gate::Supported) && is_open(Gate::Readable)
+    let closed_by = |gate| status.verdict(gate).closed_by;
+    match (closed_by(Gate::Supported).or(closed_by(Gate::Readable)), HardwareCounter::if_present()) {
+        (Some(reason), _) => Err(reason.to_string()),
+        (None, Some(counter)) if status.is_judged => Ok(counter),
+        (None, _) => Err("the clock has not judged its gates yet".to_owned()),
+    }
 }
 
 /// The narrowest of some brackets: a call of `inner` between two reads of `outer`. An interruption

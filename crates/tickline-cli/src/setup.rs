@@ -17,7 +17,7 @@ use crate::measure::calls::{self, Call};
 use crate::measure::costs::{self, CostRow};
 use crate::measure::served_by::{self, ServedBy, ServedByClock};
 use crate::measure::track::{self, TrackSummary};
-use crate::measure::{gates_admit_counter, resolution, status_when};
+use crate::measure::{admitted_counter, resolution, status_when};
 use crate::progress::Progress;
 
 /// A process that is ready to measure, and the rights with which it was started.
@@ -80,7 +80,7 @@ impl Setup {
 
     /// Every call. A call that ends a process with the inherited rights is not measured.
     pub(crate) fn calls(&self) -> Vec<Call> {
-        let mut calls = calls::all(gates_admit_counter());
+        let mut calls = calls::all(admitted_counter().ok());
         for call in calls.iter_mut().filter(|call| self.served_by(call.name) == Some(ServedBy::Nobody)) {
             (call.run, call.read_ns) = (None, None);
         }

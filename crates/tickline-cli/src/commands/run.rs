@@ -216,7 +216,7 @@ fn is_kvm_clock_slow(clocksource: &str) -> bool {
 fn is_cheaper(call: &str, other: &str) -> bool {
     const BRACKETS: u32 = 64;
     let Some(counter) = HardwareCounter::if_present() else { return true };
-    let calls = calls::all(true);
+    let calls = calls::all(Some(counter));
     let ticks = |name| {
         let call = calls.iter().find(|call| call.name == name)?.run.as_ref()?;
         let (start, (), end) = narrowest(BRACKETS, || counter.now_ordered(), || call(1));

@@ -55,10 +55,8 @@ pub(crate) const SYSTEM_CALL: &str = "system call clock_gettime";
 /// A call that enters the kernel and reads no counter.
 pub(crate) const GETPPID: &str = "system call getppid";
 
-/// Every call, in the order of the table. `readable` says whether the process may read the
-/// counter.
-pub(crate) fn all(readable: bool) -> Vec<Call> {
-    let counter = HardwareCounter::if_present().filter(|_| readable);
+/// Every call, in the order of the table. `counter` is `None` if the process may not read it.
+pub(crate) fn all(counter: Option<HardwareCounter>) -> Vec<Call> {
     let ticks = |name, run: Option<Loop>| Call { name, run, read_ns: None };
     let mut calls = vec![
         clock(NOW_NS, tickline::now_ns),
@@ -72,7 +70,7 @@ pub(crate) fn all(readable: bool) -> Vec<Call> {
     calls.push(ticks(
         "rdtscp",
         tickline_core::counter::HardwareCpuCounter::detect()
-            .filter(|_| readable)
+            .filter(|_| counter.is_some())
             .map(|counter| repeat(move || tickline_core::counter::CpuCounter::now_ordered(&counter))),
     ));
     calls.extend([call("std::time::Instant", Instant::now), call("std::time::SystemTime", SystemTime::now)]);

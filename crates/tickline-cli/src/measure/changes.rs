@@ -39,9 +39,8 @@ pub(crate) struct ChangeDetector {
 }
 
 impl ChangeDetector {
-    /// `readable` says whether the process may read the counter.
-    pub(crate) fn new(readable: bool) -> Self {
-        let counter = HardwareCounter::if_present().filter(|_| readable);
+    /// `counter` is `None` if the process may not read it.
+    pub(crate) fn new(counter: Option<HardwareCounter>) -> Self {
         let mut detector = Self { counter, clocksource: clocksource(), last: None, frequency_hz: None };
         detector.last = detector.read();
         detector
@@ -119,7 +118,7 @@ mod tests {
     /// `watch` reported no jump at all.
     #[test]
     fn a_jump_is_seen_though_the_clock_has_forgotten_its_frequency() {
-        let mut detector = ChangeDetector::new(false);
+        let mut detector = ChangeDetector::new(None);
         let mut at = |ticks: u64, ms: u64, hz: Option<u64>| {
             detector.jump_s(Some((1_000_000_000_000 + ticks, ms * 1_000_000)), hz)
         };

@@ -50,7 +50,7 @@ fn tested_clocks() -> Vec<Call> {
     let is_tested = |call: &Call| {
         call.read_ns.is_some() && !call.name.starts_with("tickline::") || call.name.starts_with("std::")
     };
-    calls::all(false).into_iter().filter(is_tested).collect()
+    calls::all(None).into_iter().filter(is_tested).collect()
 }
 
 /// Finds the answerer of each clock.
@@ -135,7 +135,7 @@ pub(crate) fn run_filtered(from: usize) -> io::Result<Exit> {
         served_by(outcome.is_err(), errno, reading)
     };
     // Without an effective filter, the vDSO would seem to answer every clock.
-    let calls = calls::all(false);
+    let calls = calls::all(None);
     if calls.iter().any(|call| call.name == calls::SYSTEM_CALL && probe(call) != Some(ServedBy::SystemCall)) {
         say("the filter has no effect on system calls here")?;
         return Ok(Exit::Negative);

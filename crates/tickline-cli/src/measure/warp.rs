@@ -1,6 +1,6 @@
 //! Measures the difference between the counters of each pair of CPUs, as an interval that must
-//! contain it. The method is tickline's own comparison (`tickline::for_program::exchange`), but for all pairs,
-//! and with more exchanges.
+//! contain it. The method is tickline's own comparison (`tickline::for_program::exchange`), but for
+//! all pairs, and with more exchanges.
 
 use std::thread;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use tickline::for_program::exchange::{self, Exchanges};
 use tickline_core::counter::{Counter, HardwareCounter, resolution_ticks};
 
+use super::admitted_counter;
 use super::calls::monotonic_ns;
-use super::gates_admit_counter;
 use super::{as_f64, narrowest, signed_f64};
 use crate::cpu_list;
 use crate::machine::online_cpus;
@@ -136,16 +136,13 @@ pub(crate) fn measure_all(progress: impl FnMut(f64)) -> WarpTest {
 pub(crate) fn measure(cpus: &[u32], pattern: Pattern, progress: impl FnMut(f64)) -> WarpTest {
     let warp = WarpTest { cpus: cpus.to_vec(), pattern, ..WarpTest::default() };
     let found = compare_all(&warp, progress);
-    let warp = found.unwrap_or_else(|why| WarpTest { unknown: Some(why.to_owned()), ..warp });
+    let warp = found.unwrap_or_else(|why| WarpTest { unknown: Some(why), ..warp });
     warp.note_untested_cpus(online_cpus().as_deref())
 }
 
 /// Returns `warp` with the results. The error says why no pair could be compared.
-fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTest, &'static str> {
-    let counter = HardwareCounter::if_present().ok_or("this machine has no counter that tickline knows")?;
-    if !gates_admit_counter() {
-        return Err("this process may not read the counter");
-    }
+fn compare_all(warp: &WarpTest, mut progress: impl FnMut(f64)) -> Result<WarpTest, String> {
+    let counter = admitted_counter()?;
     let first = *warp.cpus.first().ok_or("this system does not say on which CPUs a thread may run")?;
     let rate = exchange::on_cpu(first, || (rate_hz(counter), resolution_ticks(&counter)));
     let (frequency_hz, resolution_ticks) = rate

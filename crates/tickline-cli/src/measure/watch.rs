@@ -11,8 +11,8 @@ use tickline::for_program::exchange;
 use tickline::utc::{UtcReading, UtcUnknown};
 use tickline::{Clock, ClockState, EventCounts, Status};
 
+use super::admitted_counter;
 use super::changes::{Change, ChangeDetector};
-use super::gates_admit_counter;
 use super::track::{self, OffsetSample, OffsetSummary};
 
 /// The time over which the skew is measured, s. A sample has an uncertainty of 10 or 20 ns, so the
@@ -110,7 +110,7 @@ impl Sampler {
             before: Clock::global().status().events,
             recent: VecDeque::new(),
             by_cpu,
-            changes: ChangeDetector::new(gates_admit_counter()),
+            changes: ChangeDetector::new(admitted_counter().ok()),
             summary: WatchSummary { interval_s: interval.as_secs_f64(), ..WatchSummary::default() },
         }
     }

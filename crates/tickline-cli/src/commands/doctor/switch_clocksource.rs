@@ -13,7 +13,7 @@ use crate::document::Document;
 use crate::exit::Exit;
 use crate::machine::{CLOCKSOURCE, Machine};
 use crate::measure::calls::{self, MONOTONIC};
-use crate::measure::{costs, gates_admit_counter, warp};
+use crate::measure::{admitted_counter, costs, warp};
 use crate::words::plain;
 
 /// Fixes the first finding that another clocksource can fix. Ignores notes.
@@ -99,7 +99,7 @@ fn refused(path: &Path, error: &io::Error) -> io::Error {
 /// The present cost of a call, as a sentence.
 fn cost() -> String {
     const ROUNDS: u32 = 5;
-    let costs = costs::measure(&calls::all(gates_admit_counter()), ROUNDS, |_| {});
+    let costs = costs::measure(&calls::all(admitted_counter().ok()), ROUNDS, |_| {});
     let ns = costs.iter().find(|cost| cost.clock == MONOTONIC).and_then(|cost| cost.cost_ns);
     ns.map_or_else(String::new, |ns| format!(" {MONOTONIC} takes {ns:.0} ns now."))
 }
