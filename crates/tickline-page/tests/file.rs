@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tickline_page::host::{AttachedFile, LockedPageFile, PageFile, switch_off};
+use tickline_page::host::{LockedPageFile, PageFile, switch_off};
 use tickline_page::{BootContext, Header};
 
 fn folder() -> (TempDir, PathBuf) {
@@ -44,9 +44,9 @@ fn a_page_is_made_whole_and_kept() {
     fs::write(folder.path().join("page.new"), b"half").unwrap();
     let context = BootContext::current().unwrap();
     let writer = LockedPageFile::create(&page).unwrap();
-    let AttachedFile { file, page_offset_ns } = PageFile::attach(&page).unwrap();
-    assert_eq!(file.page().header(), Some(Header::new(&context)));
-    assert_eq!(page_offset_ns, 0);
+    let attached = PageFile::attach(&page).unwrap();
+    assert_eq!(attached.file.page().header(), Some(Header::new(&context)));
+    assert_eq!(attached.page().page_offset_ns(), 0);
     let found = fs::metadata(&page).unwrap();
     assert_eq!((found.mode() & 0o7777, found.len()), (0o644, 4096));
     assert_eq!(entries(folder.path()), ["page", "page.lock"]);

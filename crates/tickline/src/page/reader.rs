@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
 use tickline_core::sample::{Reference, Timescale};
-use tickline_page::host::{AttachedFile, PageFile};
+use tickline_page::host::PageFile;
 use tickline_page::{PageReading, PageSource, ProcessHighWater, ReaderOs};
 
 use crate::backend::ClockBackend;
@@ -148,10 +148,11 @@ impl Clock {
 impl PageReader {
     /// Opens a page, and attaches to it.
     fn open(path: &Path, probes: Probes, token: u64) -> Result<Self, Error> {
-        let AttachedFile { file, page_offset_ns } = PageFile::attach(path).map_err(|error| {
+        let attached = PageFile::attach(path).map_err(|error| {
             let kind = if error.is_not_found() { ErrorKind::PageNotFound } else { ErrorKind::PageUnusable };
             Error::new(kind, error)
         })?;
+        let page_offset_ns = attached.page().page_offset_ns();
         let refused = match environment_switch(probes) {
             EnvironmentSwitch::Off => Some(Reason::DisabledByEnvironment),
             _ if COUNTER.is_none() => Some(Reason::NoCounter),
@@ -166,7 +167,7 @@ impl PageReader {
             process_high_water: ProcessHighWater::new(),
             switch: AtomicU8::new(ENABLED),
             refused,
-            file,
+            file: attached.file,
         };
         // Rule R8: so far the process has read the OS clock.
         reader.file.attached(page_offset_ns).begin(&reader.os, &reader.process_high_water);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 use tickline::page::LeasePhase;
-use tickline_page::host::{AttachedFile, PageFile, writer_pid};
+use tickline_page::host::{PageFile, writer_pid};
 use tickline_page::protocol::FAST_RATE_PPB;
 use tickline_page::{AttachedPage, HardwareCounter, ProcessHighWater};
 
@@ -43,13 +43,13 @@ pub(super) struct PageReport {
 
 impl PageReport {
     pub(super) fn read(page: &Path) -> io::Result<Self> {
-        let AttachedFile { file, page_offset_ns } = PageFile::attach(page).map_err(super::page_error)?;
+        let attached = PageFile::attach(page).map_err(super::page_error)?;
         let counter =
             HardwareCounter::if_present().filter(|_| machine::kernel_admits_counter() != Some(false));
         let counter =
             counter.ok_or_else(|| io::Error::other("there is no counter that this process may read"))?;
-        let ahead = LineLead::measure(&file.attached(page_offset_ns), counter);
-        let snapshot = file.snapshot(&counter);
+        let ahead = LineLead::measure(&attached.page(), counter);
+        let snapshot = attached.file.snapshot(&counter);
         let excess_ns = ahead.as_ref().zip(snapshot.lead_ns).map_or(0, |(ahead, stated_ns)| {
             ahead.lead_ns(stated_ns, snapshot.lease_left_ns.unwrap_or(0).max(0)).saturating_sub(stated_ns)
         });
@@ -63,7 +63,7 @@ impl PageReport {
         Ok(Self {
             schema: "tickline-serve/1",
             page: page.display().to_string(),
-            owner: file.owner(),
+            owner: attached.file.owner(),
             server_pid,
             server_unknown,
             phase: snapshot.phase,
@@ -79,7 +79,7 @@ impl PageReport {
             rate_ppb: machine::ntp().as_ref().map(Ntp::rate_ppb),
             readers,
             readers_unknown,
-            time_namespace: file.page().header().map(|header| header.time_namespace),
+            time_namespace: attached.file.page().header().map(|header| header.time_namespace),
         })
     }
 

@@ -14,8 +14,16 @@ use crate::{AttachedPage, Counter};
 pub struct AttachedFile {
     /// The file.
     pub file: PageFile,
-    /// The page's [`page_offset_ns`](AttachedPage::page_offset_ns) for this process.
-    pub page_offset_ns: i64,
+    page_offset_ns: i64,
+}
+
+impl AttachedFile {
+    /// The page, which counts for this process.
+    #[inline]
+    #[must_use]
+    pub const fn page(&self) -> AttachedPage<'_> {
+        self.file.attached(self.page_offset_ns)
+    }
 }
 
 impl PageFile {
@@ -37,7 +45,9 @@ impl PageFile {
         attach().map_err(|cause| PageError::new(path, cause))
     }
 
-    /// The page of an earlier [`attach`](Self::attach), with the offset that it returned.
+    /// The page of an earlier [`attach`](Self::attach). `page_offset_ns` is that of its
+    /// [`AttachedFile::page`]. For a caller that stores the offset by itself.
+    #[doc(hidden)]
     #[inline]
     #[must_use]
     pub const fn attached(&self, page_offset_ns: i64) -> AttachedPage<'_> {
