@@ -44,7 +44,7 @@ const GOOD_BRACKET_NS: u64 = 250;
 ///
 /// - tickline's clock and std's clock both follow `CLOCK_MONOTONIC` (on Linux, macOS and Windows
 ///   std's `Instant` is the clock that tickline follows). They move against each other within the
-///   bounds of [`Clock::reading`](crate::Clock::reading), some 50 ns, however old the anchor is. A
+///   bounds of [`Clock::reading`](crate::Clock::reading), about 50 ns, however old the anchor is. A
 ///   line for each CPU, and the state [`Disrupted`](crate::ClockState::Disrupted), add errors of
 ///   their own.
 /// - Unix time keeps its difference from `CLOCK_MONOTONIC` until the OS clock is set, or until a
@@ -86,22 +86,26 @@ impl<T: Copy> Anchor<T> {
     /// The middle of the narrowest bracket around a reading of another clock, rounded down. The
     /// bound is half of the bracket, rounded up, and the resolution of the OS clock.
     fn from_bracket(now_ordered: impl Fn() -> Instant, read: impl Fn() -> T) -> Self {
+        struct Bracket<T> {
+            before: Instant,
+            other: T,
+            width: Duration,
+        }
         let bracket = || {
-            let before = now_ordered();
-            let other = read();
-            (before, other, now_ordered().saturating_duration_since(before))
+            let (before, other) = (now_ordered(), read());
+            Bracket { before, other, width: now_ordered().saturating_duration_since(before) }
         };
         let mut best = bracket();
         for _ in 1..BRACKETS {
-            if best.2 <= Duration::from_nanos(GOOD_BRACKET_NS) {
+            if best.width <= Duration::from_nanos(GOOD_BRACKET_NS) {
                 break;
             }
             let next = bracket();
-            if next.2 < best.2 {
+            if next.width < best.width {
                 best = next;
             }
         }
-        let (before, other, width) = best;
+        let Bracket { before, other, width } = best;
         let half_ns = u64::try_from(width.as_nanos()).unwrap_or(u64::MAX).div_ceil(2);
         let resolution_ns = OsClock::resolution_ns().unsigned_abs().max(1);
         let bound_ns = half_ns.saturating_add(resolution_ns);
