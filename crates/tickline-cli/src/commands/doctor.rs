@@ -58,32 +58,35 @@ fn diagnose_recorded(file: &Path, args: &Doctor) -> io::Result<Exit> {
 }
 
 /// The destinations of the document, and of the figures for a metrics collector.
-type Destinations = (JsonOutput, Option<Destination>);
+struct Destinations {
+    document: JsonOutput,
+    figures: Option<Destination>,
+}
 
 fn open_destinations(args: &Doctor) -> io::Result<Destinations> {
-    let output = JsonOutput::open(&args.json)?;
-    let metrics = args.openmetrics.as_deref();
-    let metrics = metrics.map(|path| output.open_second("--openmetrics", path)).transpose()?;
-    Ok((output, metrics))
+    let document = JsonOutput::open(&args.json)?;
+    let figures = args.openmetrics.as_deref();
+    let figures = figures.map(|path| document.open_second("--openmetrics", path)).transpose()?;
+    Ok(Destinations { document, figures })
 }
 
 /// Writes document, text and figures. Returns `exit`, or with `--check` the exit code of that.
 fn write(
-    (output, metrics): Destinations,
+    destinations: Destinations,
     args: &Doctor,
     document: &Document,
     json: &impl Serialize,
     exit: Exit,
 ) -> io::Result<Exit> {
     let (mut said, exit) = if args.check { check(document) } else { (text::text(document), exit) };
-    if let Some(metrics) = metrics {
+    if let Some(destination) = destinations.figures {
         let figures = openmetrics::text(document);
-        match metrics.is_stdout() {
+        match destination.is_stdout() {
             true => said = figures,
-            false => metrics.save(figures.as_bytes())?,
+            false => destination.save(figures.as_bytes())?,
         }
     }
-    output.emit(json, &said)?;
+    destinations.document.emit(json, &said)?;
     Ok(exit)
 }
 
