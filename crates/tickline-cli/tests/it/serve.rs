@@ -75,23 +75,25 @@ fn off_is_for_all_and_stays() {
         assert_eq!(words.contains("switched off, until `tickline serve on`"), is_off, "{words}");
         assert_eq!(words.contains("no server has published a line yet"), !is_off, "{words}");
     };
-    for server_is in ["running", "dead", "stopped"] {
+    let servers: [(&str, Option<libc::c_int>); 3] =
+        [("running", None), ("dead", Some(libc::SIGKILL)), ("stopped", Some(libc::SIGSTOP))];
+    for (server_is, signal) in servers {
         let mut server = Server::start(&page);
         wait_for_line(&page, &server);
-        match server_is {
-            "dead" => {
-                server.signal(libc::SIGKILL);
-                server.ended();
-            }
-            "stopped" => server.signal(libc::SIGSTOP),
-            _ => {}
+        if let Some(signal) = signal {
+            server.signal(signal);
+        }
+        let is_dead = signal == Some(libc::SIGKILL);
+        if is_dead {
+            server.ended();
         }
         does("off", ": off; it was ");
-        if server_is != "dead" {
+        if !is_dead {
             // A server that resumes late changes nothing.
             server.signal(libc::SIGCONT);
             let (code, said) = server.ended();
-            assert_eq!((code, said.contains("the page is switched off")), (Some(0), true), "{said}");
+            let is_off = said.contains("the page is switched off");
+            assert_eq!((code, is_off), (Some(0), true), "{server_is}: {said}");
         }
         does("off", "was off already");
         // A server that systemd starts after a kill leaves the page off, and exits with 0, so
