@@ -1,12 +1,13 @@
 //! The operating system: its clocks ([`reference`]), and the services that drivers need:
 //!
 //! - a token of the process, which a `fork` changes,
-//! - a notification when the clock is set,
-//! - a thread that gets no signals,
+//! - a sleep that ends when the clock is set,
+//! - a thread that gets no signals, and an `errno` that stays the same,
+//! - a lock that is released when its owner ends,
 //! - the CPUs of a thread,
 //! - whether a thread may read the counter,
 //! - the kernel's clocksource, and the environment at the start of the process,
-//! - chronyd's state.
+//! - the beginning of a file as memory, and chronyd's state.
 //!
 //! Miri executes neither system calls nor counter instructions. Under Miri this is one of the
 //! systems of `other.rs`, without a counter: std's clocks serve.

@@ -34,17 +34,18 @@ impl OsClock {
 
 /// The defaults for systems other than Linux.
 #[cfg(any(not(target_os = "linux"), miri))]
-#[allow(dead_code, reason = "some of it is for the feature `utc`")]
 impl OsClock {
     /// Does nothing: the clock has only one route here.
     pub(crate) fn trust_libc() {}
 
     /// `None`: there is no unsteered clock here.
+    #[cfg(feature = "utc")]
     pub(crate) fn raw_ns() -> Option<i64> {
         None
     }
 
     /// Unknown.
+    #[cfg(feature = "utc")]
     pub(crate) fn timex() -> Option<Timex> {
         None
     }

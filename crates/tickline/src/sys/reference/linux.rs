@@ -22,7 +22,6 @@ const ROUTE_KERNEL: u8 = 2;
 /// between the two tries again.
 const TRIES: u32 = 4;
 
-#[allow(dead_code, reason = "some of it is for the features `page` and `utc`")]
 impl OsClock {
     /// Chooses libc's clock without a test whether the process may read the counter, unless a route
     /// is chosen already.
@@ -32,11 +31,13 @@ impl OsClock {
     }
 
     /// `CLOCK_MONOTONIC_RAW`, ns, which is never steered.
+    #[cfg(feature = "utc")]
     pub(crate) fn raw_ns() -> Option<i64> {
         try_read_ns(libc::CLOCK_MONOTONIC_RAW)
     }
 
     /// `CLOCK_REALTIME` at the last tick of the kernel, ns.
+    #[cfg(feature = "page")]
     #[inline]
     pub(crate) fn coarse_unix_ns() -> Option<i64> {
         try_read_ns(libc::CLOCK_REALTIME_COARSE)
