@@ -4,12 +4,16 @@
 //!
 //! | setting | for |
 //! |---|---|
-//! | `Trust::Kernel` | programs that may never trust a counter which the kernel has not accepted (quanta#111, filtermail#166, proton-ge-custom#784) |
+//! | `Trust::Kernel` | programs that may never trust a counter which the kernel has not accepted ([quanta#111], [filtermail#166], [proton-ge-custom#784]) |
 //! | `Trust::Measured` | machines whose kernel rejected a good counter, where the usual advice is `tsc=reliable`; benchmarks (`tickline-criterion`) |
 //! | `assume_invariant` | guests of QEMU without `+invtsc`, whose host's counter is invariant |
 //! | `LinePerCpu::On` | counters of one rate that were not started together, as libmtev serves them ("Time, but Faster") |
 //! | `LinePerCpu::Off` | users of one line for all CPUs: measurements (`tickline-criterion`), pages (`tickline serve`) |
 //! | `Probes::Minimal` | processes under a seccomp filter that kills |
+//!
+//! [quanta#111]: https://github.com/metrics-rs/quanta/issues/111
+//! [filtermail#166]: https://github.com/chatmail/filtermail/issues/166
+//! [proton-ge-custom#784]: https://github.com/GloriousEggroll/proton-ge-custom/issues/784
 
 use core::time::Duration;
 
