@@ -210,7 +210,8 @@ impl MockClock {
     }
 
     /// Sets Unix time forward (or back, if negative) by `ns`; monotonic time is not affected.
-    /// Saturates 292 years before and after monotonic time.
+    /// Saturates 292 years before and after monotonic time. A number, because std has no signed
+    /// `Duration`.
     pub fn step_unix_ns(&self, ns: i64) {
         let stepped = |offset_ns: i64| Some(offset_ns.saturating_add(ns));
         // ORDERING: Relaxed for both, as in `MockTime::advance`.

@@ -118,6 +118,9 @@ impl EventCounts {
 /// With a line for each CPU, frequency, bound, maximum drift, offset and interval belong to the CPU
 /// on which the call runs. Events are summed over all CPUs.
 ///
+/// The figures are plain numbers with their unit in the name: a status is for display and for
+/// metrics, and std has no signed `Duration` for an offset.
+///
 /// ```
 /// let status = tickline::Clock::global().status();
 /// println!("{}", status.state);
