@@ -53,6 +53,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
         };
         loads.into_iter().for_each(watch);
         let done = hand_over(server);
+        // ORDERING: Relaxed, the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
         done
     });
@@ -65,6 +66,7 @@ pub(super) fn run(programs: &[Program], server: Child) -> io::Result<()> {
 pub(super) fn watch(phase: String, load: &mut Load, stop: &AtomicBool, returned_ns: &AtomicU64) -> Findings {
     let mut seen = Findings { phase, ..Findings::default() };
     let mut unix_ns = None;
+    // ORDERING: Relaxed, the flag orders no memory.
     while !stop.load(Ordering::Relaxed) {
         // ORDERING: Acquire, pairs with the Release of `fetch_max`: the largest reading was
         // returned before this question.

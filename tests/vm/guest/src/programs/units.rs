@@ -90,6 +90,7 @@ pub(crate) fn check() -> io::Result<()> {
                 callers = CALLERS.map(|caller| scope.spawn(move || called(caller, stop))).into();
             }
         }
+        // ORDERING: Relaxed, the flag orders no memory.
         stop.store(true, Ordering::Relaxed);
         callers.into_iter().map(|caller| caller.join().unwrap_or_default()).collect()
     });
