@@ -60,7 +60,7 @@ fn mark() -> Result<[u64; 3], String> {
 
 fn main() -> Result<(), tickline::Error> {
     let _thread = tickline::start()?;
-    thread::sleep(Duration::from_millis(10)); // The first line is published after some 0.2 ms.
+    thread::sleep(Duration::from_millis(10)); // The first line is published after about 0.2 ms.
     let ns = tickline::now_ns();
     println!("what happens at {ns} ns, a trace shows at {}", as_in_traces(ns));
     match mark() {

@@ -86,7 +86,7 @@ fn each<const MORE: bool>(count: u32) -> impl FnMut() -> u64 {
 }
 
 /// The time of a call, ns, if each call needs the result of the call before: the median of many
-/// runs of some 30 us.
+/// runs of about 30 us.
 fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
     const CALLS: u32 = 500;
     let (begin, mut runs_ns) = (Instant::now(), Vec::new());
@@ -101,7 +101,7 @@ fn truth_ns(during: Duration, mut call: impl FnMut(u64) -> u64) -> f64 {
 
 impl Run {
     /// The number of multiplications that take this time.
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some hundred at most")]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a few hundred at most")]
     fn count(&self, delay_ns: f64) -> u32 {
         let thousand_ns = truth_ns(self.truth, |value| chain(value, black_box(1_000)));
         (delay_ns / thousand_ns * 1_000.0).round() as u32

@@ -15,7 +15,7 @@ use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
 
 /// The limit of reads of the machine's clocks in one call, including the calls that interrupt it.
-/// An iteration of four attempts takes some 300.
+/// An iteration of four attempts takes about 300.
 const MAX_READS: u32 = 20_000;
 
 /// After this many reads in one call, time passes faster and faster, so that a reader's wait ends.

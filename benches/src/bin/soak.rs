@@ -35,7 +35,7 @@ const ROUNDS: u32 = 12;
 
 /// The growth of resident memory, KiB, that is allowed between the largest round of the first half
 /// and the end. A stack or a heap keeps the pages that it once needed, and grows by 700 KiB in the
-/// first three minutes. This growth ends, but that of a leak does not. Ten minutes have some 4,500
+/// first three minutes. This growth ends, but that of a leak does not. Ten minutes have about 4,500
 /// starts and drops in each half, so a leak of 120 bytes in each of them shows.
 const SETTLING_KIB: u64 = 512;
 

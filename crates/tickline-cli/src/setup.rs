@@ -51,7 +51,7 @@ impl Setup {
         if guard.is_err() {
             Clock::global().maintain();
         }
-        // The clock judges its gates some 60 us after its start.
+        // The clock judges its gates about 60 us after its start.
         status_when(|status| status.is_judged, Duration::from_millis(200));
         if counter_readable == Some(false) {
             machine::allow_counter();

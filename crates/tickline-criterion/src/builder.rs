@@ -19,7 +19,7 @@ use crate::time::{CounterTime, Settings};
 
 /// The default of [`CounterTimeBuilder::settle`]. The clock knows its rate to 1 ppm after 0.1 to
 /// 0.2 s. If the kernel does not vouch for the CPUs' counters, the clock first compares them, which
-/// takes some 20 ms a CPU.
+/// takes about 20 ms a CPU.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// The range of [`CounterTimeBuilder::settle`]: a shorter time gives no rate.

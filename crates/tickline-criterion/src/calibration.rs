@@ -92,10 +92,10 @@ impl fmt::Display for Calibration {
 /// take 1 ms, twice a second, between samples.
 const BLOCKS: usize = 51;
 
-/// The number of pairs in a block. A block takes some 20 us, so a timer interrupt of 1 kHz hits one
-/// block in 50. The standard deviation of a pair is the resolution divided by the root of 12. The
-/// standard deviation of a mean of 500 pairs is this figure divided by the root of 500: 1/77 of the
-/// counter's resolution.
+/// The number of pairs in a block. A block takes about 20 us, so a timer interrupt of 1 kHz hits
+/// one block in 50. The standard deviation of a pair is the resolution divided by the root of 12.
+/// The standard deviation of a mean of 500 pairs is this figure divided by the root of 500: 1/77 of
+/// the counter's resolution.
 const PAIRS: u64 = 500;
 
 /// The present cost of a pair of readings without work between them, ticks. The cost is mostly

@@ -180,7 +180,7 @@
 //! clock exists, a thread of tickline wakes up twice a second. It takes 0.04 % of a core (Intel
 //! Xeon, family 6, model 207,
 //! [record](https://github.com/tickline/tickline/blob/main/benches/README.md)). The conversion of a
-//! sample needs the clock's status, and takes some 10 us after the measurement. Twice a second,
+//! sample needs the clock's status, and takes about 10 us after the measurement. Twice a second,
 //! between samples, the crate measures the cost of a pair, which takes 1 ms.
 //!
 //! # Fences

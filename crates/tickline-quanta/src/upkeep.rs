@@ -23,7 +23,7 @@ static RUNNING: AtomicU32 = AtomicU32::new(0);
 /// use quanta::{Instant, Upkeep};
 ///
 /// let upkeep = Upkeep::new(Duration::from_millis(1)).start()?;
-/// assert!(Instant::recent() <= Instant::now()); // at most some 1 ms older
+/// assert!(Instant::recent() <= Instant::now()); // at most about 1 ms older
 /// drop(upkeep); // the coarse time stays as it is from now on
 /// # Ok::<(), quanta::Error>(())
 /// ```

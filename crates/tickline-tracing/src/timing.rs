@@ -158,7 +158,7 @@ impl SpanTimes {
     }
 
     /// The span's creation, in Unix time. The offset from monotonic time is that at the span's end,
-    /// at most some 10 ms old. If an administrator or a daemon sets the clock during the span, the
+    /// at most about 10 ms old. If an administrator or a daemon sets the clock during the span, the
     /// span therefore becomes neither longer nor shorter.
     pub const fn created(&self) -> UnixTime {
         UnixTime::from_nanos(self.created_ns.saturating_add_signed(self.unix_offset_ns))

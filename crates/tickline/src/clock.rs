@@ -241,7 +241,7 @@ impl Clock {
     /// that.
     ///
     /// An iteration takes 2 to 5 us, and the first one about 100. With the manual driver, every
-    /// eighth iteration takes some 10 us more, because it reads the kernel's clocksource. The call
+    /// eighth iteration takes about 10 us more, because it reads the kernel's clocksource. The call
     /// does nothing while another thread runs an iteration, or while a gate is closed. It does
     /// nothing with a line for each CPU either: only the clock's thread can calibrate these.
     pub fn maintain(&self) -> Duration {

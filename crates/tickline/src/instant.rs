@@ -55,7 +55,7 @@ impl Instant {
     /// other instant, so it can stand for "never".
     pub const ZERO: Self = Self { ns: 0 };
 
-    /// The latest instant, 2^64 - 1 ns after [`ZERO`](Self::ZERO), some 584 years.
+    /// The latest instant, 2^64 - 1 ns after [`ZERO`](Self::ZERO), about 584 years.
     pub const MAX: Self = Self { ns: u64::MAX };
 
     /// The current time, by a plain read of the counter: in order within a thread. Between threads,

@@ -1,5 +1,5 @@
-//! Reads the time in some 11 ns from the CPU's timestamp counter: to time a request, stamp an event
-//! or check a deadline.
+//! Reads the time in about 11 ns from the CPU's timestamp counter: to time a request, stamp an
+//! event or check a deadline.
 //!
 //! ```
 //! use tickline::{Instant, UnixTime};
@@ -14,8 +14,8 @@
 //! bits. A reader loads these bits as a unit, and the control loop swaps them as a unit.
 //!
 //! tickline needs no set-up. The first calls return the time of the OS clock. Once calls are
-//! frequent enough to pay for a calibration, some of them calibrate the counter, some microseconds
-//! at a time. [`start`] moves that work to a thread.
+//! frequent enough to pay for a calibration, some of them calibrate the counter, a few
+//! microseconds at a time. [`start`] moves that work to a thread.
 //!
 //! | to | use |
 //! |---|---|
@@ -33,7 +33,7 @@
 //! To keep an instant for other threads, store its [`as_nanos`](Instant::as_nanos) in an
 //! `AtomicU64`. For a deadline that threads share, `now` is enough: a thread may see the deadline
 //! pass a few ns early or late. A value that must not run backwards between threads, such as "last
-//! used", needs `now_ordered`, which takes some 10 ns more.
+//! used", needs `now_ordered`, which takes about 10 ns more.
 //!
 //! # Order
 //!
@@ -53,10 +53,10 @@
 //!
 //! - A reading never fails, blocks, allocates or panics. A signal handler may make a reading, even
 //!   the first one of the process, and may call [`Clock::maintain`], [`Clock::enable`] and
-//!   [`Clock::disable`]. Each of these calls takes at
-//!   most 2 KiB of stack besides the kernel's signal frame, or 4 KiB without optimisation. The
-//!   figure includes tickline, libc and the vDSO. It is for Linux programs whose symbols are bound
-//!   at the start, which is rustc's default. The signal frame takes up to 3.3 KiB (AVX-512).
+//!   [`Clock::disable`]. Each of these calls takes at most 2 KiB of stack besides the kernel's
+//!   signal frame, or 4 KiB without optimisation. The figure includes tickline, libc and the vDSO.
+//!   It is for Linux programs whose symbols are bound at the start, which is rustc's default. The
+//!   signal frame takes up to 3.3 KiB (AVX-512).
 //! - The bounds of [`Clock::reading`] contain `CLOCK_MONOTONIC`, on two conditions. Neither clock
 //!   has jumped since the last recalibration. And since then the rate of `CLOCK_MONOTONIC` has
 //!   stayed within [`Status::max_drift_ppb`] of the measured rate, apart from the kernel's own
@@ -100,7 +100,7 @@
 //! `TICKLINE=off`, set when the process starts ([`EnvironmentSwitch`]), and [`Clock::disable`]
 //! switch the counter off.
 //!
-//! If readings don't use the counter, they come from the OS clock, and take some 10 ns longer than
+//! If readings don't use the counter, they come from the OS clock, and take about 10 ns longer than
 //! a direct call of that clock. On a system without any clock the state is
 //! [`ClockState::Unavailable`], and readings are 0. Under Miri readings use the clocks of std.
 //!

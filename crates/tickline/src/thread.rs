@@ -6,7 +6,7 @@
 //!   that is still undecided (`tsc-early`) again at each interval.
 //! - **Readers** run an iteration if their calls are frequent enough (`driver/reader_schedule.rs`
 //!   in `tickline-core`). Other readers use a line to the end of its validity, then the OS clock.
-//!   Collecting the facts for the gates takes some 100 us, so each call runs one task of it
+//!   Collecting the facts for the gates takes about 100 us, so each call runs one task of it
 //!   (`trust/facts/collector.rs`). `benches/README.md` has the time of the slowest call.
 //! - **The thread** sleeps in `ppoll` on a timer descriptor, which the kernel cancels when the
 //!   clock is set and when the machine resumes. The thread neither reads nor writes the descriptor.

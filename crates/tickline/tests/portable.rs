@@ -48,7 +48,7 @@ fn a_page_that_is_missing_differs_from_one_that_is_refused() {
 
 /// How far a reading may be from the OS clock around it, ns. A gate that closes leaves a high-water
 /// mark 5 us ahead of the line. A first line waits for a mark that is ahead of it by less than 15
-/// us. The sum is some 20 us. The limit leaves room for the line's own slope.
+/// us. The sum is about 20 us. The limit leaves room for the line's own slope.
 const NEAR_NS: u64 = 50_000;
 
 /// Threads read while the clock recalibrates, and a gate closes and opens. No reading is smaller

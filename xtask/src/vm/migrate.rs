@@ -21,7 +21,7 @@ const SECTION_FULL: u8 = 4;
 const DESCRIPTION: u8 = 6;
 
 /// The length of the last part of the state, bytes, which is searched. The devices come after the
-/// memory, and take some 100 kB.
+/// memory, and take about 100 kB.
 const END: usize = 1 << 20;
 
 /// Adds `ticks` to the machine's counter in a stored state, or to the counter of one CPU. Fails

@@ -22,7 +22,7 @@ use crate::signal;
 
 use table::Table;
 
-/// The most CPUs that are sampled by default. A sample takes some 0.1 ms.
+/// The most CPUs that are sampled by default. A sample takes about 0.1 ms.
 const MAX_WATCHED_CPUS: usize = 64;
 
 /// The longest delay until the loop notices a signal.
@@ -31,7 +31,7 @@ const NAP: Duration = Duration::from_millis(50);
 /// The number of lines on a terminal from one heading to the next.
 const LINES_PER_HEAD: u64 = 20;
 
-/// The most points in the JSON: a day with one sample a second. A point takes some 100 bytes. A
+/// The most points in the JSON: a day with one sample a second. A point takes about 100 bytes. A
 /// longer watch drops every other of the older points.
 const MAX_POINTS: usize = 100_000;
 

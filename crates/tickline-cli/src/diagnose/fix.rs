@@ -139,7 +139,7 @@ pub(super) fn no_watchdog(facts: &Document) -> Fix {
 }
 
 /// The fix if the kernel's watchdog has, or may have, measured a wrong rate of the TSC. The
-/// watchdog tolerates some 100 ppm or more (`kernel/time/clocksource.c`). `tickline warp` measures
+/// watchdog tolerates about 100 ppm or more (`kernel/time/clocksource.c`). `tickline warp` measures
 /// the rate more precisely, even if a read of hpet takes 700 ns.
 pub(super) fn check_tsc(facts: &Document) -> Fix {
     if facts.invariant() == Some(false) {

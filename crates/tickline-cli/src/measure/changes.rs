@@ -9,7 +9,7 @@ use super::{as_f64, narrowest, signed_f64};
 use crate::machine::clocksource;
 
 /// The largest difference that an interruption between the reads of the two clocks may cause, ns. A
-/// move takes some 100 ms, and makes the counter jump by far more than this.
+/// move takes about 100 ms, and makes the counter jump by far more than this.
 const NOISE_NS: f64 = 50_000_000.0;
 
 /// The largest relative difference of two rates that count as equal: NTP slews by 500 ppm.

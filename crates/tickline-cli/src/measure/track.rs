@@ -14,7 +14,7 @@ use super::{as_f64, narrowest, signed_f64};
 /// The time between two points.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// The most points of a track, some 100 bytes of JSON each. A track of more than 100 s has more
+/// The most points of a track, about 100 bytes of JSON each. A track of more than 100 s has more
 /// time between two points.
 const MAX_POINTS: u32 = 5_000;
 

@@ -15,13 +15,13 @@ use super::{as_f64, narrowest, signed_f64};
 use crate::cpu_list;
 use crate::machine::online_cpus;
 
-/// The most CPUs for which all pairs are the default: 2,016 pairs, in some 10 s.
+/// The most CPUs for which all pairs are the default: 2,016 pairs, in about 10 s.
 const MAX_FOR_ALL_PAIRS: usize = 64;
 
 /// The most CPUs for which all pairs can be compared: 523,776 pairs, in half an hour.
 pub(crate) const MAX_COMPARED_CPUS: usize = 1_024;
 
-/// The number of tries for each pair, of some thousands of exchanges in a millisecond each.
+/// The number of tries for each pair. A try makes thousands of exchanges in a millisecond.
 const TRIES: u32 = 3;
 
 /// The most further tries if the two threads did not run at the same time.

@@ -12,7 +12,7 @@ use crate::time::CounterTime;
 
 /// A block ends after this time, or after [`BLOCK_PAIRS`]. The system call for the thread's
 /// preemptions takes 0.2 us (AMD EPYC under KVM), 0.4 % of a block. Between two preemptions the
-/// scheduler lets some 3 ms pass, so a preemption excludes one block in 60.
+/// scheduler lets about 3 ms pass, so a preemption excludes one block in 60.
 const BLOCK: Duration = Duration::from_micros(50);
 pub(crate) const BLOCK_PAIRS: usize = 1_024;
 

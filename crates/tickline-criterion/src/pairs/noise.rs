@@ -15,8 +15,8 @@ use tickline_core::counter::{Counter, HardwareCounter};
 use crate::number::as_f64;
 
 /// The shortest gap, in multiples of the usual interval between two reads. A read takes 10 to 25
-/// ns, so a gap is some 300 ns or longer. The shortest interrupts take as long; no other event in a
-/// loop of reads does.
+/// ns, so a gap is about 300 ns or longer. The shortest interrupts take as long; no other event in
+/// a loop of reads does.
 const GAP_INTERVALS: u64 = 16;
 
 /// The number of reads in the calibration, which gives the usual interval.

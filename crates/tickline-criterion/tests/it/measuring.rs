@@ -46,9 +46,9 @@ fn a_time_is_between_the_os_clocks_inner_and_outer_times() {
     assert_eq!((incidents.samples, incidents.backwards), (10, 0), "{incidents:?}");
 }
 
-/// Divisions, each of which needs the result of the division before. They take some 200 ns, but are
-/// few instructions. When the first has completed, the processor may already hold all of them, and
-/// later instructions, in its pipeline.
+/// Divisions, each of which needs the result of the division before. They take about 200 ns, but
+/// are few instructions. When the first has completed, the processor may already hold all of them,
+/// and later instructions, in its pipeline.
 #[inline(never)]
 fn divisions(mut value: f64) -> f64 {
     macro_rules! four_times {

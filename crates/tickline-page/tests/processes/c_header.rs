@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use super::cases::{Case, Output};
 
-/// The number of cases. A second is enough for some hundred thousand.
+/// The number of cases. A second is enough for a few hundred thousand.
 const CASES: u64 = 60_000;
 
 /// The limit of words in one reading, in either reader (`MAX_STARTS` in `lease/reader.rs`).

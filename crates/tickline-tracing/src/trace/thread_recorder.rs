@@ -109,7 +109,7 @@ impl ThreadRecorder {
     #[inline]
     fn callsite(&mut self, recorder: &Recorder, metadata: StaticMetadata) -> usize {
         let address = core::ptr::from_ref(metadata).addr();
-        // The metadata of the callsites are in one section of the program, some 100 bytes each, so
+        // The metadata of the callsites are in one section of the program, about 100 bytes each, so
         // different callsites rarely share an entry.
         let known = &mut self.known[address / 32 % 64];
         if *known != address {

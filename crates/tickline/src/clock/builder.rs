@@ -50,7 +50,7 @@ impl ClockBuilder {
 
     /// Sets the time between recalibrations in the steady state: 1 ms to 10 s, by default 500 ms.
     ///
-    /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread takes some
+    /// A shorter interval gives tighter bounds and costs more. At 500 ms the thread takes about
     /// 0.04 % of a core
     /// ([record](https://github.com/tickline/tickline/blob/main/benches/README.md)), most of it for
     /// waking up and for reading the kernel's clocksource.
@@ -80,7 +80,7 @@ impl ClockBuilder {
 
     /// Sets whether there is one line, or a line for each CPU. The latter is for counters that have
     /// one rate but were not started together. The thread then moves to each CPU once in each
-    /// interval, and calibrates its line there. This takes some 80 us of CPU time, most of it for
+    /// interval, and calibrates its line there. This takes about 80 us of CPU time, most of it for
     /// the move. With a line for each CPU the order of readings is weaker: [`LinePerCpu`].
     pub fn per_cpu(mut self, per_cpu: LinePerCpu) -> Self {
         self.settings.per_cpu = per_cpu;

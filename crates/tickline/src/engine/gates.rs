@@ -106,7 +106,7 @@ impl Engine {
     /// Calls [`DrivenClock::review`](tickline_core::driver::DrivenClock::review). The facts are the
     /// kernel's clocksource, whether the kernel would accept the counter, and the comparison of the
     /// counters. The thread calls this once in each interval, other drivers after every eighth
-    /// iteration. The call takes some 10 us. With minimal probes it does nothing.
+    /// iteration. The call takes about 10 us. With minimal probes it does nothing.
     pub(crate) fn review(&self) -> bool {
         let _errno = sys::PreserveErrno::new();
         self.probes() == Probes::Full && self.clock.review(self)

@@ -10,7 +10,7 @@
 //! | `unix_slow` | `now_by_backend` | `CpuLines::read_unix`, else `unix_by_os` | `unix_by_common_line` | within 3 |
 //! | `reading_slow` | `ClockBackend::reading` | `reading_by_cpu` | `reading_after_slow_path` | `reading_without_line` |
 //!
-//! They are many small functions, so that each frame is freed before the next one
+//! The slow path is cut into small functions: each frame is freed before the next call
 //! (`tests/stack.rs`).
 
 use tickline_core::control::{Cadence, Config};

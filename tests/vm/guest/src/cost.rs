@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tickline::Clock;
 use tickline_observe::monotonic_ns;
 
-/// The number of calls in a batch. A batch takes some 0.1 to 1 ms, also with the OS clock, so that
+/// The number of calls in a batch. A batch takes about 0.1 to 1 ms, also with the OS clock, so that
 /// many batches have no interrupt.
 const CALLS: u64 = 1_000;
 

@@ -25,7 +25,7 @@ const TRIAL: Duration = Duration::from_millis(100);
 /// a program that calls in a pattern do not all hit the same call of the pattern.
 const PERIODS: [u64; 6] = [1, 11, 101, 1_009, 10_007, 100_003];
 
-/// The most samples a second on one CPU. A sample takes the kernel and this program some 0.5 us
+/// The most samples a second on one CPU. A sample takes the kernel and this program about 0.5 us
 /// each, so this is 2 % of a CPU.
 const SAMPLES_PER_SECOND: u64 = 20_000;
 

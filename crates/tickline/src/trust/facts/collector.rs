@@ -1,7 +1,7 @@
 //! Collects the facts task by task, so that no reader spends the time for all of them in one call.
 //!
 //! A task reads two leaves of CPUID or one file of the kernel, or makes one measurement. It takes
-//! at most some 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). A task that reads the
+//! at most about 10 us (AMD EPYC, family 26, under KVM, where CPUID traps). A task that reads the
 //! counter first asks the kernel whether the process may read it. The clock's own facts may change
 //! between two calls, so the collector takes them at the end.
 //!
