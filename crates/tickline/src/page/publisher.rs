@@ -75,11 +75,10 @@ impl Publisher {
     /// - the boot or time namespace of the process cannot be read,
     /// - another process writes to the page against the rules.
     pub fn start(clock: Clock, path: impl AsRef<Path>) -> Result<Self, Error> {
-        let counter = match COUNTER {
-            None => return Err(Error::page(Reason::NoCounter)),
-            Some(_) if !sys::may_read_counter() => return Err(Error::page(Reason::Denied)),
-            Some(counter) => counter,
-        };
+        let counter = COUNTER.ok_or_else(|| Error::page(Reason::NoCounter))?;
+        if !sys::may_read_counter() {
+            return Err(Error::page(Reason::Denied));
+        }
         let page = LockedPageFile::create(path.as_ref()).map_err(Error::page)?;
         let config = WriterConfig {
             resolution_ns: os_resolution_ns(),
