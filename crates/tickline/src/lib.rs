@@ -71,15 +71,15 @@
 //! - Any call in a process that denies itself the counter after its first reading. After
 //!   `PR_SET_TSC`, or after `SECCOMP_MODE_STRICT`, which implies it, the next reading raises
 //!   SIGSEGV. After [`Clock::disable`] readings do not read the counter; with [`Probes::Minimal`]
-//!   no call does. But the vDSO may still read it, so a call of the OS clock can raise SIGSEGV,
-//!   too. If the process was denied the counter before its first reading, readings are
+//!   no call does. But the vDSO may still read the counter, so a call of the OS clock can raise
+//!   SIGSEGV, too. If the process was denied the counter before its first reading, readings are
 //!   system calls.
 //! - The use of the counter: [`Clock::status`] says whether readings use it, and if not, why.
 //! - A bound against UTC, without the feature `utc` (`Clock::utc`). With the feature, a bound holds
 //!   if the claim of its source is true. The source is clock-bound, chronyd or the kernel.
 //! - The bound across a suspend in which the counter runs on. Readings are then ahead by the time
 //!   asleep, at most by the rest of the line's window, which is half of its validity. The next
-//!   recalibration slews them back at half rate; with the thread driver, that is at the resume.
+//!   recalibration slews them back at half rate; the thread driver recalibrates at the resume.
 //!   Until then the state is [`ClockState::Disrupted`].
 //!
 //! # Trust
@@ -114,8 +114,8 @@
 //!
 //! A control loop samples the OS clock, and publishes the next line before the present one ends.
 //! Gates judge facts about the machine. If the counter can't be trusted, a gate closes and ends the
-//! line. [`tickline_core`] has the arithmetic and the protocol between the control loop
-//! and its readers.
+//! line. [`tickline_core`] has the arithmetic and the protocol between the control loop and its
+//! readers.
 //!
 //! # Cost
 //!
