@@ -71,12 +71,12 @@
 //!
 //! # Guarantees
 //!
-//! Take two readings by [`read_ordered`](shared::SharedClock::read_ordered) or
-//! [`read_slow`](shared::SharedClock::read_slow), on any threads, where one is complete before the
-//! other begins. With synchronised counters the earlier one is never larger. This holds across
-//! recalibration, start-up, fallback and recovery. Two things are *not* promised. One is that the
-//! counters are synchronised: a gate decides that. The other is order between threads for plain
-//! [`read`](shared::SharedClock::read): the CPU may read its counter early.
+//! Take two readings by any methods of [`SharedClock`](shared::SharedClock) except
+//! [`read`](shared::SharedClock::read) and [`read_unix`](shared::SharedClock::read_unix), on any
+//! threads, where one is complete before the other begins. With synchronised counters the earlier
+//! one is never larger. This holds across recalibration, start-up, fallback and recovery. Two
+//! things are *not* promised. One is that the counters are synchronised: a gate decides that. The
+//! other is order between threads for the two plain methods: the CPU may read its counter early.
 //!
 //! # The model
 //!
