@@ -35,7 +35,7 @@ use crate::state::{AtomicState, LineState, MAX_SHIFT};
 use crate::units::ticks_between;
 
 pub use crate::line::{Line, Slope};
-pub use crate::state::is_supported;
+pub use crate::state::has_atomics;
 // Hidden, as the functions that return it: only tickline's own crates compute with fractions.
 #[doc(hidden)]
 pub use crate::units::FixedNs;

@@ -27,7 +27,7 @@ use crate::line::Slope;
 use crate::sample::{BurstSize, Reference, Resolutions, Sample, UnixTrack, burst};
 use crate::shared::{Event, SharedClock};
 use crate::stability::StabilityMonitor;
-use crate::state::{Phase, is_supported};
+use crate::state::{Phase, has_atomics};
 use crate::units::{FRACTION_BITS, FixedNs, NS_PER_S, ticks_between};
 
 mod publish;
@@ -291,7 +291,7 @@ impl Control {
                     access.help(&snapshot);
                     continue;
                 }
-                _ if !is_supported() => return iteration(Outcome::Unsupported, interval_ns),
+                _ if !has_atomics() => return iteration(Outcome::Unsupported, interval_ns),
                 _ if snapshot.state.is_gate_closed() => return iteration(Outcome::GateClosed, interval_ns),
                 // A new control loop does not know whether the slope of an existing line is bent to
                 // remove an offset.

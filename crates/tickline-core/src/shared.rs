@@ -8,7 +8,7 @@ use crate::cell::{LineCell, StateCell, WindowedState};
 use crate::counter::Counter;
 use crate::primitive::AtomicI64;
 use crate::sample::{Point, Reference};
-use crate::state::{Phase, is_supported};
+use crate::state::{Phase, has_atomics};
 use crate::units::ticks_between;
 
 pub(crate) mod events;
@@ -123,7 +123,7 @@ impl<S: StateCell> SharedClock<S> {
     /// Rule 8: closes the gate. When this returns, no reading that begins later uses the counter,
     /// until [`open_gate`](Self::open_gate). Returns whether the gate was open before.
     pub fn close_gate(&self, counter: &impl Counter, reference: &impl Reference) -> bool {
-        if !is_supported() {
+        if !has_atomics() {
             return false; // such a clock never has a line
         }
         let mut was_open = false;

@@ -74,7 +74,7 @@
 //! | target | load | swap | file |
 //! |---|---|---|---|
 //! | x86_64 | `movdqa`; the second load: two `cmp` | `lock cmpxchg16b` | `x86_64.rs` |
-//! | x86_64 without `cmpxchg16b` | there is never a line: see [`is_supported`] | none | `x86_64.rs` |
+//! | x86_64 without `cmpxchg16b` | there is never a line: see [`has_atomics`] | none | `x86_64.rs` |
 //! | aarch64 | `ldp`, `dmb ishld` | `ldaxp`, `stlxp` | `aarch64.rs` |
 //! | others, x86_64 without SSE (kernels), Miri | 64-bit loads of one of eight pairs | a compare-and-swap of the word that names the pair | `portable.rs` |
 //! | loom | an atomic index into a list of all states so far | the compare-and-swap of that index | `modelled.rs` |
@@ -114,7 +114,7 @@ pub(crate) mod portable;
 mod tests;
 
 pub(crate) use native::AtomicState;
-pub use native::is_supported;
+pub use native::has_atomics;
 
 const TAG_BITS: u32 = 16;
 /// The largest shift of a counter. The tag then takes 7 of the slope's 48 binary places. That is

@@ -18,7 +18,7 @@ fn is_invariant() -> bool {
 pub fn judge(counter_ticks: u64) -> Option<Reason> {
     let mut facts = Facts::UNKNOWN;
     facts.has_counter = true;
-    facts.has_atomics = tickline_core::cell::is_supported();
+    facts.has_atomics = tickline_core::cell::has_atomics();
     facts.may_read_counter = true;
     facts.matching_clocksource = Clocksource::Tsc;
     facts.is_virtual = false;

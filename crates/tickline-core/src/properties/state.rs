@@ -2,7 +2,7 @@
 
 use crate::cell::WindowedState;
 use crate::line::Slope;
-use crate::state::{LineState, MAX_SHIFT, Phase, is_supported};
+use crate::state::{LineState, MAX_SHIFT, Phase, has_atomics};
 use crate::units::FRACTION_BITS;
 use num_bigint::BigInt;
 use proptest::prelude::*;
@@ -101,7 +101,7 @@ proptest! {
     ) {
         let (line, unix) = (line.with_b(b).line.state, line.m & 2 != 0);
         let slot = 1 - before.line.state.slot();
-        let fast = is_supported();
+        let fast = has_atomics();
         assert_eq!((line.allows_fast_path(), line.allows_fast_unix()), (fast, fast && unix), "{line:?}");
         let (replacing, gated) = (line.replacing(), line.with_gate_closed());
         assert_eq!(replacing.with_gate_closed(), gated, "in either order");

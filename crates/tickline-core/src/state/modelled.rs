@@ -27,7 +27,7 @@ pub(crate) struct AtomicState(AtomicU64);
 
 /// Loads and swaps are atomic.
 #[must_use]
-pub const fn is_supported() -> bool {
+pub const fn has_atomics() -> bool {
     true
 }
 

@@ -34,7 +34,7 @@ struct Pair {
 
 /// Loads and swaps are atomic.
 #[must_use]
-pub const fn is_supported() -> bool {
+pub const fn has_atomics() -> bool {
     true
 }
 

@@ -17,20 +17,20 @@ pub(crate) struct AtomicState(UnsafeCell<[u64; 2]>);
 // for that.
 unsafe impl Sync for AtomicState {}
 
-/// The result of [`is_supported`]: 1 for yes, 2 for no, 0 before the first call.
-static SUPPORTED: AtomicU64 = AtomicU64::new(0);
+/// The result of [`has_atomics`]: 1 for yes, 2 for no, 0 before the first call.
+static HAS_ATOMICS: AtomicU64 = AtomicU64::new(0);
 
 /// Whether this processor can swap a state: CPUID leaf 1, ECX bit 13 (CMPXCHG16B). Without this
 /// instruction a clock never has a line.
 #[must_use]
-pub fn is_supported() -> bool {
+pub fn has_atomics() -> bool {
     const CMPXCHG16B: u32 = 1 << 13;
     // ORDERING: Relaxed, a value on its own.
-    let mut known = SUPPORTED.load(Ordering::Relaxed);
+    let mut known = HAS_ATOMICS.load(Ordering::Relaxed);
     if known == 0 {
         known = if cpuid(1, 0).ecx & CMPXCHG16B == 0 { 2 } else { 1 };
         // ORDERING: Relaxed, a value on its own.
-        SUPPORTED.store(known, Ordering::Relaxed);
+        HAS_ATOMICS.store(known, Ordering::Relaxed);
     }
     known == 1
 }
@@ -97,7 +97,7 @@ impl AtomicState {
     /// Swaps `from` for `to`, unless the state is not `from` or the processor lacks the
     /// instruction. Returns whether it swapped.
     pub(crate) fn try_swap(&self, from: LineState, to: LineState) -> bool {
-        is_supported() && self.compare_exchange(from, to) == from
+        has_atomics() && self.compare_exchange(from, to) == from
     }
 
     /// Swaps `from` for `to` if the state is `from`. Returns the state that it found. The processor

@@ -170,7 +170,7 @@ impl Collector {
         let may_measure = may_measure(probes, facts.comparison);
         let counter = COUNTER.filter(|_| facts.may_read_counter && may_measure);
         facts.has_counter = COUNTER.is_some();
-        facts.has_atomics = tickline_core::cell::is_supported();
+        facts.has_atomics = tickline_core::cell::has_atomics();
         facts.is_invariant = is_counter_invariant();
         facts.is_virtual = is_virtual();
         facts.matching_clocksource = HardwareCounter::CLOCKSOURCE;
