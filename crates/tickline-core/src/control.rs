@@ -402,6 +402,4 @@ impl<S: StateCell, C: Counter, R: Reference> Access<'_, S, C, R> {
 // These tests are long and single-threaded, and have only safe code. Miri would take minutes and
 // find nothing that it does not find in the tests of `shared`, which run the same loop.
 #[cfg(all(test, not(miri)))]
-mod following_tests;
-#[cfg(all(test, not(miri)))]
 mod tests;

@@ -3,8 +3,7 @@
 //! (`crates/tickline-sim`).
 
 use super::*;
-use crate::counter::Counter;
-use crate::testing::{CONFIG, FnClock, INTERVAL_NS, Machine, bounds_hold, new_clock, settled_clock};
+use crate::testing::{CONFIG, FnClock};
 
 /// A suspend between the first samples, during which the counter runs, would make a slope that is
 /// far too small, and so a window of hours. A third sample contradicts it.
