@@ -9,7 +9,7 @@
 //! | before | announce | read clocks and compute | publish |
 //! |---|---|---|---|
 //! | a line (rule 2) | published -> replacing | the counter | -> published |
-//! | no line (rule 7) | no line -> first publication | the reference, between two reads of the counter | -> published, for some 150 us |
+//! | no line (rule 7) | no line -> first publication | the reference, between two reads of the counter | -> published, for about 150 us |
 //!
 //! After a recovery the caller runs a second iteration at once, whose line has a proven slope and a
 //! full window. The writer publishes slower and faster lines alike through `Replacing`, so there is

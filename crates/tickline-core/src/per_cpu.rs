@@ -111,7 +111,7 @@ pub fn maintain<S: StateCell>(
 /// If the next iteration is due within this, ns, the thread waits for it on the CPU. On a busy
 /// machine it takes milliseconds to move away and to come back, and the first lines, which are
 /// short, would end meanwhile. Intervals grow by half from one iteration to the next, so the thread
-/// moves on after some 10 iterations and 6 ms.
+/// moves on after about 10 iterations and 6 ms.
 const STAY_NS: u64 = 2_000_000;
 
 /// The most iterations for which the thread stays on a CPU.

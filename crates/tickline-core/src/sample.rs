@@ -32,8 +32,8 @@
 //!   counter's resolution is subtracted from it, because that much of it may be rounding. Half of
 //!   the rest is subtracted from either side of the bracket. The other half allows for the unknown
 //!   moment within a read at which the CPU takes the value, and for a change of the CPU's
-//!   frequency. On an Intel Xeon, family 6, model 207, this narrows 38 ns by some 15 (computed from
-//!   the costs in its record, not measured). On Zen 5 it narrows nothing.
+//!   frequency. On an Intel Xeon, family 6, model 207, this narrows 38 ns by about 15 (computed
+//!   from the costs in its record, not measured). On Zen 5 it narrows nothing.
 //! - **The counter's resolution does not widen a bracket where the kernel keeps time with the same
 //!   counter.** The kernel's value `r` lies between the two values read, so `L(before) < r + 1` and
 //!   `L(after) >= r` hold without it. With it, bounds were 28 ns instead of 18 to 22, and the mean

@@ -323,7 +323,7 @@ impl LineState {
 
 /// The number of ticks after which `ticks << shift` wraps, less one. The product wraps every 2^60
 /// ticks on x86_64 (7 years at 5 GHz), and every 2^57 ticks elsewhere (4.5 years at 1 GHz). No line
-/// is in use across the wrap, so a clock then has no line for some 50 us.
+/// is in use across the wrap, so a clock then has no line for about 50 us.
 pub(crate) const fn wrap_mask(shift: u32) -> u64 {
     match u64::MAX.checked_shr(shift) {
         Some(mask) => mask,

@@ -1,9 +1,9 @@
 //! The schedule of iterations for clocks without a thread: whether a reader should run one, and
 //! when the facts must be reviewed.
 //!
-//! An iteration costs some 2 us, which pays only if calls are frequent: 256 or more in an interval.
-//! The fast path stores nothing, so it counts no calls. A reader on the slow path has found no
-//! line, or a line that is past its window. This reader decides by the time:
+//! An iteration costs about 2 us, which pays only if calls are frequent: 256 or more in an
+//! interval. The fast path stores nothing, so it counts no calls. A reader on the slow path has
+//! found no line, or a line that is past its window. This reader decides by the time:
 //!
 //! - If the window ended no longer ago than the gap between frequent calls, the reader runs an
 //!   iteration at once.
@@ -17,7 +17,7 @@ use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 use crate::shared::{ReadingSource, SlowReading};
 
 /// Readers renew a line only if at least this many calls come in an interval. An iteration of 2 us
-/// then saves some 10 ns in each of 256 calls.
+/// then saves about 10 ns in each of 256 calls.
 const CALLS_PER_INTERVAL: u64 = 256;
 
 /// After this many frequent readings in a row by the slow path, a reader starts the clock, or
@@ -25,7 +25,7 @@ const CALLS_PER_INTERVAL: u64 = 256;
 const STREAK: u64 = 8;
 
 /// The number of iterations between two reviews of the facts where no thread drives the clock: four
-/// seconds at the default interval. A review takes some 10 us, too long for each iteration of a
+/// seconds at the default interval. A review takes about 10 us, too long for each iteration of a
 /// reader. A thread reviews the facts at each interval.
 const ITERATIONS_PER_REVIEW: u64 = 8;
 

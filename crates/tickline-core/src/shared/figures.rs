@@ -2,8 +2,8 @@
 
 use crate::primitive::{AtomicI64, AtomicU64, Ordering};
 
-/// The control loop's latest figures. A reader loads them one by one, so two
-/// of them may be from two iterations.
+/// The control loop's latest figures. A reader loads them one by one, so two of them may be from
+/// two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {

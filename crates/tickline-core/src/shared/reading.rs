@@ -12,7 +12,7 @@ use crate::sample::Reference;
 use crate::state::{LineState, Phase};
 
 /// A reader that finds a line being replaced waits this long before it helps, ns. A writer that is
-/// not preempted needs some 60 ns.
+/// not preempted needs about 60 ns.
 const REPLACING_NS: u64 = 2_000;
 
 /// A waiting reader also helps after this many loads of the state, in case the counter stands still

@@ -128,7 +128,7 @@ fn odd_moves_are_told_from_steps() {
     }
 }
 
-/// Counters down to some 15 kHz are supported. They stand still for thousands of reads.
+/// Counters down to about 15 kHz are supported. They stand still for thousands of reads.
 #[test]
 fn a_slow_counter_is_waited_for_and_one_that_stands_still_is_given_up() {
     let slow = Simulated { read_parts: 1, ..Simulated::new(10, 0, 0) };
