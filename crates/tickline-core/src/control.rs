@@ -219,7 +219,7 @@ impl Control {
             config,
             has_unix_time: true,
             stability: StabilityMonitor::new(),
-            unix: UnixTrack::new(),
+            unix: UnixTrack::UNKNOWN,
             slope: None,
             sample_durations: SampleDurations::NONE,
             slope_is_proven: false,
@@ -240,7 +240,7 @@ impl Control {
         // Without optimisation an assignment would copy the monitor to the stack, and the monitor
         // is too large for that.
         core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
-        self.unix = UnixTrack::new();
+        self.unix = UnixTrack::UNKNOWN;
         self.slope = None;
         self.sample_durations = SampleDurations::NONE;
         self.slope_is_proven = false;
@@ -352,7 +352,7 @@ impl Control {
         let is_consistent =
             self.stability.add_sample(&sample, steering_ppb, slope, self.config.interval_ns, &shared.events);
         if !is_consistent {
-            self.unix = UnixTrack::new();
+            self.unix = UnixTrack::UNKNOWN;
             self.is_disrupted = true;
         }
         if self.unix.update(reference) {

@@ -385,16 +385,15 @@ const UNIX_SAMPLES: u32 = if cfg!(loom) { 1 } else { 3 };
 /// Both clocks have one rate (Linux `timekeeping`: `wall_to_monotonic` is constant between steps),
 /// so the difference is constant until a program sets the clock. Each sample narrows the interval.
 /// A sample outside the interval shows a step, which Unix time follows at once.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct UnixTrack {
     /// The ends of the interval, lower and upper, ns.
     bounds_ns: Option<(i64, i64)>,
 }
 
 impl UnixTrack {
-    pub(crate) const fn new() -> Self {
-        Self { bounds_ns: None }
-    }
+    /// The interval before the first sample.
+    pub(crate) const UNKNOWN: Self = Self { bounds_ns: None };
 
     /// Takes samples. Returns whether Unix time was stepped since the last ones.
     pub(crate) fn update(&mut self, reference: &impl Reference) -> bool {
@@ -434,7 +433,7 @@ mod tests {
     use core::cell::Cell;
 
     use super::*;
-    use crate::testing::{CONFIG, FnClock};
+    use crate::testing::{CONFIG, FnClock, Machine};
     use crate::units::FixedNs;
 
     const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, ..CONFIG.resolutions };
@@ -534,39 +533,23 @@ mod tests {
         assert_eq!(brackets(0, 1_000), 7, "the time limit ends a burst with a slow reference");
     }
 
-    struct Clocks {
-        monotonic_ns: Cell<i64>,
-        offset_ns: Cell<i64>,
-        cost_ns: Cell<i64>,
-    }
-
-    impl Reference for Clocks {
-        fn monotonic_ns(&self) -> i64 {
-            self.monotonic_ns.set(self.monotonic_ns.get() + self.cost_ns.get());
-            self.monotonic_ns.get()
-        }
-        fn unix_ns(&self) -> i64 {
-            self.monotonic_ns() + self.offset_ns.get()
-        }
-    }
-
     #[test]
     fn the_interval_of_unix_time_narrows_and_a_step_is_followed_at_once() {
-        let (monotonic_ns, offset_ns) = (Cell::new(5), Cell::new(1_000_000_007));
-        let clocks = Clocks { monotonic_ns, offset_ns, cost_ns: Cell::new(90) };
-        let mut track = UnixTrack::new();
+        let machine = Machine::new();
+        machine.reference_ticks.set((0, 90));
+        let mut track = UnixTrack::UNKNOWN;
         let mut is_stepped = |most_ns| {
-            let is_stepped = track.update(&clocks);
+            let is_stepped = track.update(machine);
             let (offset, bound) = track.offset();
-            let truth = clocks.offset_ns.get();
+            let truth = machine.unix_offset_ns.get();
             assert!(offset.abs_diff(truth) <= bound && bound <= most_ns, "{offset} +- {bound}");
             is_stepped
         };
         assert!(!is_stepped(92));
-        clocks.cost_ns.set(20);
+        machine.reference_ticks.set((0, 20));
         assert!(!is_stepped(22));
         for step_ns in [3_600_000_000_000, -3_600_000_000_000, 1_000] {
-            clocks.offset_ns.set(clocks.offset_ns.get() + step_ns);
+            machine.unix_offset_ns.set(machine.unix_offset_ns.get() + step_ns);
             assert!(is_stepped(22) && !is_stepped(22), "{step_ns}");
         }
     }

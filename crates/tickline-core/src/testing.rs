@@ -81,6 +81,8 @@ pub(crate) struct Machine {
     /// returns.
     pub(crate) reference_ticks: Cell<(u64, u64)>,
     pub(crate) reference_step_ns: Cell<i64>,
+    /// Unix time minus the monotonic time.
+    pub(crate) unix_offset_ns: Cell<i64>,
 }
 
 /// The time that a read of the counter takes.
@@ -100,6 +102,7 @@ impl Machine {
             steering_ppb: Cell::new(None),
             reference_ticks: Cell::new((10, 10)),
             reference_step_ns: Cell::new(1),
+            unix_offset_ns: Cell::new(1_000_000_000_000),
         })
     }
 
@@ -165,7 +168,7 @@ impl Reference for Machine {
         truth - truth % self.reference_step_ns.get()
     }
     fn unix_ns(&self) -> i64 {
-        self.monotonic_ns() + 1_000_000_000_000
+        self.monotonic_ns() + self.unix_offset_ns.get()
     }
     fn steering_ppb(&self) -> Option<i64> {
         self.steering_ppb.get()
