@@ -28,7 +28,7 @@ use tickline::{Clock, Driver};
 use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::control::{Cadence, Config, Control, Outcome};
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
-use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
+use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::{Event, SharedClock};
 use tickline_observe::{Count, monotonic_ns};
 

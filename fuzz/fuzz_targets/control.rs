@@ -11,7 +11,7 @@ use libfuzzer_sys::fuzz_target;
 use tickline_core::cell::{LineCell, Slope, StateCell};
 use tickline_core::control::{Cadence, Config, Control, INTERVAL_RANGE_NS};
 use tickline_core::counter::Counter;
-use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
+use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
 
 /// The limit of reads of the machine's clocks in one call, including the calls that interrupt it.

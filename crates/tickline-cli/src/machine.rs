@@ -15,7 +15,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use tickline::{CounterComparison, Status};
-use tickline_core::sample::{kernel_rate_ppb, steering_ppb};
+use tickline_core::reference::{kernel_rate_ppb, steering_ppb};
 
 pub(crate) use cpuid::Cpuid;
 #[cfg(target_os = "linux")]

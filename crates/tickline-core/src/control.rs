@@ -24,7 +24,8 @@
 use crate::cell::{StateCell, WindowedState};
 use crate::counter::Counter;
 use crate::line::Slope;
-use crate::sample::{BurstSize, Reference, Resolutions, Sample, UnixTrack, burst};
+use crate::reference::{Reference, Resolutions};
+use crate::sample::{BurstSize, Sample, UnixTrack, burst};
 use crate::shared::{Event, SharedClock};
 use crate::stability::StabilityMonitor;
 use crate::state::{Phase, has_atomics};

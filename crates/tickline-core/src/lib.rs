@@ -24,7 +24,7 @@
 //! use tickline_core::cell::LineCell;
 //! use tickline_core::control::{Cadence, Config, Control, Outcome};
 //! use tickline_core::counter::Counter;
-//! use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
+//! use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 //! use tickline_core::shared::SharedClock;
 //!
 //! /// 1 GHz, and each read takes 10 ns.
@@ -60,7 +60,7 @@
 //! | bring | and see |
 //! |---|---|
 //! | a [`Counter`](counter::Counter) | [`counter`] has the contract. [`counter::Extended`] makes one of a register of fewer than 64 bits that wraps, such as SysTick's 24 |
-//! | a [`Reference`](sample::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](sample::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
+//! | a [`Reference`](reference::Reference) | a slower clock whose rate is known: HPET, RTC, a timer on the crystal. [`Resolutions`](reference::Resolutions) has its resolution, and the counter's, which [`counter::resolution_ticks`] measures |
 //! | a [`SharedClock`](shared::SharedClock) | static memory, valid from the start. Readers call [`read`](shared::SharedClock::read), and where that returns `None`, [`read_slow`](shared::SharedClock::read_slow) |
 //! | a [`Control`](control::Control), and its driver | one caller of [`maintain`](control::Control::maintain), from the main loop or a timer's interrupt. The last [`Iteration`](control::Iteration) says when the next call is due. Several callers share it through a lock of your own |
 //! | trust | [`gate::judge`] judges each gate by the known facts. No other code checks whether the counter keeps its rate |
@@ -130,7 +130,8 @@ pub mod per_cpu;
 mod primitive;
 #[cfg(all(test, not(any(miri, loom))))]
 mod properties;
-pub mod sample;
+pub mod reference;
+mod sample;
 pub mod shared;
 mod stability;
 #[doc(hidden)]

@@ -56,7 +56,7 @@ use crate::cell::LineCell;
 use crate::control::{Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
 use crate::gate::keeper::LineGate;
-use crate::sample::Reference;
+use crate::reference::Reference;
 use crate::shared::SharedClock;
 use crate::testing::CONFIG;
 use harness::{EventCounts, Time, View, check, new_shared, spawn};

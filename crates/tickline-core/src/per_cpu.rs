@@ -35,7 +35,7 @@ use core::cell::Cell;
 use crate::cell::{LineCell, StateCell, WindowedState};
 use crate::control::{Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::{Counter, CpuCounter};
-use crate::sample::Reference;
+use crate::reference::Reference;
 use crate::shared::{Event, SharedClock, SlowReading};
 
 const _: () = assert!(

@@ -7,7 +7,8 @@
 use crate::cell::{LineCell, StateCell, WindowedState};
 use crate::counter::Counter;
 use crate::primitive::AtomicI64;
-use crate::sample::{Point, Reference};
+use crate::reference::Reference;
+use crate::sample::Point;
 use crate::state::{Phase, has_atomics};
 use crate::units::ticks_between;
 

@@ -10,7 +10,7 @@ use core::cell::{Cell, RefCell};
 use crate::cell::{LineCell, PlannedBounds, SlotView, StateCell, WindowedState};
 use crate::control::{Cadence, Config, Control, Iteration, Outcome};
 use crate::counter::Counter;
-use crate::sample::{Reference, ReferenceKind, Resolutions};
+use crate::reference::{Reference, ReferenceKind, Resolutions};
 use crate::shared::{SharedClock, SlowReading};
 use crate::state::{LineState, Phase};
 

@@ -1,6 +1,6 @@
 //! Decides whether a page counts for this process, and reads a page that counts.
 
-use tickline_core::sample::{Reference, Timescale};
+use tickline_core::reference::{Reference, Timescale};
 
 use crate::Counter;
 use crate::layout::{COUNTER_ID, LAYOUT_VERSION, PAGE_BYTES, Page};

@@ -60,7 +60,7 @@ pub use writer::{Basis, FAST_RATE_PPB, PageChanged, Writer, WriterAction, Writer
 
 pub use tickline_core::cell::{Line, Slope};
 use tickline_core::counter::{Counter, ticks_between};
-pub use tickline_core::sample::Timescale;
+pub use tickline_core::reference::Timescale;
 
 /// The memory of a page, as a reader loads it. No method stores, waits or fails.
 pub trait LeaseMemory {

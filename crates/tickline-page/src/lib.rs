@@ -55,7 +55,7 @@ pub use layout::{COUNTER_ID, Header, LAYOUT_VERSION, PAGE_BYTES, Page, WritableP
 // The arguments and the result of a reading.
 pub use lease::{LeasePhase, PageReading, PageSource, ProcessHighWater, ReaderOs};
 pub use tickline_core::counter::{Counter, HardwareCounter};
-pub use tickline_core::sample::Reference;
+pub use tickline_core::reference::Reference;
 
 // The protocol, for tickline's own crates, simulator and tests. It is not part of the API, because
 // every release may change it. Users of a page need only the items above.

@@ -10,8 +10,8 @@ use tickline_core::counter::CpuCounter;
 use tickline_core::driver::{DrivenClock, DriverMemory, Platform};
 use tickline_core::gate::keeper::{self, LineGate, LineKind, Stage};
 use tickline_core::per_cpu;
-use tickline_core::sample::ReferenceKind::{Independent, SameRead};
-use tickline_core::sample::{Reference, Resolutions};
+use tickline_core::reference::ReferenceKind::{Independent, SameRead};
+use tickline_core::reference::{Reference, Resolutions};
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 
 use crate::check::{Begin, Check, ONE_LINE, ReadPath, TrackPoint};

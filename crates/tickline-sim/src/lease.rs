@@ -20,7 +20,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 use tickline_core::counter::Counter;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 use tickline_page::protocol::{
     Basis, Field, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds, PageReading,
     PageSource, ProcessHighWater, ReaderOs, SLOT_WORDS, Slope, SlotNumber, SwapResult, Timescale, Writer,

@@ -21,7 +21,7 @@ use std::rc::Rc;
 use corosensei::Yielder;
 use tickline_core::cell::{LineCell, PlannedBounds, Slope, SlotView, StateCell, Window, WindowedState};
 use tickline_core::counter::Counter;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 use tickline_core::state::{LineState, Phase};
 
 use crate::cell_record::CellRecord;

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use tickline_core::sample::Timescale;
+use tickline_core::reference::Timescale;
 
 use crate::reading::Reading;
 use crate::status::ClockState;

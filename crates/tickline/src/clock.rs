@@ -11,7 +11,7 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use std::sync::Arc;
 
-use tickline_core::sample::Timescale;
+use tickline_core::reference::Timescale;
 
 use crate::engine::{Engine, GLOBAL};
 use crate::error::Error;

@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::time::Instant as StdInstant;
 
-use tickline_core::sample::Timescale;
+use tickline_core::reference::Timescale;
 
 use crate::clock::Clock;
 use crate::engine::{Engine, current};

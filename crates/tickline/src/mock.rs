@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant as StdInstant;
 
-use tickline_core::sample::Timescale;
+use tickline_core::reference::Timescale;
 
 use crate::backend::ClockBackend;
 use crate::clock::Clock;

@@ -24,7 +24,7 @@ use tickline_core::cell::{LineCell, StateCell};
 use tickline_core::counter::{CPU_IDS, CpuCounter, HardwareCpuCounter};
 use tickline_core::gate::{CounterComparison, Reason};
 use tickline_core::per_cpu;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, Event, ReadingSource, SharedClock, SlowReading};
 use tickline_core::state::Phase;
 

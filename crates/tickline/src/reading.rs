@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use tickline_core::sample::Timescale;
+use tickline_core::reference::Timescale;
 use tickline_core::shared::BoundedReading;
 
 use crate::engine::saturating_unsigned;

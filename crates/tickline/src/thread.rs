@@ -44,7 +44,7 @@ use std::thread::{self, JoinHandle, ThreadId};
 
 use tickline_core::control::{Cadence, MIN_INTERVAL_NS};
 use tickline_core::gate::CounterComparison;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use crate::engine::Engine;
 use crate::error::Error;

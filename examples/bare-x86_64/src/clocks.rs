@@ -10,7 +10,7 @@
 use core::ptr;
 
 use tickline_core::counter::HardwareCounter;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 /// The time-stamp counter. For another processor, implement
 /// [`Counter`](tickline_core::counter::Counter), by the contract of that module.

@@ -32,7 +32,7 @@ use port::End;
 use tickline_core::cell::LineCell;
 use tickline_core::control::{Cadence, Config, Control, Outcome};
 use tickline_core::counter::resolution_ticks;
-use tickline_core::sample::{Reference, ReferenceKind, Resolutions};
+use tickline_core::reference::{Reference, ReferenceKind, Resolutions};
 use tickline_core::shared::SharedClock;
 
 /// The clock. Any code may read it, including interrupt handlers and other CPUs.

@@ -3,7 +3,7 @@
 
 use super::Reason;
 use crate::comparison::CounterComparison;
-use crate::sample::{ReferenceKind, Resolutions};
+use crate::reference::{ReferenceKind, Resolutions};
 
 /// The authority whose verdict on the counter counts.
 ///

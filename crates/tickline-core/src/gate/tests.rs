@@ -4,7 +4,7 @@
 use super::*;
 use crate::cell::LineCell;
 use crate::comparison::CounterDifference;
-use crate::sample::ReferenceKind;
+use crate::reference::ReferenceKind;
 use crate::shared::SharedClock;
 use toml::{Table, Value};
 

@@ -13,7 +13,7 @@ use crate::counter::Counter;
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::primitive::{AtomicI64, Ordering};
-use crate::sample::Reference;
+use crate::reference::Reference;
 use crate::shared::SharedClock;
 use crate::state::LineState;
 use crate::testing::FnClock;

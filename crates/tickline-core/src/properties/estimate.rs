@@ -2,7 +2,8 @@
 //! err on the safe side. The simulator checks at each reading that bounds contain the reference.
 
 use crate::estimate::{Allowance, CAPACITY, History};
-use crate::sample::{Point, ReferenceKind, Resolutions, Sample};
+use crate::reference::{ReferenceKind, Resolutions};
+use crate::sample::{Point, Sample};
 use crate::units::FixedNs;
 use proptest::prelude::*;
 

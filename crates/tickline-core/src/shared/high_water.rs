@@ -53,7 +53,8 @@ use crate::cell::{Evidence, StateCell, WindowedState};
 use crate::discipline::MEETING_MARGIN_NS;
 use crate::line::Slope;
 use crate::primitive::Ordering;
-use crate::sample::{MAX_KERNEL_SLEW_PPB, Point, Reference, SUSPENDED_BOUND_NS};
+use crate::reference::{MAX_KERNEL_SLEW_PPB, Reference, SUSPENDED_BOUND_NS};
+use crate::sample::Point;
 use crate::units::{NS_PER_S, ticks_between, ticks_since};
 
 /// The largest unnoticed fall of the reference's rate since its sample, ppb of that rate: 36.9 %,

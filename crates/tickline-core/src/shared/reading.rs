@@ -8,7 +8,7 @@
 use super::{Event, SharedClock};
 use crate::cell::{Bounds, StateCell, Window, WindowedState};
 use crate::counter::Counter;
-use crate::sample::Reference;
+use crate::reference::Reference;
 use crate::state::{LineState, Phase};
 
 /// A reader that finds a line being replaced waits this long before it helps, ns. A writer that is

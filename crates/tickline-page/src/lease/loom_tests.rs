@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicI64, Ordering};
 use tickline_core::counter::Counter;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::{
     Basis, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds,

@@ -15,7 +15,7 @@
 //! This module does not decide whether a page is trusted (`host/trust.rs`, `attach.rs`).
 
 use tickline_core::counter::Counter;
-use tickline_core::sample::{Reference, Timescale};
+use tickline_core::reference::{Reference, Timescale};
 
 use super::slot::{EndingLine, LowerLimit, UnixOffset};
 use super::{HighWater, LeaseLine, LeaseMemory, LeasePhase, LeaseWord, Line, SlotNumber, is_before};

@@ -11,7 +11,7 @@
 //! | 6 | largest distance of Unix time above the OS clock's Unix time, ns | the last line's value |
 //! | 7 | smallest possible value of word 5, ns; only for the writer | the last line's value |
 
-use tickline_core::sample::Timescale;
+use tickline_core::reference::Timescale;
 
 use super::{LeaseMemory, Line, Slope, SlotNumber};
 

@@ -3,7 +3,7 @@
 use core::cell::{Cell, RefCell, RefMut};
 
 use tickline_core::counter::Counter;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::{
     Basis, Field, LeaseLine, LeaseMemory, LeasePhase, LeaseStore, LeaseWord, LeaseWords, Line, OsBounds,

@@ -9,7 +9,7 @@
 
 use tickline_core::control::MEETING_MARGIN_NS;
 use tickline_core::counter::{Counter, ticks_between};
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::{
     HighWater, LeaseLine, LeasePhase, LeaseStore, LeaseWord, Line, OsBounds, Slope, SlotNumber, SwapResult,

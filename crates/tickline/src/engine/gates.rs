@@ -21,7 +21,7 @@ use tickline_core::counter::HardwareCounter;
 use tickline_core::driver::{DriverMemory, Platform};
 use tickline_core::gate::keeper::{Judgement, LineGate, LineKind, Stage};
 use tickline_core::gate::{Clocksource, Facts, Gate, Reason, Trust, Verdict, first_closed, judge};
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::Engine;
 use crate::options::Probes;

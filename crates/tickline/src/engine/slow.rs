@@ -15,7 +15,7 @@
 
 use tickline_core::control::{Cadence, Config};
 use tickline_core::gate::keeper::{LineKind, Stage};
-use tickline_core::sample::{Reference, Timescale};
+use tickline_core::reference::{Reference, Timescale};
 use tickline_core::shared::{BoundedReading, ReadingSource, SlowReading};
 
 use super::{Engine, saturating_unsigned, to_unsigned};

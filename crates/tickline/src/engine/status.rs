@@ -3,7 +3,7 @@
 use tickline_core::cell::StateCell;
 use tickline_core::control::DISRUPTED_OFFSET_NS;
 use tickline_core::gate::{Gate, Reason, Verdict, first_closed, judge_missing_line};
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 use tickline_core::shared::{BoundedReading, Figures, SharedClock};
 use tickline_core::state::Phase;
 

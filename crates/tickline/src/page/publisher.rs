@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Reason;
-use tickline_core::sample::kernel_rate_ppb;
+use tickline_core::reference::kernel_rate_ppb;
 use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;

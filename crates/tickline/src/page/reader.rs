@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tickline_core::counter::HardwareCounter;
 use tickline_core::gate::Reason;
-use tickline_core::sample::{Reference, Timescale};
+use tickline_core::reference::{Reference, Timescale};
 use tickline_page::host::PageFile;
 use tickline_page::{PageReading, PageSource, ProcessHighWater, ReaderOs};
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use tickline_core::control::{Config, Iteration, MIN_INTERVAL_NS, Outcome};
 use tickline_core::per_cpu::{self, CpuControl};
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::CpuLines;
 use crate::sys::reference::OsClock;

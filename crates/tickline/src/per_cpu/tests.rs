@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tickline_core::control::{Cadence, Config, MIN_INTERVAL_NS};
-use tickline_core::sample::{ReferenceKind, Resolutions};
+use tickline_core::reference::{ReferenceKind, Resolutions};
 use tickline_core::state::LineState;
 
 use super::calibrations::CpuCalibrations;

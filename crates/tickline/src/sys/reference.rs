@@ -1,6 +1,6 @@
 //! The OS clocks that tickline follows: one file for each kind of system.
 
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use crate::options::Probes;
 

@@ -14,7 +14,7 @@ use std::thread;
 
 use tickline_core::counter::resolution_ticks;
 use tickline_core::gate::CounterComparison;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::sys::reference::OsClock;

@@ -12,7 +12,7 @@ use std::thread;
 
 use tickline_core::counter::{Counter, HardwareCounter, ticks_between};
 use tickline_core::gate::CounterDifference;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};

@@ -6,7 +6,7 @@
 
 use core::num::NonZeroU16;
 
-use tickline_core::sample::SUSPENDED_BOUND_NS;
+use tickline_core::reference::SUSPENDED_BOUND_NS;
 
 use super::{UtcReading, UtcSource, UtcUnknown};
 use crate::unix_time::UnixTime;

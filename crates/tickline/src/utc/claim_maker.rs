@@ -14,7 +14,7 @@
 //! noticed. In both cases, and after a suspend, readings fail until the source has measured again.
 
 use tickline_core::gate::Clocksource;
-use tickline_core::sample::SUSPENDED_BOUND_NS;
+use tickline_core::reference::SUSPENDED_BOUND_NS;
 
 use super::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
 use super::{UtcSource, UtcUnknown};

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::claim::{Claim, SLOPE_BITS, WORDS};
 use super::claim_maker::{ClaimMaker, Moment, POLL_NS};

@@ -1,7 +1,7 @@
 //! The sources of UTC, one file for each. The clock's thread asks them, and prefers clock-bound to
 //! chronyd, and chronyd to the kernel. A reader never asks.
 
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::UtcUnknown;
 use super::claim_maker::{MAX_FREQUENCY_PPB, Moment, Report};

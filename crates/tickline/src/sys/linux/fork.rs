@@ -3,7 +3,7 @@
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use crate::sys::reference::OsClock;
 

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-use tickline_core::sample::{self, Reference, SUSPENDED_BOUND_NS};
+use tickline_core::reference::{self, Reference, SUSPENDED_BOUND_NS};
 
 use super::{OsClock, Timex};
 use crate::sys::{PreserveErrno, may_read_counter};
@@ -105,7 +105,7 @@ fn read_ns_unrouted(clock: libc::clockid_t, route: u8) -> Option<i64> {
 fn steering_ppb(timex: &libc::timex) -> i64 {
     // `freq` is in ppm with 16 binary places (adjtimex(2)).
     let frequency_ppb = i64::from(timex.freq).saturating_mul(1_000) >> 16;
-    sample::steering_ppb(frequency_ppb, timex.tick.into())
+    reference::steering_ppb(frequency_ppb, timex.tick.into())
 }
 
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]

@@ -5,7 +5,7 @@
 //! other programs'. It stops while the machine sleeps, as Linux's `CLOCK_MONOTONIC` does, and is
 //! never slewed. `CLOCK_MONOTONIC_RAW` would count sleep.
 
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::OsClock;
 

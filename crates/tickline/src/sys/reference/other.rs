@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::{HAS_CLOCK, OsClock, unix_ns_by_std};
 

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 
 use super::{OsClock, unix_ns_by_std};

@@ -9,7 +9,7 @@
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks_in};
 use tickline_core::gate::{Clocksource, Cost, CounterComparison, Facts, Reason};
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use super::cost::measure_cost;
 use super::cpu::{is_counter_invariant, is_virtual};

@@ -2,7 +2,7 @@
 
 use tickline_core::counter::{Counter, HardwareCounter};
 use tickline_core::gate::Cost;
-use tickline_core::sample::Reference;
+use tickline_core::reference::Reference;
 
 use crate::sys::reference::OsClock;
 

@@ -1,0 +1,141 @@
+//! The reference: the slower clock that tickline follows.
+//!
+//! A reference returns the monotonic time and Unix time. Where it can, it also states the kernel's
+//! steering and the time in suspends. The control loop compares it with the counter by brackets: a
+//! bracket is a read of the reference between two reads of the counter. [`Resolutions`] say how far
+//! a bracket is uncertain.
+
+/// The clock that tickline follows.
+///
+/// Both times are in ns. A call may be slow, but must not fail.
+pub trait Reference {
+    /// The monotonic time, ns. Never decreases.
+    fn monotonic_ns(&self) -> i64;
+
+    /// Unix time, ns. May step.
+    fn unix_ns(&self) -> i64;
+
+    /// The correction by which the kernel steers the monotonic clock off its nominal rate, ppb;
+    /// `None` if it is unknown.
+    fn steering_ppb(&self) -> Option<i64> {
+        None
+    }
+
+    /// The total time for which the machine has been suspended while the monotonic clock stood
+    /// still, ns; `None` if it is unknown. The answer is right for some moment during the call, to
+    /// within 100 us. Only differences count.
+    fn suspended_ns(&self) -> Option<i64> {
+        None
+    }
+}
+
+/// One of the two times that a clock shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timescale {
+    /// The monotonic time.
+    Monotonic,
+    /// Unix time.
+    Unix,
+}
+
+impl Timescale {
+    /// The time that `reference` shows now, ns.
+    #[inline(always)]
+    pub fn now_ns(self, reference: &impl Reference) -> i64 {
+        match self {
+            Self::Monotonic => reference.monotonic_ns(),
+            Self::Unix => reference.unix_ns(),
+        }
+    }
+}
+
+/// The largest error of [`Reference::suspended_ns`], ns, which only tickline's own crates need. A
+/// real suspend takes at least milliseconds, because every thread is stopped and started.
+#[doc(hidden)]
+pub const SUSPENDED_BOUND_NS: u64 = 100_000;
+
+/// The fastest slew of a kernel's clock, up or down, ppb of the nominal rate. On Linux it is the
+/// sum of four:
+///
+/// | by | most | where |
+/// |---|---|---|
+/// | `ADJ_TICK` | 10 % | `ntp_validate_timex`: 900,000 to 1,100,000 / `USER_HZ` |
+/// | `ADJ_FREQUENCY` | 500 ppm | `MAXFREQ` |
+/// | `ADJ_OFFSET_SINGLESHOT` (`adjtime`) | 500 ppm | `MAX_TICKADJ` |
+/// | `ADJ_OFFSET` | 12.5 % | `MAXPHASE` of 0.5 s `>> SHIFT_PLL` in a second, with a time constant of 0 (`ntp_offset_chunk`) |
+///
+/// The last one occurs in practice: systemd-timesyncd slews offsets of up to 0.4 s with a time
+/// constant of 1, which begins with 5 %. The sum leaves out `STA_PPSTIME`, by which a kernel built
+/// with `CONFIG_NTP_PPS` (which excludes tickless kernels) removes 0.5 s in one second.
+pub(crate) const MAX_KERNEL_SLEW_PPB: i64 = 100_000_000 + 500_000 + 500_000 + 125_000_000;
+
+/// The correction of a Linux kernel's rate without a slew of the offset, ppb, which only tickline's
+/// own crates need. The arguments are `freq` of adjtimex(2) in ppb, and its `tick`: the length of a
+/// hundredth of a second, us. One microsecond more is 100 ppm.
+#[doc(hidden)]
+pub const fn steering_ppb(frequency_ppb: i64, tick_us: i64) -> i64 {
+    frequency_ppb.saturating_add(tick_us.saturating_sub(10_000).saturating_mul(100_000))
+}
+
+/// The whole correction of a Linux kernel's rate, ppb, which only tickline's own crates need: the
+/// sum of [`steering_ppb`] and the slew of an offset of `ADJ_OFFSET`. `offset_ns` and
+/// `time_constant` are those that adjtimex(2) returns; without a constant the slew counts as 0. A
+/// slew by adjtime(3), of 500 ppm, is not included, because adjtimex(2) does not show it.
+#[doc(hidden)]
+pub fn kernel_rate_ppb(steering_ppb: i64, offset_ns: i64, time_constant: Option<i64>) -> i64 {
+    // At the start of each second the kernel subtracts one part in 2^(2 + constant) from the
+    // offset, and removes that part in this second (`ntp_offset_chunk`, `second_overflow` in
+    // `kernel/time/ntp.c`). So it is one part in 2^(2 + constant) - 1 of the rest.
+    let parts = |constant: i64| 4_i64.saturating_mul(1 << constant.clamp(0, 10)).saturating_sub(1);
+    let slew_ppb = time_constant.and_then(|constant| offset_ns.checked_div(parts(constant)));
+    steering_ppb.saturating_add(slew_ppb.unwrap_or(0))
+}
+
+/// The clock from which the reference is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReferenceKind {
+    /// A clock that does not read the counter. It may be ahead of a read of the counter by the
+    /// counter's resolution.
+    Independent,
+    /// The same counter. The reference's read of it lies between the two reads of a bracket, so the
+    /// counter's resolution does not widen the bracket.
+    SameCounter,
+    /// The same counter, by an ordered read that takes as long as
+    /// [`now_ordered`](crate::counter::Counter::now_ordered). The time of a read narrows the
+    /// brackets. Needs a known resolution, `counter_ticks`.
+    SameRead,
+}
+
+/// The resolutions of counter and reference, which say how far a bracket must be widened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolutions {
+    /// The counter's resolution, ticks.
+    pub counter_ticks: u64,
+    /// The reference's resolution, ns.
+    pub reference_ns: i64,
+    /// The clock from which the reference is computed.
+    pub reference_kind: ReferenceKind,
+}
+
+impl Resolutions {
+    /// How far the reference may have run on since the tick that a read of the counter returns,
+    /// ticks.
+    pub(crate) const fn unseen_ticks(&self) -> u64 {
+        if matches!(self.reference_kind, ReferenceKind::Independent) { self.counter_ticks } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernels_rate_is_of_the_steering_and_the_offset() {
+        let steering_ppb = steering_ppb(-30_000, 10_833);
+        let rate_ppb = |offset_ns, constant| kernel_rate_ppb(steering_ppb, offset_ns, constant);
+        assert_eq!(rate_ppb(300_000_000, None), 83_270_000);
+        assert_eq!(rate_ppb(300_000_000, Some(0)), 183_270_000, "and a quarter of 0.4 s");
+        assert_eq!(rate_ppb(-1_023_000, Some(8)), 83_270_000 - 1_000);
+        assert_eq!(rate_ppb(-1_023_000, Some(8)), rate_ppb(-4_095_000, Some(i64::MAX)));
+    }
+}
