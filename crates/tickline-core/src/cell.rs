@@ -70,13 +70,11 @@ impl WindowedState {
     }
 
     /// The first tick at which the line is not valid any more.
-    #[must_use]
     pub const fn end_ticks(&self) -> u64 {
         self.start_ticks.wrapping_add(self.valid_ticks())
     }
 
     /// The line at `ticks`, ns, rounded down.
-    #[must_use]
     pub const fn at(&self, ticks: u64) -> i64 {
         self.state.at(self.shift, ticks)
     }
@@ -87,7 +85,6 @@ impl WindowedState {
     }
 
     /// The line's slope.
-    #[must_use]
     pub const fn slope(&self) -> Slope {
         self.state.slope(self.shift)
     }
@@ -268,7 +265,6 @@ impl Window {
     /// Whether the fast path may use the line at `ticks`. The check is two-sided: a tick before the
     /// start wraps to a huge difference.
     #[inline(always)]
-    #[must_use]
     pub const fn contains(&self, ticks: u64) -> bool {
         ticks.wrapping_sub(self.start_ticks) < self.window_ticks
     }
@@ -290,7 +286,6 @@ pub struct SlotView<'a> {
 impl SlotView<'_> {
     /// The window of the line.
     #[inline(always)]
-    #[must_use]
     pub fn window(&self) -> Window {
         let window_ticks = self.slots.window_ticks[self.slot].load(SLOT_LOAD);
         Window { start_ticks: self.start_ticks(), window_ticks }
@@ -309,7 +304,6 @@ impl SlotView<'_> {
 
     /// The bounds of the line, whose `b` is given.
     #[inline]
-    #[must_use]
     pub fn bounds(&self, b: i64) -> Bounds {
         let words = &self.bounds[self.slot];
         let start_ticks = self.start_ticks();

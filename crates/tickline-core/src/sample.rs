@@ -315,15 +315,12 @@ mod tests {
 
     use super::*;
     use crate::testing::{CONFIG, FnClock, Machine};
-    use crate::units::FixedNs;
-
-    const RESOLUTIONS: Resolutions = Resolutions { counter_ticks: 26, ..CONFIG.resolutions };
 
     #[test]
     fn a_burst_keeps_the_best_of_each_side() {
         let slope = Slope::from_hz(1_000_000_000).unwrap();
         let bracket = |before_ticks, reference_ns, after_ticks| {
-            Sample::from_bracket(before_ticks, reference_ns, after_ticks, RESOLUTIONS).unwrap()
+            Sample::from_bracket(before_ticks, reference_ns, after_ticks, CONFIG.resolutions).unwrap()
         };
         // One bracket is wide before the reference's read, the other after it. Without a slope the
         // narrowest bracket is kept.

@@ -59,13 +59,11 @@ impl FixedNs {
     }
 
     /// The largest whole nanosecond not above this, saturating at the ends of `i64`.
-    #[must_use]
     pub const fn floor_ns(self) -> i64 {
         saturate(self.0 >> FRACTION_BITS)
     }
 
     /// The smallest whole nanosecond not below this, saturating at the ends of `i64`.
-    #[must_use]
     pub const fn ceil_ns(self) -> i64 {
         saturate(self.0.saturating_add((1 << FRACTION_BITS) - 1) >> FRACTION_BITS)
     }
@@ -76,7 +74,6 @@ impl FixedNs {
     }
 
     /// The difference.
-    #[must_use]
     pub const fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }

@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::testing::CONFIG;
-use crate::units::FixedNs;
 
 fn ghz() -> Slope {
     Slope::from_hz(1_000_000_000).unwrap()

@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::cell::LineCell;
-use crate::comparison::CounterDifference;
 use crate::reference::ReferenceKind;
 use crate::shared::SharedClock;
 use toml::{Table, Value};

@@ -3,8 +3,6 @@
 // Hundreds of clocks settle here, and there is no unsafe code: Miri would take too long.
 #![cfg(not(miri))]
 
-use core::cell::Cell;
-
 use super::*;
 use crate::line::Slope;
 use crate::shared::ReadingSource;
