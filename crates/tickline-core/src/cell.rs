@@ -163,24 +163,30 @@ pub(crate) struct Evidence {
     pub(crate) suspended_ns: Option<i64>,
 }
 
-/// The shared memory of one clock; its protocol is in [the section above](self#protocol).
-/// [`LineCell`] implements it; tests and the simulator wrap that.
-#[doc(hidden)]
+/// The memory of one clock's state. [`LineCell`] implements it; you need no other implementation.
+///
+/// Its methods are hidden, because only tickline's own crates call them, as the
+/// [protocol](self#protocol) says. Tests and the simulator wrap a [`LineCell`].
 pub trait StateCell {
     /// The shift of the counter whose lines these are.
+    #[doc(hidden)]
     const SHIFT: u32;
 
     /// The state: the first load, before the slot is read.
+    #[doc(hidden)]
     fn load(&self) -> LineState;
 
     /// Whether the state is still `state`: the second load, after the slot and the counter were
     /// read.
+    #[doc(hidden)]
     fn is_still(&self, state: LineState) -> bool;
 
     /// The slot of this state.
+    #[doc(hidden)]
     fn slot(&self, state: LineState) -> SlotView<'_>;
 
     /// The state, and its line's start and window, in any phase.
+    #[doc(hidden)]
     fn snapshot(&self) -> WindowedState {
         let state = self.load();
         let Window { start_ticks, window_ticks } = self.slot(state).window();
@@ -189,11 +195,13 @@ pub trait StateCell {
 
     /// Swaps `from` for `to`, which is not a published state. Any thread may call this. Returns
     /// whether it swapped.
+    #[doc(hidden)]
     fn try_swap(&self, from: LineState, to: LineState) -> bool;
 
     /// Fills the slot named by `line`, which must not be the one named by `from`, then swaps `from`
     /// for the line's state. Only the holder of the clock's lock may call this. Returns whether it
     /// swapped.
+    #[doc(hidden)]
     fn publish(
         &self,
         from: LineState,
