@@ -236,34 +236,19 @@ impl Control {
     /// stack has no room for another loop.
     pub fn begin_anew(&mut self, config: Config) {
         static UNCALIBRATED: StabilityMonitor = StabilityMonitor::new();
-        // The compiler finds a field that is not in this pattern, or not set below.
-        let Self {
-            config: old_config,
-            has_unix_time,
-            stability,
-            unix,
-            slope,
-            sample_durations,
-            slope_is_proven,
-            iterations_without_line,
-            burst_count,
-            suspended_ns,
-            is_disrupted,
-            plan,
-        } = self;
-        *old_config = config;
-        *has_unix_time = true;
+        self.config = config;
+        self.has_unix_time = true;
         // Without optimisation an assignment would copy the monitor to the stack, and the monitor
         // is too large for that.
-        core::slice::from_mut(stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
-        *unix = UnixTrack::UNKNOWN;
-        *slope = None;
-        *sample_durations = SampleDurations::NONE;
-        *slope_is_proven = false;
-        (*iterations_without_line, *burst_count) = (0, 0);
-        *suspended_ns = None;
-        *is_disrupted = false;
-        *plan = Plan::EMPTY;
+        core::slice::from_mut(&mut self.stability).copy_from_slice(core::slice::from_ref(&UNCALIBRATED));
+        self.unix = UnixTrack::UNKNOWN;
+        self.slope = None;
+        self.sample_durations = SampleDurations::NONE;
+        self.slope_is_proven = false;
+        (self.iterations_without_line, self.burst_count) = (0, 0);
+        self.suspended_ns = None;
+        self.is_disrupted = false;
+        self.plan = Plan::EMPTY;
     }
 
     /// The tick of the oldest sample from which the next bounds would be computed.
