@@ -46,9 +46,8 @@
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
 //!
-//! A source that misses one request counts as late, and its claim goes on. At the second missed
-//! request in a row, readings fail, or another source serves. In any case a claim ends 2.5 request
-//! periods after its request.
+//! If no source answers one request, the last claim goes on. At the second missed request in a row,
+//! readings fail. In any case a claim ends 2.5 request periods after its request.
 //!
 //! # Known limits
 //!

@@ -239,9 +239,8 @@ impl LineGate for Engine {
 
 // SAFETY: processes that share this memory have the same token. A forked child has a copy of the
 // memory, and another token. If the system can't distinguish the two cases, all processes have the
-// same token. On systems other than Linux the token is the process id: whoever makes processes that
-// share memory there (`rfork` with `RFMEM` on FreeBSD, an unsafe call) may use the clock in one of
-// them only. POSIX forbids a program to fork in a signal handler and to return from it in the child.
+// same token, and a lock that was held at a fork stays held in the child. POSIX forbids a program
+// to fork in a signal handler and to return from it in the child.
 unsafe impl Platform for Engine {
     fn lock_token(&self) -> u64 {
         sys::lock_token()

@@ -1,7 +1,7 @@
 //! Asks chronyd of this machine, at its command port, for its state: the request "tracking" and its
 //! reply (`candm.h` of chrony 4).
 
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 /// The head of a request: version 6, a request, REQ_TRACKING, the first attempt, a sequence number.
@@ -21,17 +21,15 @@ pub fn ask<const BYTES: usize>(port: u16, request: &[u8], timeout: Duration) -> 
     // A copy never gets the number of a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
-    // A datagram that came before `connect` may be from anyone.
-    let mut reply = [0; 1_024]; // longer than a reply of any kind
-    socket.set_nonblocking(true).ok()?;
-    while socket.recv(&mut reply).is_ok() {}
-    socket.set_nonblocking(false).ok()?;
     socket.set_read_timeout(Some(timeout)).ok()?;
     let mut bytes = [0; BYTES];
     bytes.get_mut(..request.len())?.copy_from_slice(request);
     socket.send(&bytes).ok()?;
-    let length = socket.recv(&mut reply).ok()?;
-    reply.get(..length)?.try_into().ok()
+    let mut reply = [0; 1_024]; // longer than a reply of any kind
+    let (length, sender) = socket.recv_from(&mut reply).ok()?;
+    // A datagram that came before `connect` may be from anyone.
+    let is_the_daemons = sender == SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    reply.get(..length).filter(|_| is_the_daemons)?.try_into().ok()
 }
 
 /// chronyd's state. Each number was rounded by chronyd, and here down to ns or ppb.

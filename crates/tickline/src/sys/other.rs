@@ -20,10 +20,13 @@ pub(crate) fn token() -> u64 {
     if cfg!(target_family = "wasm") { 1 } else { u64::from(std::process::id()).max(1) }
 }
 
-/// The same as [`token`]: std does not distinguish a forked child from a process that shares this
-/// memory.
+/// A number for the locks in this memory. On macOS and Windows it is the [`token`], because no
+/// process there shares another's memory: a child of macOS's `vfork` may only call `exec` or
+/// `_exit`. The BSDs have such processes (`rfork` with `RFMEM` on FreeBSD, `clone` on NetBSD), and
+/// std does not distinguish them from a forked child. So all processes have the same number, and a
+/// forked child does not take over a lock that was held at the fork, and reads the OS clock.
 pub(crate) fn lock_token() -> u64 {
-    token()
+    if cfg!(any(target_vendor = "apple", windows)) { token() } else { 1 }
 }
 
 /// Maps nothing: no such device is known on these systems.

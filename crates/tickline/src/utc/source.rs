@@ -15,6 +15,9 @@ mod phc;
 
 pub(super) use kernel::KernelSource;
 
+/// A source's report, or why it has none.
+type Answer = Result<Report, UtcUnknown>;
+
 /// The fastest slew is one part in so many: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
@@ -27,7 +30,7 @@ pub(super) fn ask(
     kernel: &mut KernelSource,
     moment: impl Fn() -> Option<Moment>,
     slopes: Option<[u64; 2]>,
-) -> Option<(Moment, Result<Report, UtcUnknown>)> {
+) -> Option<(Moment, Answer)> {
     let steered = OsClock.steering_ppb();
     let before = moment()?;
     let (segments, tracking) = (clock_bound::read(), Tracking::ask(chronyd::REPLY_TIMEOUT));
@@ -37,22 +40,32 @@ pub(super) fn ask(
         return None;
     }
     let monotonic_ns = OsClock.monotonic_ns();
-    let [new_segment, old_segment] =
+    let by_segments =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
-    // A disruption makes the claims of all sources wrong, so no other answer replaces it.
-    let mut best = Err(UtcUnknown::NoSource);
-    for answer in [new_segment, old_segment, by_chronyd, by_kernel].into_iter().flatten() {
-        if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
-            best = answer;
-        }
-    }
+    let best = best(by_segments, by_chronyd, by_kernel);
     // Not every source announces leap seconds.
     let announced = |report: Report| {
         let leap_second_today = report.leap_second_today || kernel.leap_second_today;
         Report { leap_second_today, ..report }
     };
     Some((after, widen(&before, &after, best)?.map(announced)))
+}
+
+/// The first report, of clock-bound, then chronyd, then the kernel; without one, why the last source has none. A source that reports a disruption
+/// is right about those behind it: the machine was disrupted, and they have not noticed.
+fn best(
+    [version_3, version_2]: [Option<Answer>; 2],
+    by_chronyd: Option<Answer>,
+    by_kernel: Option<Answer>,
+) -> Answer {
+    let mut best = Err(UtcUnknown::NoSource);
+    for answer in [version_3, version_2, by_chronyd, by_kernel].into_iter().flatten() {
+        if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
+            best = answer;
+        }
+    }
+    best
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the
@@ -69,11 +82,7 @@ fn unknown_rates_ppb(steered_ppb: i64) -> [i64; 2] {
 /// Widens an answer about some moment between `before` and `after`, so that it holds at `after`.
 /// `None` if `CLOCK_REALTIME` was set between the two, or the machine was suspended: the answer may
 /// be from before that, and then says nothing of the time after.
-fn widen(
-    before: &Moment,
-    after: &Moment,
-    answer: Result<Report, UtcUnknown>,
-) -> Option<Result<Report, UtcUnknown>> {
+fn widen(before: &Moment, after: &Moment, answer: Answer) -> Option<Answer> {
     let ahead_ns = |moment: &Moment| moment.realtime_ns.saturating_sub(moment.raw_ns);
     let width_ns = before.width_ns.max(after.width_ns);
     let age_ns = after.raw_ns.saturating_sub(before.raw_ns).saturating_add(after.width_ns);

@@ -1,6 +1,24 @@
 use super::*;
 use crate::utc::claim_maker::tests::{moment, said};
 
+#[test]
+fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() {
+    let reports = [1, 2, 3, 4].map(|measurement| Some(said(0, measurement)));
+    let measurement = |[version_3, version_2, chronyd, kernel]: [Option<Answer>; 4]| {
+        best([version_3, version_2], chronyd, kernel).map(|report| report.measurement)
+    };
+    for (first, place) in (0..4).zip(1..) {
+        for answer in [None, Some(Err(UtcUnknown::Expired))] {
+            let answers = core::array::from_fn(|index| if index < first { answer } else { reports[index] });
+            assert_eq!(measurement(answers), Ok(place));
+            let mut disrupted = answers;
+            disrupted[first] = Some(Err(UtcUnknown::Disrupted));
+            assert_eq!(measurement(disrupted), Err(UtcUnknown::Disrupted));
+        }
+    }
+    assert_eq!(measurement([None; 4]), Err(UtcUnknown::NoSource));
+}
+
 /// The answer may have come at any moment between the two moments.
 #[test]
 fn an_answer_is_widened_by_what_may_have_happened_since() {
