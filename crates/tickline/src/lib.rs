@@ -134,11 +134,11 @@
 //! | `page` | on Linux, one clock for all processes of a machine: `Clock::open_page` reads the page that `tickline serve` publishes; `page::Publisher` publishes one. On other systems `open_page` fails |
 
 mod arithmetic;
+mod backend;
 mod clock;
 #[cfg(any(doc, doctest))]
 #[doc = include_str!("../docs/coming_from.md")]
 pub mod coming_from {}
-mod backend;
 mod convert;
 mod engine;
 mod error;

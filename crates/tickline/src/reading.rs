@@ -63,8 +63,8 @@ impl<T: Copy> Reading<T> {
 impl Reading<Instant> {
     /// The time from the lower to the upper bound.
     #[must_use]
-    pub fn width(&self) -> Duration {
-        self.latest - self.earliest
+    pub const fn width(&self) -> Duration {
+        self.latest.saturating_duration_since(self.earliest)
     }
 }
 

@@ -271,7 +271,7 @@ impl From<UnixTime> for SystemTime {
 /// use tickline::UnixTime;
 ///
 /// let error = UnixTime::try_from(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).unwrap_err();
-/// assert_eq!(error.to_string(), "1 s before 1970 is before the earliest Unix time, 1970");
+/// assert_eq!(error.to_string(), "1 s before 1970 is out of range: a UnixTime begins with 1970");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnixTimeRangeError {
@@ -288,8 +288,8 @@ impl fmt::Display for UnixTimeRangeError {
         };
         let (time, limit) = (seconds(self.ns.unsigned_abs()), seconds(UnixTime::MAX.ns.into()));
         match self.ns {
-            0.. => write!(f, "{time} s after 1970 is after the latest Unix time, {limit} s"),
-            _ => write!(f, "{time} s before 1970 is before the earliest Unix time, 1970"),
+            0.. => write!(f, "{time} s after 1970 is out of range: a UnixTime ends {limit} s after 1970"),
+            _ => write!(f, "{time} s before 1970 is out of range: a UnixTime begins with 1970"),
         }
     }
 }

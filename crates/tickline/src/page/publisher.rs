@@ -72,7 +72,8 @@ impl Publisher {
     /// - another process, or another publisher of this process, serves the page,
     /// - the file is not the user's own, is not trusted, is not a page, or cannot be created,
     /// - the file was made in this boot for another time namespace, counter or layout,
-    /// - the boot or time namespace of the process cannot be read,
+    /// - the boot, the time namespace or its offset cannot be read,
+    /// - the file's lock is another user's, or cannot be taken,
     /// - another process writes to the page against the rules.
     pub fn start(clock: Clock, path: impl AsRef<Path>) -> Result<Self, Error> {
         let counter = COUNTER.ok_or_else(|| Error::page(Reason::NoCounter))?;
@@ -225,7 +226,6 @@ mod tests {
     use tickline_page::protocol::Line;
 
     use super::*;
-    use crate::Reason;
 
     /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too long.
     #[test]
