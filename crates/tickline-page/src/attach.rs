@@ -64,8 +64,12 @@ impl core::fmt::Display for AttachError {
                 let [page, running] = [page, running].map(|boot_id| u128::from_be_bytes(*boot_id));
                 write!(f, "the page is of boot {page:032x}, and this is boot {running:032x}")
             }
+            Self::OtherCounter { .. } if COUNTER_ID == 0 => {
+                f.write_str("this target has no counter that a page can be for")
+            }
             Self::OtherCounter { counter_id } => {
-                write!(f, "the page is for counter {counter_id}, not {COUNTER_ID}")
+                let [page, own] = [*counter_id, COUNTER_ID].map(counter_name);
+                write!(f, "the page is for {page}, and this target has {own}")
             }
             Self::OtherNamespace { namespace } => {
                 write!(
@@ -78,6 +82,16 @@ impl core::fmt::Display for AttachError {
 }
 
 impl core::error::Error for AttachError {}
+
+/// The counter with this id ([`COUNTER_ID`]).
+const fn counter_name(counter_id: u64) -> &'static str {
+    match counter_id {
+        1 => "x86-64's TSC",
+        2 => "aarch64's cntvct_el0",
+        3 => "riscv64's time",
+        _ => "an unknown counter",
+    }
+}
 
 /// A page that counts for this process.
 #[derive(Debug, Clone, Copy)]

@@ -49,7 +49,7 @@ fn errors_say_what_was_found() {
         (
             Header { counter_id: 77, ..header },
             AttachError::OtherCounter { counter_id: 77 },
-            "the page is for counter 77",
+            "the page is for an unknown counter, and this target has ",
         ),
         (
             Header { boot_id: [8; 16], ..header },
