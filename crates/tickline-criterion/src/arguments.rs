@@ -110,10 +110,11 @@ pub(crate) fn run_again_without_own() {
     let (mut again, mut is_own) = (Command::new(program), false);
     let mut arguments = env::args_os().skip(1);
     while let Some(argument) = arguments.next() {
+        let joined = argument.to_str().and_then(|text| text.strip_prefix(AGAINST)?.strip_prefix('='));
         if argument == INCLUDE {
             again.env(VARIABLE, INCLUDE_VALUE);
-        } else if argument == AGAINST {
-            let other = arguments.next().unwrap_or_default();
+        } else if argument == AGAINST || joined.is_some() {
+            let other = joined.map(OsString::from).or_else(|| arguments.next()).unwrap_or_default();
             if !Path::new(&other).is_file() {
                 writeln!(io::stderr(), "tickline: {AGAINST}: {} is not a file", other.display()).ok();
                 std::process::exit(2);

@@ -174,7 +174,7 @@ fn builds_that_take_no_turns_say_why(programs: &Programs) {
     assert!(out.contains("pairs:  p50") && !out.contains("this build is"), "it is measured alone: {out}");
     assert!(err.contains("not compared with the other build: it took no turn"), "{err}");
     assert!(err.contains("work-100") && err.contains("added/spin"), "{err}");
-    let output = programs.run(130, "work/spin", &["--against", "no/such/program"]);
+    let output = programs.run(130, "work/spin", &["--against=no/such/program"]);
     let (out, err) = texts(&output);
     assert!(!output.status.success() && err.contains("--against: no/such/program"), "{out}\n{err}");
     assert!(!out.contains("pairs:"), "nothing is measured: {out}");
