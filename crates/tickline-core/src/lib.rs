@@ -71,7 +71,7 @@
 //!
 //! # Guarantees
 //!
-//! Take two readings by any methods of [`SharedClock`](shared::SharedClock) except
+//! Take two times by any methods of [`SharedClock`](shared::SharedClock) except
 //! [`read`](shared::SharedClock::read) and [`read_unix`](shared::SharedClock::read_unix), on any
 //! threads, where one is complete before the other begins. With synchronised counters the earlier
 //! one is never larger. This holds across recalibration, start-up, fallback and recovery. Two
