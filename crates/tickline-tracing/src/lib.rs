@@ -83,7 +83,7 @@
 //! - `fmt` (default): the module `format`.
 //! - `histogram` (default): the module `histogram`.
 //! - `chrome` (default): the modules `chrome` and `flight`.
-//! - `local-time`: times in the system's time zone, by jiff.
+//! - `local-time`: `format::Rfc3339::local`, times in the system's time zone, by jiff.
 //! - `cpu-time`: the module `cpu_time`, on Unix, by nix.
 //! - `opentelemetry-0-33`: the module `otel`, for that version of OpenTelemetry.
 //! - `utc`: the module `utc`, for the distance of a trace's times from UTC.
