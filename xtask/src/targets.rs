@@ -45,8 +45,9 @@ fn text(outcome: &Outcome) -> String {
 enum Extent {
     /// Unit tests, integration tests, doc tests.
     Full,
-    /// The program only for aarch64, because it takes longest to compile. Only unit tests, and none
-    /// for RISC-V. No optimised tests. The table has "nightly" for the missing parts.
+    /// The program only where it is static or has code of its own, because it takes longest to
+    /// compile. Only unit tests, and none for RISC-V. No optimised tests. The table has "nightly"
+    /// for the missing parts.
     Short,
 }
 
