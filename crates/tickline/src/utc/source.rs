@@ -52,8 +52,9 @@ pub(super) fn ask(
     Some((after, widen(&before, &after, best)?.map(announced)))
 }
 
-/// The first report, of clock-bound, then chronyd, then the kernel; without one, why the last source has none. A source that reports a disruption
-/// is right about those behind it: the machine was disrupted, and they have not noticed.
+/// The first report, of clock-bound, then chronyd, then the kernel; without one, why the last source
+/// has none. If a source reports a disruption, those behind it may not have noticed, so they don't
+/// count.
 fn best(
     [version_3, version_2]: [Option<Answer>; 2],
     by_chronyd: Option<Answer>,
