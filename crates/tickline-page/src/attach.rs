@@ -69,7 +69,7 @@ impl core::fmt::Display for AttachError {
             }
             Self::OtherCounter { counter_id } => {
                 let [page, own] = [*counter_id, COUNTER_ID].map(counter_name);
-                write!(f, "the page is for {page}, and this target has {own}")
+                write!(f, "the page is for {page} (id {counter_id}), and this target has {own}")
             }
             Self::OtherNamespace { namespace } => {
                 write!(
