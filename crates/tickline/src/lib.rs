@@ -175,10 +175,10 @@ pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns
 /// For the program `tickline`, which is built with this version. Not part of the API.
 #[doc(hidden)]
 pub mod for_program {
-    #[cfg(feature = "utc")]
-    pub use crate::sys::chronyd;
     pub use crate::sys::cpu_list;
     pub use crate::trust::exchange;
+    #[cfg(feature = "utc")]
+    pub use crate::utc::source::chronyd;
 }
 
 /// The examples of the README are tests.

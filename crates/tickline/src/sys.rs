@@ -7,7 +7,7 @@
 //! - the CPUs of a thread,
 //! - whether a thread may read the counter,
 //! - the kernel's clocksource, and the environment at the start of the process,
-//! - the beginning of a file as memory, and chronyd's state.
+//! - the beginning of a file as memory.
 //!
 //! Miri executes neither system calls nor counter instructions. Under Miri this is one of the
 //! systems of `other.rs`, without a counter: std's clocks serve.
@@ -16,8 +16,6 @@
 
 use tickline_core::counter::HardwareCounter;
 
-#[cfg(feature = "utc")]
-pub mod chronyd;
 pub mod cpu_list;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod linux;

@@ -109,7 +109,7 @@ pub(crate) mod claim;
 mod claim_maker;
 pub(crate) mod latch;
 mod polls;
-mod source;
+pub(crate) mod source;
 pub(crate) mod vmclock;
 pub(crate) use polls::UtcPolls;
 

@@ -5,10 +5,9 @@ use tickline_core::reference::Reference;
 
 use super::UtcUnknown;
 use super::claim_maker::{MAX_FREQUENCY_PPB, Moment, Report};
-use crate::sys::chronyd::Tracking;
 use crate::sys::reference::OsClock;
 
-mod chronyd;
+pub mod chronyd;
 mod clock_bound;
 mod kernel;
 mod phc;
@@ -33,7 +32,7 @@ pub(super) fn ask(
 ) -> Option<(Moment, Answer)> {
     let steered = OsClock.steering_ppb();
     let before = moment()?;
-    let (segments, tracking) = (clock_bound::read(), Tracking::ask(chronyd::REPLY_TIMEOUT));
+    let (segments, tracking) = (clock_bound::read(), chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT));
     let by_kernel = kernel.ask();
     let after = moment()?;
     if OsClock.steering_ppb() != steered {

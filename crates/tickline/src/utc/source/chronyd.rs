@@ -1,4 +1,5 @@
-//! chronyd: the report in its state, [`Tracking`].
+//! chronyd: its state ([`Tracking`]), which this module asks for at the command port of this machine
+//! (the request "tracking" of `candm.h` of chrony 4), and the report in that state.
 //!
 //! chronyd keeps an NTP clock. The system clock is slewed towards it, and is off by the
 //! correction that is left. UTC is within the root dispersion and half of the root delay of the NTP
@@ -11,11 +12,115 @@
 //! `CLOCK_REALTIME`), with `tempcomp` (the reply leaves its part out), and with the kernel's
 //! parameter `ntp_tick_adj`. Then the next reply contradicts the claim (`claim_maker.rs`).
 
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use crate::sys::chronyd::{PLACES, Tracking};
 use crate::utc::claim_maker::{Report, WANDER_PPB};
 use crate::utc::{UtcSource, UtcUnknown};
+
+/// The head of a request: version 6, a request, REQ_TRACKING, the first attempt, a sequence number.
+/// A request must be as long as its reply.
+const TRACKING: [u8; 12] = [6, 1, 0, 0, 0, 33, 0, 0, b't', b'i', b'c', b'k'];
+const TRACKING_BYTES: usize = 104;
+
+/// The precision of the reply's numbers, bits: a coefficient has at least 23 significant bits.
+const PLACES: u32 = 22;
+
+/// The reference of a chronyd or ntpd that follows its own clock (chrony.conf(5), `local`).
+pub const LOCAL: [u8; 4] = [127, 127, 1, 1];
+
+/// The reply of a daemon at this port of this machine, if it has exactly so many bytes.
+pub fn ask<const BYTES: usize>(port: u16, request: &[u8], timeout: Duration) -> Option<[u8; BYTES]> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    // A copy never gets the number of a standard stream that the program has closed.
+    let socket = socket.try_clone().ok()?;
+    socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+    socket.set_read_timeout(Some(timeout)).ok()?;
+    let mut bytes = [0; BYTES];
+    bytes.get_mut(..request.len())?.copy_from_slice(request);
+    socket.send(&bytes).ok()?;
+    let mut reply = [0; 1_024]; // longer than a reply of any kind
+    let (length, sender) = socket.recv_from(&mut reply).ok()?;
+    // A datagram that came before `connect` may be from anyone.
+    let is_the_daemons = sender == SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    reply.get(..length).filter(|_| is_the_daemons)?.try_into().ok()
+}
+
+/// chronyd's state. Each number was rounded by chronyd, and here down to ns or ppb.
+#[derive(Debug)]
+pub struct Tracking {
+    /// The clock that chronyd follows: an IPv4 address, or the name of a clock of this machine.
+    pub reference: [u8; 4],
+    /// Whether the reference may be a clock of this machine, not a server with an address.
+    pub is_clock: bool,
+    /// The distance from a reference clock (NTP's stratum).
+    pub stratum: u16,
+    /// 3: not synchronised; 1 and 2: a leap second is inserted or deleted today.
+    pub leap_status: u16,
+    /// The Unix time of the last update, s.
+    pub updated_s: u64,
+    /// The NTP clock minus the system clock, ns.
+    pub correction_ns: i64,
+    /// The rate of the unsteered system clock against UTC, ppb.
+    pub frequency_ppb: i64,
+    /// The error of that rate: the skew, and the residual frequency; ppb, not negative.
+    pub unsure_ppb: i64,
+    /// The root delay, ns; not negative.
+    pub delay_ns: i64,
+    /// The root dispersion, ns; not negative.
+    pub dispersion_ns: i64,
+    /// A number that changes when chronyd has measured.
+    pub measurement: u64,
+}
+
+impl Tracking {
+    /// The state of this machine's chronyd, if it runs.
+    pub fn ask(timeout: Duration) -> Option<Self> {
+        Self::parse(&ask(323, &TRACKING, timeout)?)
+    }
+
+    /// The state in a reply: a `CMD_Reply` with `RPY_Tracking`, big-endian. The data begin at byte
+    /// 28.
+    pub fn parse(reply: &[u8; TRACKING_BYTES]) -> Option<Self> {
+        let half = |at: usize| u16::from_be_bytes([reply[at], reply[at + 1]]);
+        let word = |at: usize| u32::from_be_bytes([reply[at], reply[at + 1], reply[at + 2], reply[at + 3]]);
+        let ns = |at: usize| scaled(word(at), 1_000_000_000);
+        let ppb = |at: usize| scaled(word(at), 1_000);
+        let (is_success, is_mine) = ((half(6), half(8)) == (5, 0), reply[16..20] == TRACKING[8..]);
+        (reply.starts_with(&[6, 2]) && is_success && is_mine).then(|| Self {
+            reference: word(28).to_be_bytes(),
+            is_clock: half(48) == 0,
+            stratum: half(52),
+            leap_status: half(54),
+            updated_s: u64::from(word(56)) << 32 | u64::from(word(60)),
+            correction_ns: ns(68),
+            frequency_ppb: ppb(80),
+            unsure_ppb: ppb(84).saturating_abs().saturating_add(ppb(88).saturating_abs()),
+            delay_ns: ns(92).max(0),
+            dispersion_ns: ns(96).max(0),
+            // The last offset, and the time between the last two updates: both as raw bits, because
+            // any change says that chronyd has measured. The time of the reference does not serve,
+            // because a step changes it, too.
+            measurement: u64::from(word(72)) << 32 | u64::from(word(100)),
+        })
+    }
+
+    /// Whether chronyd follows another clock than its own.
+    pub fn is_synchronised(&self) -> bool {
+        self.leap_status < 3 && self.reference != LOCAL && self.reference != [0; 4]
+    }
+}
+
+/// `Float` of `candm.h`, an exponent of 7 bits and a coefficient of 25, both with a sign, in units
+/// of 1 / `unit`, rounded down.
+fn scaled(bits: u32, unit: i64) -> i64 {
+    let (exponent, coefficient) = (bits.cast_signed() >> 25, bits.cast_signed() << 7 >> 7);
+    // BOUND: below 2^24 * 2^30 * 2^38.
+    let value = i128::from(coefficient) * i128::from(unit);
+    let places = exponent - 25;
+    let value = if places < 0 { value >> places.unsigned_abs() } else { value << places };
+    i64::try_from(value).unwrap_or(if value < 0 { i64::MIN } else { i64::MAX })
+}
 
 /// The largest rate of the kernel's other clocks against `CLOCK_MONOTONIC_RAW`, without steering,
 /// ppb. A tick of the other clocks is a second divided by HZ (`ntp_update_frequency` in

@@ -8,7 +8,6 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::sys::chronyd::{TRACKING_BYTES, scaled};
 
 /// Replies of chronyd 4.3, and variants of them. The file is a link to one of tickline-cli;
 /// `cargo package` stores what it links to.
@@ -22,6 +21,21 @@ fn replies() -> impl Iterator<Item = Vec<u8>> {
         let hex: String = line.chars().take_while(|c| *c != '"').filter(char::is_ascii_hexdigit).collect();
         (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
     })
+}
+
+#[test]
+fn a_reply_of_another_length_is_not_taken() {
+    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = server.local_addr().unwrap().port();
+    let replies = std::thread::spawn(move || {
+        for length in [3, 4, 5] {
+            let (_, from) = server.recv_from(&mut [0; 8]).unwrap();
+            server.send_to(&[7; 5][..length], from).unwrap();
+        }
+    });
+    let ask = |()| ask::<4>(port, &[1], Duration::from_secs(60));
+    assert_eq!([(); 3].map(ask), [None, Some([7; 4]), None]);
+    replies.join().unwrap();
 }
 
 #[test]
@@ -66,8 +80,10 @@ proptest! {
     #[test]
     fn no_reply_makes_the_thread_panic(
         mut reply in any::<[u8; TRACKING_BYTES]>(),
+        leap_status in 0..4_u8,
     ) {
         reply[..HEAD.len()].copy_from_slice(&HEAD);
+        reply[54..56].copy_from_slice(&[0, leap_status]);
         if let Some(Ok(report)) = Tracking::parse(&reply).map(|tracking| report(&tracking, i64::MAX)) {
             let [least_ppb, greatest_ppb] = report.rates_ppb;
             prop_assert!(report.offset_ns[0] <= report.offset_ns[1]);
