@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::sys;
 
-pub(crate) const MAGIC: u32 = 0x4B4C_4356;
+const MAGIC: u32 = 0x4B4C_4356;
 
 /// The marker of a machine without a VMClock.
 pub(crate) const NO_MARKER: u64 = u64::MAX;
@@ -40,7 +40,7 @@ pub(crate) struct VmClock(AtomicPtr<VmClockAbi>);
 pub(crate) static VMCLOCK: VmClock = VmClock::new();
 
 impl VmClock {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self(AtomicPtr::new((&raw const NONE).cast_mut()))
     }
 
@@ -83,4 +83,25 @@ impl VmClock {
         // if the counter was read after the move, so was the marker.
         memory.disruption_marker.load(Ordering::Relaxed)
     }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn a_marker_is_seen_as_soon_as_it_changes() {
+    use std::os::unix::fs::FileExt as _;
+
+    let path = std::env::temp_dir().join(format!("tickline-vmclock-{}", std::process::id()));
+    let file = std::fs::File::create(&path).unwrap();
+    let device = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    let vmclock = VmClock::new();
+    file.set_len(4_096).unwrap();
+    vmclock.map(&device);
+    assert_eq!(vmclock.marker(), NO_MARKER, "memory of something else");
+    file.write_all_at(&MAGIC.to_ne_bytes(), 0).unwrap();
+    vmclock.map(&device);
+    for marker in [0_u64, 7, 8] {
+        file.write_all_at(&marker.to_ne_bytes(), 16).unwrap();
+        assert_eq!(vmclock.marker(), marker);
+    }
+    std::fs::remove_file(&path).unwrap();
 }

@@ -69,26 +69,3 @@ pub(crate) fn map_beginning(path: &CStr, accept: impl FnOnce(NonNull<libc::c_voi
         unsafe { libc::munmap(page.as_ptr(), MAPPED_BYTES) };
     }
 }
-
-#[cfg(feature = "utc")]
-#[test]
-fn a_marker_is_seen_as_soon_as_it_changes() {
-    use std::os::unix::fs::FileExt as _;
-
-    use crate::utc::vmclock::{MAGIC, NO_MARKER, VmClock};
-
-    let path = std::env::temp_dir().join(format!("tickline-vmclock-{}", std::process::id()));
-    let file = std::fs::File::create(&path).unwrap();
-    let device = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
-    let vmclock = VmClock::new();
-    file.set_len(4_096).unwrap();
-    vmclock.map(&device);
-    assert_eq!(vmclock.marker(), NO_MARKER, "memory of something else");
-    file.write_all_at(&MAGIC.to_ne_bytes(), 0).unwrap();
-    vmclock.map(&device);
-    for marker in [0_u64, 7, 8] {
-        file.write_all_at(&marker.to_ne_bytes(), 16).unwrap();
-        assert_eq!(vmclock.marker(), marker);
-    }
-    std::fs::remove_file(&path).unwrap();
-}
