@@ -10,8 +10,9 @@
 //!
 //! A new claim must overlap the last one. If the two have no time in common, one of them is wrong,
 //! and it is unknown which. A source that has not measured since its last claim must repeat that
-//! claim. If it does not, another program has set or steered the OS clock, and the source has not
-//! noticed. In both cases, and after a suspend, readings fail until the source has measured again.
+//! claim, even if another source has answered meanwhile. If it does not, another program has set or
+//! steered the OS clock, and the source has not noticed. In both cases, and after a suspend,
+//! readings fail until the source has measured again.
 
 use tickline_core::gate::Clocksource;
 use tickline_core::reference::SUSPENDED_BOUND_NS;
@@ -110,16 +111,27 @@ impl Report {
 }
 
 /// The past measurements that a new report is compared with.
-#[derive(Debug, Default)]
-#[expect(clippy::large_enum_variant, reason = "a clock has one")]
+#[derive(Debug)]
 enum History {
-    #[default]
-    Empty,
-    /// A report must agree with the claims of the last measurement.
-    Measured(Measurement),
+    /// The last measurement of each source, the newest last; none before the first report. A report
+    /// must agree with the newest, and with the one that it repeats.
+    Measured(Vec<Measurement>),
     /// A source must measure again before its report counts. Holds the measurement of the last
     /// report since the disruption; `None` before any report.
     Disrupted(Option<MeasurementId>),
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self::Measured(Vec::new())
+    }
+}
+
+impl History {
+    /// The last measurement of each source, the newest last; none after a disruption.
+    fn measurements(&self) -> &[Measurement] {
+        if let Self::Measured(measurements) = self { measurements } else { &[] }
+    }
 }
 
 /// The claims that were made from one measurement.
@@ -201,17 +213,15 @@ impl ClaimMaker {
         }
         let is_unanswered = matches!(answer, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
         self.unanswered_ns = is_unanswered.then(|| self.unanswered_ns.unwrap_or(moment.raw_ns));
-        // A source that misses one request is late; its last claim still holds. A source that misses
-        // two is taken for dead. After the clock was set, the second request follows at once, so it
-        // does not count as a second miss.
+        // If no source answers one request, the last one is late, and its claim still holds. At the
+        // second such request it is taken for dead. After the clock was set, the second request
+        // follows at once, so it does not count as a second miss.
         let is_late =
             self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
-        let claim = match (answer, &self.history) {
+        let claim = match (answer, self.history.measurements().last()) {
             (Ok(report), _) => self.make_claim(moment, &report, valid_ns),
-            (_, History::Measured(past)) if is_late && past.last.at_raw(moment.raw_ns).is_some() => {
-                return None;
-            }
-            (Err(UtcUnknown::NoSource), History::Measured(_)) => Err(UtcUnknown::Expired),
+            (_, Some(newest)) if is_late && newest.last.at_raw(moment.raw_ns).is_some() => return None,
+            (Err(UtcUnknown::NoSource), Some(_)) => Err(UtcUnknown::Expired),
             (Err(failure), _) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))
@@ -254,7 +264,7 @@ impl ClaimMaker {
             source: Some(report.source),
             failure,
         };
-        self.compare_with_last(claim, moment, report)?;
+        self.compare_with_past(claim, moment, report)?;
         Ok(claim)
     }
 
@@ -270,8 +280,8 @@ impl ClaimMaker {
         let id = report.id();
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
-        let is_comparable = matches!(&self.history, History::Measured(last)
-            if source_knows_rate && last.id == id && last.first != last.last);
+        let is_repeated = |past: &Measurement| past.id == id && past.first != past.last;
+        let is_comparable = source_knows_rate && self.history.measurements().iter().any(is_repeated);
         if core::mem::take(&mut self.was_clock_set) && !is_comparable {
             self.disrupt();
         }
@@ -280,7 +290,7 @@ impl ClaimMaker {
             if before.is_none_or(|before| before.0 != id.0 || before == id) {
                 return Err(UtcUnknown::Disrupted);
             }
-            self.history = History::Empty;
+            self.history = History::default();
         }
         Ok(())
     }
@@ -303,8 +313,10 @@ impl ClaimMaker {
         }
     }
 
-    /// Stores the claim. Fails with `Disrupted` if it does not agree with the last one.
-    fn compare_with_last(
+    /// Stores the claim. Fails with `Disrupted` if it does not agree with the newest one, or with
+    /// those of the measurement that the report repeats. Another source may have answered meanwhile
+    /// with a claim so wide that a step is small against it.
+    fn compare_with_past(
         &mut self,
         claim: Claim,
         moment: &Moment,
@@ -312,17 +324,17 @@ impl ClaimMaker {
     ) -> Result<(), UtcUnknown> {
         let id = report.id();
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
-        let fresh = Measurement { first: claim, last: claim, id, tolerance_ns };
-        let same = match self.history {
-            History::Measured(last) if !last.agrees(moment.raw_ns, id, claim.utc_ns) => {
-                self.history = History::Disrupted(Some(id));
-                return Err(UtcUnknown::Disrupted);
-            }
-            History::Measured(last) if last.id == id => last,
-            _ => fresh,
-        };
+        let past = self.history.measurements();
+        let same = past.iter().find(|past| past.id == id);
+        if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
+            self.history = History::Disrupted(Some(id));
+            return Err(UtcUnknown::Disrupted);
+        }
+        let same = same.copied().unwrap_or(Measurement { first: claim, last: claim, id, tolerance_ns });
         let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
-        self.history = History::Measured(Measurement { last: claim, tolerance_ns, ..same });
+        let others = past.iter().copied().filter(|past| past.id.0 != report.source);
+        let newest = Measurement { last: claim, tolerance_ns, ..same };
+        self.history = History::Measured(others.chain([newest]).collect());
         Ok(())
     }
 

@@ -153,6 +153,20 @@ fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
     }
 }
 
+/// The kernel answers once in chronyd's place, and claims so little that it agrees with any small
+/// step.
+#[test]
+fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
+    let by_kernel = said_within(2_000_000, 0, 7).map(|old| Report { source: UtcSource::Kernel, ..old });
+    for (step_ns, why) in [(0, None), (300_000, Some(UtcUnknown::Disrupted))] {
+        let mut maker = ClaimMaker::default();
+        for (seconds, answer) in (0..).zip([said(0, 0), said(0, 0), by_kernel, by_kernel]) {
+            assert_eq!(failure(&mut maker, &moment(seconds), answer), None);
+        }
+        assert_eq!(failure(&mut maker, &moment_after_set(step_ns, 4), said(0, 0)), why);
+    }
+}
+
 /// The source may be silent, or say that it does not know, when the machine resumes.
 #[test]
 fn after_a_disruption_the_source_must_measure_again() {
