@@ -39,33 +39,25 @@ pub(super) fn ask(
         return None;
     }
     let monotonic_ns = OsClock.monotonic_ns();
-    let by_segments =
+    let [version_3, version_2] =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
-    let best = best(by_segments, by_chronyd, by_kernel);
-    // Not every source announces leap seconds.
-    let announced = |report: Report| {
-        let leap_second_today = report.leap_second_today || kernel.leap_second_today;
-        Report { leap_second_today, ..report }
-    };
-    Some((after, widen(&before, &after, best)?.map(announced)))
+    let best = best([version_3, version_2, by_chronyd, by_kernel], kernel.leap_second_today);
+    Some((after, widen(&before, &after, best)?))
 }
 
-/// The first report, of clock-bound, then chronyd, then the kernel; without one, why the last source
-/// has none. If a source reports a disruption, those behind it may not have noticed, so they don't
-/// count.
-fn best(
-    [version_3, version_2]: [Option<Answer>; 2],
-    by_chronyd: Option<Answer>,
-    by_kernel: Option<Answer>,
-) -> Answer {
+/// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without one,
+/// why the last source has none. If a source reports a disruption, those behind it may not have
+/// noticed, so they don't count. Not every source announces leap seconds: `leap_second_today` is the
+/// kernel's announcement.
+fn best(answers: [Option<Answer>; 4], leap_second_today: bool) -> Answer {
     let mut best = Err(UtcUnknown::NoSource);
-    for answer in [version_3, version_2, by_chronyd, by_kernel].into_iter().flatten() {
+    for answer in answers.into_iter().flatten() {
         if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
             best = answer;
         }
     }
-    best
+    best.map(|report| Report { leap_second_today: report.leap_second_today || leap_second_today, ..report })
 }
 
 /// The rates that UTC may have if the source states none, ppb. UTC's rate is within 500 ppm of the

@@ -187,6 +187,8 @@ fn after_a_disruption_the_source_must_measure_again() {
             assert!(
                 claim.is_before_suspend(2 * SECOND_NS) && !claim.is_before_suspend(after(3).suspended_ns)
             );
+            let undisturbed = [after(3).disruption, 7].map(|marker| claim.if_undisturbed(marker));
+            assert_eq!(undisturbed, [Some(claim), None]);
         }
     }
 }
@@ -352,6 +354,9 @@ fn the_rates_of_a_claim_are_multiplied() {
     let report = Report { rates_ppb: [498_000, 500_000], ..said(0, 0).unwrap() };
     let claim = maker.claim(&moment(1), Ok(report), VALID_NS).unwrap();
     let [slowest, fastest] = maker.slopes.unwrap().map(u128::from);
+    // The second, to within the width of either moment, is 3,000,000,000 ticks.
+    let tick = |ns: u128| (ns << SLOPE_BITS) / 3_000_000_000;
+    assert_eq!([slowest, fastest], [tick(999_999_900), tick(1_000_000_100) + 1]);
     let billion = 1_000_000_000_u128;
     let greatest = fastest * (billion + 500_000) * (billion + 1_000) / billion / billion;
     let least = slowest * (billion + 498_000) * (billion - 1_000) / billion / billion;

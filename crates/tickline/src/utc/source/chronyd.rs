@@ -31,7 +31,16 @@ pub const LOCAL: [u8; 4] = [127, 127, 1, 1];
 
 /// The reply of a daemon at this port of this machine, if it has exactly so many bytes.
 pub fn ask<const BYTES: usize>(port: u16, request: &[u8], timeout: Duration) -> Option<[u8; BYTES]> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?;
+    ask_by(&UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).ok()?, port, request, timeout)
+}
+
+/// [`ask`] by a new socket.
+fn ask_by<const BYTES: usize>(
+    socket: &UdpSocket,
+    port: u16,
+    request: &[u8],
+    timeout: Duration,
+) -> Option<[u8; BYTES]> {
     // A copy never gets the number of a standard stream that the program has closed.
     let socket = socket.try_clone().ok()?;
     socket.connect((Ipv4Addr::LOCALHOST, port)).ok()?;

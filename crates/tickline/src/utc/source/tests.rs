@@ -4,9 +4,7 @@ use crate::utc::claim_maker::tests::{moment, said};
 #[test]
 fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() {
     let reports = [1, 2, 3, 4].map(|measurement| Some(said(0, measurement)));
-    let measurement = |[version_3, version_2, chronyd, kernel]: [Option<Answer>; 4]| {
-        best([version_3, version_2], chronyd, kernel).map(|report| report.measurement)
-    };
+    let measurement = |answers| best(answers, false).map(|report| report.measurement);
     for (first, place) in (0..4).zip(1..) {
         for answer in [None, Some(Err(UtcUnknown::Expired))] {
             let answers = core::array::from_fn(|index| if index < first { answer } else { reports[index] });
@@ -17,6 +15,8 @@ fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() 
         }
     }
     assert_eq!(measurement([None; 4]), Err(UtcUnknown::NoSource));
+    let has_leap = |by_kernel| best(reports, by_kernel).map(|report| report.leap_second_today);
+    assert_eq!([false, true].map(has_leap), [Ok(false), Ok(true)]);
 }
 
 /// The answer may have come at any moment between the two moments.

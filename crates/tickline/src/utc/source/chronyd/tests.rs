@@ -23,18 +23,23 @@ fn replies() -> impl Iterator<Item = Vec<u8>> {
     })
 }
 
+/// Symptom: a datagram was taken that had come before the socket was connected, from anyone.
 #[test]
-fn a_reply_of_another_length_is_not_taken() {
-    let server = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+fn only_a_whole_reply_of_the_daemon_is_taken() {
+    let [server, other] = [(); 2].map(|()| UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap());
     let port = server.local_addr().unwrap().port();
     let replies = std::thread::spawn(move || {
-        for length in [3, 4, 5] {
+        for length in [3, 4, 5, 4] {
             let (_, from) = server.recv_from(&mut [0; 8]).unwrap();
             server.send_to(&[7; 5][..length], from).unwrap();
         }
     });
-    let ask = |()| ask::<4>(port, &[1], Duration::from_secs(60));
-    assert_eq!([(); 3].map(ask), [None, Some([7; 4]), None]);
+    let by = |socket| ask_by::<4>(&socket, port, &[1], Duration::from_secs(60));
+    let new = || UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    assert_eq!([(); 3].map(|()| by(new())), [None, Some([7; 4]), None]);
+    let early = new();
+    other.send_to(&[9; 4], early.local_addr().unwrap()).unwrap();
+    assert_eq!(by(early), None);
     replies.join().unwrap();
 }
 

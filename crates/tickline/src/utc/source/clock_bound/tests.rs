@@ -62,11 +62,10 @@ fn a_segment_says_what_its_daemon_knows() {
     // 2^-20 is 954 ppb, rounded up.
     let bound_ns = 500 + 15_000 + 954 + 1 + 2;
     assert_eq!((report.offset_ns, report.valid_ns), ([7_000 - bound_ns, 7_000 + bound_ns], 999_000_000_000));
-    // 2^31 ticks a second are 2,000,000,000 / 2^32 ns each.
-    let [least_ppb, most_ppb] = report.rates_ppb;
-    let drift_ppb = 15_000 + 954 + WANDER_PPB;
-    assert!((-3_000 - 21_000..=-21_000).contains(&(least_ppb + drift_ppb)), "{least_ppb}");
-    assert!((-20_000..=-20_000 + 3_000).contains(&(most_ppb - drift_ppb)), "{most_ppb}");
+    // 2^31 ticks are a second by the daemon, and 20 ppm more by `CLOCK_MONOTONIC_RAW`, whose
+    // measurement may be off by 2 ppm.
+    let (rate_ppb, drift_ppb) = (-19_999, 15_000 + 954 + 1_999 + WANDER_PPB + 2);
+    assert_eq!(report.rates_ppb, [rate_ppb - drift_ppb, rate_ppb + drift_ppb]);
 }
 
 #[test]
