@@ -143,6 +143,10 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
             engine.leave_per_cpu();
             engine.maintain(Cadence::Scheduled).map(|iteration| iteration.next_in_ns)
         };
+        if core::mem::take(&mut calibrations.was_clock_set) {
+            #[cfg(feature = "utc")]
+            utc.force_due();
+        }
         #[cfg(feature = "utc")]
         utc.poll(engine);
         let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else { continue };
@@ -153,7 +157,11 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
                 #[cfg(feature = "utc")]
                 utc.force_due();
             }
-            WakeCause::Stopped => return,
+            WakeCause::Stopped => {
+                #[cfg(feature = "utc")]
+                utc.end(engine);
+                return;
+            }
         }
     }
 }

@@ -13,8 +13,8 @@
 //!
 //! # Sources
 //!
-//! tickline uses the first of these that answers. If a source reports a disruption, the claims of
-//! those behind it are wrong, too, and readings fail.
+//! tickline uses the first of these that answers. If a source reports a disruption, those behind it
+//! may not have noticed, and readings fail.
 //!
 //! | [`UtcSource`] | its promise | what tickline adds to it |
 //! |---|---|---|
@@ -38,10 +38,11 @@
 //! tickline does not use the daemon's segment.
 //!
 //! After a suspend during which the counter stood still, UTC may be outside of the interval until
-//! the clock's thread has run. In a forked child without a thread, UTC may be outside until the
-//! claim ends. The same holds after a change of the kernel's clocksource, for readings that do not
-//! use the counter. Only the source can know what happened before the thread was started. A step of
-//! the OS clock goes unnoticed if it is smaller than the uncertainty of tickline's own request.
+//! the clock's thread has run. In a forked child without a thread, and after the thread was killed,
+//! UTC may be outside until the claim ends. The same holds after a change of the kernel's
+//! clocksource, for readings that do not use the counter. Only the source can know what happened
+//! before the thread was started. A step of the OS clock goes unnoticed if it is smaller than the
+//! uncertainty of tickline's own request.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.

@@ -16,3 +16,20 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
         });
     }
 }
+
+#[cfg(feature = "utc")]
+#[test]
+fn a_thread_that_was_stopped_leaves_no_claim_of_utc() {
+    use crate::utc::claim::{Claim, WORDS};
+
+    let engine = std::sync::Arc::new(Engine::new(Driver::Reader));
+    // ORDERING: Relaxed, the thread starts later. With minimal probes it asks no source.
+    engine.has_minimal_probes.store(true, Ordering::Relaxed);
+    let settings = crate::options::Settings::DEFAULT;
+    let thread = crate::thread::ClockThread::start(engine.clone(), settings).expect("a thread");
+    engine.utc.publish(&Claim::from_words(&[8; WORDS]));
+    let source = || engine.utc.read::<WORDS, _>(|| Some(())).and_then(|(claim, ())| claim.source);
+    assert!(source().is_some());
+    drop(thread);
+    assert_eq!(source(), None);
+}

@@ -15,6 +15,8 @@ use crate::sys::{self, CpuMask, StoppableSleep, WakeCause};
 #[derive(Debug, Default)]
 pub(crate) struct CpuCalibrations {
     cpus: Vec<Option<Box<CpuControl>>>,
+    /// Whether a calibration was woken because the OS clock was set. The thread resets it.
+    pub(crate) was_clock_set: bool,
 }
 
 impl CpuCalibrations {
@@ -29,7 +31,6 @@ impl CpuCalibrations {
         let Some(mask) = CpuMask::for_current_thread() else { return config.interval_ns };
         self.cpus.resize_with(cpu_lines.clocks.len(), || None);
         let interval_ns = i64::try_from(config.interval_ns).unwrap_or(i64::MAX);
-        let mut clock_was_set = false;
         let mut next_ns = OsClock.monotonic_ns().saturating_add(interval_ns);
         for (cpu, (control, record)) in self.cpus.iter_mut().zip(&cpu_lines.records).enumerate() {
             // ORDERING: Relaxed for both, see `CpuRecord::report_miss`.
@@ -51,14 +52,14 @@ impl CpuCalibrations {
             if control.is_ready(OsClock.monotonic_ns()) {
                 match calibrate(control, cpu, cpu_lines, config, sleep) {
                     WakeCause::Timeout => {}
-                    WakeCause::ClockSet => clock_was_set = true,
+                    WakeCause::ClockSet => self.was_clock_set = true,
                     WakeCause::Stopped => break,
                 }
             }
             next_ns = next_ns.min(control.due_ns());
         }
         mask.restore();
-        if clock_was_set {
+        if self.was_clock_set {
             self.force_due();
             return MIN_INTERVAL_NS;
         }

@@ -75,13 +75,13 @@ pub(crate) struct Claim {
     /// TAI minus UTC, s.
     pub(super) tai_offset_s: Option<NonZeroU16>,
     /// The source; `None` if there is no claim.
-    pub(super) source: Option<UtcSource>,
+    pub(crate) source: Option<UtcSource>,
     /// Why readings fail after the claim has ended, or if there is no claim.
     pub(super) failure: UtcUnknown,
 }
 
 /// The words of a published claim, and those for a reading by the counter: a cache line.
-pub(super) const WORDS: usize = 13;
+pub(crate) const WORDS: usize = 13;
 pub(super) const COUNTER_WORDS: usize = 8;
 
 /// The number of the first source in a published claim. Zeroed memory must mean that there is no
@@ -175,7 +175,7 @@ impl Claim {
     }
 
     #[inline(always)]
-    pub(super) fn from_words(words: &[u64; WORDS]) -> Self {
+    pub(crate) fn from_words(words: &[u64; WORDS]) -> Self {
         let extrapolation = |at: usize| Extrapolation {
             start: words[at],
             valid: words[at + 1],

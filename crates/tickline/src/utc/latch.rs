@@ -57,7 +57,7 @@ impl ClaimLatch {
     /// the function copies that one, and calls `clock` again. `None` if `clock` returns `None`.
     /// Only the first `COUNT` words of the claim are copied; the others are 0.
     #[inline(always)]
-    pub(super) fn read<const COUNT: usize, T>(
+    pub(crate) fn read<const COUNT: usize, T>(
         &self,
         mut clock: impl FnMut() -> Option<T>,
     ) -> Option<(Claim, T)> {

@@ -112,6 +112,12 @@ impl UtcPolls {
         by_os.reference_ns.max(by_counter_ns).saturating_add(1)
     }
 
+    /// Withdraws the claim, because nobody will notice a suspend any more. A reader by the counter
+    /// does not ask whether the clock has a thread.
+    pub(crate) fn end(self, engine: &Engine) {
+        engine.utc.publish(&Claim::none(UtcUnknown::NoSource));
+    }
+
     /// Makes a request due, because the machine resumed, or the OS clock was set.
     pub(crate) fn force_due(&mut self) {
         self.asked_ns = None;
