@@ -149,7 +149,9 @@ fn a_new_loop_does_not_trust_the_slope_of_an_existing_line() {
     assert!(clock.cell.snapshot().slope().to_hz() > 1_100_000_000, "it removes no offset");
     machine.pass(20_000);
     let before = clock.by_line().expect("a line");
-    (control.has_unix_time, control.iterations_without_line) = (false, 7);
+    // With what the iterations above have set, no field has its first value.
+    (control.has_unix_time, control.slope_is_proven, control.iterations_without_line) = (false, true, 7);
+    control.config.interval_ns = 7;
     control.begin_anew(CONFIG);
     assert_eq!(format!("{control:?}"), format!("{:?}", Control::new(CONFIG)), "it forgets everything");
     assert_eq!(control.maintain(clock, machine, machine).outcome, Outcome::Calibrating);
