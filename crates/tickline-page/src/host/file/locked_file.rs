@@ -228,7 +228,7 @@ fn find_page(path: &PagePath<'_>, header: &Header) -> Result<Option<(WritableMap
         Some(found) if found.boot_id == header.boot_id => {
             let Header { version, counter_id, time_namespace, monotonic_offset_ns, .. } = found;
             Err(format!(
-                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter {counter_id}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
+                "the page was made in this boot by a server in time namespace {time_namespace}, offset {monotonic_offset_ns} ns, for layout {version} and counter id {counter_id}, and programs may read it: start such a server there (readlink /proc/PID/ns/time), or name another page"
             )
             .into())
         }
