@@ -72,11 +72,11 @@ struct GlobalThread {
 /// The global clock's thread, if it runs. Not a std `Mutex`: a child that is forked while another
 /// thread holds the mutex would wait for a thread that the child does not have.
 ///
-/// With minimal probes the token of this lock is the process id. Two processes in one memory
-/// (`clone` with `CLONE_VM`, without `CLONE_THREAD`) then look like parent and child. A start in
-/// one forgets the other's thread, which keeps running unjoined. Starts or stops in both at once
-/// are a data race, which such programs must avoid. Readings are not affected: their locks have
-/// another token (`sys::lock_token`).
+/// With minimal probes, and on systems other than Linux, the token of this lock is the process id.
+/// Two processes in one memory (`clone` with `CLONE_VM`, without `CLONE_THREAD`; `rfork` with
+/// `RFMEM`) then look like parent and child. A start in one forgets the other's thread, which keeps
+/// running unjoined. Starts or stops in both at once are a data race, which such programs must
+/// avoid. Readings are not affected: their locks have another token (`sys::lock_token`).
 static GLOBAL_THREAD: TryLock<Option<GlobalThread>> = TryLock::new(None);
 
 /// The pause between two attempts to take the lock. The holder creates or joins a thread.
