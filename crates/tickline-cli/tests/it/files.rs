@@ -91,18 +91,6 @@ fn a_link_is_followed_and_its_file_replaced() {
     assert_eq!(entries(&folder.path().join("data")), ["file"]);
 }
 
-/// Symptom: the program created the missing file that the link names, which `cp` never does.
-#[test]
-fn a_link_to_a_missing_file_is_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    symlink("missing", folder.path().join("link")).unwrap();
-    for option in ["$BENCH --json", "watch --secs 1 --csv"] {
-        let output = sh(folder.path(), &format!("\"$0\" {option} link"));
-        assert_fails(&output, 2, "tickline: link: it is a link to a missing file\n");
-        assert_eq!(entries(folder.path()), ["link"], "{option}");
-    }
-}
-
 /// Symptom: the kernel refuses to follow such a link (`fs.protected_symlinks`), but the program
 /// renamed its new file over the link's target.
 #[cfg(target_os = "linux")]
