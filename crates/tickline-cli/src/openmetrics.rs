@@ -85,8 +85,7 @@ pub(crate) fn text(document: &Document) -> String {
         let [name, pointer, labels, key, help] = row.split('|').map(str::trim).collect::<Vec<_>>()[..] else {
             continue;
         };
-        let pointer = if pointer.is_empty() { String::new() } else { format!("/{pointer}") };
-        let samples = samples(name, figures.pointer(&pointer).unwrap_or_default(), labels, key);
+        let samples = samples(name, figures.pointer(pointer).unwrap_or_default(), labels, key);
         if samples.is_empty() {
             continue;
         }
