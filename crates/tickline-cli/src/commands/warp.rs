@@ -54,7 +54,7 @@ const ROWS: usize = 28;
 /// The result in one sentence.
 pub(crate) fn result(warp: &WarpTest) -> String {
     let cpus = format!("{} {}", if warp.cpus.len() == 1 { "CPU" } else { "CPUs" }, ranges(&warp.cpus));
-    let unsynchronised = warp.pairs.iter().filter(|pair| pair.synchronised == Some(false)).count();
+    let count = |synchronised| warp.pairs.iter().filter(|pair| pair.synchronised == synchronised).count();
     match (&warp.unknown, warp.synchronised) {
         (Some(why), _) => format!("The counters could not be compared: {why}."),
         (None, None) if warp.pairs.is_empty() => match &warp.untested_cpus {
@@ -75,18 +75,17 @@ pub(crate) fn result(warp: &WarpTest) -> String {
             )
         }
         (None, Some(false)) => format!(
-            "The counters are unsynchronised: {unsynchronised} of {} pairs of {cpus}; the largest warp is {:.0} ns.",
+            "The counters are unsynchronised: {} of {} pairs of {cpus}; the largest warp is {:.0} ns.",
+            count(Some(false)),
             warp.pairs.len(),
             warp.largest_warp_ns
         ),
-        (None, None) => {
-            let unknown = warp.pairs.iter().filter(|pair| pair.synchronised.is_none()).count();
-            format!(
-                "No unsynchronised counters were found, but {unknown} of {} pairs of {cpus} could not be compared: \
-                 their threads did not run at the same time.",
-                warp.pairs.len()
-            )
-        }
+        (None, None) => format!(
+            "No unsynchronised counters were found, but {} of {} pairs of {cpus} could not be compared: \
+             their threads did not run at the same time.",
+            count(None),
+            warp.pairs.len()
+        ),
     }
 }
 
