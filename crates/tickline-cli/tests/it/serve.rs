@@ -21,6 +21,10 @@ fn a_server_serves_until_it_is_stopped() {
     let serves = wait_for_line(&page, &server);
     let shown = status(&page).unwrap();
     assert_eq!(shown["schema"], "tickline-serve/1");
+    let help = text(&tickline(&["serve", "--help"]).output().unwrap().stdout);
+    let is_word =
+        |key: &str| help.split(|sign: char| sign != '_' && !sign.is_alphabetic()).any(|word| word == key);
+    assert!(shown.as_object().unwrap().keys().all(|key| is_word(key)), "{shown} is described by\n{help}");
     assert_eq!(shown["server_pid"], server.0.id());
     assert_eq!(shown["owner"], fs::metadata(&page).unwrap().uid());
     if serves {
