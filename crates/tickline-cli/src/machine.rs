@@ -159,7 +159,8 @@ pub(crate) struct NtpDaemon {
 }
 
 impl Machine {
-    /// Collects all facts.
+    /// Collects all facts except `counter_readable`, which this program may have changed since its
+    /// start (`setup.rs`).
     pub(crate) fn read(status: &Status) -> Self {
         let (product, system) = (product_name(), system::facts());
         let text_of = |name: &str| match name {
@@ -186,7 +187,6 @@ impl Machine {
             cloud: platform::first_match(&platform::CLOUDS, text_of),
             product,
             cpuid: cpuid::read(),
-            counter_readable: kernel_admits_counter(),
             vdso_mapped: read_text("/proc/self/maps").map(|maps| maps.contains("[vdso]")),
             tracer_pid: status_line("TracerPid:").and_then(|pid| pid.parse().ok()),
             allowed_cpus: status_line("Cpus_allowed_list:"),
