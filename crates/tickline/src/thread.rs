@@ -145,7 +145,7 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
         };
         if core::mem::take(&mut calibrations.was_clock_set) {
             #[cfg(feature = "utc")]
-            utc.force_due();
+            utc.force_due(engine);
         }
         #[cfg(feature = "utc")]
         utc.poll(engine);
@@ -155,7 +155,7 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
             WakeCause::ClockSet => {
                 calibrations.force_due();
                 #[cfg(feature = "utc")]
-                utc.force_due();
+                utc.force_due(engine);
             }
             WakeCause::Stopped => {
                 #[cfg(feature = "utc")]

@@ -27,8 +27,9 @@
 //! contradiction, because each claim must overlap the claim before it. After a contradiction, and
 //! after a suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has
 //! measured again. Readings also fail if another program steps or steers the OS clock, so that the
-//! source reports another time without a new measurement. A step or slew of the OS clock has no
-//! effect before the source is asked again.
+//! source reports another time without a new measurement. A slew of the OS clock has no effect
+//! before the source is asked again. After a step readings fail until a source has answered, a
+//! moment later.
 //!
 //! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
 //! old value. Where the hypervisor offers a VMClock (`/dev/vmclock0`), each reading checks its
@@ -47,8 +48,9 @@
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
 //!
-//! If no source answers one request, the last claim goes on. At the second missed request in a row,
-//! readings fail. In any case a claim ends 2.5 request periods after its request.
+//! If a source misses one request, its last claim goes on. At the second missed request in a row
+//! the next source's answer counts; without one, readings fail. In any case a claim ends 2.5
+//! request periods after its request.
 //!
 //! # Known limits
 //!
@@ -59,6 +61,10 @@
 //! - Before Linux 4.19 a rate that chronyd sets begins at the kernel's next tick. When a slew ends,
 //!   two claims may then contradict each other. Readings fail with `Disrupted` until the next
 //!   measurement, though no interval was wrong.
+//! - chronyd leaves the offset that it is slewing away out of the kernel's maximum error, and
+//!   lowers that error with each packet of a server, whether or not it has measured
+//!   (`update_sync_status` in `reference.c`). A reading may therefore miss UTC by that offset, if
+//!   only the kernel answers, as in a container that can't reach chronyd.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
 //! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends

@@ -19,7 +19,8 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
 
 #[cfg(feature = "utc")]
 #[test]
-fn a_thread_that_was_stopped_leaves_no_claim_of_utc() {
+fn a_claim_of_utc_ends_if_the_clock_is_set_or_the_thread_stops() {
+    use crate::utc::UtcPolls;
     use crate::utc::claim::{Claim, WORDS};
 
     let engine = std::sync::Arc::new(Engine::new(Driver::Reader));
@@ -30,6 +31,9 @@ fn a_thread_that_was_stopped_leaves_no_claim_of_utc() {
     engine.utc.publish(&Claim::from_words(&[8; WORDS]));
     let source = || engine.utc.read::<WORDS, _>(|| Some(())).and_then(|(claim, ())| claim.source);
     assert!(source().is_some());
+    UtcPolls::default().force_due(&engine);
+    assert_eq!(source(), None);
+    engine.utc.publish(&Claim::from_words(&[8; WORDS]));
     drop(thread);
     assert_eq!(source(), None);
 }

@@ -97,16 +97,19 @@ pub(crate) struct Report {
     pub(crate) valid_ns: i64,
     /// The number of the source's measurement, which changes when the source measures again.
     pub(crate) measurement: u64,
+    /// The version of clock-bound's segment; 0 for other sources. Each version counts as a source
+    /// of its own, because the daemon writes both for one measurement, with two numbers.
+    pub(crate) version: u16,
     /// Whether the UTC day ends with a leap second.
     pub(crate) leap_second_today: bool,
 }
 
-/// The source of a measurement, and its [`Report::measurement`].
-type MeasurementId = (UtcSource, u64);
+/// The source of a measurement, with its [`Report::version`], and its [`Report::measurement`].
+type MeasurementId = ((UtcSource, u16), u64);
 
 impl Report {
     fn id(&self) -> MeasurementId {
-        (self.source, self.measurement)
+        ((self.source, self.version), self.measurement)
     }
 }
 
@@ -116,9 +119,9 @@ enum History {
     /// The last measurement of each source, the newest last; none before the first report. A report
     /// must agree with the newest, and with the one that it repeats.
     Measured(Vec<Measurement>),
-    /// A source must measure again before its report counts. Holds the measurement of the last
-    /// report since the disruption; `None` before any report.
-    Disrupted(Option<MeasurementId>),
+    /// A source must measure again before its report counts. Holds the measurement of each source's
+    /// last report since the disruption.
+    Disrupted(Vec<MeasurementId>),
 }
 
 impl Default for History {
@@ -179,8 +182,8 @@ pub(crate) struct ClaimMaker {
     pub(super) slopes: Option<[u64; 2]>,
     /// The moment of the last request.
     moment: Option<Moment>,
-    /// The first of the latest requests that no source answered, by `CLOCK_MONOTONIC_RAW`, ns.
-    unanswered_ns: Option<i64>,
+    /// The first of the latest requests that the source missed, by `CLOCK_MONOTONIC_RAW`, ns.
+    missed_ns: Option<i64>,
     history: History,
     /// Whether the OS clock was set since a source last answered.
     was_clock_set: bool,
@@ -190,8 +193,8 @@ pub(crate) struct ClaimMaker {
 
 impl ClaimMaker {
     /// The claim to publish for the best source's `answer` at `moment`. `None` keeps the last
-    /// claim: this is the first request in a row that has no answer, or an answer without UTC. A
-    /// claim holds for at most `valid_ns`.
+    /// claim: this is the first request in a row that its source has missed. A claim holds for at
+    /// most `valid_ns`.
     pub(crate) fn claim(
         &mut self,
         moment: &Moment,
@@ -211,18 +214,24 @@ impl ClaimMaker {
         if self.measure_rate(moment).is_err() || answer == Err(UtcUnknown::Disrupted) {
             self.disrupt();
         }
-        let is_unanswered = matches!(answer, Err(UtcUnknown::NoSource | UtcUnknown::Unsynchronised));
-        self.unanswered_ns = is_unanswered.then(|| self.unanswered_ns.unwrap_or(moment.raw_ns));
-        // If no source answers one request, the last one is late, and its claim still holds. At the
-        // second such request it is taken for dead. After the clock was set, the second request
-        // follows at once, so it does not count as a second miss.
+        let newest = self.history.measurements().last();
+        let is_missed = match answer {
+            Ok(report) => newest.is_some_and(|newest| (newest.id.0.0 as u8) < report.source as u8),
+            Err(failure) => matches!(failure, UtcUnknown::NoSource | UtcUnknown::Unsynchronised),
+        };
+        self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
+        // A source that misses one request is late; its last claim still holds, also if a worse
+        // source answers. A source that misses two is taken for dead. After the clock was set, the
+        // second request follows at once, so it does not count as a second miss.
         let is_late =
-            self.unanswered_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
-        let claim = match (answer, self.history.measurements().last()) {
-            (Ok(report), _) => self.make_claim(moment, &report, valid_ns),
-            (_, Some(newest)) if is_late && newest.last.at_raw(moment.raw_ns).is_some() => return None,
-            (Err(UtcUnknown::NoSource), Some(_)) => Err(UtcUnknown::Expired),
-            (Err(failure), _) => Err(failure),
+            self.missed_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
+        if newest.is_some_and(|newest| is_late && newest.last.at_raw(moment.raw_ns).is_some()) {
+            return None;
+        }
+        let claim = match answer {
+            Ok(report) => self.make_claim(moment, &report, valid_ns),
+            Err(UtcUnknown::NoSource) if newest.is_some() => Err(UtcUnknown::Expired),
+            Err(failure) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))
     }
@@ -239,7 +248,7 @@ impl ClaimMaker {
 
     /// Demands a new measurement from each source.
     fn disrupt(&mut self) {
-        self.history = History::Disrupted(None);
+        self.history = History::Disrupted(Vec::new());
     }
 
     fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
@@ -286,8 +295,11 @@ impl ClaimMaker {
             self.disrupt();
         }
         if let History::Disrupted(before) = &mut self.history {
-            let before = before.replace(id);
-            if before.is_none_or(|before| before.0 != id.0 || before == id) {
+            let has_measured = before.iter().any(|before| before.0 == id.0 && *before != id);
+            if !has_measured {
+                if !before.contains(&id) {
+                    before.push(id);
+                }
                 return Err(UtcUnknown::Disrupted);
             }
             self.history = History::default();
@@ -327,12 +339,12 @@ impl ClaimMaker {
         let past = self.history.measurements();
         let same = past.iter().find(|past| past.id == id);
         if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
-            self.history = History::Disrupted(Some(id));
+            self.history = History::Disrupted(vec![id]);
             return Err(UtcUnknown::Disrupted);
         }
         let same = same.copied().unwrap_or(Measurement { first: claim, last: claim, id, tolerance_ns });
         let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
-        let others = past.iter().copied().filter(|past| past.id.0 != report.source);
+        let others = past.iter().copied().filter(|past| past.id.0 != id.0);
         let newest = Measurement { last: claim, tolerance_ns, ..same };
         self.history = History::Measured(others.chain([newest]).collect());
         Ok(())

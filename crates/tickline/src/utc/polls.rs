@@ -59,6 +59,8 @@ fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) ->
 pub(crate) struct UtcPolls {
     claim_maker: ClaimMaker,
     kernel: KernelSource,
+    /// The kernel's clocksource, as last read.
+    clocksource: Option<Clocksource>,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
     /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.
@@ -83,7 +85,9 @@ impl UtcPolls {
             VMCLOCK.map(VMCLOCK_DEVICE);
         }
         self.asked_ns = Some(now_ns);
-        let clocksource = sys::clocksource();
+        let read = Some(sys::clocksource()).filter(|clocksource| *clocksource != Clocksource::Unknown);
+        self.clocksource = read.or(self.clocksource); // the file may be unreadable for once
+        let clocksource = self.clocksource.unwrap_or(Clocksource::Unknown);
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || read_moment(engine, clocksource, resolution_ns);
         let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);
@@ -118,10 +122,13 @@ impl UtcPolls {
         engine.utc.publish(&Claim::none(UtcUnknown::NoSource));
     }
 
-    /// Makes a request due, because the machine resumed, or the OS clock was set.
-    pub(crate) fn force_due(&mut self) {
+    /// Makes a request due, because the machine resumed, or the OS clock was set. Withdraws the
+    /// claim until an answer comes: the last request may have come after the clock was set, with an
+    /// answer about the time before.
+    pub(crate) fn force_due(&mut self, engine: &Engine) {
         self.asked_ns = None;
         self.claim_maker.notice_clock_set();
+        engine.utc.publish(&Claim::none(UtcUnknown::Disrupted));
     }
 }
 

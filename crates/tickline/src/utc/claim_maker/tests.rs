@@ -51,8 +51,14 @@ fn said_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
         rates_ppb: [-WANDER_PPB, WANDER_PPB],
         valid_ns: i64::MAX,
         measurement,
+        version: 0,
         leap_second_today: false,
     })
+}
+
+/// The report as the kernel's.
+fn by_kernel(report: Report) -> Report {
+    Report { source: UtcSource::Kernel, ..report }
 }
 
 /// The earliest and the latest time of a reading, ns since 1970.
@@ -132,11 +138,12 @@ fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
         let distrusted = Some(UtcUnknown::Disrupted);
         assert_eq!(failure(&mut maker, &moment(2), wide(offset_ns, measurement)), distrusted);
         assert_eq!(failure(&mut maker, &moment(3), wide(0, measurement)), distrusted);
-        // Another source may have the same knowledge.
-        let other = said(0, 7).map(|report| Report { source: UtcSource::Kernel, ..report });
-        assert_eq!(failure(&mut maker, &moment(4), other), distrusted);
-        assert_eq!(failure(&mut maker, &moment(5), wide(0, 8)), distrusted);
-        assert_eq!(failure(&mut maker, &moment(6), wide(0, 9)), None);
+        // Another source may have the same knowledge, until it has measured, too.
+        let other = |measurement| wide(0, measurement).map(by_kernel);
+        assert_eq!(failure(&mut maker, &moment(4), other(7)), distrusted);
+        assert_eq!(failure(&mut maker, &moment(5), wide(0, measurement)), distrusted);
+        let next = [wide(0, 8), other(8)][usize::from(offset_ns > 0)];
+        assert_eq!(failure(&mut maker, &moment(6), next), None);
     }
 }
 
@@ -153,16 +160,16 @@ fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
     }
 }
 
-/// The kernel answers once in chronyd's place, and claims so little that it agrees with any small
-/// step.
+/// The kernel answers in chronyd's place, and claims so little that it agrees with any small step.
 #[test]
 fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
-    let by_kernel = said_within(2_000_000, 0, 7).map(|old| Report { source: UtcSource::Kernel, ..old });
+    let kernel = said_within(2_000_000, 0, 7).map(by_kernel);
     for (step_ns, why) in [(0, None), (300_000, Some(UtcUnknown::Disrupted))] {
         let mut maker = ClaimMaker::default();
-        for (seconds, answer) in (0..).zip([said(0, 0), said(0, 0), by_kernel, by_kernel]) {
-            assert_eq!(failure(&mut maker, &moment(seconds), answer), None);
-        }
+        assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), said(0, 0))), [None; 2]);
+        assert_eq!(maker.claim(&moment(2), kernel, VALID_NS), None, "chronyd is late");
+        let claim = maker.claim(&moment(3), kernel, VALID_NS).unwrap();
+        assert_eq!(claim.source, Some(UtcSource::Kernel));
         assert_eq!(failure(&mut maker, &moment_after_set(step_ns, 4), said(0, 0)), why);
     }
 }

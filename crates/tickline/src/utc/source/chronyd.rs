@@ -1,5 +1,5 @@
-//! chronyd: its state ([`Tracking`]), which this module asks for at the command port of this machine
-//! (the request "tracking" of `candm.h` of chrony 4), and the report in that state.
+//! chronyd: its state ([`Tracking`]), which this module asks for at the command port of this
+//! machine (the request "tracking" of `candm.h` of chrony 4), and the report in that state.
 //!
 //! chronyd keeps an NTP clock. The system clock is slewed towards it, and is off by the
 //! correction that is left. UTC is within the root dispersion and half of the root delay of the NTP
@@ -164,6 +164,7 @@ pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, U
         rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],
         valid_ns: i64::MAX,
         measurement: tracking.measurement,
+        version: 0,
         leap_second_today: matches!(tracking.leap_status, 1 | 2),
     })
 }

@@ -114,8 +114,8 @@ impl Segment {
         let (drift_ppb, status) = (i64::from(self.word(figures + 16)), self.word(figures + 20));
         let knows_marker = self.0[figures + 24] != 0;
         let line = if version == 2 {
-            // The daemon's clock is coarse, so it is never ahead of this one. A segment from the future
-            // is from before the last boot.
+            // The daemon's clock is coarse, so it is never ahead of this one. A segment from the
+            // future is from before the last boot.
             let elapsed_ns = monotonic_ns.checked_sub(as_of_ns).filter(|elapsed_ns| *elapsed_ns >= 0)?;
             // Version 2 does not state the rate of the counter.
             let rates_ppb = unknown_rates_ppb(steered_ppb);
@@ -145,6 +145,7 @@ impl Segment {
                 rates_ppb: line.rates_ppb,
                 valid_ns: left_ns,
                 measurement: as_of_ns.cast_unsigned(),
+                version,
                 leap_second_today: false,
             }),
             _ => Err(UtcUnknown::Unsynchronised),

@@ -28,7 +28,7 @@ const UNSET_ERROR_US: i64 = 16_000_000;
 #[derive(Debug, Default)]
 pub(in crate::utc) struct KernelSource {
     maxerror_us: i64,
-    /// The number of the daemon's updates, each of which lowers the maximum error.
+    /// The number of the daemon's updates: what the maximum error has not changed by its growth.
     updates: u64,
     /// Whether the UTC day ends with a leap second.
     pub(super) leap_second_today: bool,
@@ -45,7 +45,7 @@ impl KernelSource {
         let Timex { steering_ppb, maxerror_us, esterror_us, .. } = *timex;
         self.tai_offset_s = u16::try_from(timex.tai_offset_s).ok().and_then(NonZeroU16::new);
         self.leap_second_today = timex.leap_second_today;
-        if maxerror_us < self.maxerror_us {
+        if maxerror_us < self.maxerror_us || (maxerror_us - self.maxerror_us) % GROWTH_US != 0 {
             self.updates += 1;
         }
         self.maxerror_us = maxerror_us;
@@ -63,10 +63,11 @@ impl KernelSource {
         Some(Ok(Report {
             source: UtcSource::Kernel,
             offset_ns: [-bound_ns, bound_ns],
-            request_ns: 0,
+            request_ns: timex.offset_ns.saturating_abs(), // it shrinks while the kernel slews
             rates_ppb: unknown_rates_ppb(steering_ppb),
             valid_ns: i64::MAX,
             measurement: self.updates,
+            version: 0,
             leap_second_today: self.leap_second_today,
         }))
     }
@@ -87,15 +88,16 @@ fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     };
     let mut answer = |timex: Timex| kernel.report(&timex);
     let claim = answer(usual).unwrap().unwrap();
-    assert_eq!((claim.offset_ns, claim.measurement), ([-1_734_700, 1_734_700], 0));
+    assert_eq!((claim.offset_ns, claim.request_ns), ([-1_734_700, 1_734_700], 700));
     let steered = answer(Timex { steering_ppb: -100_000, ..usual }).unwrap().unwrap();
     assert_eq!(steered.rates_ppb, [-600_000, 500_000]);
     assert!(!claim.leap_second_today);
     assert!(answer(Timex { leap_second_today: true, ..usual }).unwrap().unwrap().leap_second_today);
     let estimated = answer(Timex { maxerror_us: 2_234, esterror_us: 5_000, ..usual }).unwrap().unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
-    // The error is less than before, so a daemon has updated it.
-    assert_eq!(answer(usual).unwrap().unwrap().measurement, 1);
+    // A daemon has updated it: it is less than before, or has not grown as by itself.
+    let mut measurement = |maxerror_us| answer(Timex { maxerror_us, ..usual }).unwrap().unwrap().measurement;
+    assert_eq!([1_234, 1_734, 2_900].map(&mut measurement), [2, 2, 3]);
     // Slewed by a twelfth, and left so.
     for wrong in [Timex { is_synchronised: false, ..usual }, Timex { steering_ppb: 83_300_000, ..usual }] {
         assert_eq!(answer(wrong), Some(Err(UtcUnknown::Unsynchronised)));

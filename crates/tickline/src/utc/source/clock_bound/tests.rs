@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::utc::claim_maker::tests;
+use crate::utc::claim_maker::{ClaimMaker, tests};
 
 /// `CLOCK_MONOTONIC`, or UTC in version 3, when the daemon wrote: 1,800,000,000 s.
 const AS_OF_NS: i64 = 1_800_000_000_000_000_000;
@@ -106,6 +106,31 @@ fn a_segment_that_says_nothing_is_no_claim() {
         assert_eq!(by_counter.report(&Moment { ticks, ..at }, Some(RATE), 0, 0), None);
     }
     assert_eq!(by_counter.report(&at, None, 0, 0), None);
+}
+
+/// After a suspend the counter's rate is unknown for a moment, so version 2 answers. Symptom: it
+/// was believed, because its number of the same measurement is another one.
+#[test]
+fn both_versions_of_a_segment_are_one_measurement() {
+    let mut maker = ClaimMaker::default();
+    let mut source = |ms: i64, suspended_ns: i64| {
+        let (raw_ns, ticks) = (ms * 1_000_000, AS_OF_TICKS + (ms.unsigned_abs() << 31) / 1_000);
+        let realtime_ns = AS_OF_NS + raw_ns + suspended_ns;
+        let at = Moment { raw_ns, ticks: Some(ticks), realtime_ns, suspended_ns, ..tests::moment(0) };
+        let answers = [0x0303, 2].map(|version| {
+            let mut segment = segment(version, SYNCHRONISED, false);
+            if version == 2 {
+                // The times are by `CLOCK_MONOTONIC`.
+                segment.0[16..24].copy_from_slice(&5_000_i64.to_ne_bytes());
+                segment.0[32..40].copy_from_slice(&6_000_i64.to_ne_bytes());
+            }
+            segment.report(&at, maker.slopes, 0, 5_000_000_000_000 + raw_ns)
+        });
+        let claim = maker.claim(&at, answers[0].or(answers[1]).unwrap(), 2_000_000_000);
+        claim.and_then(|claim| claim.source)
+    };
+    assert_eq!([100, 200].map(|ms| source(ms, 0)), [Some(UtcSource::ClockBound); 2]);
+    assert_eq!([210, 230, 1_000].map(|ms| source(ms, 3_600_000_000_000)), [None; 3]);
 }
 
 proptest! {
