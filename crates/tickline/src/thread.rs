@@ -212,12 +212,13 @@ fn sleep_and_store_recent(
     wait_ns: u64,
     step: Option<Duration>,
 ) -> WakeCause {
-    let mut left = Duration::from_nanos(wait_ns);
+    let (start_ns, wait) = (OsClock.monotonic_ns(), Duration::from_nanos(wait_ns));
+    let mut left = wait;
     loop {
         engine.store_recent(engine.now_ordered_ns());
-        let step = step.unwrap_or(left).min(left);
-        let woken = sleep.wait(step);
-        left = left.saturating_sub(step);
+        let woken = sleep.wait(step.unwrap_or(left).min(left));
+        let spent_ns = OsClock.monotonic_ns().saturating_sub(start_ns).unsigned_abs();
+        left = wait.saturating_sub(Duration::from_nanos(spent_ns));
         if woken != WakeCause::Timeout || left.is_zero() {
             return woken;
         }
