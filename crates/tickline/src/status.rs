@@ -133,7 +133,8 @@ impl EventCounts {
 pub struct Status {
     /// The clock that readings come from.
     pub state: ClockState,
-    /// Whether the clock has judged its gates. Before that all are shown as open.
+    /// Whether the clock has judged its gates by its present settings, or is disabled. Before the
+    /// first judgement all gates are shown as open.
     pub is_judged: bool,
     pub(crate) verdicts: [Verdict; Gate::ALL.len()],
     /// The driver of the control loop in this process.

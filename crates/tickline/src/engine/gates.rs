@@ -194,7 +194,8 @@ impl Engine {
         self.closing_reason(Gate::UnixCost).is_some() || self.closing_reason(Gate::Cost).is_some()
     }
 
-    /// Whether the gates have been judged at least once.
+    /// Whether the gates were judged since a judgement was last requested, or the clock is
+    /// disabled.
     pub(crate) fn is_judged(&self) -> bool {
         self.clock.keeper.stage() != Stage::Unjudged
     }
