@@ -19,8 +19,8 @@ use crate::trust::facts::learn_environment;
 ///
 /// The thread wakes twice a second, and runs until the last guard is dropped. Further calls share
 /// the thread. This call, and the drop of a guard, may wait for another thread; neither is for
-/// signal handlers, nor for a seccomp filter that kills single threads for the calls of a start: a
-/// thread that is killed there blocks later starts and drops.
+/// signal handlers, nor for a seccomp filter that kills single threads for the calls of a start or
+/// of a thread's end: a thread that is killed there blocks later starts and drops.
 ///
 /// # Errors
 ///
@@ -112,11 +112,7 @@ impl ClockGuard {
     pub(crate) fn start(chosen: Option<Settings>) -> Result<Self, Error> {
         let settings = chosen.unwrap_or(Settings::DEFAULT);
         GLOBAL.restrict_probes(settings.probes); // first: the lock's token may map memory
-        // Reads `TICKLINE` on this thread, through std if necessary. An earlier reading that could
-        // not read the variable took it for unset.
-        if learn_environment(GLOBAL.probes()) {
-            GLOBAL.request_judgement();
-        }
+        learn_environment(GLOBAL.probes());
         with_global_thread(|slot| {
             let running = if let Some(running) = slot {
                 if let Some(difference) = chosen.and_then(|wanted| running.settings.difference(&wanted)) {

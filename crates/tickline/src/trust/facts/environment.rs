@@ -11,6 +11,7 @@
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
+use crate::engine::GLOBAL;
 use crate::options::{EnvironmentSwitch, Probes};
 use crate::sys::environment_at_start;
 
@@ -45,12 +46,11 @@ pub(crate) fn environment_switch(probes: Probes) -> EnvironmentSwitch {
     cached().unwrap_or_else(|| environment_at_start(probes).map_or(EnvironmentSwitch::Unset, cache))
 }
 
-/// Reads the variable before a clock starts. Returns whether a judgement is needed, because the
-/// variable was unknown and is set. Not for signal handlers.
-pub(crate) fn learn_environment(probes: Probes) -> bool {
-    if cached().is_some() {
-        return false;
+/// Reads the variable before a clock starts, if no reading could. Such a reading of the global clock
+/// took the variable for unset. If it is set, that clock judges again. Not for signal handlers.
+pub(crate) fn learn_environment(probes: Probes) {
+    let find = || environment_at_start(probes).unwrap_or_else(EnvironmentSwitch::through_std);
+    if cached().is_none() && cache(find()) != EnvironmentSwitch::Unset {
+        GLOBAL.request_judgement();
     }
-    cache(environment_at_start(probes).unwrap_or_else(EnvironmentSwitch::through_std))
-        != EnvironmentSwitch::Unset
 }
