@@ -43,7 +43,7 @@ use crate::utc::{UtcReading, UtcUnknown};
 static ACTIVE: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    static CURRENT: RefCell<Vec<MockClock>> = const { RefCell::new(Vec::new()) };
+    static CURRENT: RefCell<Vec<Arc<MockClock>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A mock: a clock that stands still until it is moved. Clones are the same mock.
@@ -241,10 +241,11 @@ impl MockClock {
     /// thread, until the guard is dropped. Of several active mocks, the last one activated is read.
     #[must_use = "the mock is active until the guard is dropped"]
     pub fn activate(&self) -> MockGuard {
-        CURRENT.with_borrow_mut(|stack| stack.push(self.clone()));
+        let mock = Arc::new(self.clone());
+        CURRENT.with_borrow_mut(|stack| stack.push(Arc::clone(&mock)));
         // ORDERING: Relaxed: only this thread reads its own stack.
         ACTIVE.fetch_add(1, Ordering::Relaxed);
-        MockGuard { mock: self.clone(), not_send: core::marker::PhantomData }
+        MockGuard { mock, not_send: core::marker::PhantomData }
     }
 }
 
@@ -265,7 +266,8 @@ impl MockClock {
 /// ```
 #[derive(Debug)]
 pub struct MockGuard {
-    mock: MockClock,
+    /// This activation, which is one of perhaps several of a mock.
+    mock: Arc<MockClock>,
     /// The guard belongs to its thread.
     not_send: core::marker::PhantomData<*const ()>,
 }
@@ -275,9 +277,9 @@ impl Drop for MockGuard {
         // ORDERING: Relaxed, as in `activate`.
         ACTIVE.fetch_sub(1, Ordering::Relaxed);
         // At a thread's exit, `CURRENT` may be destroyed before a guard in another thread-local.
-        let remove = |stack: &RefCell<Vec<MockClock>>| {
+        let remove = |stack: &RefCell<Vec<Arc<MockClock>>>| {
             let mut stack = stack.borrow_mut();
-            let position = stack.iter().rposition(|mock| Arc::ptr_eq(&mock.time, &self.mock.time));
+            let position = stack.iter().rposition(|mock| Arc::ptr_eq(mock, &self.mock));
             position.map(|index| stack.remove(index));
         };
         CURRENT.try_with(remove).ok();

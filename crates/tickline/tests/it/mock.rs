@@ -20,6 +20,8 @@ fn a_mock_moves_time_by_hand() {
     assert!(unix < UnixTime::now(), "the year 2262 has a place");
     (0..3).for_each(|_| clock.step_unix_ns(-i64::MAX));
     assert_eq!(UnixTime::now(), UnixTime::UNIX_EPOCH, "1734 has none");
+    clock.advance(Duration::MAX);
+    assert_eq!(Instant::now(), Instant::MAX);
     std::thread::scope(|scope| {
         scope.spawn(|| assert!(tickline::now_ns() > 1, "other threads read the real clock"));
     });
@@ -47,17 +49,22 @@ fn a_mock_can_be_injected() {
     let (reading, unix_reading) = (clock.reading(), clock.unix_reading());
     assert_eq!([reading.earliest(), reading.time()], [now; 2]);
     assert_eq!([unix_reading.earliest(), unix_reading.time()], [unix; 2]);
+    assert_eq!([reading.width(), unix_reading.width()], [Duration::from_nanos(1); 2]);
 
     clock.enable();
-    clock.maintain();
+    (0..100).for_each(|_| _ = clock.maintain());
     assert_eq!(clock.now(), now);
     assert_eq!((clock.status().state, clock.status().reason()), (ClockState::Mock, None));
     assert!(!reading.is_from_counter());
     assert_ne!(Clock::default().now(), clock.now());
     // Activating one does not change what a clock as a value shows.
     let other = MockClock::new();
-    let _active = other.activate();
+    let (first, second, _third) = (mock.activate(), other.activate(), mock.activate());
     assert_eq!(clock.now(), now);
+    drop(first);
+    assert_eq!(Instant::now(), now, "the last one activated");
+    drop(second);
+    assert_eq!(Instant::now(), now);
 }
 
 /// Symptom: a guard in a thread-local variable, which was dropped after the mocks of its thread,
