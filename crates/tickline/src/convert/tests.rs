@@ -42,7 +42,9 @@ fn an_instant_as_unix_time_is_the_unix_time() {
     for clock in clocks() {
         for _ in 0..1_000 {
             let (before, now, after) = (clock.unix_reading(), clock.now_ordered(), clock.unix_reading());
-            let anchor = clock.unix_anchor();
+            let bound_ns = || clock.engine().read_bounded().map(|read| read.bounds.unix_bound_ns + 1);
+            let (bound_before, anchor, bound_after) = (bound_ns(), clock.unix_anchor(), bound_ns());
+            assert!(bound_before != bound_after || bound_after.is_none_or(|ns| ns == anchor.bound_ns));
             let (time, error) = (anchor.to_unix(now), anchor.bound() + clock.reading().width());
             assert!(time + error >= before.earliest(), "{time:?} + {error:?} is before {before:?}");
             assert!(time <= after.latest() + error, "{time:?} is after {after:?} + {error:?}");
@@ -61,7 +63,8 @@ fn a_preemption_between_two_clocks_is_in_no_anchor() {
             now_ns.set(now_ns.get() + if count.get() <= late { 8_000_000 } else { 30 });
             Instant::from_nanos(now_ns.get())
         };
-        let Anchor { instant, other, .. } = Anchor::from_bracket(read, read);
+        let Anchor { instant, other, bound_ns } = Anchor::from_bracket(read, read);
+        assert!(bound_ns > 30, "half of the bracket, and the resolution");
         assert!(instant.as_nanos().abs_diff(other.as_nanos()) <= 15, "{instant:?} {other:?}");
     }
 }

@@ -5,14 +5,17 @@ use super::*;
 #[test]
 fn ordering_a_threads_first_coarse_time_is_there_before_it() {
     for _ in 0..8 {
-        let engine = Engine::new(Driver::Manual);
+        let engine = Engine::new(Driver::Reader);
         let start_ns = engine.now_ordered_ns();
         std::thread::scope(|scope| {
             scope.spawn(|| engine.attach_thread());
             while !engine.has_thread() {
                 std::thread::yield_now();
             }
+            engine.store_recent(0);
             assert!(engine.recent_ns() >= start_ns);
+            (0..100).for_each(|_| _ = engine.now_ns());
+            assert!(!engine.is_judged(), "readers iterate beside a thread");
         });
     }
 }

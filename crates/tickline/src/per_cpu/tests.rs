@@ -35,7 +35,7 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
     let records = || (0..ids).filter(|cpu| mask_before.contains(*cpu)).map(|cpu| &cpu_lines.records[cpu]);
     records().for_each(CpuRecord::report_miss);
     let config = Config {
-        interval_ns: 1_000_000,
+        interval_ns: 10_000_000,
         resolutions: Resolutions {
             counter_ticks: 0,
             reference_ns: 1,
@@ -58,17 +58,23 @@ fn a_cpu_that_the_thread_cannot_reach_fails_alone() {
             "{cpu:?}"
         );
     }
-    assert!(status.iter().any(|cpu| cpu.cpu as usize == absent && cpu.state == ClockState::Calibrating));
+    assert!(status.iter().any(|cpu| cpu.cpu as usize == absent
+        && cpu.state == ClockState::Calibrating
+        && cpu.age_ns.is_none()));
     let after = CpuMask::for_current_thread();
     let may_run = |cpu| after.as_ref().is_some_and(|mask| mask.contains(cpu));
     assert!((0..ids + 3).all(|cpu| mask_before.contains(cpu) == may_run(cpu)), "the mask was changed");
 
-    pass.run(&cpu_lines, &config, &sleep);
+    pass.was_clock_set = true;
+    assert_eq!(pass.run(&cpu_lines, &config, &sleep), MIN_INTERVAL_NS);
     let status = cpu_lines.status();
     assert!(
         status.iter().all(|cpu| cpu.cpu as usize != absent),
         "no reader asks for it any more: {status:?}"
     );
+    cpu_lines.records[absent].report_miss();
+    pass.run(&cpu_lines, &config, &sleep);
+    assert!(cpu_lines.status().iter().any(|cpu| cpu.cpu as usize == absent), "asked for again");
 
     let published = cpu_lines.clocks.iter().filter(|clock| clock.cell.load().is_published());
     let ends_ns = published.map(|clock| clock.cell.snapshot()).map(|line| line.at(line.end_ticks()));
@@ -139,6 +145,9 @@ fn readers_leave_the_cpus_lines_in_order() {
 fn a_child_that_takes_the_lock_over_keeps_the_cpus_lines() {
     let engine = Arc::new(Engine::new(Driver::Reader));
     let Some((thread, cpu_lines)) = with_cpus_lines(&engine) else { return };
+    cpu_lines.clocks.iter().for_each(|clock| set_high_water(clock, 0));
+    engine.now_ordered_ns();
+    assert!(engine.cpu_lines().is_some(), "the thread renews them");
     let mark_ns = OsClock.monotonic_ns() + 10_000_000_000;
     cpu_lines.clocks.iter().for_each(|clock| set_high_water(clock, mark_ns));
     drop(thread);

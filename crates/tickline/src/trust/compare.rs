@@ -18,7 +18,7 @@ use tickline_core::reference::Reference;
 use tickline_core::try_lock::{LockGuard, TryLock};
 
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER, SignalsBlocked, StoppableSleep, WakeCause};
+use crate::sys::{self, COUNTER, StoppableSleep, WakeCause};
 use crate::trust::exchange::{self, Exchanges};
 
 /// The least pause between two tries, ns. The pause is at least as long as the last try took.
@@ -122,14 +122,12 @@ impl ComparisonThread {
         let Some(guard) = (unsafe { COMPARISON_LOCK.try_lock(sys::token(), |()| ()) }) else { return };
         let sleep = Arc::new(StoppableSleep::plain());
         let thread_sleep = Arc::clone(&sleep);
-        let blocked = SignalsBlocked::new();
         let spawned = thread::Builder::new().name("tickline-cmp".to_owned()).spawn(move || {
             if let Some(comparison) = compare(&thread_sleep) {
                 publish(comparison);
             }
             drop(guard);
         });
-        drop(blocked);
         match spawned {
             Ok(thread) => self.0 = Some((thread, sleep)),
             Err(_) => publish(CounterComparison::Impossible),

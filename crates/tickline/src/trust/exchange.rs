@@ -304,11 +304,13 @@ mod tests {
     #[test]
     fn work_is_done_on_the_cpu_that_was_named_or_not_at_all() {
         assert_eq!(on_cpu(u32::MAX, || ()), None);
+        assert_eq!([between(0, u32::MAX), between(u32::MAX, 0)], [Exchanges::NONE; 2]);
         let Some(&cpu) = cpus().last() else {
             return eprintln!(
                 "SKIPPED: a kernel that does not say where threads may run, or isolated CPUs only"
             );
         };
+        assert_eq!(on_cpu(cpu, cpus), Some(cpus()), "of all threads");
         match on_cpu(cpu, sys::CpuMask::for_current_thread) {
             Some(Some(mask)) => assert_eq!((0..8_192).filter(|cpu| mask.contains(*cpu)).count(), 1),
             Some(None) => eprintln!("SKIPPED: a system that does not say where a thread may run"),

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tickline::{Clock, ClockState, Driver, Probes};
+use tickline::{Clock, ClockState, Driver, Event, Probes};
 use tickline_observe::{Bracket, monotonic_ns};
 
 use crate::common::{skip, until};
@@ -87,5 +87,8 @@ fn two_processes_in_one_memory_do_not_iterate_at_once() {
     let farthest_ns = FARTHEST_NS.load(Ordering::Relaxed);
     println!("{READINGS:?} readings, {BACK:?} back, {farthest_ns} ns off at most; {:?}", clock.status());
     assert_eq!(BACK.load(Ordering::Relaxed), 0, "readings stepped back");
+    let status = clock.status();
+    let lost = status.events.get(Event::GateClosed);
+    assert!(lost == 0 || status.reason().is_some(), "a lock was taken over: {status:?}");
     assert!(farthest_ns < MAX_OFF_NS, "a reading was {farthest_ns} ns off");
 }

@@ -139,7 +139,18 @@ mod tests {
         if FUTEX.hold().is_none() {
             return eprintln!("SKIPPED: no robust lists here");
         }
-        std::thread::spawn(|| drop(FUTEX.hold())).join().expect("no panic");
+        let list = || {
+            let (mut list, mut length) = (ptr::null_mut::<libc::c_void>(), 0_usize);
+            // SAFETY: 0 is the calling thread; both places are valid for writes.
+            unsafe { libc::syscall(libc::SYS_get_robust_list, 0, &raw mut list, &raw mut length) };
+            list
+        };
+        let restores = move || {
+            let before = list();
+            drop(FUTEX.hold());
+            list() == before
+        };
+        assert!(std::thread::spawn(restores).join().expect("no panic"), "libc's list");
         assert!(!FUTEX.owner_died(), "it ended by itself");
         // SAFETY: an integer or a pointer.
         let mut thread: libc::pthread_t = unsafe { core::mem::zeroed() };

@@ -33,6 +33,10 @@ fn the_counters_of_this_machine_are_compared() {
             "{comparison:?}"
         ),
     }
+    let endless = Arc::new(StoppableSleep::plain());
+    let inside = Arc::clone(&endless);
+    let thread = thread::spawn(move || _ = inside.wait(Duration::from_secs(3_600)));
+    drop(ComparisonThread(Some((thread, endless))));
     sleep.stop();
     if sys::comparable_cpus().len() > 1 {
         assert_eq!(compare(&sleep), None);
@@ -88,6 +92,9 @@ fn unsynchronised_counters_get_a_line_for_each_cpu() {
     };
     let builder = || Clock::builder().interval(Duration::from_millis(5));
     publish(CounterComparison::Synchronised { cpus: 2 });
+    let mut thread = ComparisonThread::default();
+    thread.start_if_due();
+    assert!(!thread.is_running(), "the result is fresh");
     let (auto, off) = (builder().start().unwrap(), builder().per_cpu(LinePerCpu::Off).start().unwrap());
     let one = |status: &Status| status.state == ClockState::Fast && status.per_cpu.is_empty();
     if !until("one line", &auto, one) || !until("one line", &off, one) {

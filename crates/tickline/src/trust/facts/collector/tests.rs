@@ -16,11 +16,15 @@ fn single_tasks_collect_the_same_facts_as_one_go() {
     for probes in [Probes::Full, Probes::Minimal] {
         let collected = |mut collector: Collector| {
             let mut facts = Facts::UNKNOWN;
+            facts.comparison = CounterComparison::Impossible;
             collector.finish(0, probes, &mut facts);
             assert_eq!(collector.next, CollectionTask::Begin, "the next facts are new ones");
             lasting(facts)
         };
         let at_once = collected(Collector::new());
+        if probes == Probes::Minimal {
+            assert_eq!((at_once.cost, at_once.comparison), (None, CounterComparison::Pending));
+        }
         for tasks in 0..20 {
             let mut collector = Collector::new();
             let tasks =
