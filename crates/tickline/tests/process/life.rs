@@ -396,5 +396,5 @@ fn a_clock_survives_the_loss_of_its_descriptors() {
     // SAFETY: the number is valid for a write.
     let length = unsafe { libc::read(timers[0], (&raw mut expirations).cast(), 8) };
     let error = std::io::Error::last_os_error();
-    assert_eq!((length, error.kind()), (-1, std::io::ErrorKind::WouldBlock), "it is not the other timer any more");
+    assert_eq!((length, error.kind()), (-1, std::io::ErrorKind::WouldBlock), "another descriptor");
 }
