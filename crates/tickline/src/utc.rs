@@ -6,10 +6,10 @@
 //! Spanner's TrueTime has this form (Corbett and others, "Spanner: Google's Globally-Distributed
 //! Database", OSDI 2012, section 3).
 //!
-//! The clock's thread asks a source every second, or once in each interval of the control loop if
-//! that is longer. Until the next answer, a call of `utc` extrapolates by the counter, and widens
-//! the interval by the possible drift. It makes no system call. If readings don't use the counter,
-//! `utc` reads `CLOCK_MONOTONIC_RAW` and the time that the machine has slept.
+//! The clock's thread asks a source every 0.75 to 1.5 s, or once in each interval of the control
+//! loop if that is longer. Until the next answer, a call of `utc` extrapolates by the counter, and
+//! widens the interval by the possible drift. It makes no system call. If readings don't use the
+//! counter, `utc` reads `CLOCK_MONOTONIC_RAW` and the time that the machine has slept.
 //!
 //! # Sources
 //!
@@ -28,8 +28,8 @@
 //! after a suspend, readings fail with [`Disrupted`](UtcUnknown::Disrupted) until the source has
 //! measured again. Readings also fail if another program steps or steers the OS clock, so that the
 //! source reports another time without a new measurement. A slew of the OS clock has no effect
-//! before the source is asked again. After a step readings fail until a source has answered, a
-//! moment later.
+//! before the source is asked again. After a step readings fail until the source repeats what it
+//! said before the step, or has measured again.
 //!
 //! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
 //! old value. Where the hypervisor offers a VMClock (`/dev/vmclock0`), each reading checks its
@@ -49,8 +49,8 @@
 //! nothing. A machine that one of them steers therefore has no source.
 //!
 //! If a source misses one request, its last claim goes on. At the second missed request in a row
-//! the next source's answer counts; without one, readings fail. In any case a claim ends 2.5
-//! request periods after its request.
+//! the next source's answer counts; without one, readings fail. In any case a claim ends 3.75 s
+//! after its request, or 2.5 intervals if that is later.
 //!
 //! # Known limits
 //!
@@ -67,6 +67,9 @@
 //!   only the kernel answers, as in a container that can't reach chronyd.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
+//! - If the OS clock is set just before a request, and the source has measured since the request
+//!   before, the new claim may be from before the step. UTC is outside of it until the clock's
+//!   thread sleeps again, usually for less than a millisecond.
 //! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends
 //!   by a clock that counts seconds, and a counter that stands still meanwhile. UTC is then later
 //!   than the interval, until the source has measured.

@@ -79,7 +79,7 @@ impl Moment {
     pub(crate) fn is_disrupted_since(&self, before: &Self) -> bool {
         self.suspended_ns.abs_diff(before.suspended_ns) > SUSPENDED_BOUND_NS
             || self.disruption != before.disruption
-            || self.clocksource != before.clocksource
+            || self.clocksource != before.clocksource && before.clocksource != Clocksource::Unknown
     }
 }
 
@@ -97,8 +97,9 @@ pub(crate) struct Report {
     pub(crate) valid_ns: i64,
     /// The number of the source's measurement, which changes when the source measures again.
     pub(crate) measurement: u64,
-    /// The version of clock-bound's segment; 0 for other sources. Each version counts as a source
-    /// of its own, because the daemon writes both for one measurement, with two numbers.
+    /// The version of clock-bound's segment; 0 for other sources. The measurements of the two
+    /// versions are compared as those of two sources, because the daemon writes both versions for
+    /// one measurement, with two numbers.
     pub(crate) version: u16,
     /// Whether the UTC day ends with a leap second.
     pub(crate) leap_second_today: bool,
@@ -110,30 +111,6 @@ type MeasurementId = ((UtcSource, u16), u64);
 impl Report {
     fn id(&self) -> MeasurementId {
         ((self.source, self.version), self.measurement)
-    }
-}
-
-/// The past measurements that a new report is compared with.
-#[derive(Debug)]
-enum History {
-    /// The last measurement of each source, the newest last; none before the first report. A report
-    /// must agree with the newest, and with the one that it repeats.
-    Measured(Vec<Measurement>),
-    /// A source must measure again before its report counts. Holds the measurement of each source's
-    /// last report since the disruption.
-    Disrupted(Vec<MeasurementId>),
-}
-
-impl Default for History {
-    fn default() -> Self {
-        Self::Measured(Vec::new())
-    }
-}
-
-impl History {
-    /// The last measurement of each source, the newest last; none after a disruption.
-    fn measurements(&self) -> &[Measurement] {
-        if let Self::Measured(measurements) = self { measurements } else { &[] }
     }
 }
 
@@ -184,8 +161,13 @@ pub(crate) struct ClaimMaker {
     moment: Option<Moment>,
     /// The first of the latest requests that the source missed, by `CLOCK_MONOTONIC_RAW`, ns.
     missed_ns: Option<i64>,
-    history: History,
-    /// Whether the OS clock was set since a source last answered.
+    /// The last measurement of each source that is believed, the newest last. A report must agree
+    /// with the newest, and with the one that it repeats.
+    measured: Vec<Measurement>,
+    /// After a disruption: the measurement of each source's first report since. The source is
+    /// believed when it has another one. `None` before any disruption.
+    before: Option<Vec<MeasurementId>>,
+    /// Whether the OS clock was set since a report was last judged.
     was_clock_set: bool,
     /// The end of a UTC day with a leap second, ns since 1970.
     leap_at_ns: Option<i64>,
@@ -214,11 +196,10 @@ impl ClaimMaker {
         if self.measure_rate(moment).is_err() || answer == Err(UtcUnknown::Disrupted) {
             self.disrupt();
         }
-        let newest = self.history.measurements().last();
-        let is_missed = match answer {
-            Ok(report) => newest.is_some_and(|newest| (newest.id.0.0 as u8) < report.source as u8),
-            Err(failure) => matches!(failure, UtcUnknown::NoSource | UtcUnknown::Unsynchronised),
-        };
+        let newest = self.measured.last();
+        let is_worse =
+            |report: Report| newest.is_some_and(|newest| (newest.id.0.0 as u8) < report.source as u8);
+        let is_missed = answer.map_or(true, is_worse);
         self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
         // A source that misses one request is late; its last claim still holds, also if a worse
         // source answers. A source that misses two is taken for dead. After the clock was set, the
@@ -248,7 +229,8 @@ impl ClaimMaker {
 
     /// Demands a new measurement from each source.
     fn disrupt(&mut self) {
-        self.history = History::Disrupted(Vec::new());
+        self.measured.clear();
+        self.before = Some(Vec::new());
     }
 
     fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
@@ -290,21 +272,20 @@ impl ClaimMaker {
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
         let is_repeated = |past: &Measurement| past.id == id && past.first != past.last;
-        let is_comparable = source_knows_rate && self.history.measurements().iter().any(is_repeated);
-        if core::mem::take(&mut self.was_clock_set) && !is_comparable {
-            self.disrupt();
+        let is_comparable = source_knows_rate && self.measured.iter().any(is_repeated);
+        if core::mem::take(&mut self.was_clock_set) {
+            // The other sources may not know that the clock was set.
+            self.measured.retain(|past| is_comparable && past.id == id);
+            self.before = Some(Vec::new());
         }
-        if let History::Disrupted(before) = &mut self.history {
-            let has_measured = before.iter().any(|before| before.0 == id.0 && *before != id);
-            if !has_measured {
-                if !before.contains(&id) {
-                    before.push(id);
-                }
-                return Err(UtcUnknown::Disrupted);
-            }
-            self.history = History::default();
+        let is_believed = self.measured.iter().any(|past| past.id.0 == id.0);
+        let Some(before) = self.before.as_mut().filter(|_| !is_believed) else { return Ok(()) };
+        match before.iter().find(|before| before.0 == id.0) {
+            Some(before) if *before != id => return Ok(()),
+            Some(_) => {}
+            None => before.push(id),
         }
-        Ok(())
+        Err(UtcUnknown::Disrupted)
     }
 
     /// The claim's extrapolation by the counter; an empty one if the counter does not serve.
@@ -336,17 +317,17 @@ impl ClaimMaker {
     ) -> Result<(), UtcUnknown> {
         let id = report.id();
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
-        let past = self.history.measurements();
+        let past = &self.measured;
         let same = past.iter().find(|past| past.id == id);
         if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
-            self.history = History::Disrupted(vec![id]);
+            self.disrupt();
+            self.before = Some(vec![id]);
             return Err(UtcUnknown::Disrupted);
         }
         let same = same.copied().unwrap_or(Measurement { first: claim, last: claim, id, tolerance_ns });
         let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
-        let others = past.iter().copied().filter(|past| past.id.0 != id.0);
-        let newest = Measurement { last: claim, tolerance_ns, ..same };
-        self.history = History::Measured(others.chain([newest]).collect());
+        self.measured.retain(|past| past.id.0 != id.0);
+        self.measured.push(Measurement { last: claim, tolerance_ns, ..same });
         Ok(())
     }
 

@@ -18,6 +18,10 @@ use crate::options::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
+/// The longest time between two requests of a thread that wakes up in time, and more than once in
+/// that time, ns: it asks at the first wake-up after three quarters of [`POLL_NS`].
+const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
+
 /// The attempts to read the clocks. The one that took the least time counts.
 const TRIES: u32 = 8;
 
@@ -95,7 +99,7 @@ impl UtcPolls {
         // The second request in a row without an answer ends a claim (`claim_maker.rs`). This limit
         // is for a thread that is late with that request.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
-        let valid_ns = POLL_NS.max(interval_ns).saturating_mul(5) / 2;
+        let valid_ns = MAX_PERIOD_NS.max(interval_ns).saturating_mul(5) / 2;
         if let Some(claim) = self.claim_maker.claim(&moment, answer, valid_ns) {
             engine.utc.publish(&Claim { tai_offset_s: self.kernel.tai_offset_s, ..claim });
         }

@@ -174,6 +174,43 @@ fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
     }
 }
 
+/// Symptom: when the kernel had measured, chronyd was believed, too, though it had not.
+#[test]
+fn after_a_disruption_each_source_must_measure_again() {
+    let after = |seconds| Moment { suspended_ns: SECOND_NS, ..moment(seconds) };
+    let kernel = |measurement| said_within(2_000_000, 0, measurement).map(by_kernel);
+    let mut maker = ClaimMaker::default();
+    assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), said(0, 0))), [None; 2]);
+    let distrusted = Some(UtcUnknown::Disrupted);
+    for (seconds, answer, why) in [
+        (2, said(0, 0), distrusted),
+        (3, kernel(7), distrusted),
+        (4, said(0, 0), distrusted),
+        (5, kernel(8), None),
+        (6, said(1_000_000, 0), distrusted),
+        (7, said(1_000_000, 1), None),
+    ] {
+        assert_eq!(failure(&mut maker, &after(seconds), answer), why, "{seconds}");
+    }
+}
+
+/// clock-bound 3 does not use the OS clock, so it agrees with itself after a step. Symptom:
+/// chronyd, which did not know of the step, was then believed.
+#[test]
+fn each_source_must_agree_after_the_clock_was_set() {
+    let clock_bound = |offset_ns| {
+        let source = UtcSource::ClockBound;
+        said_within(100_000, offset_ns, 5).map(|report| Report { source, version: 3, ..report })
+    };
+    let mut maker = ClaimMaker::default();
+    assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), clock_bound(0))), [None; 2]);
+    maker.notice_clock_set();
+    let set = |seconds| moment_after_set(50_000, seconds);
+    assert_eq!(failure(&mut maker, &set(2), clock_bound(-50_000)), None);
+    assert_eq!(maker.claim(&set(3), said(0, 0), VALID_NS), None, "clock-bound is late");
+    assert_eq!(failure(&mut maker, &set(4), said(0, 0)), Some(UtcUnknown::Disrupted));
+}
+
 /// The source may be silent, or say that it does not know, when the machine resumes.
 #[test]
 fn after_a_disruption_the_source_must_measure_again() {

@@ -45,7 +45,7 @@ impl KernelSource {
         let Timex { steering_ppb, maxerror_us, esterror_us, .. } = *timex;
         self.tai_offset_s = u16::try_from(timex.tai_offset_s).ok().and_then(NonZeroU16::new);
         self.leap_second_today = timex.leap_second_today;
-        if maxerror_us < self.maxerror_us || (maxerror_us - self.maxerror_us) % GROWTH_US != 0 {
+        if maxerror_us < self.maxerror_us || maxerror_us.saturating_sub(self.maxerror_us) % GROWTH_US != 0 {
             self.updates += 1;
         }
         self.maxerror_us = maxerror_us;
