@@ -148,7 +148,10 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
             utc.force_due(engine);
         }
         #[cfg(feature = "utc")]
-        utc.poll(engine);
+        if utc.poll(engine, sleep) {
+            calibrations.force_due();
+            continue;
+        }
         let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else { continue };
         match sleep_and_store_recent(engine, sleep, wait_ns, settings.recent_every) {
             WakeCause::Timeout => {}

@@ -67,9 +67,6 @@
 //!   only the kernel answers, as in a container that can't reach chronyd.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
-//! - If the OS clock is set just before a request, and the source has measured since the request
-//!   before, the new claim may be from before the step. UTC is outside of it until the clock's
-//!   thread sleeps again, usually for less than a millisecond.
 //! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends
 //!   by a clock that counts seconds, and a counter that stands still meanwhile. UTC is then later
 //!   than the interval, until the source has measured.

@@ -2,6 +2,7 @@
 //! of a reading. Without `CLOCK_MONOTONIC_RAW`, as on systems other than Linux, no source is asked.
 
 use core::ffi::CStr;
+use core::time::Duration;
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
@@ -16,7 +17,7 @@ use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
 use crate::options::Probes;
 use crate::sys::reference::OsClock;
-use crate::sys::{self, COUNTER};
+use crate::sys::{self, COUNTER, StoppableSleep, WakeCause};
 
 /// The longest time between two requests of a thread that wakes up in time, and more than once in
 /// that time, ns: it asks at the first wake-up after three quarters of [`POLL_NS`].
@@ -73,17 +74,18 @@ pub(crate) struct UtcPolls {
 
 impl UtcPolls {
     /// Asks the sources, if it is time to, and publishes the claim. Waits at most 20 ms for each of
-    /// [`REQUESTS`].
-    pub(crate) fn poll(&mut self, engine: &Engine) {
+    /// [`REQUESTS`]. Returns whether `sleep` reported meanwhile that the clock was set; the request
+    /// is then due again.
+    pub(crate) fn poll(&mut self, engine: &Engine, sleep: &StoppableSleep) -> bool {
         if engine.probes() == Probes::Minimal {
-            return;
+            return false;
         }
-        let Some(now_ns) = OsClock::raw_ns() else { return };
+        let Some(now_ns) = OsClock::raw_ns() else { return false };
         // The first claims come as soon as the counter's rate is known.
         let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
         // Less than the period, because the thread does not wake up at multiples of a second.
         if since_ns < POLL_NS / 4 * 3 && self.claim_maker.knows_rate() {
-            return;
+            return false;
         }
         if self.asked_ns.is_none() {
             VMCLOCK.map(VMCLOCK_DEVICE);
@@ -95,7 +97,13 @@ impl UtcPolls {
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || read_moment(engine, clocksource, resolution_ns);
         let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);
-        let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return };
+        let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return false };
+        // A source may have answered about the time before the clock was set. A claim from before
+        // that moment is right.
+        if sleep.wait(Duration::ZERO) == WakeCause::ClockSet {
+            self.force_due(engine);
+            return true;
+        }
         // The second request in a row without an answer ends a claim (`claim_maker.rs`). This limit
         // is for a thread that is late with that request.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
@@ -103,6 +111,7 @@ impl UtcPolls {
         if let Some(claim) = self.claim_maker.claim(&moment, answer, valid_ns) {
             engine.utc.publish(&Claim { tai_offset_s: self.kernel.tai_offset_s, ..claim });
         }
+        false
     }
 
     /// The largest step of the kernel's clock or of the counter, ns.
