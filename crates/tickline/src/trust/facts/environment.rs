@@ -33,10 +33,15 @@ fn cached() -> Option<EnvironmentSwitch> {
     KINDS.get(usize::from(code).checked_sub(1)?).copied()
 }
 
-/// Caches the variable's value, if none is cached yet. Returns the cached value.
+/// Caches the variable's value, if none is cached yet. Returns the cached value. A reading of the
+/// global clock that could not read the variable took it for unset, so that clock judges again if
+/// it is off.
 fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
     // ORDERING: Relaxed, as in `cached`.
-    CACHED.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed).ok();
+    let first = CACHED.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed);
+    if first.is_ok() && found == EnvironmentSwitch::Off {
+        GLOBAL.request_judgement();
+    }
     cached().unwrap_or(found)
 }
 
@@ -46,11 +51,9 @@ pub(crate) fn environment_switch(probes: Probes) -> EnvironmentSwitch {
     cached().unwrap_or_else(|| environment_at_start(probes).map_or(EnvironmentSwitch::Unset, cache))
 }
 
-/// Reads the variable before a clock starts, if no reading could. Such a reading of the global clock
-/// took the variable for unset. If it is set, that clock judges again. Not for signal handlers.
+/// Reads the variable before a clock starts, unless a reading has. Not for signal handlers.
 pub(crate) fn learn_environment(probes: Probes) {
-    let find = || environment_at_start(probes).unwrap_or_else(EnvironmentSwitch::through_std);
-    if cached().is_none() && cache(find()) != EnvironmentSwitch::Unset {
-        GLOBAL.request_judgement();
+    if cached().is_none() {
+        cache(environment_at_start(probes).unwrap_or_else(EnvironmentSwitch::through_std));
     }
 }
