@@ -148,10 +148,12 @@ fn run(engine: &Engine, sleep: &StoppableSleep, settings: Settings) {
             utc.force_due(engine);
         }
         #[cfg(feature = "utc")]
-        if utc.poll(engine, sleep) {
+        let next_ns = if utc.poll(engine, sleep) {
             calibrations.force_due();
-            continue;
-        }
+            Some(MIN_INTERVAL_NS)
+        } else {
+            next_ns
+        };
         let Some(wait_ns) = reviews.review_if_due(engine, next_ns) else { continue };
         match sleep_and_store_recent(engine, sleep, wait_ns, settings.recent_every) {
             WakeCause::Timeout => {}

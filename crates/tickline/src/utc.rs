@@ -40,7 +40,8 @@
 //!
 //! After a suspend during which the counter stood still, UTC may be outside of the interval until
 //! the clock's thread has run. In a forked child without a thread, and after the thread was killed,
-//! UTC may be outside until the claim ends. The same holds after a change of the kernel's
+//! UTC may be outside until the claim ends. If the program has closed the thread's timer, a step is
+//! noticed only by a contradiction. The same holds after a change of the kernel's
 //! clocksource, for readings that do not use the counter. Only the source can know what happened
 //! before the thread was started. A step of the OS clock goes unnoticed if it is smaller than the
 //! uncertainty of tickline's own request.
@@ -49,8 +50,8 @@
 //! nothing. A machine that one of them steers therefore has no source.
 //!
 //! If a source misses one request, its last claim goes on. At the second missed request in a row
-//! the next source's answer counts; without one, readings fail. In any case a claim ends 3.75 s
-//! after its request, or 2.5 intervals if that is later.
+//! the next source's answer counts; without one, readings fail. A claim ends 3.75 s after its
+//! request at the latest, or 2.5 intervals if that is later.
 //!
 //! # Known limits
 //!
@@ -67,6 +68,9 @@
 //!   only the kernel answers, as in a container that can't reach chronyd.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
+//! - When the clock is set, the kernel tells programs last, usually after some microseconds. A
+//!   claim made in that time may be wrong until then, if the source has measured since the request
+//!   before.
 //! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends
 //!   by a clock that counts seconds, and a counter that stands still meanwhile. UTC is then later
 //!   than the interval, until the source has measured.
@@ -260,8 +264,8 @@ pub enum UtcUnknown {
     /// The last claim has ended, and there is no newer one: the source has not answered twice, or
     /// the thread was held up.
     Expired,
-    /// The machine was suspended or moved, or two claims contradicted each other, and the source
-    /// has not measured since.
+    /// The machine was suspended or moved, the OS clock was set, or two claims contradicted each
+    /// other, and no source has since measured, or repeated what it said before the step.
     Disrupted,
     /// A leap second is near.
     LeapSecond,

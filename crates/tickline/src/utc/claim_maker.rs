@@ -23,6 +23,10 @@ use super::{UtcSource, UtcUnknown};
 /// The period at which the sources are asked, ns, unless the thread sleeps longer.
 pub(super) const POLL_NS: i64 = 1_000_000_000;
 
+/// The longest time between two requests of a thread that wakes up in time, ns, with a shorter
+/// interval. It asks at the first wake-up after three quarters of [`POLL_NS`].
+pub(super) const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
+
 /// The time after which a newer moment becomes the base of the counter's rate, ns.
 const RATE_BASE_NS: i64 = 50_000_000_000;
 
@@ -158,11 +162,11 @@ pub(crate) struct ClaimMaker {
     /// with [`SLOPE_BITS`] fraction bits.
     pub(super) slopes: Option<[u64; 2]>,
     /// The moment of the last request.
-    moment: Option<Moment>,
+    pub(super) moment: Option<Moment>,
     /// The first of the latest requests that the source missed, by `CLOCK_MONOTONIC_RAW`, ns.
     missed_ns: Option<i64>,
-    /// The last measurement of each source that is believed, the newest last. A report must agree
-    /// with the newest, and with the one that it repeats.
+    /// The last measurement of each source that is believed; the source that answered last comes
+    /// last. A report must agree with that one, and with the one that it repeats.
     measured: Vec<Measurement>,
     /// After a disruption: the measurement of each source's first report since. The source is
     /// believed when it has another one. `None` before any disruption.
@@ -188,13 +192,13 @@ impl ClaimMaker {
         if is_disrupted {
             // After a suspend the kernel has set its clock by another one, which is less accurate.
             // The source does not know that until it measures.
-            self.disrupt();
+            self.disrupt(None);
             self.begin_rate(moment);
         }
         // If the counter and the clock disagree, one of them stood still or jumped. A source that
         // notices a disruption may be silent at the next request.
         if self.measure_rate(moment).is_err() || answer == Err(UtcUnknown::Disrupted) {
-            self.disrupt();
+            self.disrupt(None);
         }
         let newest = self.measured.last();
         let is_worse =
@@ -224,20 +228,21 @@ impl ClaimMaker {
 
     /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
     pub(super) fn notice_clock_set(&mut self) {
-        self.was_clock_set |= self.moment.is_some();
+        self.was_clock_set = true;
     }
 
-    /// Demands a new measurement from each source.
-    fn disrupt(&mut self) {
+    /// Demands a new measurement from each source. The one that was `seen` does not count.
+    fn disrupt(&mut self, seen: Option<MeasurementId>) {
         self.measured.clear();
-        self.before = Some(Vec::new());
+        self.before = Some(seen.into_iter().collect());
     }
 
     fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
-        self.expect_another_measurement(report)?;
         let utc_ns = utc_at(moment, report).ok_or(UtcUnknown::Unsynchronised)?;
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
+        // The kernel sets the clock at a leap second.
         let left_ns = self.until_leap(report, utc_ns)?;
+        self.expect_another_measurement(report)?;
         let failure = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
         let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
@@ -320,8 +325,7 @@ impl ClaimMaker {
         let past = &self.measured;
         let same = past.iter().find(|past| past.id == id);
         if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
-            self.disrupt();
-            self.before = Some(vec![id]);
+            self.disrupt(Some(id));
             return Err(UtcUnknown::Disrupted);
         }
         let same = same.copied().unwrap_or(Measurement { first: claim, last: claim, id, tolerance_ns });
@@ -344,7 +348,7 @@ impl ClaimMaker {
             // less. And not every daemon has applied the leap second (chrony.conf(5), `leapsecmode
             // ignore`).
             self.leap_at_ns = None;
-            self.disrupt();
+            self.disrupt(None);
             return Err(UtcUnknown::Disrupted);
         }
         let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;

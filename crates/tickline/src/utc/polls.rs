@@ -9,7 +9,7 @@ use tickline_core::gate::Clocksource;
 use tickline_core::reference::Reference;
 
 use super::claim::{Claim, SLOPE_BITS, WORDS};
-use super::claim_maker::{ClaimMaker, Moment, POLL_NS};
+use super::claim_maker::{ClaimMaker, MAX_PERIOD_NS, Moment, POLL_NS};
 use super::latch::ClaimLatch;
 use super::source::{self, KernelSource};
 use super::vmclock::VMCLOCK;
@@ -18,10 +18,6 @@ use crate::engine::Engine;
 use crate::options::Probes;
 use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER, StoppableSleep, WakeCause};
-
-/// The longest time between two requests of a thread that wakes up in time, and more than once in
-/// that time, ns: it asks at the first wake-up after three quarters of [`POLL_NS`].
-const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
 
 /// The attempts to read the clocks. The one that took the least time counts.
 const TRIES: u32 = 8;
@@ -64,8 +60,6 @@ fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) ->
 pub(crate) struct UtcPolls {
     claim_maker: ClaimMaker,
     kernel: KernelSource,
-    /// The kernel's clocksource, as last read.
-    clocksource: Option<Clocksource>,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
     /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.
@@ -91,15 +85,16 @@ impl UtcPolls {
             VMCLOCK.map(VMCLOCK_DEVICE);
         }
         self.asked_ns = Some(now_ns);
-        let read = Some(sys::clocksource()).filter(|clocksource| *clocksource != Clocksource::Unknown);
-        self.clocksource = read.or(self.clocksource); // the file may be unreadable for once
-        let clocksource = self.clocksource.unwrap_or(Clocksource::Unknown);
+        let clocksource = match (sys::clocksource(), self.claim_maker.moment) {
+            (Clocksource::Unknown, Some(last)) => last.clocksource, // the file may be unreadable for once
+            (read, _) => read,
+        };
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || read_moment(engine, clocksource, resolution_ns);
         let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);
         let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return false };
-        // A source may have answered about the time before the clock was set. A claim from before
-        // that moment is right.
+        // A source may have answered about the time before a step. So the timer is asked after the
+        // answer. A later step does not concern the claim.
         if sleep.wait(Duration::ZERO) == WakeCause::ClockSet {
             self.force_due(engine);
             return true;

@@ -194,6 +194,15 @@ fn after_a_disruption_each_source_must_measure_again() {
     }
 }
 
+/// The source may have measured before the step, and not know of it.
+#[test]
+fn a_step_during_the_first_request_is_a_disruption() {
+    let mut maker = ClaimMaker::default();
+    maker.notice_clock_set();
+    assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), Some(UtcUnknown::Disrupted));
+    assert_eq!(failure(&mut maker, &moment(1), said(0, 1)), None);
+}
+
 /// clock-bound 3 does not use the OS clock, so it agrees with itself after a step. Symptom:
 /// chronyd, which did not know of the step, was then believed.
 #[test]

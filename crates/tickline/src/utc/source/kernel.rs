@@ -28,7 +28,7 @@ const UNSET_ERROR_US: i64 = 16_000_000;
 #[derive(Debug, Default)]
 pub(in crate::utc) struct KernelSource {
     maxerror_us: i64,
-    /// The number of the daemon's updates: what the maximum error has not changed by its growth.
+    /// The number of the daemon's updates: the changes of the maximum error other than its growth.
     updates: u64,
     /// Whether the UTC day ends with a leap second.
     pub(super) leap_second_today: bool,
