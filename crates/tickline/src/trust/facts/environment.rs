@@ -33,15 +33,10 @@ fn cached() -> Option<EnvironmentSwitch> {
     KINDS.get(usize::from(code).checked_sub(1)?).copied()
 }
 
-/// Caches the variable's value, if none is cached yet. Returns the cached value. A reading of the
-/// global clock that could not read the variable took it for unset, so that clock judges again if
-/// it is off.
+/// Caches the variable's value, if none is cached yet. Returns the cached value.
 fn cache(found: EnvironmentSwitch) -> EnvironmentSwitch {
     // ORDERING: Relaxed, as in `cached`.
-    let first = CACHED.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed);
-    if first.is_ok() && found == EnvironmentSwitch::Off {
-        GLOBAL.request_judgement();
-    }
+    CACHED.compare_exchange(NOT_READ, found as u8 + 1, Ordering::Relaxed, Ordering::Relaxed).ok();
     cached().unwrap_or(found)
 }
 
@@ -51,9 +46,12 @@ pub(crate) fn environment_switch(probes: Probes) -> EnvironmentSwitch {
     cached().unwrap_or_else(|| environment_at_start(probes).map_or(EnvironmentSwitch::Unset, cache))
 }
 
-/// Reads the variable before a clock starts, unless a reading has. Not for signal handlers.
+/// Reads the variable before a clock starts, unless a reading has. A reading of the global clock
+/// that could not read the variable took it for unset. If the variable is `off`, that clock
+/// therefore judges again. Not for signal handlers.
 pub(crate) fn learn_environment(probes: Probes) {
-    if cached().is_none() {
-        cache(environment_at_start(probes).unwrap_or_else(EnvironmentSwitch::through_std));
+    let find = || environment_at_start(probes).unwrap_or_else(EnvironmentSwitch::through_std);
+    if cached().is_none() && cache(find()) == EnvironmentSwitch::Off {
+        GLOBAL.request_judgement();
     }
 }
