@@ -40,11 +40,11 @@
 //!
 //! After a suspend during which the counter stood still, UTC may be outside of the interval until
 //! the clock's thread has run. In a forked child without a thread, and after the thread was killed,
-//! UTC may be outside until the claim ends. If the program has closed the thread's timer, a step is
-//! noticed only by a contradiction. The same holds after a change of the kernel's
+//! UTC may be outside until the claim ends. The same holds after a change of the kernel's
 //! clocksource, for readings that do not use the counter. Only the source can know what happened
 //! before the thread was started. A step of the OS clock goes unnoticed if it is smaller than the
-//! uncertainty of tickline's own request.
+//! uncertainty of tickline's own request. If the program has closed the thread's timer, or the
+//! kernel has refused it, only a contradiction shows a step.
 //!
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
@@ -79,10 +79,11 @@
 //!
 //! The times are [`UnixTime`], which counts no leap seconds. chronyd or the kernel may announce a
 //! leap second. Readings then fail with [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s before the
-//! end of that day to 2 s after it. After that they fail with `Disrupted`, until the source has
-//! measured again. A server that smears the second serves another time than UTC for hours, and does
-//! not say so. The interval then contains the smeared time. [`UtcReading::tai_offset`] is TAI minus
-//! UTC, if the kernel knows it from the NTP daemon (`chronyd` with `leapsectz`).
+//! end of that day to 2 s after it. After that, or once the kernel has set its clock, they fail
+//! with `Disrupted`, until the source has measured again. A server that smears the second serves
+//! another time than UTC for hours, and does not say so. The interval then contains the smeared
+//! time. [`UtcReading::tai_offset`] is TAI minus UTC, if the kernel knows it from the NTP daemon
+//! (`chronyd` with `leapsectz`).
 //!
 //! # Waiting
 //!

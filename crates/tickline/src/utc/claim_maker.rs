@@ -238,11 +238,10 @@ impl ClaimMaker {
     }
 
     fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
+        self.expect_another_measurement(report)?;
         let utc_ns = utc_at(moment, report).ok_or(UtcUnknown::Unsynchronised)?;
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
-        // The kernel sets the clock at a leap second.
         let left_ns = self.until_leap(report, utc_ns)?;
-        self.expect_another_measurement(report)?;
         let failure = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
         let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
