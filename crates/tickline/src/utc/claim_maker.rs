@@ -110,10 +110,10 @@ pub(crate) struct Report {
 }
 
 /// The source of a measurement, with its [`Report::version`], and its [`Report::measurement`].
-type MeasurementId = ((UtcSource, u16), u64);
+pub(super) type MeasurementId = ((UtcSource, u16), u64);
 
 impl Report {
-    fn id(&self) -> MeasurementId {
+    pub(super) fn id(&self) -> MeasurementId {
         ((self.source, self.version), self.measurement)
     }
 }
@@ -168,8 +168,8 @@ pub(crate) struct ClaimMaker {
     /// The last measurement of each source that is believed; the source that answered last comes
     /// last. A report must agree with that one, and with the one that it repeats.
     measured: Vec<Measurement>,
-    /// After a disruption: the measurement of each source's first report since. The source is
-    /// believed when it has another one. `None` before any disruption.
+    /// After a disruption: the first measurement of each source since. The source is believed when
+    /// it has another one. `None` before any disruption.
     before: Option<Vec<MeasurementId>>,
     /// Whether the OS clock was set since a report was last judged.
     was_clock_set: bool,
@@ -219,6 +219,17 @@ impl ClaimMaker {
             Err(failure) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))
+    }
+
+    /// Remembers the measurements of all sources, so that each is believed once it has another one,
+    /// also if a better source answers meanwhile.
+    pub(super) fn see(&mut self, measurements: Vec<MeasurementId>) {
+        let Some(before) = &mut self.before else { return };
+        for id in measurements {
+            if before.iter().all(|before| before.0 != id.0) {
+                before.push(id);
+            }
+        }
     }
 
     /// Whether the counter's rate is known, or stays unknown because the counter does not serve.

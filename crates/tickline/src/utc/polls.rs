@@ -92,7 +92,7 @@ impl UtcPolls {
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || read_moment(engine, clocksource, resolution_ns);
         let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);
-        let Some((moment, answer)) = (0..REQUESTS).find_map(|_| ask()) else { return false };
+        let Some((moment, answer, measurements)) = (0..REQUESTS).find_map(|_| ask()) else { return false };
         // A source may have answered about the time before a step. So the timer is asked after the
         // answer. A later step does not concern the claim.
         if sleep.wait(Duration::ZERO) == WakeCause::ClockSet {
@@ -106,6 +106,7 @@ impl UtcPolls {
         if let Some(claim) = self.claim_maker.claim(&moment, answer, valid_ns) {
             engine.utc.publish(&Claim { tai_offset_s: self.kernel.tai_offset_s, ..claim });
         }
+        self.claim_maker.see(measurements);
         false
     }
 

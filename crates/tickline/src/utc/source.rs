@@ -4,7 +4,7 @@
 use tickline_core::reference::Reference;
 
 use super::UtcUnknown;
-use super::claim_maker::{MAX_FREQUENCY_PPB, Moment, Report};
+use super::claim_maker::{MAX_FREQUENCY_PPB, MeasurementId, Moment, Report};
 use crate::sys::reference::OsClock;
 
 pub mod chronyd;
@@ -21,15 +21,15 @@ type Answer = Result<Report, UtcUnknown>;
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 
-/// Asks the sources. Returns the moment after the request, by `moment`, and the report of the best
-/// source about it. `None` if meanwhile the clock was set, its steering changed, or the machine was
-/// suspended. `slopes` is the least and the greatest time of a tick, if known, ns with `SLOPE_BITS`
-/// fraction bits.
+/// Asks the sources. Returns the moment after the request, by `moment`; the report of the best
+/// source about it; and the measurements of all sources. `None` if meanwhile the clock was set, its
+/// steering changed, or the machine was suspended. `slopes` is the least and the greatest time of a
+/// tick, if known, ns with `SLOPE_BITS` fraction bits.
 pub(super) fn ask(
     kernel: &mut KernelSource,
     moment: impl Fn() -> Option<Moment>,
     slopes: Option<[u64; 2]>,
-) -> Option<(Moment, Answer)> {
+) -> Option<(Moment, Answer, Vec<MeasurementId>)> {
     let steered = OsClock.steering_ppb();
     let before = moment()?;
     let (segments, tracking) = (clock_bound::read(), chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT));
@@ -42,8 +42,10 @@ pub(super) fn ask(
     let [version_3, version_2] =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
-    let best = best([version_3, version_2, by_chronyd, by_kernel], kernel.leap_second_today);
-    Some((after, widen(&before, &after, best)?))
+    let answers = [version_3, version_2, by_chronyd, by_kernel];
+    let measurements = answers.iter().flatten().flatten().map(Report::id).collect();
+    let best = best(answers, kernel.leap_second_today);
+    Some((after, widen(&before, &after, best)?, measurements))
 }
 
 /// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without one,

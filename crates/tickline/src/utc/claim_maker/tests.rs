@@ -179,6 +179,8 @@ fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
 fn after_a_disruption_each_source_must_measure_again() {
     let after = |seconds| Moment { suspended_ns: SECOND_NS, ..moment(seconds) };
     let kernel = |measurement| said_within(2_000_000, 0, measurement).map(by_kernel);
+    let source = UtcSource::ClockBound;
+    let clock_bound = |number| said(1_000_000, number).map(|report| Report { source, ..report });
     let mut maker = ClaimMaker::default();
     assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), said(0, 0))), [None; 2]);
     let distrusted = Some(UtcUnknown::Disrupted);
@@ -189,8 +191,11 @@ fn after_a_disruption_each_source_must_measure_again() {
         (5, kernel(8), None),
         (6, said(1_000_000, 0), distrusted),
         (7, said(1_000_000, 1), None),
+        // clock-bound answers late, and has measured since it was first seen.
+        (8, clock_bound(3), None),
     ] {
         assert_eq!(failure(&mut maker, &after(seconds), answer), why, "{seconds}");
+        maker.see(vec![clock_bound(2).unwrap().id()]);
     }
 }
 
