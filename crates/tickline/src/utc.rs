@@ -64,8 +64,9 @@
 //!   measurement, though no interval was wrong.
 //! - chronyd leaves the offset that it is slewing away out of the kernel's maximum error, and
 //!   lowers that error with each packet of a server, whether or not it has measured
-//!   (`update_sync_status` in `reference.c`). A reading may therefore miss UTC by that offset, if
-//!   only the kernel answers, as in a container that can't reach chronyd.
+//!   (`update_sync_status` in `reference.c`). A reading may therefore miss UTC by that offset, or
+//!   by a step that chronyd has not noticed, if only the kernel answers: in a container that can't
+//!   reach chronyd, or when chronyd has missed two requests.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
 //! - When the clock is set, the kernel tells programs last, usually after some microseconds. A
@@ -79,11 +80,11 @@
 //!
 //! The times are [`UnixTime`], which counts no leap seconds. chronyd or the kernel may announce a
 //! leap second. Readings then fail with [`LeapSecond`](UtcUnknown::LeapSecond) from 2 s before the
-//! end of that day to 2 s after it. After that, or once the kernel has set its clock, they fail
-//! with `Disrupted`, until the source has measured again. A server that smears the second serves
-//! another time than UTC for hours, and does not say so. The interval then contains the smeared
-//! time. [`UtcReading::tai_offset`] is TAI minus UTC, if the kernel knows it from the NTP daemon
-//! (`chronyd` with `leapsectz`).
+//! end of that day to 2 s after it. After that they fail with `Disrupted`, until the source has
+//! measured again, once or twice. The reason may be `Disrupted` from midnight on, because the
+//! kernel sets its clock. A server that smears the second serves another time than UTC for hours,
+//! and does not say so. The interval then contains the smeared time. [`UtcReading::tai_offset`] is
+//! TAI minus UTC, if the kernel knows it from the NTP daemon (`chronyd` with `leapsectz`).
 //!
 //! # Waiting
 //!

@@ -201,8 +201,12 @@ impl ClaimMaker {
             self.disrupt(None);
         }
         let newest = self.measured.last();
-        let is_worse =
-            |report: Report| newest.is_some_and(|newest| (newest.id.0.0 as u8) < report.source as u8);
+        // The source that is believed; after a disruption, the best one that has answered since.
+        let awaited = match newest {
+            Some(newest) => Some(newest.id.0.0 as u8),
+            None => self.before.iter().flatten().map(|id| id.0.0 as u8).min(),
+        };
+        let is_worse = |report: Report| awaited.is_some_and(|awaited| awaited < report.source as u8);
         let is_missed = answer.map_or(true, is_worse);
         self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
         // A source that misses one request is late; its last claim still holds, also if a worse
@@ -214,6 +218,7 @@ impl ClaimMaker {
             return None;
         }
         let claim = match answer {
+            Ok(_) if is_late && newest.is_none() => Err(UtcUnknown::Disrupted),
             Ok(report) => self.make_claim(moment, &report, valid_ns),
             Err(UtcUnknown::NoSource) if newest.is_some() => Err(UtcUnknown::Expired),
             Err(failure) => Err(failure),
