@@ -73,7 +73,7 @@ pub(crate) struct Engine {
     pub(crate) backend: Option<Arc<dyn ClockBackend>>,
     /// The thread's newest claim about UTC.
     #[cfg(feature = "utc")]
-    pub(crate) utc: crate::utc::latch::ClaimLatch,
+    pub(crate) utc: tickline_utc::ClaimLatch,
 }
 
 const _: () = assert!(
@@ -101,7 +101,7 @@ impl Engine {
             verdicts: [const { AtomicU8::new(0) }; Gate::ALL.len()],
             backend: None,
             #[cfg(feature = "utc")]
-            utc: crate::utc::latch::ClaimLatch::new(),
+            utc: tickline_utc::ClaimLatch::new(),
         }
     }
 

@@ -177,8 +177,6 @@ pub use unix_time::{NegativeDurationError, UnixTime, UnixTimeRangeError, unix_ns
 pub mod for_program {
     pub use crate::sys::cpu_list;
     pub use crate::trust::exchange;
-    #[cfg(feature = "utc")]
-    pub use crate::utc::source::chronyd;
 }
 
 /// The examples of the README are tests.

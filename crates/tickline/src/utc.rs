@@ -111,19 +111,16 @@ use core::fmt;
 use core::num::NonZeroU16;
 use core::time::Duration;
 
-use self::claim::COUNTER_WORDS;
+use tickline_utc::{Bounds, Source, Unknown};
+
 use self::vmclock::VMCLOCK;
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::sys::COUNTER;
 use crate::unix_time::UnixTime;
 
-pub(crate) mod claim;
-mod claim_maker;
-pub(crate) mod latch;
 mod polls;
-pub(crate) mod source;
-pub(crate) mod vmclock;
+mod vmclock;
 pub(crate) use polls::UtcPolls;
 
 /// The earliest and the latest time that UTC can have been when the reading was made.
@@ -199,6 +196,17 @@ impl UtcReading {
     #[must_use]
     pub const fn definitely_before(&self, other: &Self) -> bool {
         self.latest.as_nanos() < other.earliest.as_nanos()
+    }
+
+    #[inline]
+    fn new(bounds: Bounds) -> Self {
+        let [earliest, latest] = [bounds.earliest_ns, bounds.latest_ns].map(UnixTime::from_nanos);
+        let source = match bounds.source {
+            Source::ClockBound => UtcSource::ClockBound,
+            Source::Chronyd => UtcSource::Chronyd,
+            Source::Kernel => UtcSource::Kernel,
+        };
+        Self { earliest, latest, tai_offset_s: bounds.tai_offset_s, source }
     }
 
     /// A mock's reading: its time, with `error` on either side.
@@ -278,6 +286,16 @@ pub enum UtcUnknown {
 }
 
 impl UtcUnknown {
+    fn new(unknown: Unknown) -> Self {
+        match unknown {
+            Unknown::NoSource => Self::NoSource,
+            Unknown::Unsynchronised => Self::Unsynchronised,
+            Unknown::Expired => Self::Expired,
+            Unknown::Disrupted => Self::Disrupted,
+            Unknown::LeapSecond => Self::LeapSecond,
+        }
+    }
+
     /// The code, and the reason in a sentence.
     const fn texts(self) -> [&'static str; 2] {
         match self {
@@ -342,7 +360,7 @@ impl Clock {
         if !self.engine().has_thread() {
             return Err(UtcUnknown::NoThread);
         }
-        polls::reading_by_os(&self.engine().utc)
+        polls::bounds_by_os(&self.engine().utc).map(UtcReading::new).map_err(UtcUnknown::new)
     }
 
     /// The time until `reading` is certainly in the past; 0 if it is already. `async` code sleeps
@@ -387,8 +405,7 @@ impl Engine {
 /// UTC by the newest claim; `None` if the counter does not serve, or the claim does not hold now.
 #[inline(always)]
 fn utc_by_counter(engine: &Engine) -> Option<UtcReading> {
-    let (claim, ticks) = engine.utc.read::<COUNTER_WORDS, _>(|| engine.read_ticks())?;
-    claim.if_undisturbed(VMCLOCK.marker())?.at_ticks(ticks)
+    engine.utc.by_counter(|| engine.read_ticks(), || VMCLOCK.marker()).map(UtcReading::new)
 }
 
 /// The time until the earliest UTC is after `reading`.

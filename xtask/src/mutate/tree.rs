@@ -73,7 +73,6 @@ impl Tree {
     pub(super) fn build(&self, package: &str, tests: Tests) -> Result<Built, String> {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "-p", package, "--lib", "--no-run", "--message-format=json-render-diagnostics"]);
-        cargo.args(features(package));
         // Debug information would double the time of linking.
         cargo.env("CARGO_PROFILE_TEST_DEBUG", "0").current_dir(&self.0);
         if tests == Tests::Loom {
@@ -104,7 +103,6 @@ impl Tree {
         let cargo = |mode: &str| {
             Command::new("cargo")
                 .args(["+nightly", "miri", "test", "-p", package, "--lib", mode])
-                .args(features(package))
                 .arg("--target-dir")
                 .arg(root().join("target"))
                 .arg("--")
@@ -121,11 +119,6 @@ impl Tree {
         }
         Ok(cargo("--quiet")?.status.success())
     }
-}
-
-/// The features that have mutants and are not default features.
-fn features(package: &str) -> &'static [&'static str] {
-    if package == "tickline" { &["--features", "utc"] } else { &[] }
 }
 
 impl Built {

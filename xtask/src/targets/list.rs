@@ -8,6 +8,7 @@ use crate::files;
 pub(crate) const PUBLISHED: &[&str] = &[
     "tickline-core",
     "tickline-page",
+    "tickline-utc",
     "tickline",
     "tickline-quanta",
     "tickline-tracing",
@@ -31,7 +32,7 @@ impl Crates {
     pub(super) fn names(self) -> (&'static [&'static str], &'static str) {
         match self {
             Self::Published => (PUBLISHED, "published crates"),
-            Self::Libraries => (&PUBLISHED[..5], "libraries"),
+            Self::Libraries => (&PUBLISHED[..6], "libraries"),
             Self::Core => (&PUBLISHED[..1], "core"),
         }
     }

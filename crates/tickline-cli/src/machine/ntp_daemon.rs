@@ -6,7 +6,7 @@ use std::fs;
 use std::net::Ipv4Addr;
 use std::time::{Duration, SystemTime};
 
-use tickline::for_program::chronyd::{LOCAL, Tracking, ask};
+use tickline_utc::chronyd::{LOCAL, Tracking, ask};
 
 use super::NtpDaemon;
 

@@ -23,20 +23,19 @@ fn ordering_a_threads_first_coarse_time_is_there_before_it() {
 #[cfg(feature = "utc")]
 #[test]
 fn a_claim_of_utc_ends_if_the_clock_is_set_or_the_thread_stops() {
+    use tickline_utc::{RawMoment, Unknown};
+
     use crate::utc::UtcPolls;
-    use crate::utc::claim::{Claim, WORDS};
 
     let engine = std::sync::Arc::new(Engine::new(Driver::Reader));
     // ORDERING: Relaxed, the thread starts later. With minimal probes it asks no source.
     engine.has_minimal_probes.store(true, Ordering::Relaxed);
     let settings = crate::options::Settings::DEFAULT;
     let thread = crate::thread::ClockThread::start(engine.clone(), settings).expect("a thread");
-    engine.utc.publish(&Claim::from_words(&[8; WORDS]));
-    let source = || engine.utc.read::<WORDS, _>(|| Some(())).and_then(|(claim, ())| claim.source);
-    assert!(source().is_some());
+    let now = || Some(RawMoment { raw_ns: 0, disruption: 0, suspended_ns: None });
+    let unknown = || engine.utc.by_raw(now).unwrap_err();
     UtcPolls::default().force_due(&engine);
-    assert_eq!(source(), None);
-    engine.utc.publish(&Claim::from_words(&[8; WORDS]));
+    assert_eq!(unknown(), Unknown::Disrupted);
     drop(thread);
-    assert_eq!(source(), None);
+    assert_eq!(unknown(), Unknown::NoSource);
 }

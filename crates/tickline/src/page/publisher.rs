@@ -5,7 +5,6 @@ use std::path::Path;
 
 use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Reason;
-use tickline_core::reference::kernel_rate_ppb;
 use tickline_core::shared::BoundedReading;
 use tickline_page::LeasePhase;
 use tickline_page::host::LockedPageFile;
@@ -17,7 +16,7 @@ use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::status::ClockState;
-use crate::sys::reference::{OsClock, Timex};
+use crate::sys::reference::OsClock;
 use crate::sys::{self, COUNTER};
 
 /// The longest time to the next iteration while the clock has no line, but may have one soon.
@@ -124,7 +123,9 @@ impl Publisher {
             // Since the last line the kernel may have changed its clocksource.
             self.writer.set_resolution_ns(os_resolution_ns());
         }
-        let rate_ppb = OsClock::timex().map_or(0, |timex| whole_rate_ppb(&timex));
+        // Rule W10 needs the whole rate, also under a daemon that leaves the slew to the kernel
+        // (systemd-timesyncd).
+        let rate_ppb = OsClock::whole_rate_ppb().unwrap_or(0);
         let iteration = self.writer.maintain(&self.page, &self.counter, &OsClock, basis, rate_ppb)?;
         let next_in = Duration::from_nanos(iteration.next_in_ns);
         Ok(match (iteration.action, basis) {
@@ -204,12 +205,6 @@ fn os_resolution_ns() -> i64 {
     sys::clocksource().resolutions(HardwareCounter::CLOCKSOURCE, 0).reference_ns.max(1)
 }
 
-/// The kernel's rate with its slew of an offset, ppb. Rule W10 needs the whole rate, also under a
-/// daemon that leaves the slew to the kernel (systemd-timesyncd).
-fn whole_rate_ppb(timex: &Timex) -> i64 {
-    kernel_rate_ppb(timex.steering_ppb, timex.offset_ns, Some(timex.constant))
-}
-
 /// The basis of the page's next lines. A fallback puts the leases in doubt even while the publisher
 /// ends, because the line may be wrong.
 fn basis(state: ClockState, bounds: impl FnOnce() -> Option<OsBounds>) -> Basis {
@@ -226,13 +221,6 @@ mod tests {
     use tickline_page::protocol::Line;
 
     use super::*;
-
-    /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too long.
-    #[test]
-    fn a_rate_has_the_slew_that_is_left_to_the_kernel() {
-        let timex = Timex { steering_ppb: 83_270_000, offset_ns: 300_000_000, ..Timex::default() };
-        assert_eq!(whole_rate_ppb(&timex), 183_270_000, "a third of the offset in this second");
-    }
 
     /// Rule W6. Symptom: leases stayed trusted if the clock fell back after `end`.
     #[test]

@@ -46,7 +46,7 @@ impl OsClock {
 
     /// Unknown.
     #[cfg(feature = "utc")]
-    pub(crate) fn timex() -> Option<Timex> {
+    pub(crate) fn kernel_clock() -> Option<tickline_utc::KernelClock> {
         None
     }
 }
@@ -59,26 +59,6 @@ fn unix_ns_by_std() -> i64 {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
         Err(before) => i64::try_from(before.duration().as_nanos()).map_or(i64::MIN, i64::wrapping_neg),
     }
-}
-
-/// The kernel's discipline of its clocks (adjtimex(2)), in 64 bits and one unit each.
-#[derive(Debug, Clone, Copy, Default)]
-#[allow(dead_code, reason = "some fields are for the features `page` and `utc`")]
-pub(crate) struct Timex {
-    /// The correction of the clocks' rate, ppb, without a slew of the offset.
-    pub(crate) steering_ppb: i64,
-    /// The offset that is left to slew away, ns, and the time constant of that slew.
-    pub(crate) offset_ns: i64,
-    pub(crate) constant: i64,
-    /// The maximum and the estimated error of Unix time, us.
-    pub(crate) maxerror_us: i64,
-    pub(crate) esterror_us: i64,
-    /// Whether the kernel says that its clock is synchronised.
-    pub(crate) is_synchronised: bool,
-    /// Whether the UTC day ends with a leap second.
-    pub(crate) leap_second_today: bool,
-    /// TAI minus UTC, s; 0 if the kernel does not know.
-    pub(crate) tai_offset_s: i64,
 }
 
 /// Whether this system has a clock at all. If not, a reading is 0, and the state is

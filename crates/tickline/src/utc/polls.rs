@@ -8,12 +8,9 @@ use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::reference::Reference;
 
-use super::claim::{Claim, SLOPE_BITS, WORDS};
-use super::claim_maker::{ClaimMaker, MAX_PERIOD_NS, Moment, POLL_NS};
-use super::latch::ClaimLatch;
-use super::source::{self, KernelSource};
+use tickline_utc::{Bounds, ClaimLatch, ClaimMaker, MAX_PERIOD_NS, Moment, POLL_NS, RawMoment, Unknown};
+
 use super::vmclock::VMCLOCK;
-use super::{UtcReading, UtcUnknown};
 use crate::engine::Engine;
 use crate::options::Probes;
 use crate::sys::reference::OsClock;
@@ -59,7 +56,6 @@ fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) ->
 #[derive(Debug, Default)]
 pub(crate) struct UtcPolls {
     claim_maker: ClaimMaker,
-    kernel: KernelSource,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
     /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.
@@ -85,28 +81,27 @@ impl UtcPolls {
             VMCLOCK.map(VMCLOCK_DEVICE);
         }
         self.asked_ns = Some(now_ns);
-        let clocksource = match (sys::clocksource(), self.claim_maker.moment) {
-            (Clocksource::Unknown, Some(last)) => last.clocksource, // the file may be unreadable for once
+        let clocksource = match (sys::clocksource(), self.claim_maker.last_clocksource()) {
+            (Clocksource::Unknown, Some(last)) => last, // the file may be unreadable for once
             (read, _) => read,
         };
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || read_moment(engine, clocksource, resolution_ns);
-        let mut ask = || source::ask(&mut self.kernel, now, self.claim_maker.slopes);
-        let Some((moment, answer, measurements)) = (0..REQUESTS).find_map(|_| ask()) else { return false };
+        let mut ask = || self.claim_maker.ask(&OsClock, now, OsClock::kernel_clock);
+        let Some(answers) = (0..REQUESTS).find_map(|_| ask()) else { return false };
         // A source may have answered about the time before a step. So the timer is asked after the
         // answer. A later step does not concern the claim.
         if sleep.wait(Duration::ZERO) == WakeCause::ClockSet {
             self.force_due(engine);
             return true;
         }
-        // The second request in a row without an answer ends a claim (`claim_maker.rs`). This limit
+        // The second request in a row without an answer ends a claim (`ClaimMaker::make`). This limit
         // is for a thread that is late with that request.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
         let valid_ns = MAX_PERIOD_NS.max(interval_ns).saturating_mul(5) / 2;
-        if let Some(claim) = self.claim_maker.claim(&moment, answer, valid_ns) {
-            engine.utc.publish(&Claim { tai_offset_s: self.kernel.tai_offset_s, ..claim });
+        if let Some(claim) = self.claim_maker.make(answers, valid_ns) {
+            engine.utc.publish(&claim);
         }
-        self.claim_maker.see(measurements);
         false
     }
 
@@ -118,9 +113,7 @@ impl UtcPolls {
             self.resolution_ticks = Some(resolution_ticks(&counter));
         }
         let ticks = self.resolution_ticks.unwrap_or(1);
-        let by_counter_ns = self.claim_maker.slopes.map_or(MAX_RESOLUTION_NS, |[_, fastest]| {
-            i64::try_from((u128::from(ticks) * u128::from(fastest)) >> SLOPE_BITS).unwrap_or(i64::MAX)
-        });
+        let by_counter_ns = self.claim_maker.longest_ns(ticks).unwrap_or(MAX_RESOLUTION_NS);
         let by_os = clocksource.resolutions(HardwareCounter::CLOCKSOURCE, 0);
         by_os.reference_ns.max(by_counter_ns).saturating_add(1)
     }
@@ -128,7 +121,7 @@ impl UtcPolls {
     /// Withdraws the claim, because nobody will notice a suspend any more. A reader by the counter
     /// does not ask whether the clock has a thread.
     pub(crate) fn end(self, engine: &Engine) {
-        engine.utc.publish(&Claim::none(UtcUnknown::NoSource));
+        engine.utc.withdraw(Unknown::NoSource);
     }
 
     /// Makes a request due, because the machine resumed, or the OS clock was set. Withdraws the
@@ -137,23 +130,16 @@ impl UtcPolls {
     pub(crate) fn force_due(&mut self, engine: &Engine) {
         self.asked_ns = None;
         self.claim_maker.notice_clock_set();
-        engine.utc.publish(&Claim::none(UtcUnknown::Disrupted));
+        engine.utc.withdraw(Unknown::Disrupted);
     }
 }
 
 /// A reading without the counter, which does not serve, or by which the claim has ended.
 #[cold]
-pub(super) fn reading_by_os(latch: &ClaimLatch) -> Result<UtcReading, UtcUnknown> {
-    let read = latch.read::<WORDS, _>(|| {
+pub(super) fn bounds_by_os(latch: &ClaimLatch) -> Result<Bounds, Unknown> {
+    latch.by_raw(|| {
         let raw_ns = OsClock::raw_ns()?;
         // Read afterwards, so that they show a move or a suspend before that reading.
-        Some((raw_ns, VMCLOCK.marker(), OsClock.suspended_ns()))
-    });
-    let (claim, (raw_ns, disruption, suspended_ns)) = read.ok_or(UtcUnknown::NoSource)?;
-    claim.source.ok_or(claim.failure)?;
-    let claim = claim.if_undisturbed(disruption).ok_or(UtcUnknown::Disrupted)?;
-    if claim.is_before_suspend(suspended_ns.ok_or(UtcUnknown::Expired)?) {
-        return Err(UtcUnknown::Disrupted);
-    }
-    claim.at_raw(raw_ns).ok_or(claim.failure)
+        Some(RawMoment { raw_ns, disruption: VMCLOCK.marker(), suspended_ns: OsClock.suspended_ns() })
+    })
 }

@@ -6,12 +6,11 @@ use core::ffi::CStr;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use tickline_utc::NO_MARKER;
+
 use crate::sys;
 
 const MAGIC: u32 = 0x4B4C_4356;
-
-/// The marker of a machine without a VMClock.
-pub(crate) const NO_MARKER: u64 = u64::MAX;
 
 /// The beginning of Linux' `struct vmclock_abi`; the rest, up to 4 KiB, does not matter here.
 #[repr(C)]

@@ -4,8 +4,10 @@
 use core::sync::atomic::{AtomicU8, Ordering};
 
 use tickline_core::reference::{self, Reference, SUSPENDED_BOUND_NS};
+#[cfg(feature = "utc")]
+use tickline_utc::KernelClock;
 
-use super::{OsClock, Timex};
+use super::OsClock;
 use crate::sys::{PreserveErrno, may_read_counter};
 
 /// How this process reads the OS clocks.
@@ -43,17 +45,30 @@ impl OsClock {
         try_read_ns(libc::CLOCK_REALTIME_COARSE)
     }
 
-    /// The kernel's discipline of its clocks; `None` if the kernel may not be asked. Not inlined,
-    /// because the kernel's structure has 208 bytes.
-    #[inline(never)]
-    pub(crate) fn timex() -> Option<Timex> {
-        let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
-        // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
-        let state = unsafe { libc::adjtimex(timex.as_mut_ptr()) };
-        // SAFETY: `timex` is plain data, of which all zeros is a valid value.
-        let timex = unsafe { timex.assume_init_ref() };
-        (state >= 0).then(|| in_one_unit(timex, state))
+    /// The kernel's rate with its slew of an offset, ppb; `None` if the kernel may not be asked.
+    #[cfg(feature = "page")]
+    pub(crate) fn whole_rate_ppb() -> Option<i64> {
+        timex(|timex, _| whole_rate_ppb(timex))
     }
+
+    /// What the kernel says of its clock; `None` if it may not be asked.
+    #[cfg(feature = "utc")]
+    pub(crate) fn kernel_clock() -> Option<KernelClock> {
+        timex(kernel_clock)
+    }
+}
+
+/// What `convert` makes of the kernel's discipline of its clocks (adjtimex(2)), and of the result of
+/// that call; `None` if the kernel may not be asked. Not inlined, because the structure has 208
+/// bytes.
+#[inline(never)]
+fn timex<T>(convert: impl FnOnce(&libc::timex, i32) -> T) -> Option<T> {
+    let mut timex = core::mem::MaybeUninit::<libc::timex>::zeroed();
+    // SAFETY: `timex` is valid for reads and writes; with `modes` 0 nothing is changed.
+    let state = unsafe { libc::adjtimex(timex.as_mut_ptr()) };
+    // SAFETY: `timex` is plain data, of which all zeros is a valid value.
+    let timex = unsafe { timex.assume_init_ref() };
+    (state >= 0).then(|| convert(timex, state))
 }
 
 /// The time, ns. Every Linux has both clocks of [`OsClock`], so the call cannot fail; if it did,
@@ -108,13 +123,26 @@ fn steering_ppb(timex: &libc::timex) -> i64 {
     reference::steering_ppb(frequency_ppb, timex.tick.into())
 }
 
+/// The offset that is left to slew away, ns.
+#[cfg(any(feature = "page", feature = "utc"))]
 #[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
-fn in_one_unit(timex: &libc::timex, state: i32) -> Timex {
+fn offset_ns(timex: &libc::timex) -> i64 {
     let unit_ns = if timex.status & libc::STA_NANO == 0 { 1_000 } else { 1 };
-    Timex {
+    i64::from(timex.offset).saturating_mul(unit_ns)
+}
+
+#[cfg(feature = "page")]
+#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+fn whole_rate_ppb(timex: &libc::timex) -> i64 {
+    reference::kernel_rate_ppb(steering_ppb(timex), offset_ns(timex), Some(timex.constant.into()))
+}
+
+#[cfg(feature = "utc")]
+#[allow(clippy::useless_conversion, reason = "long has 32 bits on some targets")]
+fn kernel_clock(timex: &libc::timex, state: i32) -> KernelClock {
+    KernelClock {
         steering_ppb: steering_ppb(timex),
-        offset_ns: i64::from(timex.offset).saturating_mul(unit_ns),
-        constant: timex.constant.into(),
+        offset_ns: offset_ns(timex),
         maxerror_us: timex.maxerror.into(),
         esterror_us: timex.esterror.into(),
         is_synchronised: state != libc::TIME_ERROR && timex.status & libc::STA_UNSYNC == 0,
@@ -135,7 +163,7 @@ impl Reference for OsClock {
     }
 
     fn steering_ppb(&self) -> Option<i64> {
-        Some(Self::timex()?.steering_ppb)
+        timex(|timex, _| steering_ppb(timex))
     }
 
     /// `CLOCK_BOOTTIME` minus `CLOCK_MONOTONIC`, which a suspend raises and nothing else changes.
@@ -160,12 +188,25 @@ impl Reference for OsClock {
 mod tests {
     use super::*;
 
+    #[cfg(any(feature = "page", feature = "utc"))]
+    fn empty() -> libc::timex {
+        // SAFETY: plain data, of which all zeros is a valid value.
+        unsafe { core::mem::MaybeUninit::zeroed().assume_init() }
+    }
+
+    /// Rule W10. Symptom: under a daemon that leaves the slew to the kernel, a line lasted too long.
+    #[cfg(feature = "page")]
+    #[test]
+    fn a_rate_has_the_slew_that_is_left_to_the_kernel() {
+        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), offset: 300_000, ..empty() };
+        assert_eq!(whole_rate_ppb(&timex), 183_270_000, "a third of the offset in this second");
+    }
+
+    #[cfg(feature = "utc")]
     #[test]
     fn a_timex_is_in_one_unit_and_says_whether_it_is_synchronised() {
-        // SAFETY: plain data, of which all zeros is a valid value.
-        let zero: libc::timex = unsafe { core::mem::MaybeUninit::zeroed().assume_init() };
-        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), offset: -700, ..zero };
-        let convert = |status, state| in_one_unit(&libc::timex { status, ..timex }, state);
+        let timex = libc::timex { tick: 10_833, freq: -(30 << 16), offset: -700, ..empty() };
+        let convert = |status, state| kernel_clock(&libc::timex { status, ..timex }, state);
         assert_eq!(convert(0, libc::TIME_OK).steering_ppb, 83_270_000);
         assert_eq!([0, libc::STA_NANO].map(|status| convert(status, 0).offset_ns), [-700_000, -700]);
         for (status, state, is_synchronised, leap_second_today) in [

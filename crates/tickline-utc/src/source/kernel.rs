@@ -12,10 +12,9 @@
 
 use core::num::NonZeroU16;
 
-use super::unknown_rates_ppb;
-use crate::sys::reference::{OsClock, Timex};
-use crate::utc::claim_maker::{MAX_FREQUENCY_PPB, Report};
-use crate::utc::{UtcSource, UtcUnknown};
+use super::{Answer, unknown_rates_ppb};
+use crate::claim_maker::{MAX_FREQUENCY_PPB, Report};
+use crate::{Source, Unknown};
 
 /// The growth of the kernel's maximum error in a second, us (`second_overflow` in
 /// `kernel/time/ntp.c`). The growth of the current second is not yet in it.
@@ -25,33 +24,48 @@ const GROWTH_US: i64 = 500;
 /// `include/linux/timex.h`).
 const UNSET_ERROR_US: i64 = 16_000_000;
 
+/// What the kernel says of its clock (adjtimex(2)), in 64 bits and one unit each.
+#[derive(Debug, Clone, Copy)]
+pub struct KernelClock {
+    /// The correction of the clock's rate, ppb, without a slew of the offset.
+    pub steering_ppb: i64,
+    /// The offset that is left to slew away, ns.
+    pub offset_ns: i64,
+    /// The maximum error, us.
+    pub maxerror_us: i64,
+    /// The estimated error, us.
+    pub esterror_us: i64,
+    /// Whether the kernel says that its clock is synchronised.
+    pub is_synchronised: bool,
+    /// Whether the UTC day ends with a leap second.
+    pub leap_second_today: bool,
+    /// TAI minus UTC, s; 0 if the kernel does not know.
+    pub tai_offset_s: i64,
+}
+
 #[derive(Debug, Default)]
-pub(in crate::utc) struct KernelSource {
+pub(crate) struct KernelSource {
     maxerror_us: i64,
     /// The number of the daemon's updates: the changes of the maximum error other than its growth.
     updates: u64,
     /// Whether the UTC day ends with a leap second.
     pub(super) leap_second_today: bool,
     /// TAI minus UTC, s.
-    pub(in crate::utc) tai_offset_s: Option<NonZeroU16>,
+    pub(crate) tai_offset_s: Option<NonZeroU16>,
 }
 
 impl KernelSource {
-    pub(super) fn ask(&mut self) -> Option<Result<Report, UtcUnknown>> {
-        self.report(&OsClock::timex()?)
-    }
-
-    fn report(&mut self, timex: &Timex) -> Option<Result<Report, UtcUnknown>> {
-        let Timex { steering_ppb, maxerror_us, esterror_us, .. } = *timex;
-        self.tai_offset_s = u16::try_from(timex.tai_offset_s).ok().and_then(NonZeroU16::new);
-        self.leap_second_today = timex.leap_second_today;
+    pub(super) fn report(&mut self, clock: &KernelClock) -> Option<Answer> {
+        let KernelClock { steering_ppb, maxerror_us, esterror_us, .. } = *clock;
+        self.tai_offset_s = u16::try_from(clock.tai_offset_s).ok().and_then(NonZeroU16::new);
+        self.leap_second_today = clock.leap_second_today;
         if maxerror_us < self.maxerror_us || maxerror_us.saturating_sub(self.maxerror_us) % GROWTH_US != 0 {
             self.updates += 1;
         }
         self.maxerror_us = maxerror_us;
         // If a daemon dies during a slew, it leaves a clock that runs away.
-        if !timex.is_synchronised || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
-            return Some(Err(UtcUnknown::Unsynchronised));
+        if !clock.is_synchronised || steering_ppb.saturating_abs() > MAX_FREQUENCY_PPB {
+            return Some(Err(Unknown::Unsynchronised));
         }
         if maxerror_us % GROWTH_US == 0 {
             return None;
@@ -59,11 +73,11 @@ impl KernelSource {
         let estimated_us = Some(esterror_us).filter(|us| *us < UNSET_ERROR_US).unwrap_or(0).max(0);
         let error_us = maxerror_us.saturating_add(estimated_us).saturating_add(GROWTH_US);
         // Plus the offset that the kernel has still to slew away.
-        let bound_ns = error_us.saturating_mul(1_000).saturating_add(timex.offset_ns.saturating_abs());
+        let bound_ns = error_us.saturating_mul(1_000).saturating_add(clock.offset_ns.saturating_abs());
         Some(Ok(Report {
-            source: UtcSource::Kernel,
+            source: Source::Kernel,
             offset_ns: [-bound_ns, bound_ns],
-            request_ns: timex.offset_ns.saturating_abs(), // it shrinks while the kernel slews
+            request_ns: clock.offset_ns.saturating_abs(), // it shrinks while the kernel slews
             rates_ppb: unknown_rates_ppb(steering_ppb),
             valid_ns: i64::MAX,
             measurement: self.updates,
@@ -73,36 +87,41 @@ impl KernelSource {
     }
 }
 
+/// A clock with an error of 1,234 us, which was set by a daemon that does not know the estimated error.
+#[cfg(test)]
+pub(super) const USUAL: KernelClock = KernelClock {
+    steering_ppb: 0,
+    offset_ns: -700,
+    maxerror_us: 1_234,
+    esterror_us: UNSET_ERROR_US,
+    is_synchronised: true,
+    leap_second_today: false,
+    tai_offset_s: 37,
+};
+
 #[test]
 fn the_kernels_claim_is_one_only_where_somebody_made_it() {
     let mut kernel = KernelSource::default();
-    let usual = Timex {
-        steering_ppb: 0,
-        offset_ns: -700,
-        constant: 0,
-        maxerror_us: 1_234,
-        esterror_us: UNSET_ERROR_US,
-        is_synchronised: true,
-        leap_second_today: false,
-        tai_offset_s: 37,
-    };
-    let mut answer = |timex: Timex| kernel.report(&timex);
-    let claim = answer(usual).unwrap().unwrap();
+    let mut answer = |clock: KernelClock| kernel.report(&clock);
+    let claim = answer(USUAL).unwrap().unwrap();
     assert_eq!((claim.offset_ns, claim.request_ns), ([-1_734_700, 1_734_700], 700));
-    let steered = answer(Timex { steering_ppb: -100_000, ..usual }).unwrap().unwrap();
+    let steered = answer(KernelClock { steering_ppb: -100_000, ..USUAL }).unwrap().unwrap();
     assert_eq!(steered.rates_ppb, [-600_000, 500_000]);
     assert!(!claim.leap_second_today);
-    assert!(answer(Timex { leap_second_today: true, ..usual }).unwrap().unwrap().leap_second_today);
-    let estimated = answer(Timex { maxerror_us: 2_234, esterror_us: 5_000, ..usual }).unwrap().unwrap();
+    assert!(answer(KernelClock { leap_second_today: true, ..USUAL }).unwrap().unwrap().leap_second_today);
+    let estimated = answer(KernelClock { maxerror_us: 2_234, esterror_us: 5_000, ..USUAL }).unwrap().unwrap();
     assert_eq!(estimated.offset_ns, [-7_734_700, 7_734_700], "ntpd-rs");
     // A daemon has updated it: it is less than before, or has not grown as by itself.
-    let mut measurement = |maxerror_us| answer(Timex { maxerror_us, ..usual }).unwrap().unwrap().measurement;
+    let mut measurement =
+        |maxerror_us| answer(KernelClock { maxerror_us, ..USUAL }).unwrap().unwrap().measurement;
     assert_eq!([1_234, 1_734, 2_900].map(&mut measurement), [2, 2, 3]);
     // Slewed by a twelfth, and left so.
-    for wrong in [Timex { is_synchronised: false, ..usual }, Timex { steering_ppb: 83_300_000, ..usual }] {
-        assert_eq!(answer(wrong), Some(Err(UtcUnknown::Unsynchronised)));
+    for wrong in
+        [KernelClock { is_synchronised: false, ..USUAL }, KernelClock { steering_ppb: 83_300_000, ..USUAL }]
+    {
+        assert_eq!(answer(wrong), Some(Err(Unknown::Unsynchronised)));
     }
     // systemd-timesyncd, three seconds after an update.
-    assert_eq!(answer(Timex { maxerror_us: 1_500, ..usual }), None);
+    assert_eq!(answer(KernelClock { maxerror_us: 1_500, ..USUAL }), None);
     assert_eq!(kernel.tai_offset_s, NonZeroU16::new(37));
 }

@@ -8,26 +8,25 @@ use core::num::NonZeroU16;
 
 use tickline_core::reference::SUSPENDED_BOUND_NS;
 
-use super::{UtcReading, UtcSource, UtcUnknown};
-use crate::unix_time::UnixTime;
+use crate::{Bounds, Source, Unknown};
 
 /// The fraction bits of the slopes of an [`Extrapolation`].
-pub(super) const SLOPE_BITS: u32 = 48;
+pub(crate) const SLOPE_BITS: u32 = 48;
 
 /// The longest claim, in units of its clock: 15 hours of a counter of 5 GHz. Below this limit the
 /// upper half of a product of 128 bits is the elapsed time in whole ns.
-pub(super) const MAX_VALID: u64 = 1 << SLOPE_BITS;
+pub(crate) const MAX_VALID: u64 = 1 << SLOPE_BITS;
 
 /// Extrapolates UTC from the moment of a claim by one clock, in its units: ticks, or ns.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Extrapolation {
     /// The moment of the claim.
-    pub(super) start: u64,
+    pub(crate) start: u64,
     /// For how long the claim holds, at most [`MAX_VALID`]; 0 if it can't be extrapolated by this
     /// clock.
-    pub(super) valid: u64,
+    pub(crate) valid: u64,
     /// The least and the greatest time that passes in a unit, ns with [`SLOPE_BITS`] fraction bits.
-    pub(super) slopes: [u64; 2],
+    pub(crate) slopes: [u64; 2],
 }
 
 impl Extrapolation {
@@ -51,7 +50,7 @@ impl Extrapolation {
     }
 
     /// The least and the greatest time from the claim to `raw_ns`, ns, also after its end.
-    pub(super) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
+    pub(crate) fn between_ns(&self, raw_ns: i64) -> [i64; 2] {
         let elapsed = u128::from(raw_ns.saturating_sub(self.start.cast_signed()).max(0).unsigned_abs());
         let scaled =
             |slope: u64| i64::try_from((elapsed * u128::from(slope)) >> SLOPE_BITS).unwrap_or(i64::MAX);
@@ -60,29 +59,30 @@ impl Extrapolation {
     }
 }
 
-/// See the [module](self).
+/// What a source says of UTC at one moment, and for how long it holds. A [`ClaimLatch`](crate::ClaimLatch) gives it
+/// to readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Claim {
-    pub(super) by_counter: Extrapolation,
-    pub(super) by_raw: Extrapolation,
+pub struct Claim {
+    pub(crate) by_counter: Extrapolation,
+    pub(crate) by_raw: Extrapolation,
     /// The time for which the machine had been suspended at the moment of the claim, ns.
-    pub(super) suspended_ns: i64,
+    pub(crate) suspended_ns: i64,
     /// The hypervisor's disruption marker.
-    pub(super) disruption: u64,
+    pub(crate) disruption: u64,
     /// The earliest and the latest time that UTC can have been at the moment of the claim, ns since
     /// 1970.
-    pub(super) utc_ns: [i64; 2],
+    pub(crate) utc_ns: [i64; 2],
     /// TAI minus UTC, s.
-    pub(super) tai_offset_s: Option<NonZeroU16>,
+    pub(crate) tai_offset_s: Option<NonZeroU16>,
     /// The source; `None` if there is no claim.
-    pub(crate) source: Option<UtcSource>,
+    pub(crate) source: Option<Source>,
     /// Why readings fail after the claim has ended, or if there is no claim.
-    pub(super) failure: UtcUnknown,
+    pub(crate) failure: Unknown,
 }
 
 /// The words of a published claim, and those for a reading by the counter: a cache line.
 pub(crate) const WORDS: usize = 13;
-pub(super) const COUNTER_WORDS: usize = 8;
+pub(crate) const COUNTER_WORDS: usize = 8;
 
 /// The number of the first source in a published claim. Zeroed memory must mean that there is no
 /// claim. With 1 as the first number the compiler emits a lookup table; with 8, a subtraction.
@@ -90,70 +90,63 @@ const FIRST_SOURCE: u8 = 8;
 
 /// The source with this number, in the order of the variants.
 #[inline]
-fn source_from_number(number: u8) -> Option<UtcSource> {
+fn source_from_number(number: u8) -> Option<Source> {
     match number.wrapping_sub(FIRST_SOURCE) {
-        0 => Some(UtcSource::ClockBound),
-        1 => Some(UtcSource::Chronyd),
-        2 => Some(UtcSource::Kernel),
+        0 => Some(Source::ClockBound),
+        1 => Some(Source::Chronyd),
+        2 => Some(Source::Kernel),
         _ => None,
     }
 }
 
 /// The values of [`Claim::failure`], by their numbers.
-const REASONS: [UtcUnknown; 5] = [
-    UtcUnknown::NoSource,
-    UtcUnknown::Unsynchronised,
-    UtcUnknown::Expired,
-    UtcUnknown::Disrupted,
-    UtcUnknown::LeapSecond,
-];
+const REASONS: [Unknown; 5] =
+    [Unknown::NoSource, Unknown::Unsynchronised, Unknown::Expired, Unknown::Disrupted, Unknown::LeapSecond];
 
 impl Claim {
     /// Stands for no claim: zeroed memory, except for the reason.
-    pub(super) fn none(failure: UtcUnknown) -> Self {
+    pub(crate) fn none(failure: Unknown) -> Self {
         Self { failure, ..Self::from_words(&[0; WORDS]) }
     }
 
     /// Whether the machine was suspended after the claim. `suspended_ns` is the total now, ns.
-    pub(super) fn is_before_suspend(&self, suspended_ns: i64) -> bool {
+    pub(crate) fn is_before_suspend(&self, suspended_ns: i64) -> bool {
         self.suspended_ns.abs_diff(suspended_ns) > SUSPENDED_BOUND_NS
     }
 
     /// This claim, unless the hypervisor has moved or restored the machine since.
     #[inline]
-    pub(super) fn if_undisturbed(self, disruption: u64) -> Option<Self> {
+    pub(crate) fn if_undisturbed(self, disruption: u64) -> Option<Self> {
         (self.disruption == disruption).then_some(self)
     }
 
     /// UTC when the counter showed `ticks`; `None` if the claim does not hold then.
     #[inline]
-    pub(crate) fn at_ticks(&self, ticks: u64) -> Option<UtcReading> {
+    pub(crate) fn at_ticks(&self, ticks: u64) -> Option<Bounds> {
         self.after(self.by_counter.elapsed_ns(ticks)?)
     }
 
     /// UTC when `CLOCK_MONOTONIC_RAW` was `raw_ns`; `None` if the claim does not hold then.
     #[inline]
-    pub(crate) fn at_raw(&self, raw_ns: i64) -> Option<UtcReading> {
+    pub(crate) fn at_raw(&self, raw_ns: i64) -> Option<Bounds> {
         self.after(self.by_raw.elapsed_ns(raw_ns.cast_unsigned())?)
     }
 
     #[inline]
-    fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<UtcReading> {
+    fn after(&self, [least_ns, greatest_ns]: [i64; 2]) -> Option<Bounds> {
         // BOUND: a claim begins after 1970 and two days before the end of the range, and holds for
         // a day.
-        let time = |utc_ns: i64, elapsed_ns: i64| {
-            UnixTime::from_nanos(utc_ns.wrapping_add(elapsed_ns).cast_unsigned())
-        };
-        Some(UtcReading {
-            earliest: time(self.utc_ns[0], least_ns),
-            latest: time(self.utc_ns[1], greatest_ns),
+        let time_ns = |utc_ns: i64, elapsed_ns: i64| utc_ns.wrapping_add(elapsed_ns).cast_unsigned();
+        Some(Bounds {
+            earliest_ns: time_ns(self.utc_ns[0], least_ns),
+            latest_ns: time_ns(self.utc_ns[1], greatest_ns),
             tai_offset_s: self.tai_offset_s,
             source: self.source?,
         })
     }
 
     #[inline]
-    pub(super) fn to_words(self) -> [u64; WORDS] {
+    pub(crate) fn to_words(self) -> [u64; WORDS] {
         let source = self.source.map_or(0, |source| u64::from(FIRST_SOURCE) + source as u64);
         let tai = self.tai_offset_s.map_or(0, |offset| u64::from(offset.get()));
         let [counter, raw] = [self.by_counter, self.by_raw];
@@ -192,7 +185,7 @@ impl Claim {
             utc_ns: [words[5].cast_signed(), words[6].cast_signed()],
             tai_offset_s: NonZeroU16::new(tai),
             source: source_from_number(source),
-            failure: REASONS.get(usize::from(failure)).copied().unwrap_or(UtcUnknown::NoSource),
+            failure: REASONS.get(usize::from(failure)).copied().unwrap_or(Unknown::NoSource),
         }
     }
 }
@@ -232,7 +225,7 @@ proptest::proptest! {
         words_back[7] = words[7];
         proptest::prop_assert_eq!(words_back, words);
         let zeros = Claim::from_words(&[0; WORDS]);
-        proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, UtcUnknown::NoSource));
+        proptest::prop_assert_eq!((zeros.source, zeros.failure), (None, Unknown::NoSource));
         proptest::prop_assert_eq!((zeros.at_ticks(words[0]), zeros.at_raw(0)), (None, None));
     }
 }

@@ -4,11 +4,11 @@
 use fastrand::Rng;
 
 use super::*;
-use crate::utc::UtcReading;
-use crate::utc::claim::Claim;
-use crate::utc::claim_maker::tests::{bounds_ns, moment};
-use crate::utc::claim_maker::{ClaimMaker, MAX_PERIOD_NS, Moment};
-use crate::utc::source::widen;
+use crate::Bounds;
+use crate::claim::Claim;
+use crate::claim_maker::tests::{bounds_ns, moment};
+use crate::claim_maker::{ClaimMaker, MAX_PERIOD_NS, Moment};
+use crate::source::widen;
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
@@ -172,12 +172,12 @@ impl World {
         self.pass(late_ns);
         let after = self.moment();
         let report = |reply| report(&Tracking::parse(&reply).unwrap(), 0);
-        let answer = reply.map_or(Err(UtcUnknown::NoSource), report);
+        let answer = reply.map_or(Err(Unknown::NoSource), report);
         let answer = widen(&before, &after, answer).filter(|_| (self.frequency, self.slew) == steered);
         let Some(answer) = answer else { return };
         if core::mem::take(&mut self.was_set) {
             maker.notice_clock_set();
-            *claim = Claim::none(UtcUnknown::Disrupted);
+            *claim = Claim::none(Unknown::Disrupted);
             return self.poll(maker, claim);
         }
         *claim = maker.claim(&after, answer, 5 * MAX_PERIOD_NS / 2).unwrap_or(*claim);
@@ -204,7 +204,7 @@ impl World {
     fn check(&self, claim: &Claim) -> usize {
         let by_counter = claim.at_ticks(self.ticks.floor() as u64).filter(|_| self.is_open);
         let by_raw = claim.at_raw(self.stepped(self.raw).floor() as i64);
-        let check = |reading: UtcReading| {
+        let check = |reading: Bounds| {
             let [earliest, latest] = bounds_ns(&reading).map(|utc_ns| (utc_ns - START_NS) as f64);
             let utc = self.utc;
             assert!(earliest <= utc && utc <= latest, "{earliest} {utc} {latest}: {claim:?}");
@@ -218,7 +218,7 @@ fn no_reading_misses_utc_while_chronyd_keeps_its_promise() {
     let (mut readings, mut refused) = (0, 0);
     for seed in 0..20 {
         let (mut world, mut maker) = (World::new(seed), ClaimMaker::default());
-        let mut claim = Claim::none(UtcUnknown::NoSource);
+        let mut claim = Claim::none(Unknown::NoSource);
         // Only chronyd can know the events before the thread's first request.
         world.poll(&mut maker, &mut claim);
         for _ in 0..2_000 {

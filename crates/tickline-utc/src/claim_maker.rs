@@ -15,17 +15,18 @@
 //! readings fail until the source has measured again.
 
 use tickline_core::gate::Clocksource;
-use tickline_core::reference::SUSPENDED_BOUND_NS;
+use tickline_core::reference::{Reference, SUSPENDED_BOUND_NS};
 
-use super::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
-use super::{UtcSource, UtcUnknown};
+use crate::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
+use crate::source::{self, Answer, Answers, KernelClock, KernelSource};
+use crate::{Source, Unknown};
 
 /// The period at which the sources are asked, ns, unless the thread sleeps longer.
-pub(super) const POLL_NS: i64 = 1_000_000_000;
+pub const POLL_NS: i64 = 1_000_000_000;
 
 /// The longest time between two requests of a thread that wakes up in time, ns, with a shorter
 /// interval. It asks at the first wake-up after three quarters of [`POLL_NS`].
-pub(super) const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
+pub const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
 
 /// The time after which a newer moment becomes the base of the counter's rate, ns.
 const RATE_BASE_NS: i64 = 50_000_000_000;
@@ -37,12 +38,12 @@ const MIN_RATE_BASE_NS: i64 = 4_000_000;
 const MAX_SLOPE: u64 = 30_000 << SLOPE_BITS;
 
 /// The largest error of an oscillator that NTP can steer, ppb (`MAXFREQ` in Linux' `timex.h`).
-pub(super) const MAX_FREQUENCY_PPB: i64 = 500_000;
+pub(crate) const MAX_FREQUENCY_PPB: i64 = 500_000;
 
 /// The largest change of the rates of a machine's two oscillators against each other, ppb. One
 /// drives the counter, the other the kernel's clocksource, if that is another one. chronyd assumes
 /// the same value for a clock (chrony.conf(5), `maxclockerror`).
-pub(super) const WANDER_PPB: i64 = 1_000;
+pub(crate) const WANDER_PPB: i64 = 1_000;
 
 /// The largest rate of a plausible report, ppb: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`), and a drift is no more than the rate.
@@ -59,22 +60,22 @@ const LEAP_MARGIN_NS: i64 = 2_000_000_000;
 
 /// The time of one moment by each clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Moment {
+pub struct Moment {
     /// The counter, ticks; `None` if it does not serve.
-    pub(crate) ticks: Option<u64>,
+    pub ticks: Option<u64>,
     /// `CLOCK_MONOTONIC_RAW`, ns.
-    pub(crate) raw_ns: i64,
+    pub raw_ns: i64,
     /// `CLOCK_REALTIME`, ns.
-    pub(crate) realtime_ns: i64,
+    pub realtime_ns: i64,
     /// The time that it took to read these clocks, plus their resolutions, ns. Each reading is the
     /// clock's time at the moment to within this width.
-    pub(crate) width_ns: i64,
+    pub width_ns: i64,
     /// The time for which the machine has been suspended since its start, ns.
-    pub(crate) suspended_ns: i64,
+    pub suspended_ns: i64,
     /// The hypervisor's disruption marker, which changes when it moves or restores the machine.
-    pub(crate) disruption: u64,
+    pub disruption: u64,
     /// The kernel's clocksource: another clocksource has another rate.
-    pub(crate) clocksource: Clocksource,
+    pub clocksource: Clocksource,
 }
 
 impl Moment {
@@ -90,7 +91,7 @@ impl Moment {
 /// The report of a source about one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Report {
-    pub(crate) source: UtcSource,
+    pub(crate) source: Source,
     /// UTC minus `CLOCK_REALTIME`: the least and the greatest value, ns.
     pub(crate) offset_ns: [i64; 2],
     /// The part of either side of `offset_ns` that the request adds to the source's own error, ns.
@@ -110,10 +111,10 @@ pub(crate) struct Report {
 }
 
 /// The source of a measurement, with its [`Report::version`], and its [`Report::measurement`].
-pub(super) type MeasurementId = ((UtcSource, u16), u64);
+pub(crate) type MeasurementId = ((Source, u16), u64);
 
 impl Report {
-    pub(super) fn id(&self) -> MeasurementId {
+    pub(crate) fn id(&self) -> MeasurementId {
         ((self.source, self.version), self.measurement)
     }
 }
@@ -155,14 +156,15 @@ struct CounterJumped;
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(crate) struct ClaimMaker {
+pub struct ClaimMaker {
     /// The base of the measurement of the counter's rate, and the next base.
     rate_bases: Option<[Moment; 2]>,
     /// The least and the greatest time of a tick by `CLOCK_MONOTONIC_RAW`, as last measured, ns
     /// with [`SLOPE_BITS`] fraction bits.
-    pub(super) slopes: Option<[u64; 2]>,
+    pub(crate) slopes: Option<[u64; 2]>,
     /// The moment of the last request.
-    pub(super) moment: Option<Moment>,
+    moment: Option<Moment>,
+    kernel: KernelSource,
     /// The first of the latest requests that the source missed, by `CLOCK_MONOTONIC_RAW`, ns.
     missed_ns: Option<i64>,
     /// The last measurement of each source that is believed; the source that answered last comes
@@ -178,15 +180,28 @@ pub(crate) struct ClaimMaker {
 }
 
 impl ClaimMaker {
-    /// The claim to publish for the best source's `answer` at `moment`. `None` keeps the last
-    /// claim: this is the first request in a row that its source has missed. A claim holds for at
-    /// most `valid_ns`.
-    pub(crate) fn claim(
+    /// Asks the sources. `moment` reads the clocks and `kernel_clock` asks the kernel, which `os`
+    /// describes as well. Waits for chronyd for at most 20 ms. `None` if meanwhile the clock was
+    /// set, its steering changed, or the machine was suspended; or if there is no moment.
+    pub fn ask(
         &mut self,
-        moment: &Moment,
-        answer: Result<Report, UtcUnknown>,
-        valid_ns: i64,
-    ) -> Option<Claim> {
+        os: &impl Reference,
+        moment: impl Fn() -> Option<Moment>,
+        kernel_clock: impl FnOnce() -> Option<KernelClock>,
+    ) -> Option<Answers> {
+        source::ask(&mut self.kernel, self.slopes, os, moment, kernel_clock)
+    }
+
+    /// The claim to publish; it holds for at most `valid_ns`. `None` keeps the last claim: this is
+    /// the first request in a row that its source has missed.
+    pub fn make(&mut self, answers: Answers, valid_ns: i64) -> Option<Claim> {
+        let claim = self.claim(&answers.moment, answers.best, valid_ns);
+        self.see(answers.measurements);
+        Some(Claim { tai_offset_s: self.kernel.tai_offset_s, ..claim? })
+    }
+
+    /// [`make`](Self::make) for the best source's `answer` at `moment`.
+    pub(crate) fn claim(&mut self, moment: &Moment, answer: Answer, valid_ns: i64) -> Option<Claim> {
         let is_disrupted = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
         self.moment = Some(*moment);
         if is_disrupted {
@@ -197,7 +212,7 @@ impl ClaimMaker {
         }
         // If the counter and the clock disagree, one of them stood still or jumped. A source that
         // notices a disruption may be silent at the next request.
-        if self.measure_rate(moment).is_err() || answer == Err(UtcUnknown::Disrupted) {
+        if self.measure_rate(moment).is_err() || answer == Err(Unknown::Disrupted) {
             self.disrupt(None);
         }
         let newest = self.measured.last();
@@ -218,9 +233,9 @@ impl ClaimMaker {
             return None;
         }
         let claim = match answer {
-            Ok(_) if is_late && newest.is_none() => Err(UtcUnknown::Disrupted),
+            Ok(_) if is_late && newest.is_none() => Err(Unknown::Disrupted),
             Ok(report) => self.make_claim(moment, &report, valid_ns),
-            Err(UtcUnknown::NoSource) if newest.is_some() => Err(UtcUnknown::Expired),
+            Err(Unknown::NoSource) if newest.is_some() => Err(Unknown::Expired),
             Err(failure) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))
@@ -228,7 +243,7 @@ impl ClaimMaker {
 
     /// Remembers the measurements of all sources, so that each is believed once it has another one,
     /// also if a better source answers meanwhile.
-    pub(super) fn see(&mut self, measurements: Vec<MeasurementId>) {
+    fn see(&mut self, measurements: Vec<MeasurementId>) {
         let Some(before) = &mut self.before else { return };
         for id in measurements {
             if before.iter().all(|before| before.0 != id.0) {
@@ -238,12 +253,26 @@ impl ClaimMaker {
     }
 
     /// Whether the counter's rate is known, or stays unknown because the counter does not serve.
-    pub(super) fn knows_rate(&self) -> bool {
+    #[must_use]
+    pub fn knows_rate(&self) -> bool {
         self.slopes.is_some() || self.rate_bases.is_some_and(|[base, _]| base.ticks.is_none())
     }
 
+    /// The longest time that so many ticks of the counter take, ns; `None` if its rate is unknown.
+    #[must_use]
+    pub fn longest_ns(&self, ticks: u64) -> Option<i64> {
+        let [_, fastest] = self.slopes?;
+        Some(i64::try_from((u128::from(ticks) * u128::from(fastest)) >> SLOPE_BITS).unwrap_or(i64::MAX))
+    }
+
+    /// The kernel's clocksource at the last request.
+    #[must_use]
+    pub fn last_clocksource(&self) -> Option<Clocksource> {
+        self.moment.map(|moment| moment.clocksource)
+    }
+
     /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
-    pub(super) fn notice_clock_set(&mut self) {
+    pub fn notice_clock_set(&mut self) {
         self.was_clock_set = true;
     }
 
@@ -253,12 +282,12 @@ impl ClaimMaker {
         self.before = Some(seen.into_iter().collect());
     }
 
-    fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, UtcUnknown> {
+    fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, Unknown> {
         self.expect_another_measurement(report)?;
-        let utc_ns = utc_at(moment, report).ok_or(UtcUnknown::Unsynchronised)?;
+        let utc_ns = utc_at(moment, report).ok_or(Unknown::Unsynchronised)?;
         let valid_ns = valid_ns.min(report.valid_ns).min(DAY_NS);
         let left_ns = self.until_leap(report, utc_ns)?;
-        let failure = if left_ns < valid_ns { UtcUnknown::LeapSecond } else { UtcUnknown::Expired };
+        let failure = if left_ns < valid_ns { Unknown::LeapSecond } else { Unknown::Expired };
         let valid = u64::try_from(valid_ns.min(left_ns)).unwrap_or(0);
         let [slowest, fastest] = report.rates_ppb.map(|ppb| plus_ppb(1 << SLOPE_BITS, ppb));
         let claim = Claim {
@@ -271,7 +300,7 @@ impl ClaimMaker {
             suspended_ns: moment.suspended_ns,
             disruption: moment.disruption,
             utc_ns,
-            tai_offset_s: None, // `UtcPolls` adds the kernel's
+            tai_offset_s: None, // `make` adds the kernel's
             source: Some(report.source),
             failure,
         };
@@ -287,7 +316,7 @@ impl ClaimMaker {
     /// that measurement, because the thread may have made the newest one after the clock was set,
     /// but before it learned of that. And the source must know a rate: without one, a small step
     /// looks like a drift.
-    fn expect_another_measurement(&mut self, report: &Report) -> Result<(), UtcUnknown> {
+    fn expect_another_measurement(&mut self, report: &Report) -> Result<(), Unknown> {
         let id = report.id();
         let [slowest_ppb, fastest_ppb] = report.rates_ppb;
         let source_knows_rate = fastest_ppb.saturating_sub(slowest_ppb) < 2 * MAX_FREQUENCY_PPB;
@@ -305,7 +334,7 @@ impl ClaimMaker {
             Some(_) => {}
             None => before.push(id),
         }
-        Err(UtcUnknown::Disrupted)
+        Err(Unknown::Disrupted)
     }
 
     /// The claim's extrapolation by the counter; an empty one if the counter does not serve.
@@ -329,19 +358,14 @@ impl ClaimMaker {
     /// Stores the claim. Fails with `Disrupted` if it does not agree with the newest one, or with
     /// those of the measurement that the report repeats. Another source may have answered meanwhile
     /// with a claim so wide that a step is small against it.
-    fn compare_with_past(
-        &mut self,
-        claim: Claim,
-        moment: &Moment,
-        report: &Report,
-    ) -> Result<(), UtcUnknown> {
+    fn compare_with_past(&mut self, claim: Claim, moment: &Moment, report: &Report) -> Result<(), Unknown> {
         let id = report.id();
         let tolerance_ns = moment.width_ns.saturating_add(report.request_ns).saturating_mul(2);
         let past = &self.measured;
         let same = past.iter().find(|past| past.id == id);
         if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
             self.disrupt(Some(id));
-            return Err(UtcUnknown::Disrupted);
+            return Err(Unknown::Disrupted);
         }
         let same = same.copied().unwrap_or(Measurement { first: claim, last: claim, id, tolerance_ns });
         let tolerance_ns = tolerance_ns.max(same.tolerance_ns);
@@ -352,7 +376,7 @@ impl ClaimMaker {
 
     /// The time for which readings may go on before a leap second, ns; `i64::MAX` without a leap
     /// second. Fails with `LeapSecond` near one.
-    fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, UtcUnknown> {
+    fn until_leap(&mut self, report: &Report, [earliest_ns, latest_ns]: [i64; 2]) -> Result<i64, Unknown> {
         if report.leap_second_today && self.leap_at_ns.is_none() {
             // If midnight may have passed, the report means the earlier day.
             self.leap_at_ns = Some((earliest_ns.div_euclid(DAY_NS) + 1) * DAY_NS);
@@ -364,10 +388,10 @@ impl ClaimMaker {
             // ignore`).
             self.leap_at_ns = None;
             self.disrupt(None);
-            return Err(UtcUnknown::Disrupted);
+            return Err(Unknown::Disrupted);
         }
         let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
-        if left_ns > 0 { Ok(left_ns) } else { Err(UtcUnknown::LeapSecond) }
+        if left_ns > 0 { Ok(left_ns) } else { Err(Unknown::LeapSecond) }
     }
 
     /// Measures the counter's rate from the base to `moment`, if that is possible yet. Fails if the
@@ -453,4 +477,4 @@ fn plus_ppb(rate: u64, ppb: i64) -> u64 {
 }
 
 #[cfg(test)]
-pub(super) mod tests;
+pub(crate) mod tests;

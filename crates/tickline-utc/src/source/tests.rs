@@ -1,20 +1,57 @@
+use core::cell::Cell;
+use core::num::NonZeroU16;
+
 use super::*;
-use crate::utc::claim_maker::tests::{moment, said};
+use crate::claim_maker::tests::{moment, said};
+use crate::{ClaimMaker, MAX_PERIOD_NS, Source};
+
+/// Each reading of the steering differs from the last by so many ppb.
+struct SteeredOs(Cell<i64>, i64);
+
+impl Reference for SteeredOs {
+    fn monotonic_ns(&self) -> i64 {
+        0
+    }
+
+    fn unix_ns(&self) -> i64 {
+        0
+    }
+
+    fn steering_ppb(&self) -> Option<i64> {
+        Some(self.0.replace(self.0.get() + self.1))
+    }
+}
+
+/// The machine of the test may have a chronyd, which then answers as well.
+#[test]
+fn a_request_returns_all_measurements_unless_the_steering_changed() {
+    let mut maker = ClaimMaker::default();
+    let mut ask = |change_ppb| {
+        let os = SteeredOs(Cell::new(0), change_ppb);
+        maker.ask(&os, || Some(moment(1)), || Some(kernel::USUAL))
+    };
+    assert!(ask(1).is_none());
+    let answers = ask(0).unwrap();
+    let measurements = &answers.measurements;
+    assert!(measurements.iter().any(|((source, _), _)| *source == Source::Kernel), "{measurements:?}");
+    let claim = maker.make(answers, MAX_PERIOD_NS).unwrap();
+    assert_eq!(claim.tai_offset_s.map(NonZeroU16::get), Some(37), "by the kernel");
+}
 
 #[test]
 fn the_first_source_with_a_report_is_taken_unless_one_before_it_was_disrupted() {
     let reports = [1, 2, 3, 4].map(|measurement| Some(said(0, measurement)));
     let measurement = |answers| best(answers, false).map(|report| report.measurement);
     for (first, place) in (0..4).zip(1..) {
-        for answer in [None, Some(Err(UtcUnknown::Expired))] {
+        for answer in [None, Some(Err(Unknown::Expired))] {
             let answers = core::array::from_fn(|index| if index < first { answer } else { reports[index] });
             assert_eq!(measurement(answers), Ok(place));
             let mut disrupted = answers;
-            disrupted[first] = Some(Err(UtcUnknown::Disrupted));
-            assert_eq!(measurement(disrupted), Err(UtcUnknown::Disrupted));
+            disrupted[first] = Some(Err(Unknown::Disrupted));
+            assert_eq!(measurement(disrupted), Err(Unknown::Disrupted));
         }
     }
-    assert_eq!(measurement([None; 4]), Err(UtcUnknown::NoSource));
+    assert_eq!(measurement([None; 4]), Err(Unknown::NoSource));
     let has_leap = |by_kernel| best(reports, by_kernel).map(|report| report.leap_second_today);
     assert_eq!([false, true].map(has_leap), [Ok(false), Ok(true)]);
 }

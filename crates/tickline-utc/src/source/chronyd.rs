@@ -15,8 +15,8 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use crate::utc::claim_maker::{Report, WANDER_PPB};
-use crate::utc::{UtcSource, UtcUnknown};
+use crate::claim_maker::{Report, WANDER_PPB};
+use crate::{Source, Unknown};
 
 /// The head of a request: version 6, a request, REQ_TRACKING, the first attempt, a sequence number.
 /// A request must be as long as its reply.
@@ -143,9 +143,9 @@ pub(super) const REPLY_TIMEOUT: Duration = Duration::from_millis(20);
 
 /// The report in chronyd's state. This machine's hardware clocks have an error of up to
 /// `phc_bound_ns`.
-pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, UtcUnknown> {
+pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, Unknown> {
     if !tracking.is_synchronised() {
-        return Err(UtcUnknown::Unsynchronised);
+        return Err(Unknown::Unsynchronised);
     }
     let Tracking { correction_ns, frequency_ppb, unsure_ppb, delay_ns, dispersion_ns, .. } = *tracking;
     // Each value was rounded twice, by chronyd and to nanoseconds.
@@ -158,7 +158,7 @@ pub(super) fn report(tracking: &Tracking, phc_bound_ns: i64) -> Result<Report, U
     let (rate_ppb, drift_ppb) =
         (frequency_ppb.saturating_neg(), unsure_ppb.saturating_add(WANDER_PPB + TICK_PPB + rounded_ppb));
     Ok(Report {
-        source: UtcSource::Chronyd,
+        source: Source::Chronyd,
         offset_ns: [correction_ns.saturating_sub(bound_ns), correction_ns.saturating_add(bound_ns)],
         request_ns,
         rates_ppb: [rate_ppb.saturating_sub(drift_ppb), rate_ppb.saturating_add(drift_ppb)],

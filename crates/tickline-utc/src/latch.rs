@@ -8,7 +8,8 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
-use super::claim::{Claim, WORDS};
+use crate::claim::{COUNTER_WORDS, Claim, WORDS};
+use crate::{Bounds, Unknown};
 
 const SLOTS: usize = 2;
 
@@ -17,17 +18,39 @@ const SLOTS: usize = 2;
 #[repr(align(64))]
 struct Slot([AtomicU64; WORDS]);
 
-/// See the [module](self).
+/// Gives the newest [`Claim`] to readers, who never wait and make no system call.
+///
+/// A reading is never made of two claims. It uses the claim that was the newest when the clock was
+/// read: a claim that was withdrawn before is not used.
 #[derive(Debug)]
-pub(crate) struct ClaimLatch {
+pub struct ClaimLatch {
     /// The number of published claims. The newest is in the slot of this number, modulo `SLOTS`.
     newest: AtomicUsize,
     slots: [Slot; SLOTS],
 }
 
+/// The clock of a reading without the counter, and what may have disturbed it.
+#[derive(Debug, Clone, Copy)]
+pub struct RawMoment {
+    /// `CLOCK_MONOTONIC_RAW`, ns.
+    pub raw_ns: i64,
+    /// The hypervisor's disruption marker, read afterwards.
+    pub disruption: u64,
+    /// The time for which the machine has been suspended since its start, ns, read afterwards;
+    /// `None` if it is unknown.
+    pub suspended_ns: Option<i64>,
+}
+
+impl Default for ClaimLatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl ClaimLatch {
-    /// A latch before the first publication: all words are 0, which means that there is no claim.
-    pub(crate) const fn new() -> Self {
+    /// A latch without a claim.
+    #[must_use]
+    pub const fn new() -> Self {
         let slots = [const { Slot([const { AtomicU64::new(0) }; WORDS]) }; SLOTS];
         Self { newest: AtomicUsize::new(0), slots }
     }
@@ -36,8 +59,9 @@ impl ClaimLatch {
         &self.slots[number % SLOTS].0
     }
 
-    /// One thread at a time may call this: the clock's own.
-    pub(crate) fn publish(&self, claim: &Claim) {
+    /// Gives `claim` to the readers. Only one thread at a time may call this and
+    /// [`withdraw`](Self::withdraw): of two writers at once a reader may get a mixture.
+    pub fn publish(&self, claim: &Claim) {
         // ORDERING: Relaxed, only this thread writes it.
         let number = self.newest.load(Ordering::Relaxed).wrapping_add(1);
         // ORDERING: Release, pairs with the Acquire fence in `read`. A reader that sees one of
@@ -52,15 +76,45 @@ impl ClaimLatch {
         self.newest.store(number, Ordering::Release);
     }
 
+    /// Readings fail with `reason` until the next claim.
+    pub fn withdraw(&self, reason: Unknown) {
+        self.publish(&Claim::none(reason));
+    }
+
+    /// UTC by the counter. `read_ticks` reads it, after every earlier load; then `read_marker` reads
+    /// the hypervisor's disruption marker. `None` if the counter does not serve, or no claim holds.
+    #[inline(always)]
+    pub fn by_counter(
+        &self,
+        read_ticks: impl FnMut() -> Option<u64>,
+        read_marker: impl FnOnce() -> u64,
+    ) -> Option<Bounds> {
+        let (claim, ticks) = self.read::<COUNTER_WORDS, _>(read_ticks)?;
+        claim.if_undisturbed(read_marker())?.at_ticks(ticks)
+    }
+
+    /// UTC by `CLOCK_MONOTONIC_RAW`, which `clock` reads.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`] says why UTC is unknown: [`NoSource`](Unknown::NoSource) if `clock` returns
+    /// `None`.
+    pub fn by_raw(&self, clock: impl FnMut() -> Option<RawMoment>) -> Result<Bounds, Unknown> {
+        let (claim, now) = self.read::<WORDS, _>(clock).ok_or(Unknown::NoSource)?;
+        claim.source.ok_or(claim.failure)?;
+        let claim = claim.if_undisturbed(now.disruption).ok_or(Unknown::Disrupted)?;
+        if claim.is_before_suspend(now.suspended_ns.ok_or(Unknown::Expired)?) {
+            return Err(Unknown::Disrupted);
+        }
+        claim.at_raw(now.raw_ns).ok_or(claim.failure)
+    }
+
     /// The newest claim, and the time that `clock` returns. The claim is still the newest after the
     /// call of `clock`, so it was not withdrawn before. If another claim was published meanwhile,
     /// the function copies that one, and calls `clock` again. `None` if `clock` returns `None`.
     /// Only the first `COUNT` words of the claim are copied; the others are 0.
     #[inline(always)]
-    pub(crate) fn read<const COUNT: usize, T>(
-        &self,
-        mut clock: impl FnMut() -> Option<T>,
-    ) -> Option<(Claim, T)> {
+    fn read<const COUNT: usize, T>(&self, mut clock: impl FnMut() -> Option<T>) -> Option<(Claim, T)> {
         loop {
             // ORDERING: Acquire, pairs with the Release store in `publish`.
             let number = self.newest.load(Ordering::Acquire);
@@ -85,8 +139,6 @@ impl ClaimLatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::utc::UtcUnknown;
-    use crate::utc::claim::COUNTER_WORDS;
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
@@ -118,11 +170,11 @@ mod tests {
     #[test]
     fn a_claim_is_the_newest_when_the_clock_is_read_after_it() {
         let latch = ClaimLatch::new();
-        let mut clocks = [UtcUnknown::Disrupted, UtcUnknown::Expired].into_iter();
+        let mut clocks = [Unknown::Disrupted, Unknown::Expired].into_iter();
         let read = latch.read::<WORDS, _>(|| {
             clocks.next().into_iter().for_each(|failure| latch.publish(&Claim::none(failure)));
             Some(())
         });
-        assert_eq!(read.map(|(claim, ())| claim.failure), Some(UtcUnknown::Expired));
+        assert_eq!(read.map(|(claim, ())| claim.failure), Some(Unknown::Expired));
     }
 }

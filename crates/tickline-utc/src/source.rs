@@ -3,49 +3,61 @@
 
 use tickline_core::reference::Reference;
 
-use super::UtcUnknown;
-use super::claim_maker::{MAX_FREQUENCY_PPB, MeasurementId, Moment, Report};
-use crate::sys::reference::OsClock;
+use crate::Unknown;
+use crate::claim_maker::{MAX_FREQUENCY_PPB, MeasurementId, Moment, Report};
 
 pub mod chronyd;
 mod clock_bound;
 mod kernel;
 mod phc;
 
-pub(super) use kernel::KernelSource;
+pub use kernel::KernelClock;
+pub(crate) use kernel::KernelSource;
 
 /// A source's report, or why it has none.
-type Answer = Result<Report, UtcUnknown>;
+pub(crate) type Answer = Result<Report, Unknown>;
+
+/// The answers of the sources to one request.
+#[derive(Debug)]
+pub struct Answers {
+    /// The moment after the request.
+    pub(crate) moment: Moment,
+    /// The best source's answer about that moment.
+    pub(crate) best: Answer,
+    /// The measurements of all sources.
+    pub(crate) measurements: Vec<MeasurementId>,
+}
 
 /// The fastest slew is one part in so many: Linux changes a rate by 11 % at most
 /// (`timekeeping_adjust`).
 const SLEW_PARTS: i64 = 8;
 
-/// Asks the sources. Returns the moment after the request, by `moment`; the report of the best
-/// source about it; and the measurements of all sources. `None` if meanwhile the clock was set, its
-/// steering changed, or the machine was suspended. `slopes` is the least and the greatest time of a
-/// tick, if known, ns with `SLOPE_BITS` fraction bits.
-pub(super) fn ask(
+/// Asks the sources. `None` if meanwhile the clock was set, its steering changed, or the machine was
+/// suspended. `slopes` is the least and the greatest time of a tick, if known, ns with `SLOPE_BITS`
+/// fraction bits.
+pub(crate) fn ask(
     kernel: &mut KernelSource,
-    moment: impl Fn() -> Option<Moment>,
     slopes: Option<[u64; 2]>,
-) -> Option<(Moment, Answer, Vec<MeasurementId>)> {
-    let steered = OsClock.steering_ppb();
+    os: &impl Reference,
+    moment: impl Fn() -> Option<Moment>,
+    kernel_clock: impl FnOnce() -> Option<KernelClock>,
+) -> Option<Answers> {
+    let steered = os.steering_ppb();
     let before = moment()?;
     let (segments, tracking) = (clock_bound::read(), chronyd::Tracking::ask(chronyd::REPLY_TIMEOUT));
-    let by_kernel = kernel.ask();
+    let by_kernel = kernel_clock().and_then(|clock| kernel.report(&clock));
     let after = moment()?;
-    if OsClock.steering_ppb() != steered {
+    if os.steering_ppb() != steered {
         return None;
     }
-    let monotonic_ns = OsClock.monotonic_ns();
+    let monotonic_ns = os.monotonic_ns();
     let [version_3, version_2] =
         segments.map(|segment| segment?.report(&after, slopes, steered.unwrap_or(0), monotonic_ns));
     let by_chronyd = tracking.map(|tracking| chronyd::report(&tracking, phc::error_bound_ns()));
     let answers = [version_3, version_2, by_chronyd, by_kernel];
     let measurements = answers.iter().flatten().flatten().map(Report::id).collect();
-    let best = best(answers, kernel.leap_second_today);
-    Some((after, widen(&before, &after, best)?, measurements))
+    let best = widen(&before, &after, best(answers, kernel.leap_second_today))?;
+    Some(Answers { moment: after, best, measurements })
 }
 
 /// The first report, of clock-bound (version 3, then 2), then chronyd, then the kernel; without one,
@@ -53,9 +65,9 @@ pub(super) fn ask(
 /// noticed, so they don't count. Not every source announces leap seconds: `leap_second_today` is the
 /// kernel's announcement.
 fn best(answers: [Option<Answer>; 4], leap_second_today: bool) -> Answer {
-    let mut best = Err(UtcUnknown::NoSource);
+    let mut best = Err(Unknown::NoSource);
     for answer in answers.into_iter().flatten() {
-        if !matches!(best, Ok(_) | Err(UtcUnknown::Disrupted)) {
+        if !matches!(best, Ok(_) | Err(Unknown::Disrupted)) {
             best = answer;
         }
     }

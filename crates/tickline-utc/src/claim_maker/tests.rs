@@ -2,9 +2,7 @@ use proptest::prelude::*;
 use tickline_core::gate::Clocksource;
 
 use super::*;
-use crate::utc::UtcReading;
-
-type Answer = Result<Report, UtcUnknown>;
+use crate::Bounds;
 
 const SECOND_NS: i64 = 1_000_000_000;
 const START_NS: i64 = 1_800_000_000 * SECOND_NS;
@@ -15,7 +13,7 @@ const MIDNIGHT_S: i64 = (DAY_NS - START_NS % DAY_NS) / SECOND_NS;
 
 /// A machine `seconds` after its start. Its clocks run at the rate of UTC, its counter at 3 ticks a
 /// ns.
-pub(in crate::utc) fn moment(seconds: i64) -> Moment {
+pub(crate) fn moment(seconds: i64) -> Moment {
     at_ms(seconds * 1_000)
 }
 
@@ -38,14 +36,14 @@ fn moment_after_set(ns: i64, seconds: i64) -> Moment {
 }
 
 /// A report that UTC is `offset_ns` ahead, by 1 us more or less, in the measurement of this number.
-pub(in crate::utc) fn said(offset_ns: i64, measurement: u64) -> Answer {
+pub(crate) fn said(offset_ns: i64, measurement: u64) -> Answer {
     said_within(1_000, offset_ns, measurement)
 }
 
 /// A report like [`said`]'s, by `half_ns` more or less.
 fn said_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
     Ok(Report {
-        source: UtcSource::Chronyd,
+        source: Source::Chronyd,
         offset_ns: [offset_ns - half_ns, offset_ns + half_ns],
         request_ns: 0,
         rates_ppb: [-WANDER_PPB, WANDER_PPB],
@@ -58,16 +56,16 @@ fn said_within(half_ns: i64, offset_ns: i64, measurement: u64) -> Answer {
 
 /// The report as the kernel's.
 fn by_kernel(report: Report) -> Report {
-    Report { source: UtcSource::Kernel, ..report }
+    Report { source: Source::Kernel, ..report }
 }
 
 /// The earliest and the latest time of a reading, ns since 1970.
-pub(in crate::utc) fn bounds_ns(reading: &UtcReading) -> [i64; 2] {
-    [reading.earliest(), reading.latest()].map(|time| time.as_nanos().cast_signed())
+pub(crate) fn bounds_ns(reading: &Bounds) -> [i64; 2] {
+    [reading.earliest_ns, reading.latest_ns].map(u64::cast_signed)
 }
 
 /// Why a claim made of this `answer` has no source; `None` if it has one.
-fn failure(maker: &mut ClaimMaker, moment: &Moment, answer: Answer) -> Option<UtcUnknown> {
+fn failure(maker: &mut ClaimMaker, moment: &Moment, answer: Answer) -> Option<Unknown> {
     let claim = maker.claim(moment, answer, VALID_NS).unwrap();
     claim.source.is_none().then_some(claim.failure)
 }
@@ -77,10 +75,10 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     let mut maker = ClaimMaker::default();
     maker.claim(&moment(0), said(0, 0), VALID_NS);
     let claim = maker.claim(&moment(1), said(0, 0), VALID_NS).unwrap();
-    assert_eq!(maker.claim(&moment(2), Err(UtcUnknown::NoSource), VALID_NS), None);
+    assert_eq!(maker.claim(&moment(2), Err(Unknown::NoSource), VALID_NS), None);
     let at = |seconds: i64| {
         let moment = moment(seconds);
-        let of = |reading: Option<UtcReading>| reading.map(|reading| bounds_ns(&reading));
+        let of = |reading: Option<Bounds>| reading.map(|reading| bounds_ns(&reading));
         [of(claim.at_ticks(moment.ticks.unwrap())), of(claim.at_raw(moment.raw_ns))]
     };
     for [earliest_ns, latest_ns] in at(2).map(Option::unwrap) {
@@ -89,14 +87,11 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
         assert!((now_ns - 3_200..=now_ns - 2_050).contains(&earliest_ns), "{}", now_ns - earliest_ns);
         assert!((now_ns + 2_050..=now_ns + 3_200).contains(&latest_ns), "{}", latest_ns - now_ns);
     }
-    assert_eq!((at(0), at(4), claim.failure), ([None; 2], [None; 2], UtcUnknown::Expired));
+    assert_eq!((at(0), at(4), claim.failure), ([None; 2], [None; 2], Unknown::Expired));
     // The source lets its claim hold for a shorter time.
     let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
     assert_eq!(maker.claim(&moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
-    assert_eq!(
-        failure(&mut maker, &moment(3), Err(UtcUnknown::Unsynchronised)),
-        Some(UtcUnknown::Unsynchronised)
-    );
+    assert_eq!(failure(&mut maker, &moment(3), Err(Unknown::Unsynchronised)), Some(Unknown::Unsynchronised));
 }
 
 /// In a guest on a busy machine chronyd was late for one request in ten. The kernel then answered
@@ -104,10 +99,9 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
 /// kernel's flag. A claim holds for longer than two requests take, for a thread that is late.
 #[test]
 fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
-    for (why, then) in [
-        (UtcUnknown::NoSource, UtcUnknown::Expired),
-        (UtcUnknown::Unsynchronised, UtcUnknown::Unsynchronised),
-    ] {
+    for (why, then) in
+        [(Unknown::NoSource, Unknown::Expired), (Unknown::Unsynchronised, Unknown::Unsynchronised)]
+    {
         let mut maker = ClaimMaker::default();
         assert_eq!(failure(&mut maker, &at_ms(0), Err(why)), Some(why));
         for answered in [1_000, 3_000] {
@@ -120,7 +114,7 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
         assert!(claim.at_raw(at_ms(7_350).raw_ns).is_some(), "it would still hold");
         assert_eq!(failure(&mut maker, &at_ms(7_350), Err(why)), Some(then));
         // The last answer counts for the next claim all the same.
-        assert_eq!(failure(&mut maker, &at_ms(7_400), said(90_000, 1)), Some(UtcUnknown::Disrupted));
+        assert_eq!(failure(&mut maker, &at_ms(7_400), said(90_000, 1)), Some(Unknown::Disrupted));
         // A reason does not outlive the source that gave it.
         assert_eq!(failure(&mut maker, &at_ms(8_400), Err(why)), Some(why));
     }
@@ -135,7 +129,7 @@ fn a_contradiction_is_believed_only_when_the_source_has_measured_again() {
         let mut maker = ClaimMaker::default();
         assert_eq!(failure(&mut maker, &moment(0), wide(0, 0)), None);
         assert_eq!(failure(&mut maker, &moment(1), wide(100, 0)), None);
-        let distrusted = Some(UtcUnknown::Disrupted);
+        let distrusted = Some(Unknown::Disrupted);
         assert_eq!(failure(&mut maker, &moment(2), wide(offset_ns, measurement)), distrusted);
         assert_eq!(failure(&mut maker, &moment(3), wide(0, measurement)), distrusted);
         // Another source may have the same knowledge, until it has measured, too.
@@ -156,7 +150,7 @@ fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
             failure(&mut maker, &moment(seconds), said_within(1_000 + seconds * WANDER_PPB, step_ns, 0))
         };
         assert_eq!((0..300).find_map(|seconds| grown(seconds, 0)), None);
-        assert_eq!(grown(300, step_ns), Some(UtcUnknown::Disrupted), "{step_ns}");
+        assert_eq!(grown(300, step_ns), Some(Unknown::Disrupted), "{step_ns}");
     }
 }
 
@@ -164,12 +158,12 @@ fn a_step_is_noticed_however_long_ago_the_source_has_measured() {
 #[test]
 fn a_step_is_noticed_if_another_source_has_answered_meanwhile() {
     let kernel = said_within(2_000_000, 0, 7).map(by_kernel);
-    for (step_ns, why) in [(0, None), (300_000, Some(UtcUnknown::Disrupted))] {
+    for (step_ns, why) in [(0, None), (300_000, Some(Unknown::Disrupted))] {
         let mut maker = ClaimMaker::default();
         assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), said(0, 0))), [None; 2]);
         assert_eq!(maker.claim(&moment(2), kernel, VALID_NS), None, "chronyd is late");
         let claim = maker.claim(&moment(3), kernel, VALID_NS).unwrap();
-        assert_eq!(claim.source, Some(UtcSource::Kernel));
+        assert_eq!(claim.source, Some(Source::Kernel));
         assert_eq!(failure(&mut maker, &moment_after_set(step_ns, 4), said(0, 0)), why);
     }
 }
@@ -181,7 +175,7 @@ fn after_a_disruption_each_source_must_measure_again() {
     let kernel = |measurement| said_within(2_000_000, 0, measurement).map(by_kernel);
     let mut maker = ClaimMaker::default();
     assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), said(0, 0))), [None; 2]);
-    let distrusted = Some(UtcUnknown::Disrupted);
+    let distrusted = Some(Unknown::Disrupted);
     for (seconds, answer, why) in [
         (2, said(0, 0), distrusted),
         (3, said(0, 0), distrusted),
@@ -190,8 +184,10 @@ fn after_a_disruption_each_source_must_measure_again() {
         (6, said(1_000_000, 0), distrusted),
         (7, said(1_000_000, 1), None),
     ] {
-        assert_eq!(failure(&mut maker, &after(seconds), answer), why, "{seconds}");
-        maker.see(vec![kernel(7).unwrap().id()]);
+        let measurements = vec![kernel(7).unwrap().id()];
+        let answers = Answers { moment: after(seconds), best: answer, measurements };
+        let claim = maker.make(answers, VALID_NS).unwrap();
+        assert_eq!(claim.source.is_none().then_some(claim.failure), why, "{seconds}");
     }
 }
 
@@ -200,7 +196,7 @@ fn after_a_disruption_each_source_must_measure_again() {
 fn a_step_during_the_first_request_is_a_disruption() {
     let mut maker = ClaimMaker::default();
     maker.notice_clock_set();
-    assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), Some(UtcUnknown::Disrupted));
+    assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), Some(Unknown::Disrupted));
     assert_eq!(failure(&mut maker, &moment(1), said(0, 1)), None);
 }
 
@@ -209,7 +205,7 @@ fn a_step_during_the_first_request_is_a_disruption() {
 #[test]
 fn each_source_must_agree_after_the_clock_was_set() {
     let clock_bound = |offset_ns| {
-        let source = UtcSource::ClockBound;
+        let source = Source::ClockBound;
         said_within(100_000, offset_ns, 5).map(|report| Report { source, version: 3, ..report })
     };
     let mut maker = ClaimMaker::default();
@@ -218,7 +214,7 @@ fn each_source_must_agree_after_the_clock_was_set() {
     let set = |seconds| moment_after_set(50_000, seconds);
     assert_eq!(failure(&mut maker, &set(2), clock_bound(-50_000)), None);
     assert_eq!(maker.claim(&set(3), said(0, 0), VALID_NS), None, "clock-bound is late");
-    assert_eq!(failure(&mut maker, &set(4), said(0, 0)), Some(UtcUnknown::Disrupted));
+    assert_eq!(failure(&mut maker, &set(4), said(0, 0)), Some(Unknown::Disrupted));
 }
 
 /// The source may be silent, or say that it does not know, when the machine resumes.
@@ -229,15 +225,15 @@ fn after_a_disruption_the_source_must_measure_again() {
     let by_hpet = |seconds| Moment { clocksource: Clocksource::Hpet, ..moment(seconds) };
     let disrupted: [&dyn Fn(i64) -> Moment; 3] = [&suspended, &moved, &by_hpet];
     for after in disrupted {
-        for first in [Err(UtcUnknown::NoSource), Err(UtcUnknown::Unsynchronised), said(0, 1)] {
+        for first in [Err(Unknown::NoSource), Err(Unknown::Unsynchronised), said(0, 1)] {
             let mut maker = ClaimMaker::default();
             assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), None);
             assert!(failure(&mut maker, &after(1), first).is_some());
             assert_eq!(maker.slopes, None, "the counter may have run on");
-            assert_eq!(failure(&mut maker, &after(2), said(0, 1)), Some(UtcUnknown::Disrupted));
+            assert_eq!(failure(&mut maker, &after(2), said(0, 1)), Some(Unknown::Disrupted));
             // The time is another one than before.
             let claim = maker.claim(&after(3), said(5 * SECOND_NS, 2), VALID_NS).unwrap();
-            assert_eq!(claim.source, Some(UtcSource::Chronyd));
+            assert_eq!(claim.source, Some(Source::Chronyd));
             assert!(
                 claim.is_before_suspend(2 * SECOND_NS) && !claim.is_before_suspend(after(3).suspended_ns)
             );
@@ -251,16 +247,16 @@ fn after_a_disruption_the_source_must_measure_again() {
 #[test]
 fn a_disruption_that_one_source_reports_counts_for_every_other_one() {
     let mut maker = ClaimMaker::default();
-    let disrupted = Some(UtcUnknown::Disrupted);
+    let disrupted = Some(Unknown::Disrupted);
     assert_eq!(failure(&mut maker, &moment(0), said(0, 0)), None);
-    assert_eq!(failure(&mut maker, &moment(1), Err(UtcUnknown::Disrupted)), disrupted);
+    assert_eq!(failure(&mut maker, &moment(1), Err(Unknown::Disrupted)), disrupted);
     assert_eq!(failure(&mut maker, &moment(2), said(0, 0)), disrupted);
     assert_eq!(failure(&mut maker, &moment(3), said(0, 1)), None);
 }
 
 #[test]
 fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
-    for (begin, why) in [(said(0, 0), None), (Err(UtcUnknown::Unsynchronised), Some(UtcUnknown::Disrupted))] {
+    for (begin, why) in [(said(0, 0), None), (Err(Unknown::Unsynchronised), Some(Unknown::Disrupted))] {
         let mut maker = ClaimMaker::default();
         for seconds in 0..=1 {
             failure(&mut maker, &moment(seconds), begin);
@@ -271,8 +267,8 @@ fn a_clock_that_was_set_is_believed_if_the_last_claim_agrees() {
         assert_eq!(failure(&mut maker, &moment(4), said(0, 1)), None);
         // The source was silent meanwhile, and may have measured before or after the clock was set.
         maker.notice_clock_set();
-        assert_eq!(maker.claim(&moment(5), Err(UtcUnknown::NoSource), VALID_NS), None);
-        assert_eq!(failure(&mut maker, &moment(6), said(0, 2)), Some(UtcUnknown::Disrupted));
+        assert_eq!(maker.claim(&moment(5), Err(Unknown::NoSource), VALID_NS), None);
+        assert_eq!(failure(&mut maker, &moment(6), said(0, 2)), Some(Unknown::Disrupted));
         assert_eq!(failure(&mut maker, &moment(7), said(0, 3)), None);
     }
 }
@@ -285,7 +281,7 @@ fn a_clock_that_was_set_is_not_believed_by_a_source_that_knows_no_rate() {
     let mut maker = ClaimMaker::default();
     assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), vague)), [None; 2]);
     maker.notice_clock_set();
-    assert_eq!(failure(&mut maker, &moment_after_set(400_000, 2), vague), Some(UtcUnknown::Disrupted));
+    assert_eq!(failure(&mut maker, &moment_after_set(400_000, 2), vague), Some(Unknown::Disrupted));
 }
 
 /// The clock is set after a measurement and before the request that returns it. The thread learns
@@ -298,7 +294,7 @@ fn a_measurement_first_seen_after_the_clock_was_set_is_not_believed() {
     let set = |seconds| moment_after_set(100_000, seconds);
     assert_eq!(failure(&mut maker, &set(1), wide(1)), None, "the thread does not know of it");
     maker.notice_clock_set();
-    assert_eq!(failure(&mut maker, &set(2), wide(1)), Some(UtcUnknown::Disrupted));
+    assert_eq!(failure(&mut maker, &set(2), wide(1)), Some(Unknown::Disrupted));
     assert_eq!(failure(&mut maker, &set(3), wide(2)), None);
 }
 
@@ -309,20 +305,18 @@ fn nothing_is_claimed_around_a_leap_second() {
         said(offset_ns, measurement).map(|report| Report { leap_second_today: true, ..report })
     };
     let claim = maker.claim(&moment(MIDNIGHT_S - 3), leap(0, 0), VALID_NS).unwrap();
-    assert_eq!(claim.failure, UtcUnknown::LeapSecond);
+    assert_eq!(claim.failure, Unknown::LeapSecond);
     let (last_ns, margin_ns) = (SECOND_NS - 2_000, MIDNIGHT_S * SECOND_NS - 3 * SECOND_NS);
     assert!(claim.at_raw(margin_ns + last_ns).is_some() && claim.at_raw(margin_ns + SECOND_NS).is_none());
     for seconds in -2..=2 {
         // The clock is set back by a second meanwhile.
         let offset_ns = if seconds < 0 { 0 } else { -SECOND_NS };
         let near = failure(&mut maker, &moment(MIDNIGHT_S + seconds), leap(offset_ns, 0));
-        assert_eq!(near, Some(UtcUnknown::LeapSecond), "{seconds}");
+        assert_eq!(near, Some(Unknown::LeapSecond), "{seconds}");
     }
-    for (seconds, offset_ns, measurement, why) in [
-        (4, 0, 0, Some(UtcUnknown::Disrupted)),
-        (5, 0, 0, Some(UtcUnknown::Disrupted)),
-        (6, -SECOND_NS, 1, None),
-    ] {
+    for (seconds, offset_ns, measurement, why) in
+        [(4, 0, 0, Some(Unknown::Disrupted)), (5, 0, 0, Some(Unknown::Disrupted)), (6, -SECOND_NS, 1, None)]
+    {
         assert_eq!(failure(&mut maker, &moment(MIDNIGHT_S + seconds), said(offset_ns, measurement)), why);
     }
 }
@@ -334,7 +328,7 @@ fn a_leap_second_that_is_announced_near_midnight_is_not_that_of_the_next_day() {
     for seconds in [-4, -1] {
         let mut maker = ClaimMaker::default();
         let why = failure(&mut maker, &moment(MIDNIGHT_S + seconds), Ok(wide));
-        assert_eq!(why, Some(UtcUnknown::LeapSecond), "{seconds}");
+        assert_eq!(why, Some(Unknown::LeapSecond), "{seconds}");
     }
 }
 
@@ -350,7 +344,7 @@ fn a_counter_that_jumps_is_a_disruption_and_one_that_closes_is_not() {
         let holds_at = |ticks| claim.at_ticks(ticks).is_some();
         claim.source.ok_or(claim.failure).map(|_| moment.ticks.is_some_and(holds_at))
     };
-    let disrupted = Err(UtcUnknown::Disrupted);
+    let disrupted = Err(Unknown::Disrupted);
     assert_eq!((by_counter(0, 0, &Some), by_counter(1, 0, &Some)), (Ok(false), Ok(true)));
     let jump: &dyn Fn(u64) -> Option<u64> = &|ticks| Some(ticks + 100_000);
     assert_eq!(
@@ -377,7 +371,7 @@ fn small_steps_do_not_add_up() {
     // 1 us a second for the drift, and 50 ns, which is less than two moments may differ by.
     let mut failure_at = |seconds| failure(&mut maker, &moment(seconds), said(seconds * 1_050, 1));
     assert_eq!([failure_at(0), failure_at(1)], [None; 2]);
-    assert_eq!((2..60).find_map(failure_at), Some(UtcUnknown::Disrupted));
+    assert_eq!((2..60).find_map(failure_at), Some(Unknown::Disrupted));
 }
 
 /// A day of a fast counter is longer than its ticks can be scaled, and a slow counter does not
@@ -456,7 +450,7 @@ proptest! {
                     claim.at_ticks(claim.by_counter.start.wrapping_add(later)),
                 ];
                 for reading in readings.into_iter().flatten() {
-                    prop_assert!(reading.earliest() <= reading.latest());
+                    prop_assert!(reading.earliest_ns <= reading.latest_ns);
                 }
             }
         }

@@ -9,10 +9,9 @@
 //! clocks anew for each answer.
 
 use super::unknown_rates_ppb;
-use crate::utc::claim::SLOPE_BITS;
-use crate::utc::claim_maker::{Moment, Report, WANDER_PPB};
-use crate::utc::vmclock::NO_MARKER;
-use crate::utc::{UtcSource, UtcUnknown};
+use crate::claim::SLOPE_BITS;
+use crate::claim_maker::{Moment, Report, WANDER_PPB};
+use crate::{NO_MARKER, Source, Unknown};
 
 /// The segments of version 3 and of version 2. A daemon of version 3 writes both.
 const SEGMENTS: [&str; 2] = ["/var/run/clockbound/shm1", "/var/run/clockbound/shm0"];
@@ -98,7 +97,7 @@ impl Segment {
         slopes: Option<[u64; 2]>,
         steered_ppb: i64,
         monotonic_ns: i64,
-    ) -> Option<Result<Report, UtcUnknown>> {
+    ) -> Option<Result<Report, Unknown>> {
         if [self.word(0), self.word(4)] != MAGIC || self.half(14) == 0 {
             return None;
         }
@@ -133,13 +132,13 @@ impl Segment {
         Some(match status {
             // The daemon has not written for long, so this says nothing of the present, or of other
             // sources.
-            _ if left_ns <= 0 => Err(UtcUnknown::Expired),
-            DISRUPTED => Err(UtcUnknown::Disrupted),
+            _ if left_ns <= 0 => Err(Unknown::Expired),
+            DISRUPTED => Err(Unknown::Disrupted),
             // The daemon relies on its readers to check the VMClock. Its client fails here, too.
             _ if knows_marker && moment.disruption == NO_MARKER => return None,
-            _ if knows_marker && moment.disruption != marker => Err(UtcUnknown::Disrupted),
+            _ if knows_marker && moment.disruption != marker => Err(Unknown::Disrupted),
             SYNCHRONISED | FREE_RUNNING => Ok(Report {
-                source: UtcSource::ClockBound,
+                source: Source::ClockBound,
                 offset_ns: [line.offset_ns.saturating_sub(bound_ns), line.offset_ns.saturating_add(bound_ns)],
                 request_ns: 0,
                 rates_ppb: line.rates_ppb,
@@ -148,7 +147,7 @@ impl Segment {
                 version,
                 leap_second_today: false,
             }),
-            _ => Err(UtcUnknown::Unsynchronised),
+            _ => Err(Unknown::Unsynchronised),
         })
     }
 

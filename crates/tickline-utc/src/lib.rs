@@ -1,0 +1,57 @@
+#![doc = include_str!("../README.md")]
+#![forbid(unsafe_code)]
+
+use core::num::NonZeroU16;
+
+mod claim;
+mod claim_maker;
+mod latch;
+mod source;
+
+pub use claim::Claim;
+pub use claim_maker::{ClaimMaker, MAX_PERIOD_NS, Moment, POLL_NS};
+pub use latch::{ClaimLatch, RawMoment};
+pub use source::{Answers, KernelClock, chronyd};
+
+/// The marker of a machine whose hypervisor offers none ([`Moment::disruption`]).
+pub const NO_MARKER: u64 = u64::MAX;
+
+/// The earliest and the latest time that UTC can be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// UTC is not before this time, ns since 1970.
+    pub earliest_ns: u64,
+    /// UTC is not after this time, ns since 1970.
+    pub latest_ns: u64,
+    /// TAI minus UTC, s; `None` if the kernel does not know.
+    pub tai_offset_s: Option<NonZeroU16>,
+    /// The source of the claim.
+    pub source: Source,
+}
+
+/// Who makes a claim, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The daemon of clock-bound, through its segment in shared memory.
+    ClockBound,
+    /// chronyd, through its command port.
+    Chronyd,
+    /// The kernel's maximum error.
+    Kernel,
+}
+
+/// Why UTC is unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// No source has answered.
+    NoSource,
+    /// The source says that the clock is not synchronised.
+    Unsynchronised,
+    /// The last claim has ended, and there is no newer one.
+    Expired,
+    /// The machine was suspended or moved, the OS clock was set, or two claims contradicted each
+    /// other, and no source has since measured, or repeated what it said before the step.
+    Disrupted,
+    /// A leap second is near.
+    LeapSecond,
+}
