@@ -154,7 +154,11 @@ impl Measurement {
 /// The counter jumped, or changed its rate.
 struct CounterJumped;
 
-/// See the [module](self).
+/// Asks the sources, and makes a [`Claim`] of the best answer.
+///
+/// A claim must overlap the one before it. After a contradiction, a step of the OS clock, or a
+/// suspend, the maker believes a source when that has measured again, or repeats what it said before
+/// the step.
 #[derive(Debug, Default)]
 pub struct ClaimMaker {
     /// The base of the measurement of the counter's rate, and the next base.
@@ -165,7 +169,9 @@ pub struct ClaimMaker {
     /// The moment of the last request.
     moment: Option<Moment>,
     kernel: KernelSource,
-    /// The first of the latest requests that the source missed, by `CLOCK_MONOTONIC_RAW`, ns.
+    /// The best source that has answered, and has not missed two requests in a row since.
+    awaited: Option<Source>,
+    /// The first of the latest requests that it missed, by `CLOCK_MONOTONIC_RAW`, ns.
     missed_ns: Option<i64>,
     /// The last measurement of each source that is believed; the source that answered last comes
     /// last. A report must agree with that one, and with the one that it repeats.
@@ -215,27 +221,25 @@ impl ClaimMaker {
         if self.measure_rate(moment).is_err() || answer == Err(Unknown::Disrupted) {
             self.disrupt(None);
         }
-        let newest = self.measured.last();
-        // The source that is believed; after a disruption, the best one that has answered since.
-        let awaited = match newest {
-            Some(newest) => Some(newest.id.0.0 as u8),
-            None => self.before.iter().flatten().map(|id| id.0.0 as u8).min(),
-        };
-        let is_worse = |report: Report| awaited.is_some_and(|awaited| awaited < report.source as u8);
+        let is_worse = |report: Report| self.awaited.is_some_and(|awaited| awaited < report.source);
         let is_missed = answer.map_or(true, is_worse);
         self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
-        // A source that misses one request is late; its last claim still holds, also if a worse
-        // source answers. A source that misses two is taken for dead. After the clock was set, the
-        // second request follows at once, so it does not count as a second miss.
+        // A source that misses one request is late; its last claim goes on, also if a worse source
+        // answers. A source that misses two is taken for dead. After a disruption the second
+        // request follows at once, so it does not count as a second miss.
         let is_late =
             self.missed_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
-        if newest.is_some_and(|newest| is_late && newest.last.at_raw(moment.raw_ns).is_some()) {
+        let has_claim = !self.measured.is_empty();
+        if is_late && has_claim {
             return None;
         }
         let claim = match answer {
-            Ok(_) if is_late && newest.is_none() => Err(Unknown::Disrupted),
-            Ok(report) => self.make_claim(moment, &report, valid_ns),
-            Err(Unknown::NoSource) if newest.is_some() => Err(Unknown::Expired),
+            Ok(_) if is_late => Err(Unknown::Disrupted),
+            Ok(report) => {
+                (self.awaited, self.missed_ns) = (Some(report.source), None);
+                self.make_claim(moment, &report, valid_ns)
+            }
+            Err(Unknown::NoSource) if has_claim => Err(Unknown::Expired),
             Err(failure) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))

@@ -30,7 +30,7 @@ pub struct Bounds {
 }
 
 /// Who makes a claim, best first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// The daemon of clock-bound, through its segment in shared memory.
     ClockBound,

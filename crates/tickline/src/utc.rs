@@ -29,7 +29,8 @@
 //! measured again. Readings also fail if another program steps or steers the OS clock, so that the
 //! source reports another time without a new measurement. A slew of the OS clock has no effect
 //! before the source is asked again. After a step readings fail until the source repeats what it
-//! said before the step, or has measured again.
+//! said before the step, or has measured again. If another source's answer counts first, only a
+//! measurement helps.
 //!
 //! If a hypervisor stops a guest, or moves it to another machine, the counter may go on from its
 //! old value. Where the hypervisor offers a VMClock (`/dev/vmclock0`), each reading checks its
@@ -50,8 +51,9 @@
 //! nothing. A machine that one of them steers therefore has no source.
 //!
 //! If a source misses one request, its last claim goes on. At the second missed request in a row
-//! the next source's answer counts; without one, readings fail. A claim ends 3.75 s after its
-//! request at the latest, or 2.5 intervals if that is later.
+//! the next source's answer counts; without one, readings fail. At the thread's first request the
+//! best source that answers counts at once. A claim ends 3.75 s after its request at the latest, or
+//! 2.5 intervals if that is later.
 //!
 //! # Known limits
 //!
@@ -65,13 +67,16 @@
 //! - chronyd leaves the offset that it is slewing away out of the kernel's maximum error, and
 //!   lowers that error with each packet of a server, whether or not it has measured
 //!   (`update_sync_status` in `reference.c`). A reading may therefore miss UTC by that offset, or
-//!   by a step that chronyd has not noticed, if only the kernel answers: in a container that can't
-//!   reach chronyd, or when chronyd has missed two requests.
+//!   by a step that chronyd has not noticed, if the kernel's answer counts: in a container that
+//!   can't reach chronyd, when chronyd has missed two requests, or if it misses the thread's first
+//!   request, or the one at which clock-bound is given up.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
 //! - When the clock is set, the kernel tells programs last, usually after some microseconds. A
 //!   claim made in that time may be wrong until then, if the source has measured since the request
 //!   before.
+//! - A leap second passes unnoticed if readings failed when it was announced, and still fail at
+//!   that midnight, and nothing sets the OS clock then.
 //! - A suspend of less than a second may pass unnoticed. This needs a kernel that measures suspends
 //!   by a clock that counts seconds, and a counter that stands still meanwhile. UTC is then later
 //!   than the interval, until the source has measured.

@@ -59,6 +59,11 @@ fn by_kernel(report: Report) -> Report {
     Report { source: Source::Kernel, ..report }
 }
 
+/// The report as that of clock-bound 3.
+fn by_clock_bound(report: Report) -> Report {
+    Report { source: Source::ClockBound, version: 3, ..report }
+}
+
 /// The earliest and the latest time of a reading, ns since 1970.
 pub(crate) fn bounds_ns(reading: &Bounds) -> [i64; 2] {
     [reading.earliest_ns, reading.latest_ns].map(u64::cast_signed)
@@ -91,7 +96,9 @@ fn a_claim_ends_and_the_source_that_is_gone_leaves_the_last_one() {
     // The source lets its claim hold for a shorter time.
     let void = said(0, 0).map(|report| Report { valid_ns: SECOND_NS, ..report });
     assert_eq!(maker.claim(&moment(2), void, VALID_NS).unwrap().at_raw(moment(3).raw_ns), None);
-    assert_eq!(failure(&mut maker, &moment(3), Err(Unknown::Unsynchronised)), Some(Unknown::Unsynchronised));
+    let unsynchronised = Err(Unknown::Unsynchronised);
+    assert_eq!(maker.claim(&moment(3), unsynchronised, VALID_NS), None, "the claim says that it has ended");
+    assert_eq!(failure(&mut maker, &moment(4), unsynchronised), Some(Unknown::Unsynchronised));
 }
 
 /// In a guest on a busy machine chronyd was late for one request in ten. The kernel then answered
@@ -117,6 +124,59 @@ fn a_source_that_misses_one_request_is_late_and_one_that_misses_two_has_died() {
         assert_eq!(failure(&mut maker, &at_ms(7_400), said(90_000, 1)), Some(Unknown::Disrupted));
         // A reason does not outlive the source that gave it.
         assert_eq!(failure(&mut maker, &at_ms(8_400), Err(why)), Some(why));
+    }
+}
+
+/// chronyd may have lowered the kernel's maximum error without a measurement.
+#[test]
+fn a_worse_source_is_believed_when_a_better_one_has_missed_two_requests() {
+    let (clock_bound, chronyd) = (said(0, 0).map(by_clock_bound), said(0, 0));
+    let kernel = |measurement| said_within(2_000_000, 0, measurement).map(by_kernel);
+    let none = Err(Unknown::NoSource);
+    let (kept, disrupted) = (None, Some(Err(Unknown::Disrupted)));
+    let by = |source| Some(Ok(source));
+    // The ms, the best answer, and what was made of it.
+    type Request = (i64, Answer, Option<Result<Source, Unknown>>);
+    let misses_begin_anew = [
+        (2_000, chronyd, kept),
+        (3_000, chronyd, by(Source::Chronyd)),
+        (4_000, kernel(7), kept),
+        (5_000, kernel(7), by(Source::Kernel)),
+        (6_000, none, kept),
+        (7_000, none, Some(Err(Unknown::Expired))),
+    ];
+    let the_thread_was_late = [(5_000, chronyd, kept), (5_010, kernel(7), kept)];
+    let after_a_suspend = [
+        (12_000, chronyd, disrupted),
+        (13_000, kernel(7), disrupted),
+        (14_000, kernel(8), by(Source::Kernel)),
+        // chronyd answers every second request, and has not measured.
+        (15_000, chronyd, disrupted),
+        (16_000, kernel(8), kept),
+        (17_000, chronyd, disrupted),
+        (18_000, kernel(8), kept),
+    ];
+    let late_when_it_resumes = [
+        (12_000, kernel(7), disrupted),
+        (12_010, kernel(8), disrupted),
+        (13_000, kernel(8), by(Source::Kernel)),
+    ];
+    let cases: [(Answer, &[Request]); 4] = [
+        (clock_bound, &misses_begin_anew),
+        (clock_bound, &the_thread_was_late),
+        (chronyd, &after_a_suspend),
+        (chronyd, &late_when_it_resumes),
+    ];
+    for (first, then) in cases {
+        let mut maker = ClaimMaker::default();
+        assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), first)), [None; 2]);
+        for (ms, best, made) in then {
+            let suspended_ns = if *ms < 12_000 { 0 } else { SECOND_NS };
+            let moment = Moment { suspended_ns, ..at_ms(*ms) };
+            let measurements = vec![kernel(7).unwrap().id()];
+            let claim = maker.make(Answers { moment, best: *best, measurements }, VALID_NS);
+            assert_eq!(claim.map(|claim| claim.source.ok_or(claim.failure)), *made, "{ms} ms: {best:?}");
+        }
     }
 }
 
@@ -204,10 +264,7 @@ fn a_step_during_the_first_request_is_a_disruption() {
 /// chronyd, which did not know of the step, was then believed.
 #[test]
 fn each_source_must_agree_after_the_clock_was_set() {
-    let clock_bound = |offset_ns| {
-        let source = Source::ClockBound;
-        said_within(100_000, offset_ns, 5).map(|report| Report { source, version: 3, ..report })
-    };
+    let clock_bound = |offset_ns| said_within(100_000, offset_ns, 5).map(by_clock_bound);
     let mut maker = ClaimMaker::default();
     assert_eq!([0, 1].map(|seconds| failure(&mut maker, &moment(seconds), clock_bound(0))), [None; 2]);
     maker.notice_clock_set();

@@ -193,7 +193,7 @@ impl Engine {
             Stage::Closed | Stage::Disabled => true,
             Stage::Open => self.os_serves_unix(),
             // Readers must judge again when that is due, and need the monotonic clock for that.
-            // They ask for 270 ms in 2.1 s, a long enough row of calls if 64 come in a second.
+            // They ask for 270 ms in 2.1 s, in which frequent calls make a row (`ReaderSchedule`).
             Stage::Waiting if self.os_serves_unix() => {
                 let unix_ns = OsClock.unix_ns();
                 if (unix_ns >> 25) % 64 >= 8 {

@@ -125,7 +125,7 @@ impl UtcPolls {
     }
 
     /// Makes a request due, because the machine resumed, or the OS clock was set. Withdraws the
-    /// claim until an answer comes: the counter may have stood still during a suspend, and the
+    /// claim until a source is believed: the counter may have stood still during a suspend, and the
     /// kernel may have set its clock before the last request, but told nobody yet.
     pub(crate) fn force_due(&mut self, engine: &Engine) {
         self.asked_ns = None;
