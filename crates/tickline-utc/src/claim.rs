@@ -59,10 +59,9 @@ impl Extrapolation {
     }
 }
 
-/// What a source says of UTC at one moment, and for how long it holds. A [`ClaimLatch`](crate::ClaimLatch) gives it
-/// to readers.
+/// See the [module](self).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Claim {
+pub(crate) struct Claim {
     pub(crate) by_counter: Extrapolation,
     pub(crate) by_raw: Extrapolation,
     /// The time for which the machine had been suspended at the moment of the claim, ns.

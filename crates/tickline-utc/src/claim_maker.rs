@@ -19,14 +19,14 @@ use tickline_core::reference::{Reference, SUSPENDED_BOUND_NS};
 
 use crate::claim::{Claim, Extrapolation, MAX_VALID, SLOPE_BITS};
 use crate::source::{self, Answer, Answers, KernelClock, KernelSource};
-use crate::{Source, Unknown};
+use crate::{ClaimLatch, Source, Unknown};
 
 /// The period at which the sources are asked, ns, unless the thread sleeps longer.
-pub const POLL_NS: i64 = 1_000_000_000;
+const POLL_NS: i64 = 1_000_000_000;
 
 /// The longest time between two requests of a thread that wakes up in time, ns, with a shorter
 /// interval. It asks at the first wake-up after three quarters of [`POLL_NS`].
-pub const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
+pub(crate) const MAX_PERIOD_NS: i64 = 3 * POLL_NS / 2;
 
 /// The time after which a newer moment becomes the base of the counter's rate, ns.
 const RATE_BASE_NS: i64 = 50_000_000_000;
@@ -154,7 +154,7 @@ impl Measurement {
 /// The counter jumped, or changed its rate.
 struct CounterJumped;
 
-/// Asks the sources, and makes a [`Claim`] of the best answer.
+/// Asks the sources, and makes a claim of the best answer.
 ///
 /// A claim must overlap the one before it. After a contradiction, a step of the OS clock, or a
 /// suspend, the maker believes a source when that has measured again, or repeats what it said before
@@ -169,9 +169,10 @@ pub struct ClaimMaker {
     /// The moment of the last request.
     moment: Option<Moment>,
     kernel: KernelSource,
-    /// The best source that has answered, and has not missed two requests in a row since.
+    /// The source of the last report that was not late.
     awaited: Option<Source>,
-    /// The first of the latest requests that it missed, by `CLOCK_MONOTONIC_RAW`, ns.
+    /// The first of the latest requests without a report of that source or a better one, by
+    /// `CLOCK_MONOTONIC_RAW`, ns.
     missed_ns: Option<i64>,
     /// The last measurement of each source that is believed; the source that answered last comes
     /// last. A report must agree with that one, and with the one that it repeats.
@@ -186,9 +187,9 @@ pub struct ClaimMaker {
 }
 
 impl ClaimMaker {
-    /// Asks the sources. `moment` reads the clocks and `kernel_clock` asks the kernel, which `os`
-    /// describes as well. Waits for chronyd for at most 20 ms. `None` if meanwhile the clock was
-    /// set, its steering changed, or the machine was suspended; or if there is no moment.
+    /// Asks the sources. `moment` reads the clocks, `kernel_clock` asks the kernel, and `os` reads the
+    /// steering and the monotonic time. Waits for chronyd for at most 20 ms. `None` if meanwhile the
+    /// clock was set, its steering changed, or the machine was suspended; or if there is no moment.
     pub fn ask(
         &mut self,
         os: &impl Reference,
@@ -198,68 +199,77 @@ impl ClaimMaker {
         source::ask(&mut self.kernel, self.slopes, os, moment, kernel_clock)
     }
 
-    /// The claim to publish; it holds for at most `valid_ns`. `None` keeps the last claim: this is
-    /// the first request in a row that its source has missed.
-    pub fn make(&mut self, answers: Answers, valid_ns: i64) -> Option<Claim> {
-        let claim = self.claim(&answers.moment, answers.best, valid_ns);
-        self.see(answers.measurements);
+    /// Publishes the claim of `answers`, for a thread that wakes up every `interval_ns`. The last
+    /// claim goes on if this is the first request in a row without an answer of the source that
+    /// counted last, or of a better one.
+    pub fn publish(&mut self, answers: Answers, interval_ns: i64, latch: &ClaimLatch) {
+        // The second request in a row without an answer ends a claim. This limit is for a thread
+        // that is late with that request.
+        let valid_ns = MAX_PERIOD_NS.max(interval_ns).saturating_mul(5) / 2;
+        if let Some(claim) = self.make(answers, valid_ns) {
+            latch.publish(&claim);
+        }
+    }
+
+    /// The claim to publish; it holds for at most `valid_ns`.
+    pub(crate) fn make(&mut self, answers: Answers, valid_ns: i64) -> Option<Claim> {
+        let claim = self.judge(&answers.moment, answers.best, valid_ns);
+        // Remember the measurements of all sources, so that each is believed once it has another
+        // one, also if a better source answers meanwhile.
+        if let Some(before) = &mut self.before {
+            for id in answers.measurements {
+                if before.iter().all(|before| before.0 != id.0) {
+                    before.push(id);
+                }
+            }
+        }
         Some(Claim { tai_offset_s: self.kernel.tai_offset_s, ..claim? })
     }
 
     /// [`make`](Self::make) for the best source's `answer` at `moment`.
-    pub(crate) fn claim(&mut self, moment: &Moment, answer: Answer, valid_ns: i64) -> Option<Claim> {
-        let is_disrupted = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
+    fn judge(&mut self, moment: &Moment, answer: Answer, valid_ns: i64) -> Option<Claim> {
+        let is_moved = self.moment.is_some_and(|last| moment.is_disrupted_since(&last));
         self.moment = Some(*moment);
-        if is_disrupted {
-            // After a suspend the kernel has set its clock by another one, which is less accurate.
-            // The source does not know that until it measures.
-            self.disrupt(None);
+        if is_moved {
             self.begin_rate(moment);
         }
-        // If the counter and the clock disagree, one of them stood still or jumped. A source that
-        // notices a disruption may be silent at the next request.
-        if self.measure_rate(moment).is_err() || answer == Err(Unknown::Disrupted) {
-            self.disrupt(None);
+        // After a suspend the kernel has set its clock by another one, which is less accurate. The
+        // source does not know that until it measures. If the counter and the clock disagree, one
+        // of them stood still or jumped. A source that notices a disruption may be silent at the
+        // next request.
+        let is_disrupted =
+            self.measure_rate(moment).is_err() || is_moved || answer == Err(Unknown::Disrupted);
+        if is_disrupted {
+            self.disrupt();
         }
-        let is_worse = |report: Report| self.awaited.is_some_and(|awaited| awaited < report.source);
-        let is_missed = answer.map_or(true, is_worse);
+        // `None` is less than any source.
+        let is_missed =
+            self.awaited.is_some() && answer.map_or(true, |report| self.awaited < Some(report.source));
         self.missed_ns = is_missed.then(|| self.missed_ns.unwrap_or(moment.raw_ns));
         // A source that misses one request is late; its last claim goes on, also if a worse source
         // answers. A source that misses two is taken for dead. After a disruption the second
         // request follows at once, so it does not count as a second miss.
         let is_late =
             self.missed_ns.is_some_and(|first_ns| moment.raw_ns.saturating_sub(first_ns) < POLL_NS / 2);
-        let has_claim = !self.measured.is_empty();
-        if is_late && has_claim {
-            return None;
-        }
         let claim = match answer {
-            Ok(_) if is_late => Err(Unknown::Disrupted),
+            _ if is_late => return is_disrupted.then(|| Claim::none(Unknown::Disrupted)),
             Ok(report) => {
                 (self.awaited, self.missed_ns) = (Some(report.source), None);
                 self.make_claim(moment, &report, valid_ns)
             }
-            Err(Unknown::NoSource) if has_claim => Err(Unknown::Expired),
+            Err(Unknown::NoSource) if !self.measured.is_empty() => Err(Unknown::Expired),
             Err(failure) => Err(failure),
         };
         Some(claim.unwrap_or_else(Claim::none))
     }
 
-    /// Remembers the measurements of all sources, so that each is believed once it has another one,
-    /// also if a better source answers meanwhile.
-    fn see(&mut self, measurements: Vec<MeasurementId>) {
-        let Some(before) = &mut self.before else { return };
-        for id in measurements {
-            if before.iter().all(|before| before.0 != id.0) {
-                before.push(id);
-            }
-        }
-    }
-
-    /// Whether the counter's rate is known, or stays unknown because the counter does not serve.
+    /// Whether it is time for a request, so long after the last one.
     #[must_use]
-    pub fn knows_rate(&self) -> bool {
-        self.slopes.is_some() || self.rate_bases.is_some_and(|[base, _]| base.ticks.is_none())
+    pub fn is_due(&self, since_ns: i64) -> bool {
+        let has_counter = self.rate_bases.is_none_or(|[base, _]| base.ticks.is_some());
+        // The first claims come as soon as the counter's rate is known. Later, less than the
+        // period, because the thread does not wake up at multiples of a second.
+        since_ns >= POLL_NS / 4 * 3 || self.slopes.is_none() && has_counter
     }
 
     /// The longest time that so many ticks of the counter take, ns; `None` if its rate is unknown.
@@ -269,21 +279,16 @@ impl ClaimMaker {
         Some(i64::try_from((u128::from(ticks) * u128::from(fastest)) >> SLOPE_BITS).unwrap_or(i64::MAX))
     }
 
-    /// The kernel's clocksource at the last request.
-    #[must_use]
-    pub fn last_clocksource(&self) -> Option<Clocksource> {
-        self.moment.map(|moment| moment.clocksource)
+    /// Records that `CLOCK_REALTIME` was set, or that the machine resumed. The next request then
+    /// comes at once, so it is not the second one that a source misses.
+    pub fn record_clock_set(&mut self) {
+        (self.was_clock_set, self.missed_ns) = (true, None);
     }
 
-    /// Records that `CLOCK_REALTIME` was set, or that the machine resumed.
-    pub fn notice_clock_set(&mut self) {
-        self.was_clock_set = true;
-    }
-
-    /// Demands a new measurement from each source. The one that was `seen` does not count.
-    fn disrupt(&mut self, seen: Option<MeasurementId>) {
+    /// Demands a new measurement from each source.
+    fn disrupt(&mut self) {
         self.measured.clear();
-        self.before = Some(seen.into_iter().collect());
+        (self.before, self.was_clock_set) = (Some(Vec::new()), false);
     }
 
     fn make_claim(&mut self, moment: &Moment, report: &Report, valid_ns: i64) -> Result<Claim, Unknown> {
@@ -332,13 +337,12 @@ impl ClaimMaker {
             self.before = Some(Vec::new());
         }
         let is_believed = self.measured.iter().any(|past| past.id.0 == id.0);
-        let Some(before) = self.before.as_mut().filter(|_| !is_believed) else { return Ok(()) };
-        match before.iter().find(|before| before.0 == id.0) {
-            Some(before) if *before != id => return Ok(()),
-            Some(_) => {}
-            None => before.push(id),
+        let is_another = |before: &Vec<MeasurementId>| before.iter().any(|old| old.0 == id.0 && *old != id);
+        if is_believed || self.before.as_ref().is_none_or(is_another) {
+            Ok(())
+        } else {
+            Err(Unknown::Disrupted)
         }
-        Err(Unknown::Disrupted)
     }
 
     /// The claim's extrapolation by the counter; an empty one if the counter does not serve.
@@ -368,7 +372,7 @@ impl ClaimMaker {
         let past = &self.measured;
         let same = past.iter().find(|past| past.id == id);
         if !same.into_iter().chain(past.last()).all(|past| past.agrees(moment.raw_ns, id, claim.utc_ns)) {
-            self.disrupt(Some(id));
+            self.disrupt();
             return Err(Unknown::Disrupted);
         }
         let same = same.copied().unwrap_or(Measurement { first: claim, last: claim, id, tolerance_ns });
@@ -391,7 +395,7 @@ impl ClaimMaker {
             // less. And not every daemon has applied the leap second (chrony.conf(5), `leapsecmode
             // ignore`).
             self.leap_at_ns = None;
-            self.disrupt(None);
+            self.disrupt();
             return Err(Unknown::Disrupted);
         }
         let left_ns = leap_at_ns - LEAP_MARGIN_NS - latest_ns;
@@ -407,11 +411,11 @@ impl ClaimMaker {
         };
         let since_ns = |base: &Moment| moment.raw_ns - base.raw_ns;
         let Some([slowest, fastest]) = slopes_between(&base, moment) else {
-            let is_late = since_ns(&base) >= MIN_RATE_BASE_NS;
+            let is_due = since_ns(&base) >= MIN_RATE_BASE_NS;
             // The counter was set back, to a value before the base or just after it.
-            let is_set_back = |(before, now)| now < before || is_late && self.slopes.is_some();
+            let is_set_back = |(before, now)| now < before || is_due && self.slopes.is_some();
             let is_behind = base.ticks.zip(moment.ticks).is_some_and(is_set_back);
-            if is_behind || is_late {
+            if is_behind || is_due {
                 self.begin_rate(moment);
             }
             return if is_behind { Err(CounterJumped) } else { Ok(()) };

@@ -18,7 +18,7 @@ const SLOTS: usize = 2;
 #[repr(align(64))]
 struct Slot([AtomicU64; WORDS]);
 
-/// Gives the newest [`Claim`] to readers, who never wait and make no system call.
+/// Gives the newest claim to readers, who never wait and make no system call.
 ///
 /// A reading is never made of two claims. It uses the claim that was the newest when the clock was
 /// read: a claim that was withdrawn before is not used.
@@ -59,9 +59,8 @@ impl ClaimLatch {
         &self.slots[number % SLOTS].0
     }
 
-    /// Gives `claim` to the readers. Only one thread at a time may call this and
-    /// [`withdraw`](Self::withdraw): of two writers at once a reader may get a mixture.
-    pub fn publish(&self, claim: &Claim) {
+    /// One thread at a time may call this.
+    pub(crate) fn publish(&self, claim: &Claim) {
         // ORDERING: Relaxed, only this thread writes it.
         let number = self.newest.load(Ordering::Relaxed).wrapping_add(1);
         // ORDERING: Release, pairs with the Acquire fence in `read`. A reader that sees one of
@@ -76,7 +75,9 @@ impl ClaimLatch {
         self.newest.store(number, Ordering::Release);
     }
 
-    /// Readings fail with `reason` until the next claim.
+    /// Readings fail with `reason` until the next claim. Only one thread at a time may call this and
+    /// [`ClaimMaker::publish`](crate::ClaimMaker::publish): of two writers at once a reader may get a
+    /// mixture.
     pub fn withdraw(&self, reason: Unknown) {
         self.publish(&Claim::none(reason));
     }
@@ -139,6 +140,8 @@ impl ClaimLatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim_maker::tests::{made, moment, said};
+    use crate::{ClaimMaker, Moment, Source};
 
     #[test]
     fn ordering_a_copy_is_one_claim_and_the_newest() {
@@ -164,6 +167,24 @@ mod tests {
                 newest = same[0];
             }
         });
+    }
+
+    #[test]
+    fn a_reading_fails_if_the_machine_was_disturbed_since_the_claim() {
+        let (mut maker, latch) = (ClaimMaker::default(), ClaimLatch::new());
+        let claim = [0, 1].map(|seconds| made(&mut maker, &moment(seconds), said(0, 0), 1_000_000_000));
+        latch.publish(&claim[1].unwrap());
+        let at = Moment { raw_ns: moment(1).raw_ns + 1_000, ..moment(1) };
+        let by_raw = |disruption, suspended_ns| {
+            let bounds = latch.by_raw(|| Some(RawMoment { raw_ns: at.raw_ns, disruption, suspended_ns }));
+            bounds.map(|bounds| bounds.source)
+        };
+        assert_eq!(by_raw(0, Some(0)), Ok(Source::Chronyd));
+        assert_eq!(by_raw(7, Some(0)), Err(Unknown::Disrupted));
+        assert_eq!(by_raw(0, Some(1_000_000_000)), Err(Unknown::Disrupted));
+        assert_eq!(by_raw(0, None), Err(Unknown::Expired));
+        let by_counter = |marker| latch.by_counter(|| at.ticks, || marker).map(|bounds| bounds.source);
+        assert_eq!([0, 7].map(by_counter), [Some(Source::Chronyd), None]);
     }
 
     /// A reader sleeps between the claim and the clock, and meanwhile the claim is withdrawn.

@@ -8,8 +8,7 @@ mod claim_maker;
 mod latch;
 mod source;
 
-pub use claim::Claim;
-pub use claim_maker::{ClaimMaker, MAX_PERIOD_NS, Moment, POLL_NS};
+pub use claim_maker::{ClaimMaker, Moment};
 pub use latch::{ClaimLatch, RawMoment};
 pub use source::{Answers, KernelClock, chronyd};
 
@@ -29,7 +28,7 @@ pub struct Bounds {
     pub source: Source,
 }
 
-/// Who makes a claim, best first.
+/// Who states UTC, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Source {
     /// The daemon of clock-bound, through its segment in shared memory.

@@ -50,10 +50,10 @@
 //! systemd-timesyncd and OpenNTPD set the kernel's maximum error to 0 at each update, which bounds
 //! nothing. A machine that one of them steers therefore has no source.
 //!
-//! If a source misses one request, its last claim goes on. At the second missed request in a row
-//! the next source's answer counts; without one, readings fail. At the thread's first request the
-//! best source that answers counts at once. A claim ends 3.75 s after its request at the latest, or
-//! 2.5 intervals if that is later.
+//! If a source does not answer a request, or says that it is not synchronised, its last claim goes
+//! on. At the second such request in a row the next source's report counts; without one, readings
+//! fail. The first report after the thread's start counts at once. A claim ends 3.75 s after its
+//! request at the latest, or 2.5 intervals if that is later.
 //!
 //! # Known limits
 //!
@@ -68,8 +68,8 @@
 //!   lowers that error with each packet of a server, whether or not it has measured
 //!   (`update_sync_status` in `reference.c`). A reading may therefore miss UTC by that offset, or
 //!   by a step that chronyd has not noticed, if the kernel's answer counts: in a container that
-//!   can't reach chronyd, when chronyd has missed two requests, or if it misses the thread's first
-//!   request, or the one at which clock-bound is given up.
+//!   can't reach chronyd, when chronyd has not answered two requests, or if it does not answer the
+//!   one at which the first report comes, or at which clock-bound is given up.
 //! - ntpd-rs states no bound. It gives the kernel a standard deviation and the root delay.
 //!   tickline takes their sum, which proves nothing.
 //! - When the clock is set, the kernel tells programs last, usually after some microseconds. A

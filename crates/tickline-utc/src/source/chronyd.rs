@@ -61,25 +61,25 @@ pub struct Tracking {
     /// The clock that chronyd follows: an IPv4 address, or the name of a clock of this machine.
     pub reference: [u8; 4],
     /// Whether the reference may be a clock of this machine, not a server with an address.
-    pub is_clock: bool,
+    pub(crate) is_clock: bool,
     /// The distance from a reference clock (NTP's stratum).
     pub stratum: u16,
     /// 3: not synchronised; 1 and 2: a leap second is inserted or deleted today.
-    pub leap_status: u16,
+    pub(crate) leap_status: u16,
     /// The Unix time of the last update, s.
     pub updated_s: u64,
     /// The NTP clock minus the system clock, ns.
     pub correction_ns: i64,
     /// The rate of the unsteered system clock against UTC, ppb.
-    pub frequency_ppb: i64,
+    pub(crate) frequency_ppb: i64,
     /// The error of that rate: the skew, and the residual frequency; ppb, not negative.
-    pub unsure_ppb: i64,
+    pub(crate) unsure_ppb: i64,
     /// The root delay, ns; not negative.
     pub delay_ns: i64,
     /// The root dispersion, ns; not negative.
     pub dispersion_ns: i64,
     /// A number that changes when chronyd has measured.
-    pub measurement: u64,
+    pub(crate) measurement: u64,
 }
 
 impl Tracking {

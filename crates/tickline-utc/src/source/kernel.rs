@@ -87,7 +87,7 @@ impl KernelSource {
     }
 }
 
-/// A clock with an error of 1,234 us, which was set by a daemon that does not know the estimated error.
+/// A clock with an error of 1,234 us. Its daemon does not set the estimated error.
 #[cfg(test)]
 pub(super) const USUAL: KernelClock = KernelClock {
     steering_ppb: 0,

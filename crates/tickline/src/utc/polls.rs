@@ -8,7 +8,7 @@ use tickline_core::counter::{HardwareCounter, resolution_ticks};
 use tickline_core::gate::Clocksource;
 use tickline_core::reference::Reference;
 
-use tickline_utc::{Bounds, ClaimLatch, ClaimMaker, MAX_PERIOD_NS, Moment, POLL_NS, RawMoment, Unknown};
+use tickline_utc::{Bounds, ClaimLatch, ClaimMaker, Moment, RawMoment, Unknown};
 
 use super::vmclock::VMCLOCK;
 use crate::engine::Engine;
@@ -56,6 +56,7 @@ fn read_moment(engine: &Engine, clocksource: Clocksource, resolution_ns: i64) ->
 #[derive(Debug, Default)]
 pub(crate) struct UtcPolls {
     claim_maker: ClaimMaker,
+    clocksource: Option<Clocksource>,
     /// The resolution of the counter, ticks.
     resolution_ticks: Option<u64>,
     /// When the sources were last asked, by `CLOCK_MONOTONIC_RAW`, ns.
@@ -71,20 +72,20 @@ impl UtcPolls {
             return false;
         }
         let Some(now_ns) = OsClock::raw_ns() else { return false };
-        // The first claims come as soon as the counter's rate is known.
         let since_ns = self.asked_ns.map_or(i64::MAX, |asked_ns| now_ns.saturating_sub(asked_ns));
-        // Less than the period, because the thread does not wake up at multiples of a second.
-        if since_ns < POLL_NS / 4 * 3 && self.claim_maker.knows_rate() {
+        if !self.claim_maker.is_due(since_ns) {
             return false;
         }
         if self.asked_ns.is_none() {
             VMCLOCK.map(VMCLOCK_DEVICE);
         }
         self.asked_ns = Some(now_ns);
-        let clocksource = match (sys::clocksource(), self.claim_maker.last_clocksource()) {
-            (Clocksource::Unknown, Some(last)) => last, // the file may be unreadable for once
+        // The file may be unreadable for once.
+        let clocksource = match (sys::clocksource(), self.clocksource) {
+            (Clocksource::Unknown, Some(last)) => last,
             (read, _) => read,
         };
+        self.clocksource = Some(clocksource);
         let resolution_ns = self.resolution_ns(engine, clocksource);
         let now = || read_moment(engine, clocksource, resolution_ns);
         let mut ask = || self.claim_maker.ask(&OsClock, now, OsClock::kernel_clock);
@@ -95,13 +96,8 @@ impl UtcPolls {
             self.force_due(engine);
             return true;
         }
-        // The second request in a row without an answer ends a claim (`ClaimMaker::make`). This limit
-        // is for a thread that is late with that request.
         let interval_ns = i64::try_from(engine.interval_ns()).unwrap_or(i64::MAX);
-        let valid_ns = MAX_PERIOD_NS.max(interval_ns).saturating_mul(5) / 2;
-        if let Some(claim) = self.claim_maker.make(answers, valid_ns) {
-            engine.utc.publish(&claim);
-        }
+        self.claim_maker.publish(answers, interval_ns, &engine.utc);
         false
     }
 
@@ -129,7 +125,7 @@ impl UtcPolls {
     /// kernel may have set its clock before the last request, but told nobody yet.
     pub(crate) fn force_due(&mut self, engine: &Engine) {
         self.asked_ns = None;
-        self.claim_maker.notice_clock_set();
+        self.claim_maker.record_clock_set();
         engine.utc.withdraw(Unknown::Disrupted);
     }
 }

@@ -1,5 +1,5 @@
-//! A simulated machine with a chronyd that keeps its promise: whatever chronyd does to the OS
-//! clock, no reading misses UTC. The errors are as large as the promise allows.
+//! A simulated machine with a chronyd that keeps its promise, and tells the kernel: whatever chronyd
+//! does to the OS clock, no reading misses UTC. The errors are as large as the promise allows.
 
 use fastrand::Rng;
 
@@ -8,7 +8,8 @@ use crate::Bounds;
 use crate::claim::Claim;
 use crate::claim_maker::tests::{bounds_ns, moment};
 use crate::claim_maker::{ClaimMaker, MAX_PERIOD_NS, Moment};
-use crate::source::widen;
+use crate::source::kernel::USUAL;
+use crate::source::{Answers, KernelClock, KernelSource, best, widen};
 
 const SECOND_NS: f64 = 1e9;
 const START_NS: i64 = 1_800_000_000_000_000_000;
@@ -60,6 +61,12 @@ struct World {
     last_offset: f64,
     slew: f64,
     is_open: bool,
+    /// The number of requests that chronyd will miss.
+    misses: u8,
+    kernel: KernelSource,
+    /// The kernel's maximum error when chronyd last set it, and the clock's time then.
+    error: f64,
+    error_since: f64,
     /// Whether the clock was set since the last request.
     was_set: bool,
 }
@@ -91,6 +98,8 @@ impl World {
         if one_in(random, 20) {
             (self.realtime, self.slew, self.was_set) = (self.ntp, 0.0, true);
         }
+        let offset = (self.ntp - self.realtime).abs();
+        (self.error, self.error_since) = (offset + self.dispersion + self.delay / 2.0, self.realtime);
         self.change_rates();
     }
 
@@ -156,13 +165,32 @@ impl World {
         reply
     }
 
+    /// chronyd tells the kernel its whole error, when it measures.
+    fn kernel_clock(&self) -> KernelClock {
+        let slew = if (self.ntp - self.realtime).abs() < 1.0 { 0.0 } else { self.slew };
+        let grown_us = ((self.realtime - self.error_since) / SECOND_NS) as i64 * 500;
+        let maxerror_us = (self.error / 1e3) as i64 + 1 + grown_us;
+        KernelClock {
+            steering_ppb: ((slew - self.frequency) * 1e9) as i64,
+            maxerror_us,
+            offset_ns: 0,
+            ..USUAL
+        }
+    }
+
     /// One request of the clock's thread, which withdraws the claim if the clock was set.
     fn poll(&mut self, maker: &mut ClaimMaker, claim: &mut Claim) {
         let steered = (self.frequency, self.slew);
         let before = self.moment();
         let wait_ns = within(&mut self.random, 1_000.0, 100_000.0);
         self.pass(wait_ns);
-        let reply = (!one_in(&mut self.random, 30)).then(|| self.reply());
+        if one_in(&mut self.random, 30) {
+            self.misses = self.random.u8(1..4);
+        }
+        let reply = (self.misses == 0).then(|| self.reply());
+        self.misses = self.misses.saturating_sub(1);
+        let kernel_clock = self.kernel_clock();
+        let by_kernel = self.kernel.report(&kernel_clock);
         if one_in(&mut self.random, 20) {
             self.measure();
         }
@@ -171,16 +199,18 @@ impl World {
         let late_ns = within(&mut self.random, 1_000.0, if late { 20e6 } else { 20_000.0 });
         self.pass(late_ns);
         let after = self.moment();
-        let report = |reply| report(&Tracking::parse(&reply).unwrap(), 0);
-        let answer = reply.map_or(Err(Unknown::NoSource), report);
-        let answer = widen(&before, &after, answer).filter(|_| (self.frequency, self.slew) == steered);
-        let Some(answer) = answer else { return };
+        let by_chronyd = reply.map(|reply| report(&Tracking::parse(&reply).unwrap(), 0));
+        let answers = [None, None, by_chronyd, by_kernel];
+        let measurements = answers.iter().flatten().flatten().map(Report::id).collect();
+        let best = widen(&before, &after, best(answers, false));
+        let Some(best) = best.filter(|_| (self.frequency, self.slew) == steered) else { return };
         if core::mem::take(&mut self.was_set) {
-            maker.notice_clock_set();
+            maker.record_clock_set();
             *claim = Claim::none(Unknown::Disrupted);
             return self.poll(maker, claim);
         }
-        *claim = maker.claim(&after, answer, 5 * MAX_PERIOD_NS / 2).unwrap_or(*claim);
+        let answers = Answers { moment: after, best, measurements };
+        *claim = maker.make(answers, 5 * MAX_PERIOD_NS / 2).unwrap_or(*claim);
     }
 
     /// The machine is suspended, and the kernel measures the time asleep by a less accurate clock.
@@ -196,7 +226,9 @@ impl World {
 
     /// The NTP clock is the kernel's clock plus a correction, which only chronyd knows.
     fn set_clock(&mut self, by_ns: f64) {
-        (self.realtime, self.ntp) = (self.realtime + by_ns, self.ntp + by_ns);
+        for clock in [&mut self.realtime, &mut self.ntp, &mut self.error_since] {
+            *clock += by_ns;
+        }
         self.was_set = true;
     }
 
