@@ -157,7 +157,8 @@ fn unit_tests(target: &Target, machine: &Machine, extent: Extent) -> Outcome {
         return passed("nightly");
     }
     let (some, option) = (if is_short { " --lib" } else { "" }, target_option(target));
-    let tests = machine.run(&format!("cargo test -p tickline-core -p tickline{some}{option}"))?;
+    let tests = machine
+        .run(&format!("cargo test -p tickline-core -p tickline --features tickline/utc{some}{option}"))?;
     // The other tests of tickline-page need a C compiler for the target.
     let others = machine.run(&format!("cargo test -p tickline-page -p tickline-utc --lib{option}"))?;
     Ok(with_skips(&machine.name, &(tests + &others)))
